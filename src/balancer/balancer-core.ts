@@ -6,7 +6,7 @@ import { combineObservers, notify, type Observer, withDiagnostics } from '../obs
 import { Warnings } from '../observe/warnings.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
-import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
 import { checkPriority } from '../runtime/priority.js';
@@ -60,6 +60,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#options = options;
     this.clock = clock;
     this.recorder = recorder;
+    const limit = options.limit?.();
     const recording = recorder?.begin({
       name: resolver.name,
       clock,
@@ -86,7 +87,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.name = resolver.name;
     this.protocol = options.transport.protocol;
     this.retries = new RetryPolicy(options.retry, clock, warnings);
-    this.limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
+    this.limit = limit === undefined ? undefined : new CallLimit(limit, warnings);
     this.#times = new CallTimes(this, options.stalledAfterMs);
     const pickRng = recording?.rng ?? rng;
     this.#slot = new PickerSlot(options.picker, pickRng, warnings, recording);
@@ -107,7 +108,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       tryPick: (key, avoid, unlimited) => this.#pick(key, avoid, true, unlimited),
       timedOut: (timeoutMs) => this.#endpoints.refusals.after(timeoutMs),
     });
-    this.#endpoints = new Endpoints({ options, slot: this.#slot, room: this.#room, observer, warnings, recording });
+    try {
+      this.#endpoints = new Endpoints({ options, slot: this.#slot, room: this.#room, observer, warnings, recording });
+    } catch (error) {
+      recording?.close();
+      throw error;
+    }
     liveBalancers.add(this);
   }
 
@@ -121,6 +127,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     checkKeys('acquire', options, acquireOptionNames);
     const { key, avoid, unlimited, signal } = options;
     const priority = checkPriority(options.priority);
+    const { waitTimeoutMs } = this.#options;
+    const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, waitTimeoutMs, { min: 0, infinite: true });
+    const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
+    if (avoid !== undefined && typeof avoid?.has !== 'function')
+      throw optionError('avoid', 'a set of subchannels', avoid);
+    checkSignal('signal', signal);
     signal?.throwIfAborted();
     const lease = this.#pickInTurn(options, true);
     if (lease !== undefined) return lease;
@@ -128,9 +140,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     try {
       const refusal = this.#closing.hasBegun ? closedError() : this.#endpoints.refusals.atOnce;
       if (refusal !== undefined) throw refusal;
-      const { waitTimeoutMs } = this.#options;
-      const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, waitTimeoutMs, { min: 0, infinite: true });
-      const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
       // Counted by the waiting room from now on, no longer as a missed pick.
       this.#endpoints.first.joined();
       sinceMs = this.clock.now();
@@ -158,6 +167,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   async ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     checkKeys('ready', options, signalOnly);
+    checkSignal('signal', options.signal);
     return this.#endpoints.start.wait(options.signal);
   }
 
@@ -185,6 +195,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     try {
       checkKeys('close', options, signalOnly);
+      checkSignal('signal', options.signal);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -200,8 +211,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   callEnded(subchannel: Subchannel<C>): void {
-    const slot = this.#slot;
-    if (slot.picker?.ended !== undefined) slot.ended(subchannel);
+    if (this.#slot.hearsEnds) this.#slot.ended(subchannel);
     this.recording?.settled();
     if (this.#room.size > 0) this.#room.wake();
   }
@@ -230,7 +240,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const nowMs = this.clock.now();
     const recording = this.recording;
     recording?.prepare(nowMs);
-    const subchannel = this.#ask(nowMs, key, avoid);
+    const subchannel = this.#choose(nowMs, key, avoid);
     // A subchannel that has just lost its connection may still be in the picker.
     const connection = subchannel?.connection;
     if (subchannel === undefined || connection === undefined) {
@@ -259,18 +269,18 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return lease;
   }
 
-  /** What the picker says. One that throws is replaced, so that it does not fail all calls. */
-  #ask(
+  /** The picker's choice. A picker that throws is replaced, so that it does not fail every call. */
+  #choose(
     nowMs: number,
     key: string | undefined,
     avoid: ReadonlySet<Subchannel<C>> | undefined,
   ): Subchannel<C> | undefined {
     const slot = this.#slot;
+    if (slot.firstLeft >= 0) return slot.pickFirst(nowMs, key, avoid);
     const { request } = slot;
     request.nowMs = nowMs;
     request.key = key;
     request.avoid = avoid;
-    if (slot.firstLeft >= 0) return slot.pickFirst();
     try {
       return slot.picker?.pick(request);
     } catch (error) {

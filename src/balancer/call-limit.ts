@@ -1,7 +1,7 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { Limit } from '../limit/limit.js';
 
-/** Who is told that a limit threw. */
+/** Where a limit that throws is reported. */
 export interface LimitWarnings {
   warn(message: string, error: unknown): void;
 }
@@ -17,25 +17,44 @@ export class CallLimit {
     this.#warnings = warnings;
   }
 
+  /** Infinity if the limit throws, or names no number: then it limits nothing. */
   get max(): number {
-    return this.#limit.max;
+    try {
+      const { max } = this.#limit;
+      if (max >= 0) return max;
+      throw new TypeError(`max is ${String(max)}`);
+    } catch (error) {
+      this.#threw(error);
+      return Number.POSITIVE_INFINITY;
+    }
   }
 
   get running(): number {
     return this.#running;
   }
 
+  /** Infinity if the limit throws: then no caller is shed. */
   get shedAfterMs(): number {
-    return this.#limit.shedAfterMs;
+    try {
+      return this.#limit.shedAfterMs;
+    } catch (error) {
+      this.#threw(error);
+      return Number.POSITIVE_INFINITY;
+    }
   }
 
   get leastMs(): number {
-    const { leastMs } = this.#limit;
-    return typeof leastMs === 'number' && leastMs > 0 ? leastMs : 0;
+    try {
+      const { leastMs } = this.#limit;
+      return typeof leastMs === 'number' && leastMs > 0 ? leastMs : 0;
+    } catch (error) {
+      this.#threw(error);
+      return 0;
+    }
   }
 
   get hasRoom(): boolean {
-    return this.#running < this.#limit.max;
+    return this.#running < this.max;
   }
 
   started(): void {
@@ -61,7 +80,11 @@ export class CallLimit {
         limit.gaveUp(latencyMs, this.#running + 1, nowMs);
       }
     } catch (error) {
-      this.#warnings.warn('a limit threw', error);
+      this.#threw(error);
     }
+  }
+
+  #threw(error: unknown): void {
+    this.#warnings.warn('a limit threw', error);
   }
 }

@@ -3,6 +3,7 @@ import { asError, isResolveError, ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Resolution, Resolver, WatchOwner } from '../resolver/resolver.js';
+import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 
@@ -44,12 +45,16 @@ export class EndpointFeed {
         { clock, rng, observer },
       );
     } catch (error) {
+      this.#closed = true;
       // A resolver must report, not throw; a custom one may break that.
       throw new ResolveError(`the resolver ${resolver.name} did not start: ${asError(error).message}`, {
         cause: error,
         permanent: true,
       });
     }
+    if (typeof this.#resolution?.close === 'function') return;
+    this.#closed = true;
+    throw optionError('resolver.watch()', 'an object with refresh and close', this.#resolution);
   }
 
   /** The last set, or undefined before the first. */

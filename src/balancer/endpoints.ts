@@ -99,8 +99,8 @@ export class Endpoints<C> {
         },
       });
     } catch (error) {
+      this.#rebuilds.close();
       this.#stages.close();
-      recording?.close();
       throw error;
     }
     this.refusals = new Refusals(this.feed, this.pool, options.waitForEndpoints);

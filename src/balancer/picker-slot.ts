@@ -16,8 +16,8 @@ import type { Recording } from './recording.js';
 const none: readonly never[] = [];
 
 /**
- * Holds the current picker. One that throws, when built or when picking, is reported and replaced by `p2c` until the next is
- * built, so that it does not fail all calls.
+ * Holds the current picker. A picker that throws, when built or when picking, is reported and replaced by `p2c` until the next one is
+ * built, so that it does not fail every call. Factories, pickers and observers may call the balancer from here, and even close it.
  */
 export class PickerSlot<C> {
   readonly #factory: PickerFactory;
@@ -27,9 +27,11 @@ export class PickerSlot<C> {
   readonly informed: Subchannel<C>[] = [];
   /** The one request object all picks share. */
   readonly request: PickRequest<C> = createPickRequest();
-  // Nobody else writes these.
+  // Read-only for others.
   /** Undefined before the first set, and after `clear`. */
   picker: Picker<C> | undefined;
+  /** Whether the picker has an `ended`. */
+  hearsEnds = false;
   /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
   firstLeft = -1;
   #set: PickSet<C> | undefined;
@@ -76,77 +78,105 @@ export class PickerSlot<C> {
     }
     this.#recording?.rebuilding(this.firstLeft === -1 ? none : first);
     this.#set = set;
+    this.#build(set, this.picker);
+  }
+
+  /** Rebuilds the picker over the same set, without its predecessor. */
+  refresh(): void {
+    if (this.#set !== undefined) this.#build(this.#set, undefined);
+  }
+
+  #build(set: PickSet<C>, previous: Picker<C> | undefined): void {
     try {
-      this.picker = this.#factory(set, this.picker, { rng: this.#rng });
+      this.#use(set, this.#factory(set, previous, { rng: this.#rng }));
     } catch (error) {
-      this.#standIn(set, error);
+      this.#standIn(set);
+      this.#threw(error);
     }
   }
 
-  /** Builds the picker anew over the same set, from nothing but chance. */
-  refresh(): void {
-    const set = this.#set;
-    if (set === undefined) return;
-    try {
-      this.picker = this.#factory(set, undefined, { rng: this.#rng });
-    } catch (error) {
-      this.#standIn(set, error);
-    }
+  /** Unless the factory closed the balancer, or made it build another. */
+  #use(set: PickSet<C>, picker: Picker<C>): void {
+    const hearsEnds = picker.ended !== undefined;
+    if (this.#set !== set) return;
+    this.picker = picker;
+    this.hearsEnds = hearsEnds;
   }
 
   /** Picks among the few the picker was built for, in turn; once each had one, among all. */
-  pickFirst(): Subchannel<C> | undefined {
+  pickFirst(
+    nowMs: number,
+    key: string | undefined,
+    avoid: ReadonlySet<Subchannel<C>> | undefined,
+  ): Subchannel<C> | undefined {
     if (--this.firstLeft < 0) this.rebuild(this.#members);
+    const { request } = this;
+    // Only now: the factory may have picked, too.
+    request.nowMs = nowMs;
+    request.key = key;
+    request.avoid = avoid;
     let picked: Subchannel<C> | undefined;
     try {
-      picked = this.picker?.pick(this.request);
+      picked = this.picker?.pick(request);
     } catch (error) {
       picked = this.pickInstead(error);
     }
     if (picked !== undefined || this.firstLeft < 0) return picked;
     // None of these can take it; another may.
     this.firstLeft = 0;
-    return this.pickFirst();
+    return this.pickFirst(nowMs, key, avoid);
   }
 
-  /** The picker threw `error` when it was asked for `request`. */
+  /** The pick for `request` after the picker threw `error`. */
   pickInstead(error: unknown): Subchannel<C> | undefined {
+    const set = this.#set;
+    if (set === undefined) return undefined;
     try {
-      return this.#standIn(this.#set as PickSet<C>, error).pick(this.request);
+      return this.#standIn(set).pick(this.request);
     } catch {
       // Then the picker is not at fault: a load or a connection throws when it is read.
       return undefined;
+    } finally {
+      // Comes last: an observer may pick, which changes the request.
+      this.#threw(error);
     }
   }
 
   /** The picked subchannel has no connection. That is normal if it was just lost; anything but a subchannel is a fault of the picker. */
   unusable(picked: unknown): undefined {
-    if (picked && !(picked instanceof Subchannel))
+    if (picked && !(picked instanceof Subchannel)) {
       this.#warnings.warn('the picker picked what is no subchannel', picked);
+    }
     return undefined;
   }
 
-  /** A call on `subchannel` ended; for pickers that want to hear of it. */
+  /** A call on `subchannel` ended. Only while `hearsEnds`. */
   ended(subchannel: Subchannel<C>): void {
     try {
       this.picker?.ended?.(subchannel);
     } catch (error) {
-      this.#standIn(this.#set as PickSet<C>, error);
+      if (this.#set !== undefined) this.#standIn(this.#set);
+      this.#threw(error);
     }
   }
 
   /** Nothing can be picked any longer. */
   clear(): void {
     this.picker = undefined;
+    this.hearsEnds = false;
     this.#set = undefined;
     this.#members = [];
     this.informed.length = 0;
     this.firstLeft = -1;
   }
 
-  #standIn(set: PickSet<C>, error: unknown): Picker<C> {
+  #standIn(set: PickSet<C>): Picker<C> {
+    const picker = p2c()(set, undefined, { rng: this.#rng });
+    this.#use(set, picker);
+    return picker;
+  }
+
+  #threw(error: unknown): void {
     this.#warnings.warn('the picker threw; p2c replaces it', error);
-    this.picker = p2c()(set, undefined, { rng: this.#rng });
-    return this.picker;
   }
 }

@@ -1,5 +1,5 @@
 import { type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
-import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
+import { checkBoolean, checkFunction, checkKeys, checkNumber, checkSignal } from '../runtime/check.js';
 import { checkPriority, type Priority } from '../runtime/priority.js';
 import type { AttemptedCall, AttemptSource } from './attempted-call.js';
 import { Attempts } from './attempts.js';
@@ -52,6 +52,7 @@ export async function runCall<C, T>(balancer: AttemptSource<C>, use: Use<C, T>, 
   const { deadlineMs, signal, idempotent, classify } = options;
   checkBoolean('idempotent', idempotent, false);
   checkPriority(options.priority);
+  checkSignal('signal', signal);
   if (classify !== undefined) checkFunction('classify', classify);
   if (deadlineMs === undefined) return start(balancer, use, options, undefined);
   const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { above: 0, max: MAX_DEADLINE_MS });

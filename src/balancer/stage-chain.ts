@@ -45,7 +45,7 @@ export class StageChain {
     for (const stage of this.#stages) {
       try {
         const tracker = stage.track?.(endpoint);
-        if (tracker !== undefined) trackers.push(tracker);
+        if (typeof tracker === 'object' && tracker !== null) trackers.push(tracker);
       } catch (error) {
         this.#warnings.warn('a stage threw when it was asked to track an endpoint', error);
       }

@@ -150,10 +150,13 @@ export class WaitingRoom<C, L = Lease<C>> {
     // Called from within a pick: the caller being picked for must not be served twice.
     if (this.#waking) return;
     this.#waking = true;
-    this.#shedOld();
-    this.#wakeUnlimited();
-    this.#wakeInOrder();
-    this.#waking = false;
+    try {
+      this.#shedOld();
+      this.#wakeUnlimited();
+      this.#wakeInOrder();
+    } finally {
+      this.#waking = false;
+    }
     // What they wait for now is not the limit.
     if (this.#owner.limit?.hasRoom === true) this.#limitedSinceMs = undefined;
   }

@@ -104,13 +104,24 @@ export class ConnectAttempt<C> implements GateVisitor {
 /** Why `value` is not a connection, in words; undefined if it is one. */
 function notAConnection(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return String(value);
-  const { closed, close } = value as { closed?: { then?: unknown } | null; close?: unknown };
+  const { closed, close, leaving, outdated } = value as {
+    readonly closed?: unknown;
+    readonly close?: unknown;
+    readonly leaving?: unknown;
+    readonly outdated?: unknown;
+  };
   const missing: string[] = [];
   // Comparisons with NaN are always false: it would stay ready and never be picked.
   if (!hasCapacity(value)) missing.push('capacity (a number)');
-  if (typeof closed?.then !== 'function') missing.push('closed (a promise)');
+  if (!isPromise(closed)) missing.push('closed (a promise)');
+  if (leaving !== undefined && !isPromise(leaving)) missing.push('leaving (a promise)');
+  if (outdated !== undefined && !isPromise(outdated)) missing.push('outdated (a promise)');
   if (typeof close !== 'function') missing.push('close (a function)');
   return missing.length === 0 ? undefined : `one without ${missing.join(', ')}`;
+}
+
+function isPromise(value: unknown): boolean {
+  return typeof (value as { readonly then?: unknown } | null | undefined)?.then === 'function';
 }
 
 function hasCapacity(connection: { readonly capacity?: unknown }): boolean {

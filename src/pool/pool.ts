@@ -135,6 +135,11 @@ export class Pool<C> {
       if (this.#closing) return;
       staying.add(entry.endpoint.key);
       const member = this.#member(entry);
+      // So may a stage or a load that was just made for it.
+      if (this.#closing) {
+        member.subchannel.drain(true);
+        return;
+      }
       member.subchannel.setProbation(entry.probation);
       members.push(member);
       if (member.subchannel.state === 'idle') newcomers.push(member);

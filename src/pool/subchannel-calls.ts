@@ -16,14 +16,14 @@ import type { Connection } from './transport.js';
 
 /** A server's `Retry-After` is honored for up to this long, in ms. */
 const MAX_PUSHBACK_MS = 60_000;
-/** No limit, and a limit that must be queried: small integers, which are compared without touching the heap. */
+/** No limit, and a limit that must be read from the connection. Small integers: comparing them does not touch the heap. */
 export const UNLIMITED: number = 2 ** 30;
 const ASK = -1;
 
 /**
  * The part of a subchannel that calls touch: capacity, counters, load, trackers. It is one object with the rest of the
  * subchannel, and comes first, so that the fields of a pick, a start and an end share cache lines. With thousands of endpoints,
- * waiting for memory is what a pick costs.
+ * most of the cost of a pick is waiting for memory.
  */
 export abstract class SubchannelCalls<C> {
   /** Calls begun since the start. */
@@ -33,7 +33,7 @@ export abstract class SubchannelCalls<C> {
   /** When a call last ended other than by a timeout, in whole ms modulo 2^32, and how many had started by then. */
   #heardAtMs: number;
   #startedWhenHeard = 0;
-  /** How many calls may run, or `ASK` if the connection must be asked. */
+  /** How many calls may run, or `ASK`. */
   #limit = 0;
   /** Calls running now, on the current connection and on any that is retiring. */
   inFlight = 0;
@@ -48,6 +48,8 @@ export abstract class SubchannelCalls<C> {
 
   readonly load: Load;
   #connection: Connection<C> | undefined;
+  /** Whether the connection reports changes of its capacity. */
+  #isWatched = false;
   /** The round of its probation, while it is on probation. */
   #probation: number | undefined;
   /** Whether no tracker would learn from a success. */
@@ -108,13 +110,20 @@ export abstract class SubchannelCalls<C> {
 
   set connection(connection: Connection<C> | undefined) {
     this.#connection = connection;
-    this.#updateLimit();
-    connection?.watchCapacity?.(() => {
-      if (this.#connection !== connection) return;
-      const before = this.#limit;
+    this.#isWatched = connection?.watchCapacity !== undefined;
+    try {
       this.#updateLimit();
-      if (this.#limit > before) this.capacityGained();
-    });
+      connection?.watchCapacity?.(() => {
+        if (this.#connection !== connection) return;
+        const before = this.#limit;
+        this.#updateLimit();
+        if (this.#limit > before) this.capacityGained();
+      });
+    } catch (error) {
+      this.#isWatched = false;
+      this.#updateLimit();
+      this.#warnings.warn('a connection threw when its capacity was to be watched', error);
+    }
   }
 
   /** How many concurrent calls it can carry now; 0 without a connection. */
@@ -291,7 +300,7 @@ export abstract class SubchannelCalls<C> {
   #updateLimit(): void {
     const connection = this.#connection;
     if (connection === undefined) this.#limit = 0;
-    else if (connection.watchCapacity === undefined) this.#limit = ASK;
+    else if (!this.#isWatched) this.#limit = ASK;
     else this.#limit = Math.min(this.capacity, UNLIMITED);
     this.#recording?.changed(this);
   }

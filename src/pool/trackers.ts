@@ -30,8 +30,13 @@ export class Trackers {
 
   /** Whether a success would now change nothing for any of them. */
   get ignoreSuccess(): boolean {
-    for (const tracker of this.#listening) if (tracker.ignoresSuccess !== true) return false;
-    return true;
+    try {
+      for (const tracker of this.#listening) if (tracker.ignoresSuccess !== true) return false;
+      return true;
+    } catch (error) {
+      this.#threw(error);
+      return false;
+    }
   }
 
   /**

@@ -50,6 +50,15 @@ export function checkFunction(name: string, value: unknown): void {
   if (typeof value !== 'function') throw optionError(name, 'a function', value);
 }
 
+/** Throws EVENKEEL_OPTION unless `value` is an AbortSignal, or undefined. */
+export function checkSignal(name: string, value: unknown): void {
+  if (value === undefined) return;
+  // Not `instanceof`: there are other implementations.
+  const { aborted, addEventListener } = (value ?? {}) as { aborted?: unknown; addEventListener?: unknown };
+  if (typeof aborted === 'boolean' && typeof addEventListener === 'function') return;
+  throw optionError(name, 'an AbortSignal', value);
+}
+
 /** Throws EVENKEEL_OPTION unless `value` is an object; names the keys that are not among `known`. */
 export function checkKeys(name: string, value: unknown, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw optionError(name, 'an object', value);
