@@ -53,12 +53,12 @@ async function order() {
   return `${names.get(port)}, ${stock} left`;
 }
 
-/** Waits until reads come from this many servers. @param {number} count */
-async function readFrom(count) {
-  while (Object.keys(await read(20)).length !== count) await new Promise((resolve) => setTimeout(resolve, 20));
+/** Waits until reads come from these servers and no other. @param {string[]} wanted */
+async function readFrom(...wanted) {
+  while (Object.keys(await read(20)).join() !== wanted.join()) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-await readFrom(2);
+await readFrom('pg-1', 'pg-2');
 console.log('reads:                   ', await read(1_000));
 console.log('an order:                ', await order());
 
@@ -66,7 +66,7 @@ const reading = read(1_000);
 await servers.at(1).kill();
 console.log('a standby was killed:    ', await reading);
 await servers.at(1).start();
-await readFrom(2);
+await readFrom('pg-1', 'pg-2');
 
 await servers.at(0).kill();
 // Nobody knows what became of a write whose connection died: the application decides. Later ones wait for a primary.
@@ -77,7 +77,7 @@ await servers.at(1).promote();
 console.log('a standby was promoted:  ', await waiting);
 await servers.at(2).follow(servers.at(1));
 await servers.rejoin(servers.at(0), servers.at(1));
-await readFrom(2);
+await readFrom('pg-0', 'pg-2');
 console.log('it is back, as a standby:', await read(1_000));
 console.log('reads that failed:       ', failed);
 
