@@ -29,19 +29,19 @@ export interface TopCommand {
   readonly once: boolean;
 }
 
-/** `evenkeel explain`, understood. */
+/** A parsed `evenkeel explain`. */
 export interface ExplainCommand {
   readonly name: 'explain';
   /** Of the recording. */
   readonly file: string;
   readonly call: number | undefined;
-  /** As it was written. */
+  /** As given. */
   readonly at: string | undefined;
   readonly pod: string | undefined;
   readonly balancer: string | undefined;
 }
 
-/** `evenkeel replay`, understood. */
+/** A parsed `evenkeel replay`. */
 export interface ReplayCommand {
   readonly name: 'replay';
   /** Of the recording. */
@@ -66,7 +66,7 @@ export const help = `Usage: evenkeel doctor <target> [options]
        evenkeel explain <recording> [--call <number> | --at <time> | --pod <name>]
        evenkeel replay <recording> [--picker <name>] [--load <name>] [--limit <name>]
 
-Says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
+doctor says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
 kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
 
 Targets
@@ -105,7 +105,8 @@ replay makes the recorded picks again, and says what another configuration would
   --picker <name>               such as roundRobin or p2c:{"choices":2}
   --load <name>                 such as peakEwma
   --limit <name>                such as adaptive or fixed:{"max":100}; none for no limit
-  --balancer <name>             explain and replay: of this balancer, if the recording has several; a part of its name, or its number
+
+explain and replay take --balancer <name> if the recording has several: a part of a balancer's name, or its number.
 
 Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong,
 65 the recording cannot be read, 70 evenkeel itself failed.

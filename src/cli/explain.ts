@@ -71,7 +71,7 @@ function sentencesOf(explained: ExplainedCall, balancer: DumpedBalancer, clock: 
   const lines = [`Call ${call} of ${balancer.name} went to ${nameOf(endpoint)} at ${clock.of(atMs)} UTC.`, ''];
   if (waitedMs !== undefined) lines.push(`It had waited ${ms(waitedMs)} until an endpoint could take it.`);
   if (avoided.length > 0) {
-    lines.push(`It is a repetition: it was tried on ${avoided.map(nameOf).join(', ')} before, which this pick avoids.`);
+    lines.push(`It is a retry: it had been tried on ${avoided.map(nameOf).join(', ')}, which this pick avoids.`);
   }
   lines.push(`The set (version ${version}) had ${count(listed, 'endpoint')}; the picker could choose from ${ready}.`);
   for (const each of leftOut.slice(0, LISTED))
@@ -113,7 +113,7 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
   const { looked, cheapest, ready, endpoint, again, keyed, knowsLoad } = explained;
   const { picker, load } = configuration;
   const lines: string[] = [];
-  const unknownLoad = 'The load is a function of the application: what it said of the endpoints is not known.';
+  const unknownLoad = 'The load is a function of the application: what it said about the endpoints is not known.';
   if (picker === undefined) {
     lines.push(
       'The picker is a function of the application: why it chose this endpoint is not known. What it could see:',
@@ -127,7 +127,7 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
   for (const each of full.slice(0, 8))
     lines.push(`${nameOf(each.endpoint)} could not take another call (${each.inFlight} in flight).`);
   if (again === 'another') {
-    lines.push('Played again, the picker chooses another endpoint: something it went by is not in the recording.');
+    lines.push('Replayed, the picker chooses another endpoint: something it depends on is not in the recording.');
   }
   if (keyed && name === 'hash') {
     lines.push(

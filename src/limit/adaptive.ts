@@ -58,12 +58,12 @@ const MOST_HELD = 128;
 const BACKED_OFF = 0.9;
 
 /**
- * A limit that follows what the Service can do in good time: it falls while calls take too long, and rises while they do not and
- * the limit is reached.
+ * A limit that follows what the Service can do in time: it falls while calls take too long, and rises while it is reached and
+ * calls are fast enough.
  *
  * After two windows that are too slow: min(limit, calls running) × (1 + 0.2 × (gradient − 1)), where gradient = tolerance ×
  * usual latency ÷ latency, at least 0.5; if the limit was reached, it regains 2 %. Otherwise it grows by a tenth, or one call. An
- * overload answer takes a tenth. If half the limit leaves latency unchanged, calls are slow for another reason: the limit is
+ * overload response lowers it by a tenth. If half the limit leaves latency unchanged, calls are slow for another reason: the limit is
  * restored, and the usual latency follows in a minute or so.
  *
  * Clients know nothing about one another: each starts from its own running calls, so that together they follow the Service.
@@ -75,14 +75,14 @@ export function adaptive(options: AdaptiveOptions = {}): LimitFactory {
   checkKeys('adaptive', options, ['initial', 'min', 'max', 'tolerance', 'shedAfterMs']);
   const calls = { min: 1, max: 1_000_000, integer: true };
   const settings: Settings = {
-    initial: checkNumber('initial', options.initial, 100, calls),
-    min: checkNumber('min', options.min, 1, calls),
-    max: checkNumber('max', options.max, 10_000, calls),
-    tolerance: checkNumber('tolerance', options.tolerance, 2, { min: 1, max: 100 }),
+    initial: checkNumber('adaptive.initial', options.initial, 100, calls),
+    min: checkNumber('adaptive.min', options.min, 1, calls),
+    max: checkNumber('adaptive.max', options.max, 10_000, calls),
+    tolerance: checkNumber('adaptive.tolerance', options.tolerance, 2, { min: 1, max: 100 }),
     shedAfterMs: shedAfterMsOf(options.shedAfterMs),
   };
   const { initial, min, max } = settings;
-  if (min > max) throw optionError('min', `at most max (${max})`, min);
+  if (min > max) throw optionError('adaptive.min', `at most max (${max})`, min);
   const begin = Math.min(Math.max(initial, min), max);
   return described(() => new AdaptiveLimit({ ...settings, initial: begin }), 'adaptive', options);
 }

@@ -18,7 +18,7 @@ export interface FixedOptions {
 export function fixed(max: number, options: FixedOptions = {}): LimitFactory {
   checkKeys('fixed', options, ['shedAfterMs']);
   const limit: Limit = Object.freeze({
-    max: checkNumber('max', max ?? Number.NaN, 0, { min: 1, max: 1_000_000, integer: true }),
+    max: checkNumber('fixed(max)', max ?? Number.NaN, 0, { min: 1, max: 1_000_000, integer: true }),
     shedAfterMs: shedAfterMsOf(options.shedAfterMs),
     answered: () => {},
     gaveUp: () => {},

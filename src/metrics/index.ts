@@ -89,8 +89,13 @@ const optionNames = ['perEndpoint', 'conventions'] as const;
 
 /** Checked, and measured from now on. */
 function selectionOf({ perEndpoint, conventions = [] }: MetricsOptions): Selection {
-  if (!Array.isArray(conventions) || conventions.some((one) => !allConventions.includes(one))) {
+  if (!Array.isArray(conventions)) {
     throw optionError('conventions', `a list of ${allConventions.join(', ')}`, conventions);
+  }
+  for (const convention of conventions) {
+    if (!allConventions.includes(convention)) {
+      throw optionError('conventions[]', `one of ${allConventions.join(', ')}`, convention);
+    }
   }
   const selection = {
     perEndpoint: checkNumber('perEndpoint', perEndpoint, 0, { min: 0, max: 10_000, integer: true }),

@@ -38,7 +38,7 @@ const PANIC_PAUSE_MS = 60_000;
  * `evenkeel explain` says why a call went to its endpoint, and `evenkeel replay` what another configuration would have done. One may
  * serve several balancers of a thread. Throws EVENKEEL_OPTION for invalid options.
  *
- * @example const recorder = flightRecorder(); const fetch = createFetch('orders.shop:http', { recorder });
+ * @example const recorder = flightRecorder(); const fetch = createFetch('http://orders.shop:8080', { recorder });
  * process.on('SIGUSR2', () => writeFileSync('/tmp/evenkeel.bin', recorder.dump()));
  */
 export function flightRecorder(options: FlightRecorderOptions = {}): FlightRecorder {

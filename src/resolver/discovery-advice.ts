@@ -96,9 +96,9 @@ export function outsideError(
   if (kind !== 'unavailable' || names === undefined || names.namespace !== undefined) return undefined;
   if (service === undefined || service.namespace === undefined) return undefined;
   const forward = `kubectl port-forward -n ${service.namespace} service/${service.service} ${port}`;
-  const local = typeof port === 'number' ? `http://localhost:${port}` : 'the port on localhost it names';
+  const local = typeof port === 'number' ? `localhost:${port}` : 'the port on localhost that it prints';
   return new ResolveError(
-    `${target}: not in a cluster, and DNS has no such name here. From a laptop: ${forward}, and target ${local}`,
+    `${target}: not in a cluster, and DNS has no such name here. From a laptop: ${forward}, then use ${local}`,
   );
 }
 

@@ -136,8 +136,13 @@ function resolveRules(options: OutlierEjectionOptions): OutlierRules {
     bounds: { min: number; max?: number; integer?: boolean; infinite?: boolean },
   ): number => checkNumber(`outlierEjection.${name}`, options[name], defaults[name], bounds);
   const { causes = defaults.causes } = options;
-  if (!Array.isArray(causes) || causes.some((cause) => !defaults.causes.includes(cause))) {
-    throw optionError('outlierEjection.causes', `a list out of ${defaults.causes.join(', ')}`, causes);
+  if (!Array.isArray(causes)) {
+    throw optionError('outlierEjection.causes', `a list of ${defaults.causes.join(', ')}`, causes);
+  }
+  for (const cause of causes) {
+    if (!defaults.causes.includes(cause)) {
+      throw optionError('outlierEjection.causes[]', `one of ${defaults.causes.join(', ')}`, cause);
+    }
   }
   const baseEjectionMs = number('baseEjectionMs', { min: 1, max: 3_600_000 });
   return {

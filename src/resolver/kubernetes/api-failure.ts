@@ -113,7 +113,7 @@ export function resolveErrorOf(
   if (kind === 'forbidden') {
     return new ResolveError(
       `the API server does not let us ${what}: ${message}. ` +
-        `A Role with the verbs list and watch on endpointslices, bound to this pod's service account, would`,
+        `Bind a Role with the verbs list and watch on endpointslices to this pod's service account`,
       { code: 'EVENKEEL_FORBIDDEN', permanent: true, cause: failure },
     );
   }

@@ -137,3 +137,9 @@ describe('metrics', () => {
     await close();
   });
 });
+
+it('names the convention that is none', () => {
+  expect(() => prometheusText({ conventions: ['http', 'htp' as never] })).toThrowError(
+    'conventions[] must be one of http, grpc, rpc, db, got "htp"',
+  );
+});

@@ -484,7 +484,7 @@ it('outside a cluster a name that is in no DNS is told with what to do there, at
   await watch({ slices: async () => 'this is no pod', dns: outside() });
   const advice =
     'not in a cluster, and DNS has no such name here. From a laptop: kubectl port-forward -n shop service/orders 80, ' +
-    'and target http://localhost:80';
+    'then use localhost:80';
   await expect.poll(() => listener.events).toEqual(['∅', `fail orders.shop:80: ${advice}`]);
   await turn(20_000);
   expect(listener.events).toHaveLength(2);

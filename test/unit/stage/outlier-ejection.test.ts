@@ -417,4 +417,10 @@ describe('outlier ejection', () => {
       );
     }
   });
+
+  it('names the cause that does not fit', () => {
+    expect(() => outlierEjection({ causes: ['timeout', 'slow' as never] })).toThrowError(
+      'outlierEjection.causes[] must be one of timeout, reset, status, overload, protocol, got "slow"',
+    );
+  });
 });
