@@ -25,45 +25,55 @@ const entryPoints = {
   undici: (options: object) => {
     const dispatcher = createDispatcher('https://orders.shop', { resolver, ...options });
     open.push(() => dispatcher.destroy());
+    return dispatcher;
   },
   'node:http': (options: object) => {
     const agent = createAgent('https://orders.shop', { resolver, ...options });
     open.push(() => agent.destroy());
+    return agent;
   },
-  'grpc-js': (options: object) => void channelOptions({ resolver, ...options }),
+  'grpc-js': (options: object) => channelOptions({ resolver, ...options }),
   mysql2: (options: object) => {
     const cluster = createPoolCluster({ resolver, host: 'orders.shop', user: 'app', ...options });
     open.push(() => cluster.end());
+    return cluster;
   },
   redis: (options: object) => {
     const primary = new Redis({ lazyConnect: true });
     const replicas = createReplicas(primary, 'redis-replicas.shop:6379', { resolver, ...options });
     open.push(() => replicas.close());
+    return replicas;
   },
   pg: (options: object) => {
     const pool = createPool({ resolver, host: 'orders.shop', user: 'app', ...options });
     open.push(() => pool.end());
+    return pool;
   },
   rsocket: (options: object) => {
     const rsocket = createRSocket('orders.shop:7000', { resolver, ...options });
     open.push(() => rsocket.close());
+    return rsocket;
   },
   tcp: (options: object) => {
     const connector = createConnector('orders.shop:7000', { resolver, ...options });
     open.push(() => connector.close());
+    return connector;
   },
   amqp: (options: object) => {
     const brokers = createBrokers('amqp://orders.shop', { resolver, ...options });
     open.push(() => brokers.close());
+    return brokers;
   },
   ws: (options: object) => {
     const webSockets = createWebSockets('wss://orders.shop', { resolver, ...options });
     open.push(() => webSockets.close());
+    return webSockets;
   },
   run: async (options: object) => {
     const balancer = createBalancer({ resolver, transport: new FakeTransport() });
     open.push(() => balancer.close());
     await balancer.run(() => {}, options);
+    return { balancer, close: () => balancer.close() };
   },
 } as const;
 
@@ -159,11 +169,33 @@ describe('names of options', () => {
     const ofOne: Readonly<Record<string, unknown>> = { key: 'a', priority: 'critical' };
     const value = entryPoint === 'run' ? (ofOne[name] ?? values[name]) : values[name];
     const taken = (async () => entryPoints[entryPoint]({ [name]: value }))();
-    if (isKnown) await expect(taken).resolves.toBeUndefined();
+    if (isKnown) await expect(taken).resolves.toBeDefined();
     else
       await expect(taken).rejects.toMatchObject({
         code: 'EVENKEEL_OPTION',
         message: expect.stringContaining(`has no option "${name}"`),
       });
+  });
+});
+
+/** What closes what an entry point returns: so that running calls finish, and so that they are cut. */
+const closing: Readonly<Record<Exclude<EntryPoint, 'grpc-js' | 'run'>, readonly string[]>> = {
+  undici: ['close', 'destroy'],
+  'node:http': ['close', 'destroy'],
+  mysql2: ['end'],
+  redis: ['close'],
+  pg: ['end'],
+  rsocket: ['close'],
+  tcp: ['close'],
+  amqp: ['close'],
+  ws: ['close'],
+};
+
+describe('what entry points return', () => {
+  it.each(Object.entries(closing))('%s: its balancer, and %s to close it', (entryPoint, names) => {
+    const made = entryPoints[entryPoint as keyof typeof closing]({});
+    expect(made.balancer.snapshot()).toMatchObject({ state: expect.any(String), endpoints: expect.any(Array) });
+    const methods = ['close', 'destroy', 'end'].filter((name) => typeof Reflect.get(made, name) === 'function');
+    expect(methods).toEqual(names);
   });
 });
