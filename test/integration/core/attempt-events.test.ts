@@ -6,13 +6,17 @@ import { createBalancer, type ObserverEvents, staticEndpoints, type Transport } 
 import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
+import { createPool } from 'evenkeel/pg';
+import { createReplicas } from 'evenkeel/redis';
 import { createRSocket } from 'evenkeel/rsocket';
 import { createDispatcher } from 'evenkeel/undici';
+import { Redis } from 'ioredis';
 import { request } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { asIs, bytesMethod } from '../../support/grpc-method.js';
 import { Heard, payload } from '../../support/rsocket-calls.js';
 import { RSocketPod } from '../../support/rsocket-pods.js';
+import { scriptedPostgres, scriptedRedis } from '../../support/scripted-databases.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';
 
@@ -198,6 +202,37 @@ const entryPoints: Record<string, Open> = {
       },
     };
   },
+  pg: async (observer) => {
+    const server = await scriptedPostgres();
+    const pool = createPool({ resolver: staticEndpoints([server.endpoint]), user: 'u', observer });
+    return {
+      call: (what) => pool.query(what),
+      holds: () => server.holds,
+      close: async () => {
+        await pool.end();
+        await server[Symbol.asyncDispose]();
+      },
+    };
+  },
+  redis: async (observer) => {
+    const server = await scriptedRedis();
+    const primary = new Redis({ lazyConnect: true });
+    const replicas = createReplicas(primary, 'redis-replicas.shop:6379', {
+      resolver: staticEndpoints([server.endpoint]),
+      observer,
+      fallback: 'error',
+      retry: { maxAttempts: 1 },
+    });
+    return {
+      call: (what) => replicas.client.get(what),
+      holds: () => server.holds,
+      close: async () => {
+        await replicas.close({ signal: AbortSignal.abort() });
+        primary.disconnect();
+        await server[Symbol.asyncDispose]();
+      },
+    };
+  },
   createRSocket: async (observer) => {
     const pod = await RSocketPod.start();
     const rsocket = createRSocket('orders.shop:7000', { resolver: staticEndpoints([pod.endpoint]), observer });
@@ -258,8 +293,8 @@ describe.each(Object.entries(entryPoints))('attemptEnded of %s', (name, opened) 
     expect(attempts[0]?.error).toBeDefined();
   });
 
-  // A statement of MySQL takes no signal.
-  if (name === 'mysql2') return;
+  // Statements and commands take no signal.
+  if (['mysql2', 'pg', 'redis'].includes(name)) return;
   it('is told once of a call its caller gives up', async () => {
     const { attempts, entryPoint } = await start();
     const abort = new AbortController();

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { drawIndex } from 'evenkeel/adapter';
 import { seededRng } from 'evenkeel/testing';
 import type { ApiServer } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
-import { drawIndex } from '../../../src/runtime/rng.js';
 import { addresses, sliceObject } from '../../support/endpoint-cases.js';
 import { until } from '../../support/until.js';
 import { atEnd, cleanUpAfterEach, openApi, WatchedService } from './harness.js';

@@ -1,9 +1,9 @@
 import { request } from 'node:http';
 import { Readable } from 'node:stream';
 import { staticEndpoints } from 'evenkeel';
+import * as nodeHttp from 'evenkeel/node-http';
+import { createDispatcher, createFetch, prefixKey, promptKey } from 'evenkeel/undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import * as nodeHttp from '../../../src/adapter/node-http/index.js';
-import { createDispatcher, createFetch, prefixKey, promptKey } from '../../../src/adapter/undici/index.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 

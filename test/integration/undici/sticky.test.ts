@@ -1,8 +1,8 @@
 import { get, type RequestOptions } from 'node:http';
 import { hash, staticEndpoints } from 'evenkeel';
+import * as nodeHttp from 'evenkeel/node-http';
+import * as undici from 'evenkeel/undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import * as nodeHttp from '../../../src/adapter/node-http/index.js';
-import * as undici from '../../../src/adapter/undici/index.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 
