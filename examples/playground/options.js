@@ -30,7 +30,7 @@ Options, after "npm start --":
   --port <n>       port of the web page on 127.0.0.1        (8080, or any free one if that is taken)
   --no-page        no web page, the terminal only
   --open           open the page in the browser
-  --minutes <n>    end by itself after so many minutes without anybody looking at the page  (30)
+  --minutes <n>    end by itself after this many minutes without anybody looking at the page  (30)
   --help           this text
 `;
 

@@ -66,7 +66,7 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
   'evenkeel.retries': {
     kind: 'counter',
     unit: '{attempt}',
-    description: 'Attempts that another was to follow',
+    description: 'Attempts to be followed by another',
     attributes: ['evenkeel.reason'],
   },
   'evenkeel.hedges': { kind: 'counter', unit: '{attempt}', description: 'Attempts started beside a slow one' },
@@ -79,7 +79,7 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
   'evenkeel.retry.budget': {
     kind: 'gauge',
     unit: '{attempt}',
-    description: 'Retries and hedges the budget would pay for now',
+    description: 'Retries and hedges the budget can pay for now',
   },
   'evenkeel.limit': { kind: 'gauge', unit: '{call}', description: 'The limit on running calls, where there is one' },
   'evenkeel.endpoints': {
@@ -110,7 +110,7 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
   'evenkeel.discovery.degraded': {
     kind: 'gauge',
     unit: '{state}',
-    description: '1 while endpoints are found in another way than the best one',
+    description: '1 while endpoints are not found in the best way',
     combine: 'largest',
     attributes: ['evenkeel.mode'],
   },
@@ -198,7 +198,7 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
   'evenkeel.endpoint.load': {
     kind: 'gauge',
     unit: '{load}',
-    description: 'What one more call on this endpoint costs by the load in use',
+    description: 'Cost of one more call on this endpoint, by the load in use',
     combine: 'largest',
     attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
     perEndpoint: true,

@@ -104,7 +104,7 @@ console.log(`## gRPC: unary calls
 
 ${PODS} pods as processes of their own, one connection to each, ${CONCURRENCY} callers, a request of 100 bytes and an answer of 250.
 ${CALLS.toLocaleString('en-US')} calls a visit, ${results.rounds} interleaved rounds of ${VISITS} visits after ${WARM_UP} to warm up. Each channel has one more call that stays
-open, as channels have that are in use. pick_first has all its calls on one connection: to one pod, or to a proxy, whose own CPU is
+open, as a channel in use has. pick_first has all its calls on one connection: to one pod, or to a proxy, whose own CPU is
 not counted${proxyVersions.length > 0 ? ` (${proxyVersions.join(', ')})` : ''}.
 
 ${[...missingProxies.map((note) => `${note}.`), figureTable(results, [ROUND_ROBIN, OURS, OURS_DEFAULT, PICK_FIRST, ...proxied])].join('\n\n')}

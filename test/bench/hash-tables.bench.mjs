@@ -1,5 +1,5 @@
 /**
- * How long the event loop stands still while `hash` fills a table, which it does when endpoints or weights change.
+ * How long the event loop is blocked while `hash` fills a table, which it does when endpoints or weights change.
  *
  *   node --expose-gc test/bench/hash-tables.bench.mjs [--quick]
  */
@@ -58,7 +58,7 @@ const rows = [...samples].map(([{ kind, count, weighting }, values]) => {
 });
 console.log(`## Tables of \`hash\`
 
-How long the event loop stands still for a new table; wall-clock time, ${ROUNDS} rounds in random order. Rendezvous, to 16 endpoints, has none.
+How long a new table blocks the event loop; wall-clock time, ${ROUNDS} rounds in random order. Rendezvous, to 16 endpoints, has none.
 
 ${table(['table', 'endpoints', 'weights', 'wanted', 'median [95 %]', 'verdict'], rows, [0, 2, 5])}
 `);

@@ -1,5 +1,5 @@
 /**
- * What a pick costs: pick + start + end on real subchannels, with the clock read apart, at 10 to 10,000 endpoints. All
+ * What a pick costs: pick + start + end on real subchannels, without reading the clock, at 10 to 10,000 endpoints. All
  * pickers and loads take turns in one loop, so its call sites have seen every one of them, as in a big process.
  *
  *   node test/bench/pick.bench.mjs [--quick]
@@ -333,7 +333,7 @@ for (const name of names) {
 
 console.log(`## What a pick costs
 
-pick + start + end in ns, the clock read apart: median of ${ROUNDS} interleaved rounds of ${OPERATIONS.toLocaleString('en-US')} operations with its bootstrap 95 %
+pick + start + end in ns, without reading the clock: median of ${ROUNDS} interleaved rounds of ${OPERATIONS.toLocaleString('en-US')} operations with its bootstrap 95 %
 interval, and bytes of heap per operation at the worst size (boxed numbers and objects, counted by V8's sampling). ${RUNNING} calls run at any moment. The
 loop's call sites have seen all ${pickerNames.length} pickers before. Of other libraries the pick alone: they count nothing. Wanted: ≤ 100 ns to 1,000 endpoints and ≤ 150 ns at 10,000 for pickers of
 constant cost (\`hash\` from 17 endpoints on, where its table begins), ≤ 200 ns with peak EWMA and all stages, ≤ 250 ns to 1,000 endpoints with reports, ≤ 800 ns with probes, ≤ ${LIMIT_BYTES} B. A fixed walk through 16 MB in between took ${disturbance.toFixed(2)} × its best;

@@ -16,7 +16,7 @@ import { table, withInterval } from './lib/table.mjs';
 
 const quick = process.argv.includes('--quick');
 const ROUNDS = quick ? 10 : MIN_ROUNDS;
-/** A round is so many short runs of each, in random order; what disturbs one run is not in the fast ones. */
+/** A round is several short runs of each, in random order; a disturbance of one run is not in the fast ones. */
 const RUNS = 15;
 const REQUESTS = 500;
 const LIMIT_US = 3;

@@ -12,7 +12,7 @@ const kinds: Readonly<Record<string, Partial<WorldOptions>>> = {
   'and in the servers': { limit: adaptive(), serverLimit: fixed(4) },
 };
 
-/** Loads as multiples of what the servers can do, each for so many seconds. */
+/** Loads as multiples of what the servers can do, with a duration in seconds. */
 type Demand = readonly (readonly [load: number, seconds: number])[];
 
 /** What share of the calls of each second is answered in time, in %. */

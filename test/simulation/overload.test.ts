@@ -123,7 +123,7 @@ describe('an overload of callers that retry', () => {
       const { successRatio } = await world.run(10_000);
       await world.close();
       expect(successRatio).toBeGreaterThanOrEqual(0.99);
-      // It is not carried away, however long it lasts.
+      // It does not drift, no matter how long that lasts.
       expect(limit).toBeLessThanOrEqual(5 * 16);
     },
   );

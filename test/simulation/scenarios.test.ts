@@ -34,7 +34,7 @@ describe.each(SEEDS)('one of 11 servers takes 2 s half of the time, deadline 1 s
   it.each(bounds.map(([strategy, bound]) => [strategy.name, bound, strategy] as const))(
     '%s without ejection: at least %f succeed',
     async (_name, bound, strategy) => {
-      // The first second of the fault costs the same however long the run is: this one is always at full length.
+      // The first second of the fault costs the same in runs of any length: this one is always at full length.
       expect((await oneServerSlow(strategy, seed)).successRatio).toBeGreaterThanOrEqual(bound);
     },
   );

@@ -2,7 +2,7 @@
 /**
  * One pod: a process that serves the protocols it is told to, started by `kubelet.js`.
  *
- * Ends like a well-behaved service: after SIGTERM it serves on for a second, because clients notice a little later; then it tells
+ * Ends like a well-behaved service: after SIGTERM it keeps serving for a second, because clients notice a little later; then it tells
  * them over their connections (`Connection: close`, GOAWAY), and exits once no more requests come.
  */
 import { Connections } from './connections.js';

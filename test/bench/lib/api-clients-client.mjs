@@ -1,4 +1,4 @@
-// Follows so many Services of an API server over TLS, or holds so many HTTP/2 streams to it, and says what memory that takes.
+// Follows a number of Services of an API server over TLS, or holds that many HTTP/2 streams to it, and says how much memory that takes.
 import { connect } from 'node:http2';
 import { systemClock, systemRng } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';

@@ -34,7 +34,7 @@ export async function playAll(context, kinds, { seconds, progress }) {
 
 /** @param {Awaited<ReturnType<typeof playAll>>} scenes @param {readonly HttpClientKind[]} kinds */
 export function faultSections({ slow, dead, rolled, seconds }, kinds) {
-  return `${grouped(PER_SECOND)} requests a second, whatever becomes of the answers; each row alone, with connections of its own. One run of a few
+  return `${grouped(PER_SECOND)} requests a second, no matter how they are answered; each row alone, with connections of its own. One run of a few
 seconds each: these are figures to look at, not ratios to judge. "Machine too busy": the client itself got too little CPU to send in time.
 
 **One of the pods is slow**: it takes ${SLOW_MS} ms, the others ${USUAL_MS} ms. ${seconds} s.
@@ -45,7 +45,7 @@ ${tallyTable(slow, withPeakEwma(kinds), { title: 'sent to it', of: ({ shareOfFir
 
 ${tallyTable(dead, kinds)}
 
-**Rolling update**: every pod is replaced, one more than wanted at a time. An old one serves on for 1 s, then closes its connections
+**Rolling update**: every pod is replaced, one more than wanted at a time. An old one keeps serving for 1 s, then closes its connections
 with their next answer, idle ones at once. evenkeel watches EndpointSlices; the loop and BalancedPool ask for the list once a second,
 as does the dns interceptor; the proxies reload at once; "balanced per connection" opens its connections to ready pods only.
 

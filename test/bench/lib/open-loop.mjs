@@ -1,5 +1,5 @@
 /**
- * Sends at a steady rate, whatever becomes of the answers: a client that waits for slow answers before it asks again would
+ * Sends at a steady rate, no matter how requests are answered: a client that waits for slow answers before it asks again would
  * hide most of them.
  */
 import { quantile } from './statistics.mjs';

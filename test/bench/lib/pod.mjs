@@ -5,7 +5,7 @@
  *   fork('pod.mjs', [host, port]); sends { port } when it listens. It takes:
  *   { delayMs }   from now on answers come so much later
  *   { count: id } answers { count: id, served }
- *   { end: ms }   as a pod after SIGTERM: serves on for so long, then closes each connection with its next answer, or at once
+ *   { end: ms }   as a pod after SIGTERM: keeps serving for this long, then closes each connection with its next answer, or at once
  *                 where none is awaited, and is gone when the last is closed
  */
 import { createServer } from 'node:net';

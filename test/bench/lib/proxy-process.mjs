@@ -1,5 +1,5 @@
 /**
- * Runs a proxy and ends it when the process that wanted it is gone, however that ended.
+ * Runs a proxy and ends it when the process that wanted it is gone, whichever way that ended.
  *
  *   fork('proxy-process.mjs', [command, ...arguments]); send { signal } to pass a signal on
  */

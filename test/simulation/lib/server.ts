@@ -73,7 +73,7 @@ export interface SimulatedServer {
   take(reply: (answer: Answer) => void, asked?: Asked): () => void;
 }
 
-/** A pod: so many requests at once, first come first served; the others wait. */
+/** A pod: a fixed number of requests at once, first come first served; the others wait. */
 export class Server implements SimulatedServer {
   readonly address: string;
   /** What it does at a time; asked when a request begins to be served. */

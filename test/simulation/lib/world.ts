@@ -84,8 +84,8 @@ export interface WorldOptions {
   /** What a pod's own limit is (`createPod({ limit })`). @defaultValue none: they take everything */
   readonly serverLimit?: LimitFactory;
   /**
-   * A closed loop in place of the open one: so many callers, each of whom asks `callsPerSecond × demand / callers` times a second, a
-   * moment after its answer, and makes so many tries at once where it gets none. Needs `limit`. @defaultValue an open loop
+   * A closed loop in place of the open one: `count` callers, each of which asks `callsPerSecond × demand / callers` times a second, a
+   * moment after its answer, and tries up to `tries` times at once if it gets none. Needs `limit`. @defaultValue an open loop
    */
   readonly callers?: { readonly count: number; readonly tries: number };
 }

@@ -37,7 +37,7 @@ function countOf(cluster: FakePoolCluster, event: string): () => number {
   return () => count;
 }
 
-/** A gathering that does not get on is given up. */
+/** An exclusive checkout that makes no progress is given up. */
 async function losePatience(clock: FakeClock): Promise<void> {
   for (let look = 0; look < 5; look++) {
     clock.advance(100);
