@@ -203,8 +203,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     }
     // A request for our own origin pays only for the first test.
     const { origin } = own;
-    if (origin !== undefined && origin !== matcher.origin && !matcher.matches(origin))
-      return this.#fallback.dispatch(own, handler);
+    if (origin && origin !== matcher.origin && !matcher.matches(origin)) return this.#fallback.dispatch(own, handler);
     if (this.#servername !== undefined) own = withServername(own, this.#servername);
     if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
       return this.#mocked.dispatch(own, handler);

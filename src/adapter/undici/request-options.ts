@@ -135,7 +135,7 @@ export function requestOf(
   const { origin, path } = own;
   if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return own;
   // A request without an origin is for the dispatcher's Service.
-  return resolvePath({ ...own, origin: origin ?? matcher.origin }, (given, named) =>
+  return resolvePath({ ...own, origin: origin || matcher.origin }, (given, named) =>
     matcher.matches(given) ? matcher.matches(named) : isSameOrigin(given, named),
   );
 }

@@ -77,6 +77,14 @@ describe.each([
   });
 });
 
+it.each([undefined, null, ''])('a request whose origin is %j is for the Service, as it is for a Pool', async (none) => {
+  const dispatcher = keep(createDispatcher(origin, { resolver: resolver() }));
+  for (const path of ['/', `${origin}/absolute`]) {
+    const options = { origin: none as never, path, method: 'PUT', body: 'x' } as const;
+    expect(await (await dispatcher.request(options)).body.text()).toBe('x');
+  }
+});
+
 describe('stats', () => {
   it('are those of all pods, and of what waits for one', async () => {
     const fake = new FakeResolver();
