@@ -1,12 +1,11 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Balancer, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
 import {
   type AttemptReason,
   type AttemptTrace,
   type CallNote,
   type CallTrace,
   loadReportHeader,
-  observes,
   type ReportAsking,
   reportAttempt,
 } from '../kit/index.js';
@@ -30,6 +29,14 @@ export interface AttemptOwner {
   readonly asking: ReportAsking | undefined;
 }
 
+/** For metrics with the names of gRPC. */
+interface MeasuredCall {
+  readonly meter: NonNullable<Balancer<PodConnection>['outside']['meters']['protocolMeter']>;
+  readonly clock: Clock;
+  /** When it was first to be placed, on that clock. */
+  readonly begunMs: number;
+}
+
 /** How an attempt ended, as its caller is told. */
 export interface CallStatus {
   readonly code: statusCode;
@@ -43,12 +50,10 @@ export interface CallStatus {
  */
 export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
   readonly method: Method;
-  /** The one that was first asked for an endpoint. */
-  balancer: Balancer<PodConnection> | undefined;
   /** The latest attempt, which refers to the one before it: nearly all calls have only one. */
   last: Attempt | undefined;
   messages = 0;
-  /** Attempts that were paid for, the first included. */
+  /** Attempts that were paid for, the first included; 0 until it is first to be placed. */
   paid = 0;
   /** How its last attempt failed. */
   lastStatus: CallStatus | undefined;
@@ -60,19 +65,19 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   waiting: WaitingCall | undefined;
   /** Undefined unless somebody traces calls. */
   trace: CallTrace | undefined;
-  /** When it was first to be placed, if that is measured. */
-  #begunMs: number | undefined;
+  /** Undefined unless metrics want to know. */
+  measured: MeasuredCall | undefined;
 
   constructor(method: Method) {
     this.method = method;
   }
 
-  /** The first balancer is asked for an endpoint. */
-  begins(balancer: Balancer<PodConnection>): void {
-    this.balancer = balancer;
+  /** A balancer is asked for an endpoint for the first time. */
+  begins({ outside, clock, retries }: Balancer<PodConnection>): void {
     this.paid = 1;
-    if (balancer.outside.meters.protocolMeter !== undefined) this.#begunMs = balancer.clock.now();
-    balancer.retries.budget.deposit();
+    const meter = outside.meters.protocolMeter;
+    if (meter !== undefined) this.measured = { meter, clock, begunMs: clock.now() };
+    retries.budget.deposit();
   }
 
   /** Subchannels this call was tried on before. */
@@ -130,9 +135,9 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     if (this.waiting !== undefined) this.waiting.callEnded(status.code);
     // grpc-js allows a picker only some codes.
     const told = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
-    if (this.#begunMs !== undefined && this.balancer !== undefined) {
-      const { clock, outside } = this.balancer;
-      outside.meters.protocolMeter?.callEnded(this.method.path, told.code, clock.now() - this.#begunMs);
+    if (this.measured !== undefined) {
+      const { meter, clock, begunMs } = this.measured;
+      meter.callEnded(this.method.path, told.code, clock.now() - begunMs);
     }
     if (this.trace !== undefined) endTrace(this.trace, told);
     return told;
@@ -183,10 +188,9 @@ export class Attempt implements experimental.PickResult {
   /** grpc-js sent the call. Between pick and this it waits for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
-    const { balancer, method } = this.#call;
-    const protocolMeter = balancer?.outside.meters.protocolMeter;
-    if (protocolMeter === undefined) return;
-    protocolMeter.attemptStarted(method.path);
+    const { measured, method } = this.#call;
+    if (measured === undefined) return;
+    measured.meter.attemptStarted(method.path);
     this.#note = { operation: method.path, status: undefined };
   }
 
@@ -284,7 +288,7 @@ export class Attempt implements experimental.PickResult {
       if (outcome?.kind === 'not-started') retries.followed('not-started');
       else if (outcome?.kind === 'failure' && !this.#call.method.isHedged) retries.followed(outcome.cause ?? 'status');
     }
-    if (!observes(lease.observer, 'attemptEnded')) return;
+    if (lease.observer.attemptEnded === undefined) return;
     reportAttempt(lease, { attempt: this.#number, retrying: this.#followed, error: this.#error });
   }
 }

@@ -37,7 +37,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     const info: unknown = extraPickInfo;
     // A user's own config selector may come with other information.
     const call = info instanceof BalancedCall ? info : new BalancedCall(new Method());
-    if (call.balancer === undefined) call.begins(this.#balancer);
+    if (call.paid === 0) call.begins(this.#balancer);
     else {
       const settled = this.#again(call, metadata);
       if (settled !== undefined) return settled;

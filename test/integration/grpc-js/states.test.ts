@@ -299,6 +299,7 @@ describe('closing', () => {
     // Of a closed channel, too, grpc-js asks for endpoints when somebody waits for it.
     await new Promise<void>((resolve) => client.waitForReady(Date.now() + 100, () => resolve()));
     expect([resolver.watchers, balancer.snapshot().state]).toEqual([0, 'closed']);
+    await expect(say(client)).rejects.toMatchObject({ details: expect.stringMatching(/EVENKEEL_CLOSED/) });
     await until(
       'only the connection in use is left',
       async () => (await pods.stats()).reduce((sum, { open }) => sum + open, 0) === 1,
