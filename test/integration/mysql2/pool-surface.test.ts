@@ -63,6 +63,24 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     expect(await world.at(0).connections()).toBeLessThanOrEqual(1);
   });
 
+  it('a stream emits `result` with the number of its result set, and `end` even after an error', async () => {
+    const replicas = create({ multipleStatements: true });
+    const heard: unknown[] = [];
+    const two = replicas.query('SELECT 1 AS one; SELECT 2 AS two').stream();
+    two.on('result', (row, index) => heard.push([row, index]));
+    for await (const _row of two);
+    expect(heard).toEqual([
+      [{ one: 1 }, 0],
+      [{ two: 2 }, 1],
+    ]);
+    heard.length = 0;
+    const failing = replicas.query('SELEC').stream();
+    for (const event of ['error', 'end', 'close']) failing.on(event, () => heard.push(event));
+    failing.resume();
+    await until('it is closed', () => heard.includes('close'));
+    expect(heard).toEqual(['error', 'end', 'close']);
+  });
+
   it('rows by events, in the async context of the caller; the promise resolves behind them', async () => {
     const replicas = create();
     const context = new AsyncLocalStorage<string>();

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { FakeClock } from 'evenkeel/testing';
-import type { PoolConnection, Query } from 'mysql2';
+import type { PoolConnection, Query, ResultSetHeader } from 'mysql2';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
@@ -247,8 +247,12 @@ describe.skipIf(noMariadb)(titled('with a real server, an answer that is read as
       { n: 1, id: thread },
       { n: 2, id: thread },
     ]);
-    // So it is with a statement of the cluster.
+    // So it is with a statement of the cluster. A callback gets the server's answer with the error, as from a pool of mysql2.
     await expect(cluster.query(sql)).rejects.toThrow('LOCAL INFILE');
+    const loaded = await new Promise<number | undefined>((resolve) => {
+      cluster.query(sql, (_error, answer: ResultSetHeader | undefined) => resolve(answer?.affectedRows));
+    });
+    expect(loaded).toBe(0);
     expect((await cluster.query('SELECT CONNECTION_ID() AS id'))[0]).toEqual([{ id: thread }]);
   });
 });

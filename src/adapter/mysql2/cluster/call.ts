@@ -41,6 +41,8 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   #waitTimer: Timer | undefined;
   /** Set while the statement runs on it. */
   #session: Session | undefined;
+  /** What mysql2 gave with an error: the server's answer to LOAD DATA LOCAL, if our side of it failed. */
+  #rows: unknown;
   /** Rows of the answer have been handed out. */
   #isAnswering = false;
   #isDone = false;
@@ -145,7 +147,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     if (this.#isDone) return;
     this.#finish();
     this.#attempts.stop(undefined, error);
-    this.#done(error as Error);
+    this.#done(error as Error, this.#rows);
   }
 
   /** The caller keeps the connection: the lease lasts until it is released or gone. Nothing on it is ever retried. */
@@ -206,6 +208,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
       this.#done(null, rows, fields);
       return;
     }
+    this.#rows = rows;
     const verdict = verdictOf(error);
     const lease = this.#attempts.lease as Lease<Pool>;
     const { errno } = error as { readonly errno?: unknown };

@@ -171,14 +171,20 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     return this;
   }
 
-  /** Its rows as a stream of objects, no faster than they are read. Throws EVENKEEL_OPTION if it has already been sent. */
+  /** Its rows as a stream of objects, no faster than they are read; it also emits `fields` and `result`. Throws EVENKEEL_OPTION if it has already been sent. */
   stream(options: ReadableOptions = {}): Readable {
     const stream = new Readable({ ...options, objectMode: true, read: () => this.#flow?.resume() });
-    // The remaining rows are still read: only then can the connection take the next statement.
-    stream.once('close', () => this.#flow?.resume());
+    stream.once('close', () => {
+      // The remaining rows are still read: only then can the connection take the next statement.
+      this.#flow?.resume();
+      // As in mysql2: code may wait for this alone, even after an error.
+      if (!stream.readableEnded) stream.emit('end');
+    });
     this.on('fields', (fields) => stream.emit('fields', fields));
-    this.on('result', (row) => {
-      if (!stream.destroyed && !stream.push(row)) this.#flow?.pause();
+    this.on('result', (row, index) => {
+      if (stream.destroyed) return;
+      if (!stream.push(row)) this.#flow?.pause();
+      stream.emit('result', row, index);
     });
     this.on('error', (error: Error) => stream.destroy(error));
     this.on('end', () => {
