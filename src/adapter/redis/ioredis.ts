@@ -105,60 +105,78 @@ class Reads {
   }
 }
 
-/** How an attempt of a command ended: with what the server sent to `sent`, unless there is an error. */
-type Ended = (error: Error | undefined, raw: unknown, sent: Command) => void;
-
 class CommandRead implements Read {
   readonly #command: Command;
   readonly #primary: Ioredis;
   /** ioredis's own functions: they answer the caller. */
   readonly #resolve: Command['resolve'];
   readonly #reject: Command['reject'];
-  #isSent = false;
+  /** Attempts so far, and which of them is running; 0 = none. */
+  #made = 0;
+  #running = 0;
+  /** How the last one ended: with this error, or with what the server sent to its command. */
+  error: Error | undefined;
+  #raw: unknown;
+  #sent: Command;
 
   constructor(command: Command, primary: Ioredis) {
     this.#command = command;
+    this.#sent = command;
     this.#primary = primary;
     this.#resolve = command.resolve;
     this.#reject = command.reject;
   }
 
   send(client: unknown, attempt: ReadAttempt): void {
-    this.sendOn(client as Ioredis, (error, raw, sent) => {
-      if (error !== undefined) {
-        attempt.failed(error);
+    this.sendOn(client as Ioredis, () => {
+      if (this.error !== undefined) {
+        attempt.failed(this.error);
         return;
       }
       attempt.answered();
-      this.answered(raw, sent);
+      this.answer();
     });
   }
 
-  /** Sends the command itself the first time, then copies: whatever becomes of an attempt that was given up, it answers nobody. */
-  sendOn(client: Ioredis, ended: Ended): void {
-    const sent = this.#isSent ? copyOf(this.#command) : this.#command;
-    this.#isSent = true;
-    let isOver = false;
-    const end = (error: Error | undefined, raw: unknown): void => {
-      if (isOver) return;
-      isOver = true;
-      if (sent._commandTimeoutTimer !== undefined) {
-        clearTimeout(sent._commandTimeoutTimer);
-        sent._commandTimeoutTimer = undefined;
-      }
-      ended(error, raw, sent);
+  /** Sends the command itself the first time, then copies: an attempt that was given up answers nobody. */
+  sendOn(client: Ioredis, ended: () => void, stream?: unknown): void {
+    const number = ++this.#made;
+    const sent = number === 1 ? this.#command : copyOf(this.#command);
+    this.#running = number;
+    this.#sent = sent;
+    sent.resolve = (raw) => {
+      if (this.#end(number, undefined, raw)) ended();
     };
-    sent.resolve = (raw) => end(undefined, raw);
-    sent.reject = (error) => end(error, undefined);
-    const promise = client.sendCommand(sent);
+    sent.reject = (error) => {
+      if (this.#end(number, error, undefined)) ended();
+    };
+    const promise = client.sendCommand(sent, stream);
     // That of a subscriber to ioredis's tracing channel.
     if (promise !== sent.promise) promise.catch(() => {});
   }
 
-  answered(raw: unknown, sent: Command): void {
-    const command = this.#command;
-    if (sent !== command) command.setReplyContext?.(sent);
-    this.#resolve(raw);
+  #end(number: number, error: Error | undefined, raw: unknown): boolean {
+    if (this.#running !== number) return false;
+    this.#running = 0;
+    this.error = error;
+    this.#raw = raw;
+    const sent = this.#sent;
+    if (sent._commandTimeoutTimer !== undefined) {
+      clearTimeout(sent._commandTimeoutTimer);
+      sent._commandTimeoutTimer = undefined;
+    }
+    return true;
+  }
+
+  /** Tells the caller how the last attempt ended. */
+  answer(): void {
+    const { error } = this;
+    if (error !== undefined) {
+      this.#reject(error);
+      return;
+    }
+    if (this.#sent !== this.#command) this.#command.setReplyContext?.(this.#sent);
+    this.#resolve(this.#raw);
   }
 
   failed(error: Error): void {
@@ -166,12 +184,8 @@ class CommandRead implements Read {
   }
 
   sendToPrimary(): void {
-    if (this.#isSent) {
-      this.sendOn(this.#primary, (error, raw, sent) => {
-        if (error === undefined) this.answered(raw, sent);
-        else this.failed(error);
-      });
-    } else void this.#primary.sendCommand(this.#command).catch(() => {});
+    if (this.#made > 0) this.sendOn(this.#primary, () => this.answer());
+    else void this.#primary.sendCommand(this.#command).catch(() => {});
   }
 }
 
@@ -191,30 +205,24 @@ class PipelineRead implements Read {
   }
 
   send(client: unknown, attempt: ReadAttempt): void {
-    const { stream } = client as Ioredis;
-    const answers: Parameters<Ended>[] = [];
+    const redis = client as Ioredis;
+    const together = new OneWrite(redis);
     let left = this.#reads.length;
-    stream?.cork();
-    this.#reads.forEach((read, index) => {
-      read.sendOn(client as Ioredis, (...answer) => {
-        answers[index] = answer;
-        if (--left === 0) this.#ended(answers, attempt);
-      });
-    });
-    stream?.uncork();
+    const ended = (): void => {
+      if (--left === 0) this.#ended(attempt);
+    };
+    for (const read of this.#reads) read.sendOn(redis, ended, together);
+    together.flush();
   }
 
-  #ended(answers: readonly Parameters<Ended>[], attempt: ReadAttempt): void {
-    for (const [error] of answers) {
-      if (verdictOf(error) === undefined) continue;
+  #ended(attempt: ReadAttempt): void {
+    for (const { error } of this.#reads) {
+      if (error === undefined || verdictOf(error) === undefined) continue;
       attempt.failed(error);
       return;
     }
     attempt.answered();
-    answers.forEach(([error, raw, sent], index) => {
-      if (error === undefined) this.#reads[index]?.answered(raw, sent);
-      else this.#reads[index]?.failed(error);
-    });
+    for (const read of this.#reads) read.answer();
   }
 
   failed(error: Error): void {
@@ -223,5 +231,29 @@ class PipelineRead implements Read {
 
   sendToPrimary(): void {
     for (const read of this.#reads) read.sendToPrimary();
+  }
+}
+
+/** Takes the place of a socket, as in ioredis's own pipelines: what commands write to it leaves as one. */
+class OneWrite {
+  readonly isPipeline = true;
+  readonly destination: { readonly redis: Ioredis };
+  readonly #chunks: (string | Buffer)[] = [];
+
+  constructor(redis: Ioredis) {
+    this.destination = { redis };
+  }
+
+  write(chunk: string | Buffer): void {
+    this.#chunks.push(chunk);
+  }
+
+  flush(): void {
+    const chunks = this.#chunks;
+    if (chunks.length === 0) return;
+    const areTexts = chunks.every((chunk) => typeof chunk === 'string');
+    this.destination.redis.stream?.write(
+      areTexts ? chunks.join('') : Buffer.concat(chunks.map((chunk) => Buffer.from(chunk as string))),
+    );
   }
 }
