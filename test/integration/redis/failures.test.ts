@@ -1,7 +1,7 @@
 import { roundRobin } from 'evenkeel';
 import { createReplicas, type Replicas, type ReplicasOptions } from 'evenkeel/redis';
 import { FakeResolver } from 'evenkeel/testing';
-import { Redis } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { noRedis, type RedisServer, type RedisWorld, startRedis, titled } from '../../support/redis.js';
 import { until } from '../../support/until.js';
@@ -15,10 +15,10 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
   let primary: Redis;
   let replicas: Replicas<Redis>;
 
-  const open = async (options: ReplicasOptions = {}): Promise<void> => {
+  const open = async (options: ReplicasOptions = {}, client: RedisOptions = {}): Promise<void> => {
     const resolver = new FakeResolver();
     resolver.update(world.at(1).endpoint, world.at(2).endpoint);
-    primary = new Redis({ port: world.at(0).port, maxRetriesPerRequest: 1 });
+    primary = new Redis({ port: world.at(0).port, maxRetriesPerRequest: 1, ...client });
     primary.on('error', () => {});
     replicas = createReplicas(primary, 'redis-replicas.shop:6379', {
       resolver,
@@ -227,6 +227,24 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     await stale.command('CONFIG', 'SET', 'replica-serve-stale-data', 'yes');
     await stale.follow(world.at(0));
     await world.inStep();
+  });
+
+  it('tells the caller of a read that it timed out, once, whatever the replica answers later', async () => {
+    await open({ picker: roundRobin() }, { commandTimeout: 300 });
+    const redis = replicas.client;
+    const frozen = world.at(1);
+    frozen.freeze();
+    try {
+      const reads = await Promise.allSettled(Array.from({ length: 6 }, () => redis.get('item:7')));
+      const late = reads.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
+      expect(late.map(({ reason }) => reason.message)).toEqual(Array.from({ length: 3 }, () => 'Command timed out'));
+    } finally {
+      frozen.thaw();
+    }
+    await allReady();
+    const lengths = await Promise.all(Array.from({ length: 4 }, () => redis.strlen('item:7')));
+    expect(lengths).toEqual([5, 5, 5, 5]);
+    expect(replicas.balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0]);
   });
 
   it('leaves out a replica that does not answer', async () => {
