@@ -7,10 +7,15 @@ export {
   type RunOptions,
   type Use,
 } from './balancer/balancer.js';
-export { type BalancerOptions, type BalancingOptions, balancerDefaults } from './balancer/balancer-options.js';
-export { classifyError } from './balancer/classify.js';
+export {
+  type BalancerOptions,
+  type BalancingOptions,
+  balancerDefaults,
+  type ProbeOptions,
+  probeDefaults,
+} from './balancer/balancer-options.js';
 export type { Lease } from './balancer/lease.js';
-export { type ProbeOptions, probeDefaults } from './balancer/probe-options.js';
+export { classifyError } from './balancer/run-call.js';
 export type { BalancerCounts, BalancerSnapshot, EndpointSnapshot } from './balancer/snapshot.js';
 export { type AttributeKey, Attributes, attributeKey } from './endpoint/attributes.js';
 export {
@@ -64,7 +69,7 @@ export {
 export { random } from './picker/random.js';
 export { roundRobin } from './picker/round-robin.js';
 export { type WeightedRoundRobinOptions, weightedRoundRobin } from './picker/weighted-round-robin.js';
-export type { Leaving } from './pool/leave-notice.js';
+export type { Leaving } from './pool/drain.js';
 export { type PoolOptions, poolDefaults } from './pool/pool-options.js';
 export type { Subchannel } from './pool/subchannel.js';
 export type { Connection, Transport } from './pool/transport.js';
@@ -77,8 +82,8 @@ export { staticEndpoints } from './resolver/static.js';
 export { type KubernetesSettings, resolverFrom, type TargetOptions } from './resolver/target.js';
 export { type RetryBudgetOptions, retryBudgetDefaults } from './retry/budget.js';
 export type { RetryCandidate } from './retry/ended-attempt.js';
-export type { RetryCounts, RetryReason } from './retry/retry-counts.js';
 export { type RetryOptions, retryDefaults } from './retry/retry-options.js';
+export type { RetryCounts, RetryReason } from './retry/retry-policy.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { liveBalancers } from '../balancer/live-balancers.js';
 import type { BalancerSnapshot } from '../balancer/snapshot.js';
+import { liveBalancers } from '../balancer/snapshot.js';
 import { prometheusText } from '../metrics/index.js';
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { timeOfDay } from '../runtime/wall-clock.js';

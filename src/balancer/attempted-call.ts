@@ -1,4 +1,5 @@
 import type { Outcome } from '../endpoint/outcome.js';
+import { notify, observes } from '../observe/observer.js';
 import type { CallFacts, TracedAttempt } from '../observe/traces.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import type { TriedEndpoints } from '../retry/tried-endpoints.js';
@@ -93,4 +94,32 @@ export interface AttemptEnd {
   readonly latencyMs?: number | null | undefined;
   /** Whether another attempt follows or runs beside it. */
   readonly retrying?: boolean;
+}
+
+/** What the observer hears about an attempt that ended. */
+export interface AttemptReport {
+  /** From 1. */
+  readonly attempt: number;
+  /** How it ended, if its lease continues for a while. @defaultValue how the lease ended */
+  readonly outcome?: Outcome;
+  /** Whether another follows or is running. @defaultValue false */
+  readonly retrying?: boolean;
+  /** Whether it ran beside an earlier one. @defaultValue false */
+  readonly hedged?: boolean;
+  readonly error?: unknown;
+}
+
+/** Tells the observer that an attempt ended. Nothing else does. */
+export function reportAttempt<C>(lease: Lease<C>, report: AttemptReport): void {
+  const { observer, endpoint } = lease;
+  if (!observes(observer, 'attemptEnded')) return;
+  const { attempt, outcome = lease.outcome as Outcome, retrying = false, hedged = false, error } = report;
+  notify(observer, 'attemptEnded', {
+    endpoint,
+    outcome,
+    attempt,
+    retrying,
+    ...(hedged && { hedged }),
+    ...(error !== undefined && { error }),
+  });
 }

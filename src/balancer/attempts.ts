@@ -3,17 +3,16 @@ import type { CallNote } from '../observe/live-balancers.js';
 import { isTraced, observes } from '../observe/observer.js';
 import { RetryBudget } from '../retry/budget.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
-import { reportAttempt } from './attempt-report.js';
-import { AttemptTraces } from './attempt-traces.js';
-import type {
-  AttemptEnd,
-  AttemptedCall,
-  AttemptSource,
-  AttemptTally,
-  FailedAttempt,
-  HedgePart,
+import {
+  type AttemptEnd,
+  type AttemptedCall,
+  type AttemptSource,
+  type AttemptTally,
+  type FailedAttempt,
+  type HedgePart,
+  reportAttempt,
 } from './attempted-call.js';
-import { traceOf } from './call-trace.js';
+import { AttemptTraces, traceOf } from './call-trace.js';
 import type { Lease } from './lease.js';
 
 const nothingToSay: AttemptEnd = Object.freeze({});

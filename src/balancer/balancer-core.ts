@@ -15,14 +15,13 @@ import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CallLimit } from './call-limit.js';
 import { Endpoints } from './endpoints.js';
 import { CallTimes, Lease, type LeaseOwner } from './lease.js';
-import { liveBalancers } from './live-balancers.js';
 import { LoadProbes } from './load-probes.js';
 import { OutsideCalls } from './outside-calls.js';
 import { PickerSlot } from './picker-slot.js';
 import { pickFlags, type Recorder, type Recording } from './recording.js';
 import { closedError, overloadError, tooLateError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
-import { type BalancerSnapshot, snapshotBalancer } from './snapshot.js';
+import { type BalancerSnapshot, liveBalancers, snapshotBalancer } from './snapshot.js';
 import { WaitingRoom } from './waiting-room.js';
 
 /** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */

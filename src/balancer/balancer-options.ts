@@ -15,8 +15,15 @@ import { type Rng, systemRng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 import { standardStages } from '../stage/standard-stages.js';
 import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js';
-import { type ProbeOptions, type ResolvedProbeOptions, resolveProbeOptions } from './probe-options.js';
 import type { Recorder } from './recording.js';
+
+/** How often endpoints are asked how busy they are, beside what their answers say. */
+export interface ProbeOptions {
+  /** At most so many endpoints are asked per call, 0 to 3; fractions are an average. @defaultValue 3 */
+  readonly perCall?: number | undefined;
+  /** After how long an answer is no longer waited for, in ms. @defaultValue 500 */
+  readonly timeoutMs?: number | undefined;
+}
 
 /** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
@@ -217,4 +224,27 @@ function checkObserver(observer: Observer): void {
   for (const event of observerEventNames) {
     if (observer[event] !== undefined) checkFunction(`observer.${event}`, observer[event]);
   }
+}
+
+/** Defaults of `ProbeOptions`. */
+export const probeDefaults: { readonly perCall: number; readonly timeoutMs: number } = Object.freeze({
+  perCall: 3,
+  timeoutMs: 500,
+});
+
+/** `ProbeOptions`, complete and checked. */
+export interface ResolvedProbeOptions {
+  readonly perCall: number;
+  readonly timeoutMs: number;
+}
+
+/** Undefined: nothing is asked. Throws EVENKEEL_OPTION. */
+export function resolveProbeOptions(probes: 'auto' | 'off' | ProbeOptions = 'auto'): ResolvedProbeOptions | undefined {
+  if (probes === 'off') return undefined;
+  if (probes === 'auto') return probeDefaults;
+  if (typeof probes !== 'object' || probes === null) throw optionError('probes', "'auto', 'off' or an object", probes);
+  checkKeys('probes', probes, ['perCall', 'timeoutMs']);
+  const perCall = checkNumber('probes.perCall', probes.perCall, probeDefaults.perCall, { min: 0, max: 3 });
+  const timeoutMs = checkNumber('probes.timeoutMs', probes.timeoutMs, probeDefaults.timeoutMs, { min: 1, max: 60_000 });
+  return perCall === 0 ? undefined : { perCall, timeoutMs };
 }

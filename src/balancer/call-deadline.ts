@@ -4,7 +4,6 @@ import { EvenkeelError } from '../errors.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
-import { outcomeAtDeadline } from './deadline-outcome.js';
 import type { Lease } from './lease.js';
 
 /**
@@ -85,4 +84,12 @@ export class CallDeadline<C> {
     this.#missed = new EvenkeelError('EVENKEEL_DEADLINE', message, address === undefined ? {} : { endpoint: address });
     this.#controller.abort(this.#missed);
   }
+}
+
+/**
+ * The outcome for an endpoint whose call was cut by a deadline of `limitMs`: a timeout, if the endpoint had the call for at
+ * least half of that and has not started to respond. Otherwise most of the time was spent on other things.
+ */
+export function outcomeAtDeadline(heldMs: number, limitMs: number, answered: boolean): Outcome {
+  return !answered && 2 * heldMs >= limitMs ? outcomes.timeout : outcomes.cancelled;
 }

@@ -10,7 +10,6 @@ import {
 import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
-import { pickSetOf } from './pick-set.js';
 import type { Recording } from './recording.js';
 
 const none: readonly never[] = [];
@@ -179,4 +178,27 @@ export class PickerSlot<C> {
   #threw(error: unknown): void {
     this.#warnings.warn('the picker threw; p2c replaces it', error);
   }
+}
+
+/**
+ * What a picker may choose from: the pool's members without those on standby, the ready ones separately. With `only`, no other
+ * counts as ready.
+ */
+export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<C> {
+  const subchannels: Subchannel<C>[] = [];
+  const weights: number[] = [];
+  const all: Subchannel<C>[] = [];
+  const allWeights: number[] = [];
+  let equalWeights = true;
+  for (const { subchannel, weight } of members) {
+    // Also excludes invalid weights from a stage (NaN), which would break every comparison.
+    if (!(weight > 0 && weight < Number.POSITIVE_INFINITY)) continue;
+    all.push(subchannel);
+    allWeights.push(weight);
+    if (subchannel.state !== 'ready' || only?.includes(subchannel) === false) continue;
+    if (weight !== (weights[0] ?? weight)) equalWeights = false;
+    subchannels.push(subchannel);
+    weights.push(weight);
+  }
+  return { subchannels, weights, equalWeights, all, allWeights };
 }

@@ -1,5 +1,5 @@
 import type { Warnings } from '../observe/warnings.js';
-import type { Leaving } from '../pool/leave-notice.js';
+import type { Leaving } from '../pool/drain.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';

@@ -1,4 +1,4 @@
-import type { Leaving } from '../pool/leave-notice.js';
+import type { Leaving } from '../pool/drain.js';
 import { poolDefaults } from '../pool/pool-options.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';

@@ -5,12 +5,12 @@ import {
   type EjectionCause,
   EventCounts,
 } from '../observe/event-counts.js';
+import { LiveBalancers } from '../observe/live-balancers.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { WatchOwner } from '../resolver/resolver.js';
-import { RetryCounter, type RetryCounts } from '../retry/retry-counts.js';
-import type { RetryPolicy } from '../retry/retry-policy.js';
+import { RetryCounter, type RetryCounts, type RetryPolicy } from '../retry/retry-policy.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
 /** The state of a balancer for people: plain JSON, created on demand. */
@@ -60,6 +60,9 @@ export interface BalancerCounts extends RetryCounts {
   /** How often the resolver failed: once per kind of failure in a row, not per attempt. */
   readonly resolveFailures: number;
 }
+
+/** The balancers of this thread, for metrics and the admin page. The one thing balancers share. */
+export const liveBalancers: LiveBalancers<BalancerSnapshot> = new LiveBalancers<BalancerSnapshot>();
 
 /** Counts before any call. */
 export const noCounts: BalancerCounts = Object.freeze({

@@ -1,5 +1,5 @@
-import { liveBalancers } from '../balancer/live-balancers.js';
 import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
+import { liveBalancers } from '../balancer/snapshot.js';
 import type { BalancerWatcher, LiveBalancer, Protocol } from '../observe/live-balancers.js';
 import { type Clock, systemClock } from '../runtime/clock.js';
 import { catalogue, type MetricName } from './catalogue.js';

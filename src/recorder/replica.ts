@@ -1,5 +1,5 @@
-import { pickSetOf } from '../balancer/pick-set.js';
-import { ProbeDraws } from '../balancer/probe-draws.js';
+import { ProbeDraws } from '../balancer/load-probes.js';
+import { pickSetOf } from '../balancer/picker-slot.js';
 import { pickFlags } from '../balancer/recording.js';
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { inFlight } from '../load/in-flight.js';

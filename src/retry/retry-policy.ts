@@ -1,10 +1,43 @@
+import type { OutcomeCause } from '../endpoint/outcome.js';
 import type { Warnings } from '../observe/warnings.js';
 import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { RetryBudget } from './budget.js';
 import { candidateOf, type EndedAttempt } from './ended-attempt.js';
-import { RetryCounter, type RetryCounts, type RetryReason, retryReason } from './retry-counts.js';
 import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } from './retry-options.js';
+
+/** Why an attempt was followed by another: how it failed, or that it was never sent. */
+export type RetryReason = OutcomeCause | 'not-started';
+
+/** Retries and hedges of one balancer. The numbers only grow. */
+export interface RetryCounts {
+  /** Calls started. */
+  readonly calls: number;
+  /** Attempts to be followed by one on another endpoint (`retrying` of `attemptEnded`), by how they ended. */
+  readonly retries: Readonly<Record<RetryReason, number>>;
+  /** Attempts started in addition to a slow one. */
+  readonly hedges: number;
+  /** Hedges whose response the caller got. */
+  readonly hedgesWon: number;
+  /** How often the budget did not cover a retry or hedge. */
+  readonly overBudget: number;
+}
+
+/** Each count costs one addition, and only if a call does not simply succeed. */
+export class RetryCounter {
+  readonly retries: Record<RetryReason, number> = {
+    'not-started': 0,
+    connect: 0,
+    reset: 0,
+    timeout: 0,
+    status: 0,
+    overload: 0,
+    protocol: 0,
+  };
+  hedges = 0;
+  hedgesWon = 0;
+  overBudget = 0;
+}
 
 /**
  * By default only what is provably safe is retried: calls that were never sent, and idempotent ones whose connection died
@@ -132,4 +165,9 @@ export class RetryPolicy {
     if (status !== undefined) return this.#statuses.has(status);
     return outcome.kind === 'not-started' || outcome.cause === 'reset' || outcome.cause === 'connect';
   }
+}
+
+function retryReason({ outcome, status }: EndedAttempt): RetryReason {
+  // `retry.when` may also discard a response that the rules would accept.
+  return outcome.cause ?? (status === undefined ? 'not-started' : 'status');
 }

@@ -1,5 +1,5 @@
-import { reportAttempt } from '../../balancer/attempt-report.js';
 import type { AttemptedCall } from '../../balancer/attempted-call.js';
+import { reportAttempt } from '../../balancer/attempted-call.js';
 import { Attempts } from '../../balancer/attempts.js';
 import type { Balancer } from '../../balancer/balancer.js';
 import type { Lease } from '../../balancer/lease.js';

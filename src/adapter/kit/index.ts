@@ -1,7 +1,7 @@
 /**
  * For authors of adapters: the parts that evenkeel's adapters share. Unstable: a minor version may change it, and the changelog says so.
  */
-export { type AttemptReport, reportAttempt } from '../../balancer/attempt-report.js';
+
 export type {
   AttemptEnd,
   AttemptedCall,
@@ -10,10 +10,11 @@ export type {
   FailedAttempt,
   HedgePart,
 } from '../../balancer/attempted-call.js';
+export { type AttemptReport, reportAttempt } from '../../balancer/attempted-call.js';
 export { Attempts } from '../../balancer/attempts.js';
 export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
+export { outcomeAtDeadline } from '../../balancer/call-deadline.js';
 export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../balancer/call-trace.js';
-export { outcomeAtDeadline } from '../../balancer/deadline-outcome.js';
 export { LatencyQuantile } from '../../balancer/latency-quantile.js';
 export type { PlacedConnection } from '../../balancer/placement-group.js';
 export { Placements, type PlacementsParts } from '../../balancer/placements.js';

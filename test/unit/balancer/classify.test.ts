@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { classifyError } from '../../../src/balancer/classify.js';
+import { classifyError } from '../../../src/balancer/run-call.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { EvenkeelError } from '../../../src/errors.js';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { outcomeAtDeadline } from '../../../src/balancer/deadline-outcome.js';
+import { outcomeAtDeadline } from '../../../src/balancer/call-deadline.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 
 it('blames the endpoint that had the call for half of the time and said nothing', () => {

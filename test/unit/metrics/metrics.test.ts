@@ -7,7 +7,7 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { BalancerOptions } from '../../../src/balancer/balancer-options.js';
-import { liveBalancers } from '../../../src/balancer/live-balancers.js';
+import { liveBalancers } from '../../../src/balancer/snapshot.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
 import { catalogue, type MetricName } from '../../../src/metrics/catalogue.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Leaving } from '../../../src/pool/leave-notice.js';
+import type { Leaving } from '../../../src/pool/drain.js';
 import { readyFixture } from '../../support/subchannel-fixture.js';
 
 const reasonOf = (signal: AbortSignal): Leaving => signal.reason as Leaving;

@@ -5,7 +5,7 @@ import { ChannelState, HiddenOptions, stateKey } from '../../../../src/adapter/g
 import { type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
 import { EvenkeelPolicy } from '../../../../src/adapter/grpc-js/policy.js';
 import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
-import { liveBalancers } from '../../../../src/balancer/live-balancers.js';
+import { liveBalancers } from '../../../../src/balancer/snapshot.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { FakeHelper } from '../../../support/fake-subchannel.js';
