@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest';
+import { LatencyQuantile } from '../../../src/balancer/latency-quantile.js';
 import { CallTimes } from '../../../src/balancer/lease.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
 
 const owner = { clock: new FakeClock() } as never;
 /** What it says of an endpoint that its caller gave up after so long. */
@@ -36,5 +38,23 @@ it('leaves every other outcome as it is', () => {
   const times = new CallTimes(owner, 1_000);
   for (const outcome of [outcomes.timeout, outcomes.reset, outcomes.status, outcomes.notConnected]) {
     expect(times.judge(outcome, 0, 60_000, false)).toBe(outcome);
+  }
+});
+
+it('judges as if each quick call were counted by its duration', () => {
+  for (const stalledAfterMs of [1, 10, 1_000, 30_000]) {
+    const rng = seededRng(stalledAfterMs);
+    const times = new CallTimes(owner, stalledAfterMs);
+    const exact = new LatencyQuantile();
+    for (let call = 0; call < 10_000; call++) {
+      // Around the durations that begin to matter.
+      const tookMs = (stalledAfterMs / 4) * (1 + rng.next() * (call % 100 === 0 ? 4 : 0.6));
+      times.took(tookMs);
+      exact.add(tookMs);
+      if (call % 100 > 0) continue;
+      const limitMs = Math.max(0.95 * stalledAfterMs, 3 * exact.quantile(0.99));
+      expect(givenUpAfter(times, limitMs + 0.01)).toBe(outcomes.timeout);
+      expect(givenUpAfter(times, limitMs - 0.01)).toBe(outcomes.cancelled);
+    }
   }
 });

@@ -143,6 +143,18 @@ describe('the callers of a start', () => {
     expect(served).toEqual(['10.0.0.2']);
   });
 
+  it('go to another endpoint where those drawn for them have become full', async () => {
+    const { transport, fixture } = await begin(0);
+    fixture.balancer.pick();
+    fixture.balancer.pick();
+    const [, , third] = fixture.attempted as [string, string, string];
+    for (const pod of pods) await transport.admit(pod);
+    for (const connection of transport.connections) {
+      if (connection.endpoint.address !== third) Object.assign(connection, { capacity: 0 });
+    }
+    expect(fixture.balancer.pick()?.endpoint.address).toBe(third);
+  });
+
   it('are also those who wait elsewhere, as in a gRPC channel: their picks brought nothing', async () => {
     const transport = new OneByOne();
     const fixture = new BalancerFixture({ transport });

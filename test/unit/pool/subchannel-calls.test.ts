@@ -2,6 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
+import type { Load } from '../../../src/load/load.js';
+import { relativeLatency } from '../../../src/load/relative-latency.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { slotsOf, subchannel, WatchedSlots } from '../../support/pick-set.js';
 import { readyFixture, SubchannelFixture } from '../../support/subchannel-fixture.js';
 
@@ -200,5 +203,43 @@ describe('what a subchannel counts', () => {
     fixture.subchannel.endpoint = createEndpoint({ address: '10.0.0.1', port: 80, zone: 'b', weight: 3 });
     await fixture.clock.advanceAsync(60_000);
     expect(fixture.fake.attempts).toHaveLength(1);
+  });
+});
+
+describe('the cost of a call', () => {
+  it('is the value of the load, with reports and without, for whatever happened before', () => {
+    const rng = seededRng(3);
+    const factory = relativeLatency();
+    const loads = new Set<Load>();
+    const all = Array.from({ length: 5 }, (_, index) =>
+      subchannel(index, () => {
+        const load = factory({ loads });
+        loads.add(load);
+        return load;
+      }),
+    );
+    const costs = new Set<number>();
+    let nowMs = 0;
+    for (let step = 0; step < 4_000; step++) {
+      nowMs += rng.next() * 40;
+      const one = all[(rng.next() * all.length) | 0] as (typeof all)[0];
+      if (rng.next() < 0.5 || one.inFlight === 0) one.start(nowMs);
+      else {
+        const outcome = rng.next() < 0.2 ? outcomes.status : outcomes.success;
+        // The later ones are slower.
+        one.end(nowMs, nowMs, outcome, nowMs - rng.next() * 20 * all.indexOf(one));
+      }
+      if (step > 2_000) one.reported({ namedMetrics: { evenkeel_in_flight: (rng.next() * 30) | 0 } }, nowMs);
+      for (const { load, inFlight, ...each } of all.map((a) => ({
+        load: a.load,
+        inFlight: a.inFlight,
+        cost: a.cost(nowMs),
+      }))) {
+        expect(each.cost).toBe(load.value(nowMs));
+        expect(each.cost).toBeGreaterThanOrEqual(step > 2_000 ? 1 : 100 * (inFlight + 1));
+        costs.add(each.cost);
+      }
+    }
+    expect(costs.size).toBeGreaterThan(100);
   });
 });

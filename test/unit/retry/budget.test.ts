@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { RetryBudget, type RetryBudgetOptions } from '../../../src/retry/budget.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
+import { BalancerFixture } from '../../support/balancer-fixture.js';
 
 /** Calls at `perSecond` for `seconds`, each tried up to three times and failing always. Returns calls and retries. */
 function outage(
@@ -128,4 +129,14 @@ describe('the retry budget', () => {
       );
     }
   });
+});
+
+it('the calls of a minute ago save nothing up for now, though nothing was retried meanwhile', async () => {
+  const fixture = new BalancerFixture();
+  await fixture.publish('10.0.0.1');
+  await fixture.addresses(1_280);
+  await fixture.clock.advanceAsync(60_000);
+  // Two seconds of minPerSecond, and the share of the calls that were not dated then.
+  expect(fixture.balancer.snapshot().retryBudget).toBeLessThanOrEqual(20 + 0.2 * 127);
+  expect(fixture.balancer.snapshot().counts.calls).toBe(1_280);
 });
