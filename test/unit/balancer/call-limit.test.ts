@@ -49,6 +49,15 @@ describe('a limit on running calls', () => {
     expect(balancer.snapshot()).toMatchObject({ limit: { max: 2, running: 2 }, waiting: 0 });
   });
 
+  it('serves a waiting call as soon as the answer of another begins', async () => {
+    const { balancer } = await limited(fixed(1));
+    const stream = taken(balancer.pick());
+    const waiting = balancer.acquire();
+    expect(await stateOf(waiting)).toBe('pending');
+    stream.progressed();
+    (await waiting).end(outcomes.success);
+  });
+
   it('counts a call until the first byte of its answer, once', async () => {
     const { balancer } = await limited(fixed(1));
     const stream = taken(balancer.pick());
