@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../index.js';
 import type { Hedging } from '../http/hedging.js';
 import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
+import { checkHost, endWithoutSocket, type RequestOptions } from '../http/node-agent.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { type DeadlineOf, RequestDeadline } from '../http/request-deadline.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
@@ -20,7 +21,6 @@ import {
 } from '../kit/index.js';
 import { Call } from './call.js';
 import { Fallback } from './fallback.js';
-import { checkHost, endWithoutSocket, type RequestOptions } from './node-agent.js';
 import type { PodAgent } from './pod-agent.js';
 import { RepeatedCall, type RepeatedCallOwner } from './repeated-call.js';
 import type { PodTransport } from './transport.js';

@@ -11,6 +11,7 @@ import {
 } from '../../index.js';
 import { type HedgeOptions, hedgingOf } from '../http/hedging.js';
 import { keyOfCookie, keyOfHeader, type PrefixKey, pickerOf, prefixKeyOf } from '../http/key.js';
+import { type RequestOptions, takesRequests } from '../http/node-agent.js';
 import { originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
 import {
@@ -26,7 +27,6 @@ import {
 } from '../kit/index.js';
 import { AgentCore } from './agent-core.js';
 import { Fallback } from './fallback.js';
-import { type RequestOptions, takesRequests } from './node-agent.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
 
 /** Options of `createAgent`. */

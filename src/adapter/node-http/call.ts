@@ -13,9 +13,9 @@ import {
   type Priority,
 } from '../../index.js';
 import { explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { endWithoutSocket, PendingRequest, responseOf } from '../http/node-agent.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import { type AttemptedCall, Attempts, type CallFacts, loadReportHeader, type Timed } from '../kit/index.js';
-import { endWithoutSocket, PendingRequest, responseOf } from './node-agent.js';
 import { outcomeOfAbort, outcomeOfBroken, refusedAttempt } from './outcome.js';
 import type { PodAgent, SocketSeeker } from './pod-agent.js';
 

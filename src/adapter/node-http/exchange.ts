@@ -3,8 +3,8 @@ import { TLSSocket } from 'node:tls';
 import { type Balancer, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
 import { DISCARDED_BYTES, DISCARDED_MS, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import type { Answer, ConcurrentAttempt, ConcurrentAttempts } from '../http/concurrent-attempts.js';
+import type { SocketTaker } from '../http/node-agent.js';
 import { type AttemptedCall, Attempts, loadReportHeader, type SharedTimer, type SharedTimers } from '../kit/index.js';
-import type { SocketTaker } from './node-agent.js';
 import { outcomeOfBroken, refusedAttempt } from './outcome.js';
 import type { PodAgent, SocketSeeker } from './pod-agent.js';
 import {

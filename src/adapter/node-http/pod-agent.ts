@@ -3,10 +3,10 @@ import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Endpoint, endpointAddress, systemClock } from '../../index.js';
+import { addRequest, endWithoutSocket, inheritOptions, type SocketTaker } from '../http/node-agent.js';
 import type { PodLink } from '../http/pod-link.js';
 import { afterPendingIo } from '../kit/index.js';
 import { IdleSockets, keepAliveMs } from './idle-sockets.js';
-import { addRequest, endWithoutSocket, inheritOptions, type SocketTaker } from './node-agent.js';
 
 /** A request that needs a socket. Exactly one of `served` and `refused` is called, unless it stops needing one before. */
 export interface SocketSeeker {

@@ -4,11 +4,11 @@ import { type ClientRequest, maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Lease, Outcome, Priority } from '../../index.js';
 import { ConcurrentAttempts, type ConcurrentAttemptsOwner } from '../http/concurrent-attempts.js';
+import { endWithoutSocket, PendingRequest } from '../http/node-agent.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import { afterPendingIo, type SharedTimers, type Timed } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import { Exchange, type ExchangeOwner } from './exchange.js';
-import { endWithoutSocket, PendingRequest } from './node-agent.js';
 import { outcomeOfAbort } from './outcome.js';
 import type { PodAgent } from './pod-agent.js';
 import {

@@ -1,7 +1,7 @@
 import type { ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
+import { replace, type SocketTaker } from '../http/node-agent.js';
 import { afterPendingIo } from '../kit/index.js';
-import { replace, type SocketTaker } from './node-agent.js';
 
 // A request that may be sent twice is written here, and the head of its response read, with undocumented parts of Node's ClientRequest.
 

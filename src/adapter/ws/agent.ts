@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import type { Outcome } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
+import { addRequest, endWithoutSocket, PendingRequest, type RequestOptions } from '../http/node-agent.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { closeFrame, type HeldSocket, type SocketPlacer } from '../kit/index.js';
 
@@ -22,6 +23,8 @@ export class PlacingAgent extends Agent {
   readonly #held: HeldSocket;
   /** Outcomes of responses that did not open a WebSocket. */
   readonly #answers = new WeakMap<object, Outcome>();
+  /** The request Node's Agent is asking a connection for. */
+  #asking: ClientRequest | undefined;
 
   constructor(parts: AgentParts, held: HeldSocket) {
     super();
@@ -32,7 +35,7 @@ export class PlacingAgent extends Agent {
   }
 
   // Node calls this for every request; its types omit it.
-  addRequest(request: ClientRequest, ...more: unknown[]): void {
+  addRequest(request: ClientRequest, options: RequestOptions): void {
     if (request.getHeader('upgrade') !== undefined) {
       request.prependOnceListener('response', (answer) => {
         const { socket, statusCode = 0, headers } = answer;
@@ -44,23 +47,54 @@ export class PlacingAgent extends Agent {
         if (request.listenerCount('response') === 0) answer.resume();
       });
     }
-    (Agent.prototype as unknown as { addRequest(...all: unknown[]): void }).addRequest.call(this, request, ...more);
+    this.#asking = request;
+    try {
+      addRequest(this, request, options);
+    } finally {
+      this.#asking = undefined;
+    }
   }
 
   override createConnection(options: ClientRequestArgs, created?: Created): Duplex | undefined {
-    const { placer, origin } = this.#parts;
+    const { origin } = this.#parts;
     const { host, port } = options;
     const isSecure = protocolOf(this, options) === 'https:';
     const at = host?.includes(':') ? `[${host}]` : host;
     if (!origin.matches(`${isSecure ? 'https' : 'http'}://${at}:${port}`)) {
       return isSecure ? connectTls(options as never) : connectTcp(options as never);
     }
-    placer.connect({}, this.#held).then(
-      (socket) => created?.(null, socket),
-      (error: Error) => created?.(error, undefined as never),
-    );
+    this.#connect(this.#asking, created);
     // The socket is passed to the callback.
     return undefined;
+  }
+
+  /** Until it has a socket, Node tells neither that a request was given up nor that its time is over. */
+  #connect(request: ClientRequest | undefined, created: Created | undefined): void {
+    const { placer } = this.#parts;
+    const gaveUp = new AbortController();
+    const pending =
+      request &&
+      new PendingRequest(request, placer.clock, () => {
+        if (gaveUp.signal.aborted) return;
+        gaveUp.abort();
+        pending?.release();
+        endWithoutSocket(request);
+      });
+    placer.connect({ signal: gaveUp.signal }, this.#held).then(
+      (socket) => {
+        if (gaveUp.signal.aborted) {
+          socket.on('error', () => {}).destroy();
+          return;
+        }
+        pending?.release();
+        created?.(null, socket);
+      },
+      (error: Error) => {
+        if (gaveUp.signal.aborted) return;
+        pending?.release();
+        created?.(error, undefined as never);
+      },
+    );
   }
 }
 
@@ -88,10 +122,10 @@ export class SharedAgent extends PlacingAgent {
     Object.assign(this, { protocol: parts.isSecure ? 'https:' : 'http:' });
   }
 
-  override addRequest(request: ClientRequest, ...more: unknown[]): void {
+  override addRequest(request: ClientRequest, options: RequestOptions): void {
     if (request.getHeader('upgrade') !== undefined) {
       request.prependOnceListener('upgrade', (_answer, socket: object) => void this.#upgraded.add(socket));
     }
-    super.addRequest(request, ...more);
+    super.addRequest(request, options);
   }
 }

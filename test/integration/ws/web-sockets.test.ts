@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { type ClientRequest, createServer, get } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import { staticEndpoints } from 'evenkeel';
+import { type Resolver, staticEndpoints } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { type ConnectionLeaving, createWebSockets, type ServiceWebSockets, type WebSocketsOptions } from 'evenkeel/ws';
@@ -159,6 +159,45 @@ describe('opening', () => {
     socket.terminate();
     await once(socket, 'error');
     await until('it is given back', () => total(inFlight(chat)) === 0 && pod.stats.sockets === 0);
+  });
+});
+
+describe('while no pod can take it', () => {
+  /** Knows nothing, for ever. */
+  const silent: Resolver = { name: 'silent', watch: () => ({ refresh() {}, close() {} }) };
+  const waiting = ({ balancer }: ServiceWebSockets): number => balancer.snapshot().waiting;
+  const failed = async (socket: WebSocket): Promise<string> => ((await once(socket, 'error')) as [Error])[0].message;
+
+  it('a WebSocket waits no longer than its handshakeTimeout', async () => {
+    const chat = webSockets({ resolver: silent, waitTimeoutMs: 60_000 });
+    const socket = new chat.WebSocket(url, { handshakeTimeout: 50 });
+    expect(await failed(socket)).toBe('Opening handshake has timed out');
+    expect(waiting(chat)).toBe(0);
+  });
+
+  it.each(['close', 'terminate'] as const)('%s ends the waiting', async (act) => {
+    const chat = webSockets({ resolver: silent, waitTimeoutMs: 60_000 });
+    const socket = new chat.WebSocket(url);
+    await until('it waits', () => waiting(chat) === 1);
+    const error = failed(socket);
+    socket[act]();
+    expect(await error).toBe('WebSocket was closed before the connection was established');
+    expect(waiting(chat)).toBe(0);
+  });
+
+  it.each<[string, (request: ClientRequest, caller: AbortController) => void, unknown]>([
+    ['destroy()', (request) => request.destroy(), { code: 'ECONNRESET', message: 'socket hang up' }],
+    ['destroy(error)', (request) => request.destroy(new Error('enough')), { message: 'enough' }],
+    ['its signal', (_request, caller) => caller.abort(), { name: 'AbortError' }],
+  ])('%s of a request through the agent ends it too', async (_how, giveUp, error) => {
+    const chat = webSockets({ resolver: silent, waitTimeoutMs: 60_000 });
+    const caller = new AbortController();
+    const request = get('http://chat.shop:8080/poll', { agent: chat.agent, signal: caller.signal });
+    await until('it waits', () => waiting(chat) === 1);
+    const ended = [once(request, 'error'), once(request, 'close').catch(() => {})];
+    giveUp(request, caller);
+    expect(waiting(chat)).toBe(0);
+    expect((await Promise.all(ended))[0]).toEqual([expect.objectContaining(error)]);
   });
 });
 
