@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
+import type { Clock, Timer } from '../../index.js';
 
 type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'ref' | 'unref';
 
@@ -12,11 +13,15 @@ export class ConnectingSocket extends Duplex {
   readonly #given = new AbortController();
   readonly #connect: (signal: AbortSignal) => Promise<Socket>;
   readonly #waiting: ((socket: Socket) => void)[] = [];
+  readonly #clock: Clock;
+  /** The time-out while there is no socket; then it is the socket's. */
+  #timer: Timer | undefined;
 
-  constructor(connect: (signal: AbortSignal) => Promise<Socket>) {
+  constructor(connect: (signal: AbortSignal) => Promise<Socket>, clock: Clock) {
     // Like a socket: when the other side ends it, so does this side.
     super({ allowHalfOpen: false });
     this.#connect = connect;
+    this.#clock = clock;
   }
 
   get connecting(): boolean {
@@ -40,7 +45,10 @@ export class ConnectingSocket extends Duplex {
   }
 
   setTimeout(ms: number, callback?: () => void): this {
-    if (callback !== undefined) this.once('timeout', callback);
+    if (callback !== undefined && ms === 0) this.off('timeout', callback);
+    else if (callback !== undefined) this.once('timeout', callback);
+    this.#timer?.cancel();
+    if (this.connecting && ms > 0) this.#timer = this.#clock.timer(() => this.emit('timeout'), ms);
     return this.#later('setTimeout', ms);
   }
 
@@ -58,7 +66,7 @@ export class ConnectingSocket extends Duplex {
         if (this.destroyed) socket.destroy();
         else this.#adopt(socket);
         done();
-        if (!this.destroyed) this.emit('connect');
+        for (const event of ['connect', 'ready']) if (!this.destroyed) this.emit(event);
       },
       (error: Error) => done(this.destroyed ? null : error),
     );
@@ -81,6 +89,7 @@ export class ConnectingSocket extends Duplex {
   override destroy(error?: Error): this {
     // Node destroys a stream only after it is constructed.
     this.#given.abort(error ?? new Error('the stream was destroyed'));
+    this.#timer?.cancel();
     return super.destroy(error);
   }
 
@@ -97,6 +106,7 @@ export class ConnectingSocket extends Duplex {
 
   #adopt(socket: Socket): void {
     this.#socket = socket;
+    this.#timer?.cancel();
     for (const act of this.#waiting.splice(0)) act(socket);
     socket.on('data', (chunk) => {
       if (!this.push(chunk)) socket.pause();

@@ -62,7 +62,7 @@ class ServiceConnector implements Connector {
       // An agent would take a returned value for the socket.
       return undefined as never;
     }
-    return new ConnectingSocket((signal) => this.connect({ signal }));
+    return new ConnectingSocket((signal) => this.connect({ signal }), this.#placer.clock);
   }
 
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void> {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect as netConnect, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { type ObserverEvents, staticEndpoints } from 'evenkeel';
+import { type ObserverEvents, type Resolver, staticEndpoints } from 'evenkeel';
 import { type ConnectionLeaving, type Connector, type ConnectorOptions, createConnector } from 'evenkeel/tcp';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
@@ -338,6 +338,50 @@ describe('createConnection and lookup', () => {
       expect(await greeting(socket)).toBe('a');
       socket.destroy();
     }
+  });
+});
+
+describe('the time-out of a stream', () => {
+  const silent: Resolver = { name: 'silent', watch: () => ({ refresh() {}, close() {} }) };
+
+  it('counts while it waits for a pod, as while a socket connects', async () => {
+    const stream = connector({ resolver: silent, waitTimeoutMs: 60_000 }).createConnection() as Socket;
+    let called = 0;
+    stream.setTimeout(60_000);
+    stream.setTimeout(20, () => {
+      called++;
+    });
+    await once(stream, 'timeout');
+    expect([called, stream.destroyed]).toEqual([1, false]);
+    stream.destroy();
+  });
+
+  it('ends with 0, which takes its listener back', async () => {
+    const stream = connector({ resolver: silent, waitTimeoutMs: 60_000 }).createConnection() as Socket;
+    let called = 0;
+    const listener = (): void => {
+      called++;
+    };
+    stream.setTimeout(10, listener);
+    stream.setTimeout(0, listener);
+    expect(stream.listenerCount('timeout')).toBe(0);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(called).toBe(0);
+    stream.destroy();
+  });
+
+  it('is that of its socket once it has one', async () => {
+    const [pod] = await startPods(1);
+    const made = connector({ resolver: staticEndpoints([(pod as SocketPod).endpoint]) });
+    const stream = made.createConnection() as Socket;
+    stream.setTimeout(10_000);
+    const heard: string[] = [];
+    for (const event of ['connect', 'ready', 'timeout']) stream.on(event, () => heard.push(event));
+    await once(stream, 'ready');
+    stream.setTimeout(20);
+    await once(stream, 'timeout');
+    expect(heard).toEqual(['connect', 'ready', 'timeout']);
+    stream.destroy();
   });
 });
 
