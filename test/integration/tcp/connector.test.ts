@@ -452,6 +452,9 @@ describe('a pod that leaves', () => {
   it('gets its share again after it reset all its connections', async () => {
     const { made, pods } = await world({ rebalance: { ratioPerMinute: 60 } }, 2);
     let closing = false;
+    const unlessClosing = (error: unknown): void => {
+      if (!closing) throw error;
+    };
     const keepOne = async (): Promise<void> => {
       const socket = await made.connect();
       socket
@@ -459,7 +462,7 @@ describe('a pod that leaves', () => {
         .on('error', () => {})
         // With a pause, as clients reconnect: by then the pod is ejected for its resets.
         .once('close', () => {
-          if (!closing) setTimeout(() => void keepOne(), 50);
+          if (!closing) setTimeout(() => keepOne().catch(unlessClosing), 50);
         });
     };
     open.push({
@@ -477,10 +480,13 @@ describe('a pod that leaves', () => {
 
   it('evens out after a scale-out when asked to', async () => {
     const { made, resolver, pods } = await world({ rebalance: { ratioPerMinute: 60 } }, 2);
+    const unlessClosing = (error: unknown): void => {
+      if (!closing) throw error;
+    };
     const keepOne = async (): Promise<void> => {
       const socket = await made.connect();
       socket.resume().once('close', () => {
-        if (!closing) void keepOne();
+        if (!closing) keepOne().catch(unlessClosing);
       });
     };
     let closing = false;
