@@ -57,8 +57,10 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     if (this.admission.isWaited) this.admission.placed();
     if (hasPriority) this.#sayPriority(metadata);
     // The attempt's own copy of the metadata.
-    if (this.asking?.next() === true && metadata.get(loadReportFormatHeader).length === 0) {
-      metadata.set(loadReportFormatHeader, 'BIN');
+    const { asking } = this;
+    if (asking !== undefined && --asking.passing < 0) {
+      asking.asked();
+      if (metadata.get(loadReportFormatHeader).length === 0) metadata.set(loadReportFormatHeader, 'BIN');
     }
     const attempt = new Attempt(call, lease, leaf, this);
     if (call.trace !== undefined) attempt.trace(call.trace, metadata);

@@ -13,13 +13,6 @@ export class ReportAsking {
   passing = 0;
   #left = AT_FIRST;
 
-  /** Whether the next request asks: the same in one call. */
-  next(): boolean {
-    if (--this.passing >= 0) return false;
-    this.asked();
-    return true;
-  }
-
   /** A request asks. */
   asked(): void {
     if (this.#left > 0) this.#left--;

@@ -167,7 +167,10 @@ export class AgentCore implements RepeatedCallOwner {
 
   #begin(request: ClientRequest): void {
     const { key, deadlineOf, asking, propagation, priority: priorityOf } = this.#parts;
-    if (asking?.next() === true) askForReport(request);
+    if (asking !== undefined && --asking.passing < 0) {
+      asking.asked();
+      askForReport(request);
+    }
     const Calls = this.#mayRepeat(request) ? RepeatedCall : Call;
     const call = new Calls(this, request, key?.(request) ?? undefined);
     const served = propagation.context?.current() ?? undefined;
