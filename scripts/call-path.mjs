@@ -3,6 +3,7 @@
  * coverage, with the length of each.
  *
  *   npm run call-path
+ *   npm run call-path -- --json    an object: by entry point, a list of { file, lines }
  */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -120,6 +121,8 @@ const filesOf = (scripts) =>
     .map((file) => ({ file, lines: readFileSync(join(root, 'src', file), 'utf8').split('\n').length - 1 }))
     .sort((a, b) => a.file.localeCompare(b.file));
 
+/** @type {Record<string, ReturnType<typeof filesOf>>} */
+const measured = {};
 for (const [name, open] of Object.entries(entryPoints)) {
   const call = await open();
   for (let number = 0; number < WARM_CALLS; number++) await call();
@@ -136,7 +139,13 @@ for (const [name, open] of Object.entries(entryPoints)) {
   session.disconnect();
   // What a timer or a clock brings now and then is in some of them, and not in the shortest.
   const [files = []] = runs.map(filesOf).sort((a, b) => a.length - b.length);
-  console.log(`${name}: ${files.length} files`);
-  for (const { file, lines } of files) console.log(`  ${String(lines).padStart(4)}  ${file}`);
+  measured[name] = files;
+}
+if (process.argv.includes('--json')) console.log(JSON.stringify(measured));
+else {
+  for (const [name, files] of Object.entries(measured)) {
+    console.log(`${name}: ${files.length} files`);
+    for (const { file, lines } of files) console.log(`  ${String(lines).padStart(4)}  ${file}`);
+  }
 }
 process.exit();

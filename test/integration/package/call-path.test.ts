@@ -1,0 +1,44 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { expect, it } from 'vitest';
+
+interface File {
+  readonly file: string;
+  readonly lines: number;
+}
+
+const root = new URL('../../../', import.meta.url);
+/** The sections of the page, by what `npm run call-path` calls the entry point. */
+const sections = {
+  'HTTP (undici)': 'One HTTP request',
+  'HTTP (node:http)': 'One request of `http.request`',
+  gRPC: 'One gRPC call',
+  'SQL (mysql2)': 'One SQL statement',
+};
+
+const page = await readFile(new URL('docs/life-of-a-call.md', root), 'utf8');
+/** The files in the first column of the tables under a heading. */
+function filesUnder(heading: string): string[] {
+  const section = page.split('\n## ').find((text) => text.startsWith(`${heading}\n`)) ?? '';
+  const cells = section.split('\n').flatMap((line) => /^\| (`.*?`) \|/.exec(line)?.[1] ?? []);
+  return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, file = '']) => file));
+}
+
+it('a warm call runs through the files that the life of a call names: at most 14, of at most 300 lines', async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, ['scripts/call-path.mjs', '--json'], { cwd: root });
+  const measured = JSON.parse(stdout) as Record<string, readonly File[]>;
+  expect(Object.keys(measured)).toEqual(Object.keys(sections));
+  const shared = filesUnder('What every call runs through');
+  for (const [name, heading] of Object.entries(sections)) {
+    const files = measured[name] as readonly File[];
+    // gRPC's retries are grpc-js's own.
+    const common = shared.filter((file) => name !== 'gRPC' || file !== 'balancer/attempts.ts');
+    expect(files.map(({ file }) => file).sort(), name).toEqual([...common, ...filesUnder(heading)].sort());
+    expect(files.length, name).toBeLessThanOrEqual(14);
+    expect(
+      files.filter(({ lines }) => lines > 300),
+      name,
+    ).toEqual([]);
+  }
+});
