@@ -61,6 +61,8 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   isOverBudget = false;
   /** No attempt follows: the call ends as its last attempt did. */
   isGivenUp = false;
+  /** Its caller was told how it ended. */
+  isOver = false;
   /** While it waits for an endpoint. */
   waiting: WaitingCall | undefined;
   /** Undefined unless somebody traces calls. */
@@ -127,6 +129,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
 
   /** The call is over. */
   receiveTrailers<T extends { readonly code: statusCode; readonly details?: string }>(status: T): T {
+    this.isOver = true;
     if (status.code === OK) {
       if (this.messages === 1) this.method.single = true;
       else this.method.streaming = true;

@@ -37,6 +37,8 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     const info: unknown = extraPickInfo;
     // A user's own config selector may come with other information.
     const call = info instanceof BalancedCall ? info : new BalancedCall(new Method());
+    // grpc-js starts a call that was cancelled, or whose deadline passed, while it was prepared; nobody would end it.
+    if (call.isOver) return dropped(call.lastStatus);
     if (call.paid === 0) call.begins(this.#balancer);
     else {
       const settled = this.#again(call, metadata);

@@ -116,6 +116,30 @@ describe('calls', () => {
     await until('the pod heard of it', async () => (await running()) === before);
   });
 
+  it('are not sent when they are cancelled before they have a pod', async () => {
+    const made = ordersClient({ resolver: resolver() });
+    open.push(made.client);
+    await connected(made.balancer, 4);
+    await say(made.client);
+    const { picks } = made.balancer.snapshot().counts;
+    const ended = await Promise.all(
+      [0, 1, 2, 3].map(async (microtasks) => {
+        const stream = made.client.watch({ text: 'quiet' });
+        stream.on('error', () => {});
+        const status = new Promise<{ code: number }>((resolve) => stream.on('status', resolve));
+        for (let passed = 0; passed < microtasks; passed++) await undefined;
+        stream.cancel();
+        return (await status).code;
+      }),
+    );
+    expect(new Set(ended)).toEqual(new Set([status.CANCELLED]));
+    // grpc-js asks for a pod all the same, and would leave the call to it.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const { counts, endpoints } = made.balancer.snapshot();
+    expect(endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0, 0, 0]);
+    expect(counts.picks).toBeLessThan(picks + 4);
+  });
+
   it('keep the application codes of their servers', async () => {
     const client = await orders();
     await expect(say(client, { text: `fail ${status.NOT_FOUND}` })).rejects.toMatchObject({

@@ -143,6 +143,17 @@ describe('a policy', () => {
     expect(presence.snapshot().waiting).toBe(0);
   });
 
+  it('places no call that is over: grpc-js asks for an endpoint even of one cancelled before', async () => {
+    const { resolver, update, call, pickFor, presence } = world();
+    update();
+    resolver.update('10.0.0.1');
+    for (let i = 0; i < 3; i++) await turn();
+    const cancelled = call();
+    cancelled.receiveTrailers({ code: status.CANCELLED, details: 'Cancelled on client' });
+    expect(pickFor(cancelled).pickResultType).toBe(PickResultType.DROP);
+    expect(presence.snapshot()).toMatchObject({ counts: { calls: 0, picks: 0 }, endpoints: [{ inFlight: 0 }] });
+  });
+
   it('has a call wait that a careless picker sends to a connection lost this very moment', async () => {
     const { fake, resolver, update, pick, presence } = world({ picker: (set) => ({ pick: () => set.subchannels[0] }) });
     update();
