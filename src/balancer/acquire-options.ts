@@ -26,8 +26,8 @@ export interface AcquireOptions<C> extends PickOptions<C> {
   /** @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /**
-   * How long the whole call may still take, in ms, if it has a deadline. Where it waits for the `limit`, it leaves with
-   * EVENKEEL_TOO_LATE when less is left than an answer takes. @defaultValue none
+   * How long the whole call may still take, in ms, if it has a deadline. While it waits for the `limit`, it fails with
+   * EVENKEEL_TOO_LATE once less time is left than a response takes. @defaultValue none
    */
   readonly deadlineMs?: number | undefined;
 }

@@ -16,13 +16,13 @@ export interface AttemptSource<C> extends TracedSource {
   readonly retries: RetryPolicy | undefined;
 }
 
-/** What a protocol brings to a call: how an attempt is sent, and what to do when none succeeds. */
+/** The protocol's part of a call: how an attempt is sent, and what happens when none succeeds. */
 export interface AttemptedCall<C> {
   /** Sends an attempt, which must then end by `end`, `fail` or `giveBack` of the call's `Attempts`. An exception ends the call. */
   send(lease: Lease<C>): void;
   /** No attempt is running, and none follows. Also called after `stop`. */
   fail(error: unknown): void;
-  /** What it is, for traces. Called only while somebody traces calls. */
+  /** Describes the call for traces. Called only while calls are traced. */
   facts?(): CallFacts;
   /** Adds a header to the attempt that `send` is about to make. The same. */
   readonly setHeader?: TracedAttempt['setHeader'];
@@ -37,7 +37,7 @@ export interface AttemptedCall<C> {
   readonly unlimited?: boolean | undefined;
   /** @defaultValue 'default' */
   readonly priority?: Priority | undefined;
-  /** What is left of its time, in ms. @defaultValue it has no deadline */
+  /** The time left until its deadline, in ms. @defaultValue it has no deadline */
   readonly deadlineMs?: number | undefined;
 }
 
@@ -49,11 +49,11 @@ export interface AttemptTally<C> {
   moves: number;
   /** Endpoints the call was tried on. Undefined before the first failure. */
   tried: TriedEndpoints<C> | undefined;
-  /** Undefined unless somebody traces calls. */
+  /** Undefined unless calls are traced. */
   readonly trace?: CallTrace | undefined;
 }
 
-/** What makes attempts part of a hedged call. */
+/** Makes attempts part of a hedged call. */
 export interface HedgePart<C> {
   readonly tally: AttemptTally<C>;
   /** Whether it runs beside an earlier, slow one. */
@@ -76,8 +76,8 @@ export interface FailedAttempt {
   /** Nothing was sent: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
   readonly untried?: boolean;
   /**
-   * Its connection, shared with any number of other calls, was cut. That says nothing about how busy anybody is, so the first retry of
-   * a call is free: it goes where the call would have gone without this endpoint. @defaultValue false
+   * Its connection, shared with any number of other calls, was cut. That is no sign of overload, so the first retry of a call is free:
+   * it goes where the call would have gone without this endpoint. @defaultValue false
    */
   readonly cut?: boolean;
   /** The endpoint refused it unprocessed: it may get the call once more if there is no other. @defaultValue false */
@@ -96,7 +96,7 @@ export interface AttemptEnd {
   readonly retrying?: boolean;
 }
 
-/** What the observer hears about an attempt that ended. */
+/** How an attempt ended, for the observer. */
 export interface AttemptReport {
   /** From 1. */
   readonly attempt: number;
@@ -109,7 +109,7 @@ export interface AttemptReport {
   readonly error?: unknown;
 }
 
-/** Tells the observer that an attempt ended. Nothing else does. */
+/** The only source of the event `attemptEnded`. */
 export function reportAttempt<C>(lease: Lease<C>, report: AttemptReport): void {
   const { observer, endpoint } = lease;
   if (!observes(observer, 'attemptEnded')) return;

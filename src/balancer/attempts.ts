@@ -15,14 +15,14 @@ import {
 import { AttemptTraces, traceOf } from './call-trace.js';
 import type { Lease } from './lease.js';
 
-const nothingToSay: AttemptEnd = Object.freeze({});
+const noDetails: AttemptEnd = Object.freeze({});
 
-/** A call may move this often at no cost: it does not see more pods than this leave. Further moves count as retries. */
+/** A call may move this often at no cost, which covers a whole rollout. Further moves count as retries. */
 const MAX_MOVES = 100;
 
 /**
- * One call through its attempts, for every protocol: it picks an endpoint or waits for one, has the protocol send the
- * attempt, ends the lease, asks the retry policy, retries on another endpoint, and tells the observer.
+ * One call through its attempts, for every protocol: it picks an endpoint or waits for one, makes the protocol send the attempt,
+ * ends the lease, consults the retry policy, retries on another endpoint, and notifies the observer.
  * A hedged call has one of these for each concurrent attempt; they share a tally.
  */
 export class Attempts<C> implements AttemptTally<C> {
@@ -31,12 +31,12 @@ export class Attempts<C> implements AttemptTally<C> {
   tried: TriedEndpoints<C> | undefined = undefined;
   /** Its own, unless it is one of several concurrent attempts. */
   readonly tally: AttemptTally<C>;
-  // Nobody else writes these.
+  // Read-only for others.
   /** The running attempt. */
   lease: Lease<C> | undefined = undefined;
   /** The number of the running or last attempt, from 1. */
   number = 0;
-  /** What the running attempt is to its protocol; undefined unless that is measured. */
+  /** Describes the running attempt in terms of its protocol; undefined unless that is measured. */
   note: CallNote | undefined = undefined;
   readonly #source: AttemptSource<C>;
   readonly #call: AttemptedCall<C>;
@@ -50,7 +50,7 @@ export class Attempts<C> implements AttemptTally<C> {
   #stopped = false;
   /** The call had its free retry. */
   #wasCut = false;
-  /** Undefined unless somebody traces calls. */
+  /** Undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
 
   constructor(source: AttemptSource<C>, call: AttemptedCall<C>, key: string | undefined, hedging?: HedgePart<C>) {
@@ -113,7 +113,7 @@ export class Attempts<C> implements AttemptTally<C> {
 
   /**
    * The caller gives up: no attempt follows, and waiting ends. The protocol has to end the running attempt.
-   * @param error What the caller is told, for traces.
+   * @param error What the caller gets, for traces.
    */
   stop(reason?: unknown, error: unknown = reason): void {
     this.#stopped = true;
@@ -122,7 +122,7 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /** The running attempt ended, and with it the call. */
-  end(outcome: Outcome, end: AttemptEnd = nothingToSay): void {
+  end(outcome: Outcome, end: AttemptEnd = noDetails): void {
     const lease = this.conclude();
     if (lease === undefined) return;
     lease.end(outcome, end.latencyMs, this.note);
@@ -141,13 +141,13 @@ export class Attempts<C> implements AttemptTally<C> {
     return lease;
   }
 
-  report(lease: Lease<C>, end: AttemptEnd = nothingToSay): void {
+  report(lease: Lease<C>, end: AttemptEnd = noDetails): void {
     this.#traces?.ended(end.outcome ?? (lease.outcome as Outcome), end.error, end.retrying !== true);
     if (!observes(lease.observer, 'attemptEnded')) return;
     reportAttempt(lease, { ...end, attempt: this.number, hedged: this.#isHedge });
   }
 
-  /** The running attempt is this to its protocol. */
+  /** What the running attempt does, in terms of its protocol. */
   noted(operation: string): void {
     if (this.lease?.isMeasured === true) this.note = { operation, status: undefined };
   }
@@ -176,21 +176,21 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The endpoint answered that it has not begun the attempt under way. Returns where it can be repeated at once, already paid for; the
-   * caller has to pass the lease to `moveTo`, or end it. Undefined: pass on that answer.
+   * The endpoint answered that it has not begun the running attempt. Returns a lease on which it can be repeated immediately, already
+   * paid for; the caller must pass it to `moveTo` or end it. Undefined: the response goes to the caller.
    */
   another(failed: FailedAttempt): Lease<C> | undefined {
     const lease = this.lease;
     if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;
     const next = this.#pickAnother(lease, failed.outcome);
-    // One that has said the same just now would only say it again.
+    // An endpoint that has just refused another call would refuse this one too.
     if (next !== undefined && next.subchannel.pushedBackUntilMs <= next.startedMs) return next;
     next?.end(outcomes.notStarted);
     lease.retries.refund();
     return undefined;
   }
 
-  /** The answer to the attempt under way is over; the next is made on `next`. */
+  /** The response to the running attempt has ended; the next attempt is made on `next`. */
   moveTo(next: Lease<C>, { outcome, error }: FailedAttempt): void {
     const lease = this.lease;
     this.lease = undefined;
@@ -236,7 +236,7 @@ export class Attempts<C> implements AttemptTally<C> {
       if (this.#traces === undefined) this.#call.send(lease);
       else this.#sendTraced(this.#traces, lease);
     } catch (error) {
-      // Nobody else would end it.
+      // Nothing else would end it.
       this.end(outcomes.cancelled, { error });
       this.#call.fail(error);
     }

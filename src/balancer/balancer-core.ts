@@ -93,10 +93,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const { probes } = options;
     const { informed } = this.#slot;
     const compared = (): readonly Subchannel<C>[] => this.#slot.compared;
-    this.#probes =
-      probes === undefined
-        ? undefined
-        : new LoadProbes({ clock, rng: pickRng, options: probes, compared, informed, recording });
+    this.#probes = probes && new LoadProbes({ clock, rng: pickRng, options: probes, compared, informed, recording });
     this.#room = new WaitingRoom<C>({
       clock,
       maxWaiting: options.maxWaiting,
@@ -210,7 +207,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   callEnded(subchannel: Subchannel<C>): void {
-    if (this.#slot.hearsEnds) this.#slot.ended(subchannel);
+    if (this.#slot.wantsEnds) this.#slot.ended(subchannel);
     this.recording?.settled();
     if (this.#room.size > 0) this.#room.wake();
   }

@@ -95,7 +95,7 @@ export interface ResolvedBalancerOptions<C> {
   readonly transport: Transport<C>;
   readonly picker: PickerFactory;
   readonly load: LoadFactory;
-  /** Undefined: nothing is asked. */
+  /** Undefined: no probes. */
   readonly probes: ResolvedProbeOptions | undefined;
   readonly limit: LimitFactory | undefined;
   readonly stages: readonly StageFactory[];
@@ -238,7 +238,7 @@ export interface ResolvedProbeOptions {
   readonly timeoutMs: number;
 }
 
-/** Undefined: nothing is asked. Throws EVENKEEL_OPTION. */
+/** Undefined: no probes. Throws EVENKEEL_OPTION. */
 export function resolveProbeOptions(probes: 'auto' | 'off' | ProbeOptions = 'auto'): ResolvedProbeOptions | undefined {
   if (probes === 'off') return undefined;
   if (probes === 'auto') return probeDefaults;

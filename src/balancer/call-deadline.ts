@@ -19,7 +19,7 @@ export class CallDeadline<C> {
   readonly #timer: Timer;
   readonly #caller: AbortSignal | undefined;
   readonly #callerAborted = (): void => this.#controller.abort(this.#caller?.reason);
-  /** The attempt under way. */
+  /** The running attempt. */
   #lease: Lease<C> | undefined;
   /** Addresses of attempts that ended. */
   readonly #before: string[] = [];
@@ -41,7 +41,7 @@ export class CallDeadline<C> {
     return this.#controller.signal;
   }
 
-  /** What is left, in ms. */
+  /** The time left, in ms. */
   get remainingMs(): number {
     return this.#dueMs - this.#clock.now();
   }
@@ -65,7 +65,7 @@ export class CallDeadline<C> {
     }
   }
 
-  /** What an attempt ended by the deadline says about its endpoint. */
+  /** The outcome of an attempt that the deadline cut. */
   outcomeOf({ startedMs, answered }: Lease<C>): Outcome {
     if (this.#missed === undefined) return outcomes.cancelled;
     return outcomeAtDeadline(this.#clock.now() - startedMs, this.#limitMs, answered);

@@ -29,7 +29,7 @@ export interface AttemptTraceParts {
 
 const unknownFacts: CallFacts = Object.freeze({ protocol: 'custom' });
 
-/** The trace of a starting call. For calls that start while somebody traces calls (`isTraced`). */
+/** The trace of a call that starts while calls are traced (`isTraced`). */
 export function traceOf(source: TracedSource, call: { facts?(): CallFacts }): CallTrace {
   return new CallTrace(source, call.facts?.() ?? unknownFacts);
 }
@@ -166,7 +166,7 @@ export class AttemptTrace implements TracedAttempt {
 
 /** The traces of one `Attempts`: of a whole call, or of one of its concurrent attempts. */
 export class AttemptTraces {
-  /** Whether the next attempt follows one of which nothing was sent. */
+  /** Whether nothing of the last attempt was sent. */
   isMoving = false;
   readonly #trace: CallTrace;
   /** Whether the call ends with these attempts. */

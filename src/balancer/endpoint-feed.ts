@@ -71,7 +71,7 @@ export class EndpointFeed {
     return this.#version;
   }
 
-  /** Who watches, where that may be shared. */
+  /** Which process or thread watches, if the watch can be shared. */
   get watch(): WatchOwner | undefined {
     return this.#resolution.watch;
   }

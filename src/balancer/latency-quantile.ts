@@ -3,13 +3,14 @@ const STEPS_PER_DOUBLING = 4;
 const BUCKETS = 32 * STEPS_PER_DOUBLING;
 /** Latencies are counted in eighths of a millisecond. */
 const UNITS_PER_MS = 8;
-/** A rough, fading histogram of latencies: adding one costs a few nanoseconds and allocates nothing. */
+
+/** A coarse histogram of latencies that forgets old ones. Adding a sample takes a few nanoseconds and allocates nothing. */
 export class LatencyQuantile {
-  /** After this many samples all counts are halved, so that old latencies fade. */
+  /** All counts are halved once `quick`, or the rest together, has reached this: old latencies fade. */
   static readonly fadesAfter = 16_384;
   /** A quantile is at most this many times too high, apart from a quarter of a millisecond. */
   static readonly excess: number = 1 + 1 / STEPS_PER_DOUBLING;
-  /** Samples below all others. Whoever has some adds them here, and calls `fade` at `fadesAfter`. */
+  /** Samples below every sample passed to `add`. The caller counts them here, and calls `fade` at `fadesAfter`. */
   quick = 0;
   readonly #counts = new Uint32Array(BUCKETS);
   #total = 0;
@@ -24,7 +25,10 @@ export class LatencyQuantile {
     if (++this.#total >= LatencyQuantile.fadesAfter) this.fade();
   }
 
-  /** The latency below which `share` (0 to 1) of the samples lie, in ms, rounded up to its bucket; 0 without samples, or for a quick one. */
+  /**
+   * The latency in ms that `share` (0 to 1) of the samples do not exceed, rounded up to its bucket; 0 without samples, or if it is a
+   * quick one.
+   */
   quantile(share: number): number {
     let left = Math.ceil((this.#total + this.quick) * share) - this.quick;
     if (left <= 0) return 0;
@@ -38,6 +42,7 @@ export class LatencyQuantile {
     return 0;
   }
 
+  /** Halves all counts. */
   fade(): void {
     this.quick >>>= 1;
     this.#total = 0;

@@ -19,9 +19,9 @@ export interface LeaseOwner<C> {
   readonly meter: CallMeter | undefined;
   readonly protocolMeter: ProtocolMeter | undefined;
   readonly recording: Recording | undefined;
-  /** The answer of a call has begun: for the limit, it makes room for another. */
+  /** The response of a call has begun, which makes room for another under the limit. */
   madeRoom(): void;
-  /** A call is over, and its subchannel has been told. */
+  /** A call has ended, and its subchannel has been updated. */
   callEnded(subchannel: Subchannel<C>): void;
   /** A lease was ended with this value, which is not an outcome; returns its replacement. */
   misused(value: unknown): Outcome;
@@ -37,7 +37,10 @@ export class Lease<C> {
   readonly #times: CallTimes<C>;
   #answeredMs: number | undefined;
   #outcome: Outcome | undefined;
-  /** Twice its number in a recording, 0 if it is not recorded; and 1 once there was a report. One field: a lease is made per call. */
+  /**
+   * Twice its number in a recording (0 if it is not recorded), plus 1 once there was a report. One field, because a lease is made per
+   * call.
+   */
   #marks: number;
 
   constructor(times: CallTimes<C>, subchannel: Subchannel<C>, handle: C, startedMs: number, call = 0) {
@@ -67,7 +70,7 @@ export class Lease<C> {
     return this.#times.owner.observer;
   }
 
-  /** Whether `end` should be told what the call is to its protocol: metrics with the names of that protocol are on. */
+  /** Whether `end` should get a `note`: metrics with the names of the call's protocol are on. */
   get isMeasured(): boolean {
     return this.#times.owner.protocolMeter !== undefined;
   }
@@ -83,8 +86,8 @@ export class Lease<C> {
   }
 
   /**
-   * Aborts when the endpoint leaves: its pod terminates, the set no longer has it, or the balancer closes. A long-lived call
-   * should move then; the reason, a `Leaving`, says until when it may stay.
+   * Aborts when the endpoint leaves: its pod terminates, it is no longer in the set, or the balancer closes. A long-lived call
+   * should then move; the reason is a `Leaving`, with the time by which it must.
    */
   get leaving(): AbortSignal {
     return this.subchannel.leaving;
@@ -96,8 +99,8 @@ export class Lease<C> {
   }
 
   /**
-   * The first byte of the response has arrived: that is how long the endpoint took, and an abort from now on says nothing about
-   * it. Calls after the first do nothing.
+   * The first byte of the response has arrived. This ends the endpoint's latency; a later abort does not count against it. Calls
+   * after the first do nothing.
    */
   progressed(): void {
     this.#answeredMs ??= this.#times.answered(this);
@@ -114,8 +117,8 @@ export class Lease<C> {
   }
 
   /**
-   * The call continues, and has shown that its endpoint works. Stages are told of a success now, and of the outcome at the end. For
-   * calls that last for hours: an endpoint on probation cannot wait for their end.
+   * The call continues, and has shown that its endpoint works. Stages count a success now, and the outcome at the end. For calls that
+   * last for hours, because an endpoint on probation cannot wait for their end.
    */
   works(): void {
     if (this.#outcome === undefined) this.subchannel.works(this.startedMs);
@@ -123,9 +126,9 @@ export class Lease<C> {
 
   /**
    * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
-   * @param latencyMs How long the endpoint took to respond. By default until `progressed`, or else the duration of the call; `null`
-   * if that says nothing about the endpoint, as with a connection that is lent to the application.
-   * @param note What the call is to its protocol, if it `isMeasured`.
+   * @param latencyMs How long the endpoint took to respond. By default the time until `progressed`, or else the duration of the call;
+   * `null` if that says nothing about the endpoint, as with a connection that is lent to the application.
+   * @param note Describes the call in terms of its protocol; only needed if it `isMeasured`.
    */
   end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
     if (this.#outcome !== undefined) return;
@@ -148,15 +151,15 @@ const STALLED_ENOUGH = 0.95;
 const UNUSUAL = 3;
 
 /**
- * The running calls of a balancer, and what the duration and the end of each mean: for its endpoint, for the usual duration and for
- * the limit, or nothing, because our own event loop was blocked.
+ * Evaluates the calls of a balancer as they end: what the duration and the outcome of a call mean for its endpoint, for the usual
+ * latency and for the limit. They mean nothing if our own event loop was blocked.
  */
 export class CallTimes<C> {
   readonly owner: LeaseOwner<C>;
   readonly #stalls: StallWatch;
   readonly #latency = new LatencyQuantile();
   readonly #stalledAfterMs: number;
-  /** Latencies below this are never unusual, whatever else is: they are only counted. */
+  /** Latencies below this, in ms, cannot make `UNUSUAL` times the percentile exceed `stalledAfterMs`: they need no bucket. */
   readonly #quickMs: number;
 
   constructor(owner: LeaseOwner<C>, stalledAfterMs: number) {
@@ -173,7 +176,7 @@ export class CallTimes<C> {
     this.owner.limit?.started();
   }
 
-  /** The answer of a call has begun; returns when. */
+  /** The response of a call has begun; returns when. */
   answered(lease: Lease<C>): number {
     const { limit, clock } = this.owner;
     if (limit !== undefined && lease.outcome === undefined) {
@@ -218,34 +221,34 @@ export class CallTimes<C> {
     return this.#stalledMs(sinceMs, this.owner.clock.now()) > 0;
   }
 
-  /** A measured call succeeded after this long. */
+  /** A measured call succeeded after `latencyMs`. */
   took(latencyMs: number): void {
     const latency = this.#latency;
     if (latencyMs >= this.#quickMs) latency.add(latencyMs);
     else if (++latency.quick >= LatencyQuantile.fadesAfter) latency.fade();
   }
 
-  /** What an unsuccessful call says about its endpoint. */
+  /** The outcome of an unsuccessful call as far as its endpoint is concerned. */
   judge(outcome: Outcome, startedMs: number, nowMs: number, answered: boolean): Outcome {
     if (outcome.kind === 'cancelled') {
       return !answered && this.#waitedTooLong(startedMs, nowMs) ? outcomes.timeout : outcome;
     }
-    return outcome.cause === 'timeout' && this.#stoodStill(startedMs, nowMs) ? outcomes.cancelled : outcome;
+    return outcome.cause === 'timeout' && this.#wasBlocked(startedMs, nowMs) ? outcomes.cancelled : outcome;
   }
 
   close(): void {
     this.#stalls.close();
   }
 
-  /** As `StallWatch.stalledSince`, which is only asked if there may have been a stall. */
+  /** As `StallWatch.stalledSince`; usually two comparisons without a call. */
   #stalledMs(sinceMs: number, nowMs: number): number {
     const stalls = this.#stalls;
     return nowMs < stalls.lateFromMs && stalls.overMs <= sinceMs ? 0 : stalls.stalledSince(sinceMs, nowMs);
   }
 
   /**
-   * A duration that is largely a stall of our own event loop says nothing about the usual duration or the endpoint. The stall may
-   * have been at any time in the call, also before the first byte.
+   * A duration that consists largely of a stall of our own event loop says nothing about the endpoint. The stall may have been at any
+   * time during the call, also before the first byte.
    */
   #isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
     return 4 * this.#stalledMs(startedMs, nowMs) <= nowMs - askedMs;
@@ -263,7 +266,7 @@ export class CallTimes<C> {
   }
 
   /** A timeout says nothing about the endpoint if our own event loop was blocked for most of the call. */
-  #stoodStill(startedMs: number, nowMs: number): boolean {
+  #wasBlocked(startedMs: number, nowMs: number): boolean {
     return 2 * this.#stalledMs(startedMs, nowMs) > nowMs - startedMs;
   }
 }

@@ -7,57 +7,57 @@ import { SharedTimers } from '../runtime/shared-timers.js';
 import type { ResolvedProbeOptions } from './balancer-options.js';
 import type { Recording } from './recording.js';
 
-/** What `LoadProbes` needs of its balancer. */
+/** What `LoadProbes` needs from its balancer. */
 export interface LoadProbesParts<C> {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly options: ResolvedProbeOptions;
-  /** The endpoints among which calls are placed by load. */
+  /** The endpoints that the picker compares by load. */
   readonly compared: () => readonly Subchannel<C>[];
-  /** Where those are put that answered last; emptied by its owner. */
+  /** The endpoints whose answers arrived last. The owner empties it. */
   readonly informed: Subchannel<C>[];
   readonly recording?: Recording | undefined;
 }
 
-/** How many of the last answers picks compare, besides those they draw. */
+/** The length of `informed`: a pick compares these too, besides those it draws. */
 const INFORMED = 16;
-/** Endpoints asked at once, at most. */
-const MOST_ASKED = 256;
-/** One that did not answer in time is asked again after this long, twice as long each further time, in ms. */
+/** Maximum number of concurrent probes. */
+const MAX_RUNNING = 256;
+/** An endpoint that did not answer in time is probed again after this pause, which doubles each time, in ms. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 300_000;
-/** Where none ever answered with a report, nobody is asked for this long, twice as long each further time, in ms. */
+/** While no endpoint has ever answered with a report, a failed probe is followed by this pause for all, which doubles each time, in ms. */
 const FIRST_SILENCE_MS = 60_000;
 const LONGEST_SILENCE_MS = 3_600_000;
 
-/** What is known of asking over one connection. */
-interface Asked {
-  isAsked: boolean;
+/** The state of probing over one connection. */
+interface ProbeState {
+  isRunning: boolean;
   notBeforeMs: number;
   pauseMs: number;
 }
 
 /**
- * Asks random endpoints how busy they are, a few per call, while the load says that it would help: where one client's calls are
- * too rare to know the servers. Off the path of calls, over connections that are open. A pod that does not answer is left alone
- * for a while, and nothing is held against it.
+ * Probes random endpoints for their load reports, a few per call, while the load would benefit: when one client's calls are too rare
+ * to know how busy the servers are. Runs after the call has started, over open connections. An endpoint that does not answer is left alone
+ * for a while; that does not count as a failure.
  */
 export class LoadProbes<C> {
   readonly #parts: LoadProbesParts<C>;
   readonly #timers: SharedTimers;
   readonly #draws: ProbeDraws<C>;
-  /** Questions asked since creation. */
+  /** Probes sent since creation. */
   sent = 0;
-  /** To be asked at the end of this turn, if the set is still this. */
+  /** Endpoints to probe at the end of this turn, unless the picker's set has changed by then. */
   #dueOf: readonly Subchannel<C>[] = [];
   #due: Subchannel<C>[] = [];
   #spare: Subchannel<C>[] = [];
   /** Aborts the probes under way. */
   readonly #running = new Set<AbortController>();
   #next = 0;
-  /** By connection: a pod's successor, or the pod after a restart, is asked anew. */
-  readonly #asked = new WeakMap<Connection<C>, Asked>();
-  /** Whether any pod ever answered with a report. Until then one is asked at a time. */
+  /** By connection, so that a new pod at the address starts afresh. */
+  readonly #states = new WeakMap<Connection<C>, ProbeState>();
+  /** Whether any endpoint has ever answered with a report. Until then there is one probe at a time. */
   #isKnown = false;
   #silentUntilMs = Number.NEGATIVE_INFINITY;
   #silenceMs = FIRST_SILENCE_MS;
@@ -65,7 +65,7 @@ export class LoadProbes<C> {
   readonly #askDue = (): void => {
     const due = this.#due;
     this.#due = this.#spare;
-    if (this.#parts.compared() === this.#dueOf) for (const subchannel of due) this.#ask(subchannel);
+    if (this.#parts.compared() === this.#dueOf) for (const subchannel of due) this.#probe(subchannel);
     due.length = 0;
     this.#spare = due;
   };
@@ -86,18 +86,18 @@ export class LoadProbes<C> {
   called(nowMs: number): boolean {
     if (nowMs < this.#silentUntilMs || this.#closed) return false;
     const candidates = this.#parts.compared();
-    // Whatever it said, one gets every call.
+    // A single endpoint gets every call, whatever its load.
     if (candidates.length < 2) return false;
     this.#draws.draw(candidates, nowMs, this.#drawn);
     return true;
   }
 
-  /** From now on endpoints are drawn from nothing but chance. */
+  /** Starts afresh, with a new random state. */
   refresh(): void {
     this.#draws.refresh();
   }
 
-  /** Nobody is asked any more, and no answer is waited for. */
+  /** Aborts running probes and sends no more. */
   close(): void {
     this.#closed = true;
     this.#due.length = 0;
@@ -105,24 +105,24 @@ export class LoadProbes<C> {
     for (const tooLate of this.#running) tooLate.abort();
   }
 
-  #ask(subchannel: Subchannel<C>): void {
+  #probe(subchannel: Subchannel<C>): void {
     const { connection } = subchannel;
     if (connection?.askForReport === undefined || this.#closed) return;
-    // A call that comes meanwhile must not wait behind a question.
+    // A call that comes meanwhile must not wait behind a probe.
     if (subchannel.inFlight + 1 >= subchannel.capacity) return;
     const nowMs = this.#parts.clock.now();
-    if (this.#running.size >= (this.#isKnown ? MOST_ASKED : 1) || nowMs < this.#silentUntilMs) return;
-    let asked = this.#asked.get(connection);
-    if (asked === undefined) {
-      asked = { isAsked: false, notBeforeMs: Number.NEGATIVE_INFINITY, pauseMs: FIRST_PAUSE_MS };
-      this.#asked.set(connection, asked);
+    if (this.#running.size >= (this.#isKnown ? MAX_RUNNING : 1) || nowMs < this.#silentUntilMs) return;
+    let state = this.#states.get(connection);
+    if (state === undefined) {
+      state = { isRunning: false, notBeforeMs: Number.NEGATIVE_INFINITY, pauseMs: FIRST_PAUSE_MS };
+      this.#states.set(connection, state);
     }
-    if (asked.isAsked || nowMs < asked.notBeforeMs) return;
-    asked.isAsked = true;
-    void this.#send(subchannel, connection, asked);
+    if (state.isRunning || nowMs < state.notBeforeMs) return;
+    state.isRunning = true;
+    void this.#send(subchannel, connection, state);
   }
 
-  async #send(subchannel: Subchannel<C>, connection: Connection<C>, asked: Asked): Promise<void> {
+  async #send(subchannel: Subchannel<C>, connection: Connection<C>, state: ProbeState): Promise<void> {
     const { clock, options, compared } = this.#parts;
     const candidates = compared();
     const tooLate = new AbortController();
@@ -131,21 +131,21 @@ export class LoadProbes<C> {
     const timer = this.#timers.start(options.timeoutMs, { timedOut: () => tooLate.abort() });
     try {
       const report = await connection.askForReport?.(tooLate.signal);
-      if (report === undefined) this.#unanswered(asked, Number.POSITIVE_INFINITY);
+      if (report === undefined) this.#unanswered(state, Number.POSITIVE_INFINITY);
       else if (report !== 'busy') {
         this.#isKnown = true;
-        asked.pauseMs = FIRST_PAUSE_MS;
+        state.pauseMs = FIRST_PAUSE_MS;
         if (subchannel.connection === connection) {
           subchannel.reported(report, clock.now());
           if (this.#parts.compared() === candidates) this.#informed(subchannel);
         }
       }
     } catch {
-      this.#unanswered(asked, asked.pauseMs);
+      this.#unanswered(state, state.pauseMs);
     } finally {
       timer.cancel();
       this.#running.delete(tooLate);
-      asked.isAsked = false;
+      state.isRunning = false;
     }
   }
 
@@ -159,17 +159,17 @@ export class LoadProbes<C> {
   }
 
   /** @param pauseMs Infinity: it answered, and knows no reports. */
-  #unanswered(asked: Asked, pauseMs: number): void {
+  #unanswered(state: ProbeState, pauseMs: number): void {
     const nowMs = this.#parts.clock.now();
-    asked.notBeforeMs = nowMs + pauseMs;
-    asked.pauseMs = Math.min(asked.pauseMs * 2, LONGEST_PAUSE_MS);
+    state.notBeforeMs = nowMs + pauseMs;
+    state.pauseMs = Math.min(state.pauseMs * 2, LONGEST_PAUSE_MS);
     if (this.#isKnown) return;
     this.#silentUntilMs = nowMs + this.#silenceMs;
     this.#silenceMs = Math.min(this.#silenceMs * 2, LONGEST_SILENCE_MS);
   }
 }
 
-/** Which endpoints are to be asked how busy they are: a few random ones per call, if their load would learn from it. */
+/** Draws the endpoints to probe: a few random ones per call, if their load would benefit. */
 export class ProbeDraws<C> {
   readonly #rng: Rng;
   readonly #perCall: number;
@@ -183,7 +183,7 @@ export class ProbeDraws<C> {
     this.#perCall = perCall;
   }
 
-  /** Begins again from nothing but chance. */
+  /** Starts afresh, with a new random state. */
   refresh(): void {
     this.#random = undefined;
     this.#credit = 0;

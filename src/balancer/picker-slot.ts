@@ -30,7 +30,7 @@ export class PickerSlot<C> {
   /** Undefined before the first set, and after `clear`. */
   picker: Picker<C> | undefined;
   /** Whether the picker has an `ended`. */
-  hearsEnds = false;
+  wantsEnds = false;
   /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
   firstLeft = -1;
   #set: PickSet<C> | undefined;
@@ -96,10 +96,10 @@ export class PickerSlot<C> {
 
   /** Unless the factory closed the balancer, or made it build another. */
   #use(set: PickSet<C>, picker: Picker<C>): void {
-    const hearsEnds = picker.ended !== undefined;
+    const wantsEnds = picker.ended !== undefined;
     if (this.#set !== set) return;
     this.picker = picker;
-    this.hearsEnds = hearsEnds;
+    this.wantsEnds = wantsEnds;
   }
 
   /** Picks among the few the picker was built for, in turn; once each had one, among all. */
@@ -144,12 +144,12 @@ export class PickerSlot<C> {
   /** The picked subchannel has no connection. That is normal if it was just lost; anything but a subchannel is a fault of the picker. */
   unusable(picked: unknown): undefined {
     if (picked && !(picked instanceof Subchannel)) {
-      this.#warnings.warn('the picker picked what is no subchannel', picked);
+      this.#warnings.warn('the picker returned something that is not a subchannel', picked);
     }
     return undefined;
   }
 
-  /** A call on `subchannel` ended. Only while `hearsEnds`. */
+  /** A call on `subchannel` ended. Only while `wantsEnds`. */
   ended(subchannel: Subchannel<C>): void {
     try {
       this.picker?.ended?.(subchannel);
@@ -162,7 +162,7 @@ export class PickerSlot<C> {
   /** Nothing can be picked any longer. */
   clear(): void {
     this.picker = undefined;
-    this.hearsEnds = false;
+    this.wantsEnds = false;
     this.#set = undefined;
     this.#members = [];
     this.informed.length = 0;

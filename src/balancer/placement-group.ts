@@ -7,7 +7,7 @@ import type { ConnectionLeaving, ResolvedPlacingOptions } from './placing-option
 
 /** A long-lived connection, as its adapter sees it. */
 export interface PlacedConnection {
-  /** Tells the application that it should leave. Returns whether the application listens. */
+  /** Notifies the application that it should leave. Returns whether the application listens. */
   leave(leaving: ConnectionLeaving): boolean;
   /** Closes it as its protocol does. */
   finish(): void;
@@ -28,7 +28,7 @@ export interface PlacementOwner {
   readonly rng: Rng;
   readonly options: ResolvedPlacingOptions;
   readonly warnings: Warnings;
-  /** Whether the client closes: connections are then told at once. */
+  /** Whether the client is closing: the application is then notified immediately. */
   readonly isClosing: boolean;
 }
 
@@ -58,7 +58,7 @@ export class PlacementGroup {
     return this.#members.size;
   }
 
-  /** Connections that were not asked to leave. */
+  /** Connections that are not leaving. */
   get staying(): readonly Placement[] {
     return [...this.#members].filter(({ isAsked }) => !isAsked);
   }
@@ -131,7 +131,7 @@ export class Placement {
   readonly group: PlacementGroup;
   readonly #connection: PlacedConnection;
   #timer: Timer | undefined;
-  /** Whether it was told or closed. */
+  /** Whether the application was notified, or the connection was closed. */
   isAsked = false;
   #isFinishing = false;
 
@@ -177,7 +177,7 @@ export class Placement {
         if (leaving.reason === 'rebalance' || this.group.isLeaving) this.#finish();
       }, leftMs);
     }
-    // With `rebalance` on, the application is asked if it listens; otherwise the connection is closed.
+    // With `rebalance`, the application is notified if it listens; otherwise the connection is closed.
     const isClosedUnheard = leaving.reason === 'rebalance' || this.#connection.movesItself === true;
     if (!this.#tell(leaving) && isClosedUnheard) this.#finish();
   }

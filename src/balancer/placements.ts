@@ -19,10 +19,10 @@ export interface PlacementsParts {
 /**
  * The long-lived connections of a client. Each is picked an endpoint only once, so balance depends on how they leave.
  *
- * - When an endpoint leaves, each of its connections gets a turn within `leaveSpreadMs`, at which it is told. With `closeLeaving` it
+ * - When an endpoint leaves, the application is notified for each of its connections, spread over `leaveSpreadMs`. With `closeLeaving` it
  *   is closed then; otherwise at the end of the drain timeout, also one by one. An endpoint that returns keeps the connections
  *   that are still open.
- * - With `rebalance`, connections above an endpoint's share are told or closed one by one.
+ * - With `rebalance`, connections above an endpoint's share are moved one by one: the application is notified, or they are closed.
  */
 export class Placements implements PlacementOwner {
   readonly #parts: PlacementsParts;
@@ -43,7 +43,7 @@ export class Placements implements PlacementOwner {
         options: options.rebalance,
         total: () => this.#total,
         shares: () => this.#shares(),
-        ask: (key) => this.#ask(key),
+        move: (key) => this.#move(key),
       });
     }
   }
@@ -91,7 +91,7 @@ export class Placements implements PlacementOwner {
     };
   }
 
-  /** No new connection follows: from now on connections are told immediately, without a turn. */
+  /** No new connection follows. From now on the application is notified immediately, without a turn. */
   close(): void {
     this.#isClosing = true;
     this.#rebalancing?.stop();
@@ -120,7 +120,8 @@ export class Placements implements PlacementOwner {
     return shares;
   }
 
-  #ask(key: string): void {
+  /** Makes one connection of the endpoint leave. */
+  #move(key: string): void {
     const { clock, rng, options } = this.#parts;
     for (const group of this.#groups.values()) {
       if (group.key !== key || group.isLost) continue;

@@ -20,7 +20,7 @@ export interface RebalanceOptions {
   readonly maxToMean?: number | undefined;
 }
 
-/** How long-lived connections leave an endpoint. `H` is what the application holds: a socket, say. */
+/** How long-lived connections leave an endpoint. `H` is the object the application holds, such as a socket. */
 export interface PlacingOptions<H> {
   /**
    * Called when a connection should leave. It may stay until `leaving.untilMs`, and is then closed as its protocol does.

@@ -29,7 +29,7 @@ import { topologyHints } from '../stage/zone-hints.js';
  * a function too. Such a mistake is reported where it was made.
  */
 
-/** Throws EVENKEEL_OPTION unless `load` creates loads. It is tried once; one that throws is handled where it is used. */
+/** Throws EVENKEEL_OPTION unless `load` creates loads: it is called once. If it throws, the pool handles that later. */
 export function checkLoad(load: LoadFactory): void {
   checkFunction('load', load);
   const made = attempt(() => load({ loads: [] }));

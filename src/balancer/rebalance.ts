@@ -8,7 +8,7 @@ export interface Share {
   readonly key: string;
   /** Above 0. */
   readonly weight: number;
-  /** Connections that were not asked to leave. */
+  /** Connections that are not leaving. */
   readonly connections: number;
 }
 
@@ -32,7 +32,7 @@ export function aboveItsShare(shares: readonly Share[], maxToMean: number, total
   return most.connections / most.weight > (least.connections + 1) / least.weight ? most : undefined;
 }
 
-/** What it takes. */
+/** The parts of `Rebalancing`. */
 export interface RebalancingParts {
   readonly clock: Clock;
   readonly rng: Rng;
@@ -41,8 +41,8 @@ export interface RebalancingParts {
   readonly total: () => number;
   /** The endpoints that can have connections; undefined while nothing should be moved. */
   readonly shares: () => readonly Share[] | undefined;
-  /** Asks one connection of the endpoint to leave. */
-  readonly ask: (key: string) => void;
+  /** Makes one connection of the endpoint leave. */
+  readonly move: (key: string) => void;
 }
 
 /** The minimum time between two turns, in ms. At high rates a turn moves several connections. */
@@ -55,7 +55,7 @@ export class Rebalancing {
   readonly #parts: RebalancingParts;
   #timer: Timer | undefined;
   #wasEven = true;
-  /** How many connections there were when they were last even. Connections that were asked to leave may take some time to return. */
+  /** How many connections there were when they were last even. A connection that was moved may take some time to return. */
   #toShare = 0;
 
   constructor(parts: RebalancingParts) {
@@ -85,7 +85,7 @@ export class Rebalancing {
   }
 
   #turn(): void {
-    const { total, shares, ask, options } = this.#parts;
+    const { total, shares, move, options } = this.#parts;
     this.#timer = undefined;
     if (total() === 0) return;
     const wasEven = this.#wasEven;
@@ -98,7 +98,7 @@ export class Rebalancing {
       this.#wasEven = false;
       // A short imbalance does not count: while a set changes, connections that arrive even it out.
       if (wasEven) break;
-      ask(share.key);
+      move(share.key);
     }
     this.#schedule();
   }

@@ -33,19 +33,19 @@ export interface RecordedBalancer {
   readonly load: LoadFactory;
   readonly limit: LimitFactory | undefined;
   readonly stages: readonly StageFactory[];
-  /** 0 = endpoints are not asked. */
+  /** 0 = no probes. */
   readonly probesPerCall: number;
-  /** What its picker was built with. */
+  /** The set its picker was built with. */
   pickSet(): PickSet<unknown> | undefined;
   /** As `PickRequest.informed`. */
   informed(): readonly RecordedSubchannel[];
-  /** Builds the picker anew, over the same set and from nothing but chance: what follows can then be repeated from here. */
+  /** Rebuilds the picker over the same set, without its predecessor: a replay can start here. */
   refresh(): void;
 }
 
-/** What a balancer tells of its calls. On the path of every call: it allocates nothing. */
+/** Records the calls of one balancer. On the path of every call: it allocates nothing. */
 export interface Recording extends SubchannelRecording {
-  /** The chance that picks go by: its state can be written down. */
+  /** The random source of picks: its state can be recorded. */
   readonly rng: Rng;
   readonly observer: Observer;
   /** A pick or the end of a call is about to begin. Nothing of it has happened yet. */
@@ -61,7 +61,7 @@ export interface Recording extends SubchannelRecording {
     key: string | undefined,
     avoid: ReadonlySet<RecordedSubchannel> | undefined,
   ): number;
-  /** The end of a call was recorded, and everybody has been told. */
+  /** The end of a call was recorded, and the load, the stages and the picker have handled it. */
   settled(): void;
   /** The call waited for its endpoint. */
   waited(call: number, sinceMs: number): void;
@@ -73,18 +73,18 @@ export interface Recording extends SubchannelRecording {
   staged(stage: number, before: EndpointSet, after: EndpointSet): void;
   /** The stages have run. */
   published(known: EndpointSet, members: readonly Member<unknown>[]): void;
-  /** The picker is about to be built over the last members, of which only `first` count as ready if there are any. */
+  /** The picker is about to be built over the last members. If `first` is not empty, only these count as ready. */
   rebuilding(first: readonly RecordedSubchannel[]): void;
   /** Nothing more will be recorded. */
   close(): void;
 }
 
-/** What a pick was. */
+/** Properties of a pick. */
 export const pickFlags: { readonly began: 1; readonly keyed: 2; readonly avoiding: 4; readonly asked: 8 } = {
   /** It became a call. */
   began: 1,
   keyed: 2,
   avoiding: 4,
-  /** Endpoints were drawn to be asked how busy they are. */
+  /** Endpoints were drawn for probes. */
   asked: 8,
 };

@@ -4,9 +4,7 @@ import type { Pool } from '../pool/pool.js';
 import type { CallLimit } from './call-limit.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
-/** The errors of callers that get no endpoint: what was found, in words. */
-
-/** Why callers of one balancer get no endpoint. */
+/** Why callers of one balancer get no endpoint, as errors. */
 export class Refusals<C> {
   readonly #feed: EndpointFeed;
   readonly #pool: Pool<C>;
@@ -102,8 +100,8 @@ export function tooLateError(feed: EndpointFeed, limit: CallLimit, leftMs: numbe
 }
 
 /**
- * Every endpoint refuses connections for a reason that only a change of configuration fixes (`markLasting`). Undefined while any of
- * them may yet take a call.
+ * Every endpoint refuses connections for a reason that only a change of configuration fixes (`markLasting`). Undefined while one of
+ * them might still take a call.
  */
 function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
   let last: EvenkeelError | undefined;

@@ -10,7 +10,7 @@ import type { Lease } from './lease.js';
 
 /** Options of `run`: one call over all its attempts. */
 export interface RunOptions {
-  /** Ends the call: the waiting, or what `use` does with the signal it is given. @defaultValue none */
+  /** Ends the call: its waiting, and whatever `use` does with the signal it is given. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
   /** For hash pickers: calls with one key go to one endpoint. @defaultValue none */
   readonly key?: string | undefined;
@@ -24,9 +24,9 @@ export interface RunOptions {
   /** Whether it goes before others where calls wait, or after them. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /**
-   * The outcome of what `use` threw. It alone can say that nothing was sent (`outcomes.notStarted`): then the call is repeated on
-   * another endpoint, idempotent or not. @defaultValue system errors are a lost connection, which is repeated if the call is
-   * idempotent; all others are failures that are not repeated
+   * The outcome for an error that `use` threw. Only this function can report that nothing was sent (`outcomes.notStarted`): then the
+   * call is repeated on another endpoint, idempotent or not. @defaultValue system errors are a lost connection, which is repeated if
+   * the call is idempotent; all others are failures that are not repeated
    */
   readonly classify?: ((error: unknown) => Outcome) | undefined;
 }
@@ -43,7 +43,7 @@ const runOptionNames: readonly (keyof RunOptions)[] = [
 /** Longest deadline, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
 
-/** What a call does with an endpoint. The signal is there if the call has a signal or a deadline. */
+/** A call on one endpoint. The signal is present if the call has a signal or a deadline. */
 export type Use<C, T> = (handle: C, lease: Lease<C>, signal: AbortSignal | undefined) => T | Promise<T>;
 
 /** `Balancer.run`: one call over all its attempts. */
@@ -76,7 +76,7 @@ function start<C, T>(
   });
 }
 
-/** One `run`: what it does with an endpoint, and where its result goes. */
+/** The arguments of one `run`, and the ends of its promise. */
 interface RunParts<C, T> {
   readonly use: Use<C, T>;
   readonly options: RunOptions;
@@ -127,7 +127,7 @@ class RunningCall<C, T> implements AttemptedCall<C> {
       if (isOver) this.#attempts.stop(undefined, error);
       lease.end(isOver ? (limit?.outcomeOf(lease) ?? outcomes.cancelled) : outcomeOf(error, options.classify));
       const { answered } = lease;
-      // `use` may have ended it before, and knows best.
+      // If `use` has ended it already, that outcome counts.
       const outcome = lease.outcome as Outcome;
       this.#attempts.fail({ outcome, error, idempotent: options.idempotent === true, answered });
     }
@@ -152,7 +152,7 @@ function outcomeOf(error: unknown, classify: (error: unknown) => Outcome = class
  */
 export function classifyError(error: unknown): Outcome {
   if (typeof error !== 'object' || error === null) return outcomes.protocol;
-  // From another evenkeel client the call used: says nothing about this endpoint.
+  // From another evenkeel client that the call used: it says nothing about this endpoint.
   if (isEvenkeelError(error)) return error.code === 'EVENKEEL_DEADLINE' ? outcomes.timeout : outcomes.cancelled;
   const { code, name, syscall } = error as { code?: unknown; name?: unknown; syscall?: unknown };
   if (name === 'AbortError') return outcomes.cancelled;

@@ -13,7 +13,7 @@ import type { WatchOwner } from '../resolver/resolver.js';
 import { RetryCounter, type RetryCounts, type RetryPolicy } from '../retry/retry-policy.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
-/** The state of a balancer for people: plain JSON, created on demand. */
+/** The state of a balancer in human-readable form: plain JSON, created on demand. */
 export interface BalancerSnapshot {
   /** The resolver's name. */
   readonly resolver: string;
@@ -32,7 +32,7 @@ export interface BalancerSnapshot {
   readonly watch?: WatchOwner;
   /** How the endpoints of a plain target are found, why so, and what would be better. */
   readonly discovery?: DiscoveryState;
-  /** So many endpoints are suspect that all are used. */
+  /** Whether all endpoints are used because too many are suspect. */
   readonly panicking: boolean;
   /** Callers waiting for an endpoint. */
   readonly waiting: number;
@@ -52,7 +52,7 @@ export interface BalancerCounts extends RetryCounts {
   readonly refused: number;
   /** Of those, the ones shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
   readonly shed: number;
-  /** How often endpoints were asked how busy they are, apart from calls. */
+  /** Probes sent to ask endpoints how busy they are. */
   readonly probes: number;
   /** Endpoints taken out of use because of how calls or probes on them ended, by cause. */
   readonly ejections: Readonly<Record<EjectionCause, number>>;
@@ -111,7 +111,7 @@ function eventCounts({
   return { ejections: { ...ejections }, connections: { ...connections }, resolveFailures };
 }
 
-/** What a snapshot is made of. */
+/** The sources of a snapshot. */
 interface SnapshotParts<C> {
   readonly isClosed: boolean;
   /** Whether there was a set. */
@@ -123,7 +123,7 @@ interface SnapshotParts<C> {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   readonly retries: RetryPolicy;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
-  /** Questions sent. */
+  /** Probes sent. */
   readonly probes: number;
   readonly nowMs: number;
 }
@@ -198,10 +198,10 @@ function snapshotOf<C>(
   };
 }
 
-/** -1 for what JSON does not have, and for what a transport or load that was plugged in throws. */
-function finite(ask: () => number): number {
+/** -1 for numbers that JSON does not have, and if the application's transport or load throws. */
+function finite(read: () => number): number {
   try {
-    const value = ask();
+    const value = read();
     return Number.isFinite(value) ? value : -1;
   } catch {
     return -1;

@@ -28,7 +28,7 @@ export class StageChain {
         const next = stage.apply(result);
         if (!Array.isArray(next?.entries)) throw new TypeError(`apply returned no endpoint set but ${String(next)}`);
         if (next !== result && !next.entries.every(isEntry)) {
-          throw new TypeError('apply returned a set with what is no entry of an endpoint');
+          throw new TypeError('apply returned a set with an entry that has no endpoint');
         }
         if (next !== result) recording?.staged(index, result, next);
         result = next;
@@ -47,7 +47,7 @@ export class StageChain {
         const tracker = stage.track?.(endpoint);
         if (typeof tracker === 'object' && tracker !== null) trackers.push(tracker);
       } catch (error) {
-        this.#warnings.warn('a stage threw when it was asked to track an endpoint', error);
+        this.#warnings.warn('a stage threw in track()', error);
       }
     }
     return trackers;

@@ -1,10 +1,10 @@
-/** What can stand in a line. The fields belong to the line. */
+/** A member of a line. Only the line reads and writes these fields. */
 export interface InLine<T> {
   ahead: T | undefined;
   behind: T | undefined;
 }
 
-/** A line in order of arrival that anybody can leave at once: a doubly linked list. */
+/** A queue in order of arrival whose members can leave from anywhere in O(1): a doubly linked list. */
 export class WaitingLine<T extends InLine<T>> {
   oldest: T | undefined;
   newest: T | undefined;
@@ -17,7 +17,7 @@ export class WaitingLine<T extends InLine<T>> {
     this.newest = member;
   }
 
-  /** In the line, once. Its links are cleared, so that who left long ago keeps nobody in memory. */
+  /** Call it once for each member. Clears its links, so that a member that is still referenced keeps no other in memory. */
   leave(member: T): void {
     const { ahead, behind } = member;
     if (ahead === undefined) this.oldest = behind;

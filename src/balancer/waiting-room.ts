@@ -7,7 +7,7 @@ import { type Priority, priorities } from '../runtime/priority.js';
 import type { Lease } from './lease.js';
 import { type InLine, WaitingLine } from './waiting-line.js';
 
-/** What a waiting caller asks for. */
+/** The request of a waiting caller. */
 export interface WaitRequest<C> {
   readonly key: string | undefined;
   readonly avoid: ReadonlySet<Subchannel<C>> | undefined;
@@ -39,23 +39,23 @@ interface Waiter<C, L> extends InLine<Waiter<C, L>> {
 export interface WaitingRoomOwner<C, L = Lease<C>> {
   readonly clock: Clock;
   readonly maxWaiting: number;
-  /** The limit on running calls, if there is one: only callers who wait for that are shed. */
+  /** The limit on running calls, if there is one. Only callers that wait for it are shed. */
   readonly limit?:
     | {
         readonly hasRoom: boolean;
         readonly shedAfterMs: number;
-        /** How long an answer takes at least, in ms. */
+        /** The shortest time a response takes, in ms. */
         readonly leastMs: number;
       }
     | undefined;
-  /** Whether our own event loop stood still at some time since then: callers did not wait for endpoints. */
+  /** Whether our own event loop was blocked at any time since then: then callers did not wait for endpoints. */
   stalledSince(sinceMs: number): boolean;
   tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined, unlimited: boolean): L | undefined;
   /** The error for a caller that got nothing within `timeoutMs`. */
   timedOut(timeoutMs: number): EvenkeelError;
-  /** The error for a caller that is shed after so long. */
+  /** The error for a caller that is shed after waiting this long. */
   overload(waitedMs: number): EvenkeelError;
-  /** The error for a caller whose deadline cannot be met any longer. */
+  /** The error for a caller that can no longer meet its deadline. */
   tooLate(leftMs: number): EvenkeelError;
 }
 
@@ -66,12 +66,12 @@ const MAX_MISSES = 8;
  * Callers waiting until something can be picked: by priority, first come first served, limited in number and time. Each try
  * picks again, so no caller is tied to an endpoint that was good when it arrived.
  *
- * Callers who wait for the limit on running calls are a standing queue once some have waited as long as that may take. Then the
- * newest is served first, whose caller is likeliest to still want an answer, and the oldest are shed.
+ * Callers that wait for the limit on running calls form a standing queue once there have been some for `shedAfterMs` without a
+ * break. Then the newest is served first, because it is the most likely to still want a response, and the oldest are shed.
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
 export class WaitingRoom<C, L = Lease<C>> {
-  // Nobody else writes these.
+  // Read-only for others.
   /** How many wait. */
   size = 0;
   /** Callers shed since creation. */
@@ -102,7 +102,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     const ranked = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C, L>>;
     const line = isUnlimited ? this.#unlimited : ranked;
     const isLimited = !isUnlimited && limit?.hasRoom === false;
-    /** How long it makes sense to wait. */
+    /** After this it cannot meet its deadline. */
     const hopefulMs = isLimited ? deadlineMs - limit.leastMs : Number.POSITIVE_INFINITY;
     if (hopefulMs <= 0) {
       this.shed++;
@@ -157,7 +157,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     } finally {
       this.#waking = false;
     }
-    // What they wait for now is not the limit.
+    // Those that still wait do not wait for the limit.
     if (this.#owner.limit?.hasRoom === true) this.#limitedSinceMs = undefined;
   }
 
@@ -206,7 +206,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     }
   }
 
-  /** The first to wait in this line or a later one. */
+  /** The oldest caller of this line, or of the next line that has one. */
   #firstFrom(line: number): Waiter<C, L> | undefined {
     return this.#lines.slice(line).find(({ oldest }) => oldest !== undefined)?.oldest;
   }
@@ -214,7 +214,7 @@ export class WaitingRoom<C, L = Lease<C>> {
   #serve(waiter: Waiter<C, L>): boolean {
     if (waiter.hasLeft) return true;
     const { limit, clock } = this.#owner;
-    // The answer takes longer than it did when this caller came.
+    // Responses take longer now than when this caller arrived.
     if (limit?.hasRoom === true && waiter.dueMs - clock.now() <= limit.leastMs) {
       this.#giveUp(waiter);
       return true;
@@ -227,7 +227,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     return true;
   }
 
-  /** In a standing queue, callers who have waited longer than that may take leave. */
+  /** In a standing queue, sheds callers that have waited for `shedAfterMs`. */
   #shedOld(): void {
     const { limit, clock } = this.#owner;
     if (limit === undefined || !this.#isStanding) return;
@@ -246,7 +246,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     return since <= oldestMs && !this.#owner.stalledSince(oldestMs);
   }
 
-  /** Sheds the oldest caller of the lowest priority for a newcomer of this line, if there is one that yields to it. */
+  /** Sheds the oldest caller of the lowest priority to make room for a newcomer of this line. False if none ranks low enough. */
   #makePlace(line: WaitingLine<Waiter<C, L>>): boolean {
     if (this.#limitedSinceMs === undefined) return false;
     for (let at = this.#lines.length - 1; at >= 0; at--) {
@@ -268,7 +268,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     waiter.reject(this.#owner.overload(this.#owner.clock.now() - waiter.sinceMs));
   }
 
-  /** Its deadline cannot be met any longer. */
+  /** It can no longer meet its deadline. */
   #giveUp(waiter: Waiter<C, L>): void {
     if (!this.#leave(waiter)) return;
     this.shed++;

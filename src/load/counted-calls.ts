@@ -49,7 +49,7 @@ export class CountedCalls {
   #fresh = 0;
   /** Whether some endpoints answer calls without counting their requests. If so, ones that have not answered yet may not count either. */
   #isMixed = true;
-  /** What was reported, while the endpoints are surveyed; reused. */
+  /** The reports collected between `surveying` and `surveyed`; reused. */
   #values = new Float64Array(16);
   #reports = 0;
 
@@ -94,7 +94,7 @@ export class CountedCalls {
     return numbers[at + COUNTS] === 1 || (!this.#isMixed && numbers[at + SAMPLES] === 0);
   }
 
-  /** A new median is taken. `survey` follows for each endpoint, which thus counts once no matter how many reports it sends; then `surveyed`. */
+  /** Starts a new median: `survey` follows for each endpoint, so that each counts once no matter how often it reports; then `surveyed`. */
   surveying(nowMs: number): void {
     if (this.hasReports && nowMs - this.#reportedAtMs > REPORTS_END_MS) {
       this.hasReports = false;

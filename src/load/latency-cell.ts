@@ -1,6 +1,6 @@
-// The layout of a cell of `relativeLatency`: what is known of one endpoint. What a pick reads comes first, within one cache line.
+// The layout of a cell of `relativeLatency`: what is known about one endpoint. The fields that a pick reads come first, in one cache line.
 
-/** The cost of a call, in units: without reports, all that a pick reads. 0 = nothing known, counts as 1 call. */
+/** The cost of a call, in units. Without reports a pick reads nothing else. 0 = unknown: counts as `UNITS`. */
 export const COST = 0;
 /** Other clients' calls in flight as last reported, plus 1; 0 = never reported. */
 export const OTHERS = 1;

@@ -4,7 +4,7 @@ import type { LoadSet } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 import { lowerMedian } from './median.js';
 
-/** How often it is taken, in ms. */
+/** How often a survey is taken, in ms. */
 export const SURVEY_MS = 100;
 /** In this time an endpoint without calls loses all but a third of its excess latency and of its failures, in ms. */
 export const FORGIVEN_MS = 20_000;
@@ -13,7 +13,7 @@ export const FORGIVEN_MS = 20_000;
 export const SLOW_RATIO = 2;
 /** … if that is at least this much above the median, in ms: the cost of a farther zone is no reason to avoid it. */
 const SLOW_FLOOR_MS = 5;
-/** In a large set that is called rarely, an endpoint is slow beyond this multiple: what is known of it is old, and tells little. */
+/** The same in a large set that is called rarely, where there is little and old evidence. */
 const SLOW_RATIO_WHEN_RARE = 1.5;
 /** A set is called rarely while most endpoints have not answered a call for this long, in ms. */
 const RARE_MS = 1_000;
@@ -36,7 +36,7 @@ const LEAST_EVIDENCE = 2;
 /** `EVIDENCE` applies up to this many endpoints. With twice as many, half of it is enough, and so on. */
 const FEW = 3;
 
-/** What the endpoints of a set are like together, and so which of them stands out. Taken every `SURVEY_MS`, at the end of a call. */
+/** Statistics over the endpoints of a set, which show which of them stands out. Taken every `SURVEY_MS`, at the end of a call. */
 export class LatencySurvey {
   takenAtMs: number = Number.NEGATIVE_INFINITY;
   medianMs = 0;
@@ -49,7 +49,7 @@ export class LatencySurvey {
   /** `EVIDENCE` and `MOST_AT_ONCE` for a set of this size. */
   evidence: number = EVIDENCE;
   mostAfterGap: number = MOST_AT_ONCE;
-  /** How many endpoints the median of first latencies is of; 0 = an endpoint has had its first call since. */
+  /** How many endpoints `firstMedianMs` covers; 0 = outdated, because an endpoint has had its first call since. */
   #firstsKnown = 0;
   /** Whether most endpoints fail. */
   #isOutage = false;
@@ -62,7 +62,7 @@ export class LatencySurvey {
   }
 
   /**
-   * Looks at the loads of `set` that follow `rule`. O(n).
+   * Takes a survey of the loads of `set` that follow `rule`. O(n).
    * @param price Updates the cost of an endpoint.
    */
   take(
@@ -124,7 +124,7 @@ export class LatencySurvey {
     return [medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, this.#isOutage ? 1 : 0, slowRatio];
   }
 
-  /** Takes over what `memory` said; returns the rest of the list. */
+  /** Restores what `memory` returned; returns the rest of the list. */
   recall([
     medianMs,
     limitMs,

@@ -28,8 +28,8 @@ export interface LoadRule {
   /** As `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
   /**
-   * What computes `value`, if the load counts calls. A subchannel calls it directly: that is one class, and rules are many. While it
-   * has no reports, the value is (calls in flight + 1) × the price in the cell, which a subchannel multiplies itself.
+   * Computes `value`, if the load counts calls. A subchannel calls it directly, because a call site with one class is faster than one
+   * with many rules. While it has no reports, the value is (calls in flight + 1) × `COST`, which the subchannel computes itself.
    */
   readonly calls?: CountedCalls;
   /** As `Load.rate`. */
@@ -41,11 +41,11 @@ export interface LoadRule {
   unit?(numbers: Float64Array, at: number): number;
   /** As `Load.choices`. */
   readonly choices?: number | undefined;
-  /** What it knows about an endpoint, for people. */
+  /** What it knows about an endpoint, for display. */
   facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
-  /** What the rule knows apart from the numbers of its endpoints, for a recording; absent if that is nothing. */
+  /** The rule's own state, besides the numbers of its endpoints, for a recording; absent if there is none. */
   memory?(): number[];
-  /** Takes over what `memory` said. `cells` are those of the endpoints, their numbers already in place. */
+  /** Restores what `memory` returned. `cells` are those of the endpoints, with their numbers already in place. */
   recall?(memory: readonly number[], cells: readonly Cell[]): void;
 }
 
@@ -71,7 +71,7 @@ export class RuledLoad implements Load {
     return this.rule.decays;
   }
 
-  /** From now on `calls` counts the calls in flight, and this object is not told about calls. */
+  /** From now on `calls` counts the calls in flight; `start` and `end` are no longer called. */
   follow(calls: { readonly inFlight: number }): void {
     this.#calls = calls;
   }
@@ -143,7 +143,7 @@ export class PluggedInRule implements LoadRule {
     this.#load.end(startedMs, nowMs, outcome);
   }
 
-  /** The custom load may count calls in flight, so it must be told about the end. */
+  /** A custom load may count calls in flight, so it needs every end. */
   endUnmeasured(startedMs: number, nowMs: number): void {
     this.#load.end(startedMs, nowMs, outcomes.notStarted);
   }

@@ -15,13 +15,13 @@ export interface Load {
    */
   end(startedMs: number, nowMs: number, outcome: Outcome): void;
   /**
-   * The endpoint said how busy it is: with the response to a running call (whose outcome includes the report too), or in answer
+   * A load report of the endpoint arrived: with the response to a running call (whose outcome includes the report too), or in answer
    * to a probe.
    * @param inFlight Our calls on the endpoint at this moment, including the one the report came with.
    */
   reported?(report: LoadReport, inFlight: number, nowMs: number): void;
   /**
-   * Whether a probe of the endpoint would help now. If the transport can probe, asked for a few random endpoints with each call.
+   * Whether a probe of the endpoint would help now. If the transport can probe, called for a few random endpoints with each call.
    * Absent: never.
    */
   wantsReport?(nowMs: number): boolean;

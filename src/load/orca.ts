@@ -19,13 +19,13 @@ export const inFlightMetric = 'evenkeel_in_flight';
 /** vLLM's name for requests waiting for their turn. */
 const waitingMetric = 'num_requests_waiting';
 
-/** The number of requests a server says it has in flight; undefined if it says nothing or nonsense. */
+/** The requests in flight according to a server; undefined if it reports none, or an invalid number. */
 export function requestsInFlight({ namedMetrics }: LoadReport): number | undefined {
   const count: unknown = namedMetrics?.[inFlightMetric];
   return isMeasure(count) ? count : undefined;
 }
 
-/** The number of requests a server says are waiting there; undefined as above. */
+/** The requests waiting at a server according to itself; undefined as above. */
 export function requestsWaiting({ namedMetrics }: LoadReport): number | undefined {
   const count: unknown = namedMetrics?.[waitingMetric];
   return isMeasure(count) ? count : undefined;

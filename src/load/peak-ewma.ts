@@ -34,7 +34,7 @@ const MIN_LATENCY_MS = 1e-6;
  * gradually, so an endpoint is avoided quickly and trusted again slowly. Without news the estimate fades, so that every
  * endpoint is tried again.
  *
- * A failure never improves the score, however fast it was: it raises the failure ratio, and the score is multiplied by
+ * A failure never improves the score, no matter how fast it was: it raises the failure ratio, and the score is multiplied by
  * 1 / (1 − ratio)², at most by 100. Pushback counts as any failure; the stage `pushback` honors `Retry-After`, because it also
  * knows when too many endpoints ask. A call the caller abandoned raises the estimate if it lasted longer, and never lowers it.
  * An endpoint that has never answered gets one call at a time: it is the cheapest while idle and costs `initialMs` per call

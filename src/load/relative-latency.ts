@@ -43,7 +43,7 @@ const MOST_FAILING = 100;
  * second. The default.
  *
  * Beyond the limit, the cost grows with the ratio of the endpoint's latency to the median, after its first four calls (fewer in
- * sets of more than three). A failure never improves the cost, however fast it was: the cost is multiplied by
+ * sets of more than three). A failure never improves the cost, no matter how fast it was: the cost is multiplied by
  * 1 / (1 − share of failures)², at most by 100. When an outage of most endpoints ends, their failures are forgotten. Without
  * calls, an endpoint's latency drifts back to the median and its share of failures to 0 within about 20 s, so that it is tried
  * again.
@@ -72,7 +72,7 @@ export const relativeLatency = (...none: []): LoadFactory => {
   return described(factory, 'relativeLatency');
 };
 
-/** The rule for all endpoints of one set: what the end of a call teaches about its endpoint, and what the next call costs there. */
+/** The rule for all endpoints of one set: updates what is known about an endpoint when a call ends, and computes the cost of the next. */
 class RelativeLatencyRule implements LoadRule {
   readonly decays = true;
   readonly calls = new CountedCalls();
@@ -98,7 +98,7 @@ class RelativeLatencyRule implements LoadRule {
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
     else if (kind === 'success' && numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
     if (nowMs - survey.takenAtMs < SURVEY_MS) this.#price(numbers, at, nowMs);
-    else this.#look(nowMs);
+    else this.#takeSurvey(nowMs);
   }
 
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
@@ -142,8 +142,8 @@ class RelativeLatencyRule implements LoadRule {
     this.calls.recall(this.#survey.recall(memory));
   }
 
-  /** Apart from `end`, where a closure would cost every call a context on the heap. */
-  #look(nowMs: number): void {
+  /** Not part of `end`: the closure would put a context on the heap for every call. */
+  #takeSurvey(nowMs: number): void {
     this.#survey.take(this.#set, this, this.calls, nowMs, (numbers, at) => this.#price(numbers, at, nowMs));
   }
 
@@ -196,7 +196,7 @@ function learnFailure(numbers: Float64Array, at: number, failed: number, nowMs: 
   numbers[at + FAILING_AT] = nowMs;
 }
 
-/** The share of failures, which fades while nobody calls. */
+/** The share of failures, which fades without calls. */
 function failingNow(numbers: Float64Array, at: number, nowMs: number): number {
   return (numbers[at + FAILING] as number) * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
 }

@@ -112,7 +112,7 @@ class ReportedRule implements LoadRule {
     const isValid = nowMs < (numbers[at + VALID_UNTIL] as number);
     const utilization = isValid ? (numbers[at + UTILIZATION] as number) : this.#usual;
     const cost = Math.min(Math.max(utilization, this.#least), this.#most) * UNITS * (inFlight + 1);
-    // A metric in bytes, say, may not fit: truncated to 32 bits, it could become the smallest value.
+    // A metric in bytes may not fit: truncated to 32 bits, it could become the smallest value.
     return cost < MAX_WHOLE ? cost | 0 : Math.min(cost, MAX_COST);
   }
 
@@ -131,7 +131,7 @@ class ReportedRule implements LoadRule {
     };
   }
 
-  /** The rest is, for each reporter, until when its report is valid and what it said: also of endpoints that are gone. */
+  /** After the first five: for each reporter, also those that are gone, the end of its report's validity, and its utilization. */
   memory(): number[] {
     const memory = [this.#usual, this.#least, this.#most, this.#oldest, this.#surveyedAtMs];
     for (const { numbers, at } of this.#reporters) {

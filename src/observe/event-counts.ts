@@ -13,7 +13,7 @@ export interface ConnectionCounts {
   readonly left: number;
 }
 
-/** Why endpoints were ejected; `other` by a stage that did not say. */
+/** Why endpoints were ejected; `other` if the stage gave no cause. */
 export type EjectionCause = NonNullable<ObserverEvents['ejected']['cause']> | 'other';
 
 /** How a plain target finds its endpoints now. */

@@ -9,14 +9,14 @@ export interface CallMeter {
 }
 
 /**
- * What a transport speaks, for metrics with the names of conventions (`metricProducer({ conventions })`): whose conventions, and the
- * attributes of all its calls. One constant object for each client.
+ * The protocol of a transport, for metrics with the names of conventions (`metricProducer({ conventions })`): which conventions, and the
+ * attributes that all its calls share. One constant object for each client.
  */
 export interface Protocol {
   readonly conventions: 'http' | 'grpc' | 'db';
   /** Such as `server.address`. */
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** gRPC: what became of its connections. */
+  /** gRPC: how its connections fared. */
   readonly connections?: ConnectionAttempts;
 }
 
@@ -27,15 +27,15 @@ export interface ConnectionAttempts {
   readonly disconnections: number;
 }
 
-/** What a call is to its protocol. Adapters make one for each attempt, and only while it is measured. */
+/** Describes a call in terms of its protocol. Adapters make one for each attempt, only while calls are measured. */
 export interface CallNote {
   /** An HTTP method, a gRPC method. */
   readonly operation: string;
-  /** Of its answer, as the protocol has it; undefined until there is one. */
+  /** The status of its response in terms of the protocol; undefined until there is one. */
   status: number | string | undefined;
 }
 
-/** Measures the calls of balancers that speak one protocol, by what they are. On the path of calls: it allocates nothing. */
+/** Measures the calls of balancers with one protocol, by operation. On the path of calls: it allocates nothing. */
 export interface ProtocolMeter {
   /** For protocols where a start counts. */
   attemptStarted(operation: string): void;
@@ -44,29 +44,29 @@ export interface ProtocolMeter {
   callEnded(operation: string, status: number, durationMs: number): void;
 }
 
-/** A balancer as those see it who look at all of a thread. */
+/** A balancer as seen by code that reads all balancers of a thread. */
 export interface LiveBalancer<Snapshot> {
   /** The name of its resolver: the target, as a rule. */
   readonly name: string;
-  /** Undefined while nobody measures. */
+  /** Undefined while metrics are off. */
   meter: CallMeter | undefined;
-  /** What its transport speaks, if it says so. */
+  /** The protocol of its transport, if known. */
   readonly protocol: Protocol | undefined;
-  /** Undefined unless somebody wants metrics with the names of its protocol. */
+  /** Undefined unless metrics with the names of its protocol are on. */
   protocolMeter: ProtocolMeter | undefined;
-  /** What records its calls, if anything does. */
+  /** Records its calls. */
   readonly recorder?: { dump(options?: { readonly pseudonyms?: boolean }): Uint8Array<ArrayBuffer> } | undefined;
   snapshot(): Snapshot;
 }
 
-/** Measures balancers: it is told of those that exist, and of each one created or closed later. */
+/** Measures balancers: those that exist, and every one created later. */
 export interface BalancerWatcher<Snapshot> {
   created(balancer: LiveBalancer<Snapshot>): void;
   /** It is about to close. */
   closed(balancer: LiveBalancer<Snapshot>): void;
 }
 
-/** The balancers of a thread that are not closed. It keeps none alive: one that was dropped without being closed is forgotten. */
+/** The balancers of a thread that are not closed. Holds them weakly: one that was dropped without being closed is forgotten. */
 export class LiveBalancers<Snapshot> {
   readonly #all = new Set<WeakRef<LiveBalancer<Snapshot>>>();
   readonly #refs = new WeakMap<LiveBalancer<Snapshot>, WeakRef<LiveBalancer<Snapshot>>>();
@@ -95,7 +95,7 @@ export class LiveBalancers<Snapshot> {
     for (const watcher of this.#watchers) watcher.closed(balancer);
   }
 
-  /** Returns what ends it. */
+  /** Returns a function that ends it. */
   watch(watcher: BalancerWatcher<Snapshot>): () => void {
     this.#watchers.add(watcher);
     for (const balancer of this) watcher.created(balancer);

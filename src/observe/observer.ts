@@ -32,20 +32,20 @@ export interface ObserverEvents {
   /** An endpoint is suspect and gets no calls for `durationMs`. */
   ejected: {
     readonly endpoint: Endpoint;
-    /** For people. */
+    /** Human-readable. */
     readonly reason: string;
     /**
      * For machines: failures in a row, calls without an answer, the share of failures, a failed call on probation, failed health
-     * probes (`activeHealth`), or what the server says of itself (MySQL).
+     * probes (`activeHealth`), or the server's own report (MySQL).
      */
     readonly cause?: 'consecutive' | 'unanswered' | 'ratio' | 'probation' | 'probe' | 'server';
     readonly durationMs: number;
   };
   /** It is no longer suspect. */
   restored: { readonly endpoint: Endpoint; readonly reason: string };
-  /** So many endpoints are suspect that all are used (true), or no longer (false). */
+  /** All endpoints are used because too many are suspect (true), or no longer (false). */
   panicChanged: { readonly panicking: boolean; readonly suspects: number; readonly total: number };
-  /** One attempt of a call ended; `retrying` says that another follows on another endpoint. */
+  /** One attempt of a call ended; `retrying`: another follows on another endpoint. */
   attemptEnded: {
     readonly endpoint: Endpoint;
     readonly outcome: Outcome;
@@ -143,7 +143,7 @@ export function combineObservers(observers: readonly Observer[]): Observer {
   );
 }
 
-/** An observer whose every hook is `tell`, present only while something `listens`. */
+/** An observer whose hooks all call `tell`; a hook is present only while something `listens` to its event. */
 export function observerOf(
   listens: (event: keyof ObserverEvents) => boolean,
   tell: <Event extends keyof ObserverEvents>(event: Event, value: ObserverEvents[Event]) => void,
@@ -162,9 +162,9 @@ export type DiagnosticsEvents = {
 };
 
 /**
- * An observer that tells `counts` and `observer`, and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with
- * the event's value plus `resolver`, the name of the resolver. While nobody subscribes and neither has such a hook, there is
- * none, so that a call site can leave out the work (`observes`).
+ * An observer that forwards to `counts` and `observer`, and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with
+ * the event's value plus `resolver`, the name of the resolver. While there is no subscriber and neither has such a hook, it
+ * has none either, so that a call site can skip the work (`observes`).
  */
 export function withDiagnostics(observer: Observer, resolver: string, counts: Observer = {}): Observer {
   const channels = Object.fromEntries(

@@ -75,7 +75,7 @@ const channelsOf = (name: string): TraceChannels => ({
   error: channel(`tracing:${name}:error`),
 });
 
-/** From when a call begins until its caller is told how it ended. */
+/** From the start of a call until its caller has the result. */
 export const callChannels: TraceChannels = channelsOf('evenkeel:call');
 /** From when an attempt has an endpoint until its end. */
 export const attemptChannels: TraceChannels = channelsOf('evenkeel:attempt');

@@ -12,7 +12,7 @@ export interface ConnectAttemptParts<C> {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly gate: ConnectGate;
-  /** Recent consecutive failures of the endpoint: others go first, and the transport is told. */
+  /** Recent consecutive failures of the endpoint. Other endpoints go first; also passed to the transport. */
   readonly failures: number;
   /** Exactly one of the two is called, once, never synchronously; none after `callOff`. */
   opened(connection: Connection<C>): void;

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** What the gate lets in. */
+/** A connection attempt. */
 export interface GateVisitor {
   /** There is a free slot: starts now. Must call the gate's `left` once. Must not throw. */
   begin(): void;

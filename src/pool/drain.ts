@@ -6,7 +6,7 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 /** How long an idle endpoint that left the set is kept in case it returns, whatever the drain timeout. In ms. */
 const RETURN_WITHIN_MS = 30_000;
 
-/** What it takes. `options.drainTimeoutMs` is for the calls; Infinity = no limit. */
+/** What `DrainLimits` needs. `options.drainTimeoutMs` is for the calls; Infinity = no limit. */
 export interface DrainOwner {
   readonly clock: Clock;
   readonly options: ResolvedPoolOptions;
@@ -55,7 +55,7 @@ export interface Leaving {
   readonly untilMs: number;
 }
 
-/** Tells the calls of one endpoint that it leaves. The signal is created on demand, because most calls never read it. */
+/** The signal by which calls learn that their endpoint leaves. Created on demand, because most calls never read it. */
 export class LeaveNotice {
   #controller: AbortController | undefined;
   #leaving: Leaving | undefined;

@@ -1,16 +1,15 @@
 const lasting = new WeakSet<object>();
 
 /**
- * Marks an error with which a transport refuses to connect as one that only a change of the set-up cures: a user the server does
- * not know, say. Calls do not wait while every endpoint refuses in this way. Connecting goes on, so that they succeed again
- * soon after the change.
+ * Marks an error of `connect` as one that only a change of the configuration fixes, such as an unknown user. Calls do not wait while
+ * every endpoint fails in this way. Connection attempts continue, so that calls succeed again soon after the change.
  */
 export function markLasting<E extends object>(error: E): E {
   lasting.add(error);
   return error;
 }
 
-/** Errors of TLS that say what is set up wrong, on one side or the other. */
+/** TLS errors that come from the configuration of either side. */
 const TLS_MISTAKES: ReadonlySet<unknown> = new Set([
   'ERR_TLS_CERT_ALTNAME_INVALID',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -26,7 +25,7 @@ const TLS_MISTAKES: ReadonlySet<unknown> = new Set([
   'ERR_SSL_PACKET_LENGTH_TOO_LONG',
 ]);
 
-/** Whether an error of `connect` will not pass by itself. */
+/** Whether an error of `connect` will not go away by itself. */
 export function isLasting(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;
   return lasting.has(error) || TLS_MISTAKES.has((error as { readonly code?: unknown }).code);

@@ -115,7 +115,7 @@ export class Pool<C> {
     return this.#subchannels.get(key);
   }
 
-  /** Checks whether an endpoint is alive. Rejects if there is no connection to it, or it cannot tell. */
+  /** Checks whether an endpoint is alive. Rejects if it is not, if there is no connection to it, or if the transport has no ping. */
   async ping(key: string, signal: AbortSignal): Promise<void> {
     const subchannel = this.#subchannels.get(key);
     if (subchannel === undefined) throw new Error(`no connection to ${key}`);
@@ -123,8 +123,8 @@ export class Pool<C> {
   }
 
   /**
-   * Makes the pool follow `set`. `known` is everything the resolver listed, by key: it tells whether the pod of an endpoint
-   * that left the set is terminating and so will not return.
+   * Makes the pool follow `set`. `known` is everything the resolver listed, by key: the pod of an endpoint that left the
+   * set may be terminating, and so will not return.
    */
   reconcile(set: EndpointSet, known: ReadonlyMap<string, Endpoint>): void {
     const staying = new Set<string>();

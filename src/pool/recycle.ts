@@ -6,10 +6,10 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 
 /** Random variation of ages, so that the connections of a rollout do not all end together. */
 const AGE_JITTER_RATIO = 0.5;
-/** How soon the replacement of an outdated connection is tried again where it could not be opened, in ms. */
+/** The pause before the next attempt to replace an outdated connection, in ms. */
 const RETRY_MS = 10_000;
 
-/** What it takes. */
+/** What `Recycle` needs. */
 export interface RecycleOwner {
   readonly clock: Clock;
   readonly rng: Rng;
@@ -35,7 +35,7 @@ export class Recycle {
     this.#giveAge(endpoint);
   }
 
-  /** The connection there is stays: no other could be opened. An outdated one is due again soon, an old one after another age. */
+  /** No replacement could be opened: the connection stays. If it is outdated it is due again soon, otherwise after another lifetime. */
   postpone(endpoint: Endpoint): void {
     if (!this.#isOutdated) {
       this.#giveAge(endpoint);
@@ -46,7 +46,7 @@ export class Recycle {
     this.resume();
   }
 
-  /** The connection there is should be replaced now, or when this is resumed. */
+  /** The connection should be replaced now, or when this is resumed. */
   outdated(): void {
     this.#isOutdated = true;
     this.#expiresAtMs = this.#owner.clock.now();

@@ -4,7 +4,7 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
 import type { Connection } from './transport.js';
 
-/** What it takes. */
+/** What `Retiring` needs. */
 export interface RetiringOwner {
   readonly clock: Clock;
   readonly options: ResolvedPoolOptions;
@@ -92,21 +92,21 @@ export class FinishingConnections<C> {
     this.#owner.retire(connection, 'finish');
   }
 
-  /** Tells all of them, and the current one, that their endpoint left. */
+  /** Their endpoint left: calls `left` on all of them and on the current one. */
   left(current: Connection<C> | undefined): void {
-    for (const connection of [...this.#connections, current]) this.#tell(() => connection?.left?.());
+    for (const connection of [...this.#connections, current]) this.#notify(() => connection?.left?.());
   }
 
-  /** Tells the current one that its endpoint is back. */
+  /** The endpoint is back: calls `returned` on the current one. */
   returned(current: Connection<C> | undefined): void {
-    this.#tell(() => current?.returned?.());
+    this.#notify(() => current?.returned?.());
   }
 
-  #tell(told: () => void): void {
+  #notify(call: () => void): void {
     try {
-      told();
+      call();
     } catch (error) {
-      this.#owner.warnings.warn('a connection threw when it was told that its endpoint left or returned', error);
+      this.#owner.warnings.warn('a connection threw in left() or returned()', error);
     }
   }
 }

@@ -45,7 +45,6 @@ export abstract class SubchannelCalls<C> {
   readonly #numbers: Float64Array;
   readonly #at: number;
   // Every call touches the fields up to here.
-
   readonly load: Load;
   #connection: Connection<C> | undefined;
   /** Whether the connection reports changes of its capacity. */
@@ -54,7 +53,7 @@ export abstract class SubchannelCalls<C> {
   #probation: number | undefined;
   /** Whether no tracker would learn from a success. */
   #trackersIgnoreSuccess = false;
-  /** How many calls had ended when trackers were last told about one. */
+  /** How many calls had ended when trackers last got one. */
   #endedWhenTold = 0;
   /** How many calls may run while on probation. */
   #probationLimit = 0;
@@ -64,14 +63,14 @@ export abstract class SubchannelCalls<C> {
   readonly #warnings: Warnings;
   /** Its index in the current picker's set, for pickers that use it; only they read and write it. */
   slot = -1;
-  /** Which one it is in a recording; only that reads and writes it. */
+  /** Its number in a recording; only that reads and writes it. */
   recordedAs = -1;
   readonly #recording: SubchannelRecording | undefined;
   /** Unsuccessful calls since creation. */
   #unsuccessful = 0;
   /** Failed calls since creation, including those for which no connection could be opened. */
   failed = 0;
-  /** Until when it asked for a pause. Retries of responses do not go there before. */
+  /** The end of the pause that the endpoint requested (`Retry-After`). Until then no response is retried there. */
   pushedBackUntilMs = 0;
   /** Only `Subchannel` writes it. */
   state: SubchannelState = 'idle';
@@ -122,7 +121,7 @@ export abstract class SubchannelCalls<C> {
     } catch (error) {
       this.#isWatched = false;
       this.#updateLimit();
-      this.#warnings.warn('a connection threw when its capacity was to be watched', error);
+      this.#warnings.warn('a connection threw in watchCapacity()', error);
     }
   }
 
@@ -167,12 +166,12 @@ export abstract class SubchannelCalls<C> {
     return this.#rule?.choices ?? DEFAULT_CHOICES;
   }
 
-  /** Whether its load goes by reports, so that `wantsReport` is worth asking. */
+  /** Whether its load uses reports; otherwise `wantsReport` is false. */
   get usesReports(): boolean {
     return this.#rule?.usesReports === true;
   }
 
-  /** Whether its load would learn from asking the endpoint now. Never throws. */
+  /** Whether its load would benefit from a probe now. Never throws. */
   wantsReport(nowMs: number): boolean {
     try {
       return this.#rule?.wantsReport?.(this.#numbers, this.#at, nowMs) === true;
@@ -182,7 +181,7 @@ export abstract class SubchannelCalls<C> {
     }
   }
 
-  /** The endpoint said how busy it is, on a response to a call that is still counted here, or since it was asked. Never throws. */
+  /** A load report of the endpoint arrived, with the response to a running call or to a probe. Never throws. */
   reported(report: LoadReport, nowMs: number): void {
     const rule = this.#rule;
     if (rule?.reported === undefined) return;
@@ -212,14 +211,19 @@ export abstract class SubchannelCalls<C> {
     this.inFlight++;
     this.started++;
     const rule = this.#rule;
-    if (rule?.start !== undefined) this.#tellStart(rule, nowMs);
+    if (rule?.start === undefined) return;
+    try {
+      rule.start(nowMs);
+    } catch (error) {
+      this.#warnings.warn('a load threw', error);
+    }
   }
 
   /**
    * A call that started at `startedMs` ended. Never throws.
-   * @param askedMs When the endpoint was asked: `startedMs`, unless less than the whole call is measured. It has no default,
+   * @param askedMs When the measured part of the call began: `startedMs`, unless less than the whole call is measured. No default,
    * because that would put the number on the heap for every call.
-   * @param isMeasured Whether the duration says anything about the endpoint; false if our own event loop was blocked.
+   * @param isMeasured Whether the duration is meaningful; false if our own event loop was blocked.
    */
   end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured = true): void {
     this.inFlight--;
@@ -230,19 +234,11 @@ export abstract class SubchannelCalls<C> {
     } else this.#ended(startedMs, nowMs, outcome, askedMs, isMeasured);
   }
 
-  /** A call that goes on has shown that the endpoint works. To stages that is a success; its end comes on top of it. */
+  /** A running call has shown that the endpoint works. Stages count that as a success, in addition to the end of the call. */
   works(startedMs: number): void {
     if (this.#onlyCounts || this.state === 'closed') return;
     const nowMs = this.#clock.now();
     this.#track(outcomes.success, nowMs - startedMs, nowMs | 0);
-  }
-
-  #tellStart(rule: LoadRule, nowMs: number): void {
-    try {
-      rule.start?.(nowMs);
-    } catch (error) {
-      this.#warnings.warn('a load threw', error);
-    }
   }
 
   #tellEnd(rule: LoadRule, askedMs: number, nowMs: number, outcome: Outcome, isMeasured: boolean): void {
@@ -267,8 +263,7 @@ export abstract class SubchannelCalls<C> {
       this.pushedBackUntilMs = Math.max(this.pushedBackUntilMs, nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS));
     }
     if (this.#rule !== undefined) this.#tellEnd(this.#rule, askedMs, nowMs, outcome, isMeasured);
-    // Stages have forgotten an endpoint that is closed; calls that were cut end after that.
-    // They reckon from it when the call began, so a stream's is its whole length.
+    // Calls that were cut end after stages have forgotten the endpoint. Stages need the whole length of a stream, not its latency.
     if (this.state !== 'closed') this.#track(outcome, nowMs - startedMs, nowMs | 0);
     this.callEnded();
   }
@@ -291,17 +286,15 @@ export abstract class SubchannelCalls<C> {
     this.#startedWhenHeard = this.started;
   }
 
-  /** This may change what a success means to a tracker. */
+  /** After this, a success may mean something to a tracker again. */
   protected forgetWhatTrackersIgnore(): void {
     this.#trackersIgnoreSuccess = false;
     this.#onlyCounts = false;
   }
 
   #updateLimit(): void {
-    const connection = this.#connection;
-    if (connection === undefined) this.#limit = 0;
-    else if (!this.#isWatched) this.#limit = ASK;
-    else this.#limit = Math.min(this.capacity, UNLIMITED);
+    const isAsked = this.#connection !== undefined && !this.#isWatched;
+    this.#limit = isAsked ? ASK : Math.min(this.capacity, UNLIMITED);
     this.#recording?.changed(this);
   }
 }

@@ -4,16 +4,16 @@ import type { Load } from '../load/load.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Connection } from './transport.js';
 
-/** A subchannel as its recording is told of it. */
+/** A subchannel as its recording sees it. */
 export interface RecordedSubchannel {
-  /** Which one it is, in the recording; only the recording reads and writes it. */
+  /** Its number in the recording; only the recording reads and writes it. */
   recordedAs: number;
   readonly state: SubchannelState;
   readonly connection: Connection<unknown> | undefined;
   readonly capacity: number;
 }
 
-/** All a recording needs of a subchannel. */
+/** What a recording needs from a new subchannel. */
 export interface SubchannelToRecord extends RecordedSubchannel {
   readonly endpoint: Endpoint;
   readonly load: Load;
@@ -21,16 +21,16 @@ export interface SubchannelToRecord extends RecordedSubchannel {
   readonly started: number;
 }
 
-/** What records the subchannels of a balancer. Called in the middle of other work: it calls nobody back. */
+/** Records the subchannels of a balancer. Called in the middle of other work: it must not call back. */
 export interface SubchannelRecording {
   created(subchannel: SubchannelToRecord): void;
-  /** Its state changed, or how many calls it may have. */
+  /** Its state or its capacity changed. */
   changed(subchannel: RecordedSubchannel): void;
   /** It is gone for good. */
   closed(subchannel: RecordedSubchannel): void;
-  /** The endpoint said how busy it is, and its load is about to be told. */
+  /** A load report arrived, and the load is about to get it. */
   reported(subchannel: RecordedSubchannel, report: LoadReport, nowMs: number): void;
-  /** A call on it is about to end, as `SubchannelCalls.end` is told. */
+  /** A call on it is about to end, with the arguments of `SubchannelCalls.end`. */
   ended(
     subchannel: RecordedSubchannel,
     call: number,

@@ -25,8 +25,8 @@ export type { SubchannelOwner, SubchannelState };
  * ```
  * It keeps a connection open from `open` to `drain`: a lost one is reopened. `closed` is final.
  *
- * Observers and trackers are called in the middle of all this and may call back in, even close the whole balancer. So
- * everything is in place before they hear of it, and what follows asks whether it still holds.
+ * Observers and trackers are called in the middle of this and may call back in, even close the balancer. So the state is consistent
+ * before they are called, and the code after the call checks whether it still applies.
  */
 export class Subchannel<C> extends SubchannelCalls<C> {
   /** While draining: whether to close as soon as no call is running. */
@@ -113,7 +113,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#finish('cut');
   }
 
-  /** Checks whether the other side is alive. Rejects if there is no connection or it cannot tell. */
+  /** Checks whether the other side is alive. Rejects if it is not, without a connection, or if the transport has no ping. */
   async ping(signal: AbortSignal): Promise<void> {
     const connection = this.connection;
     if (connection === undefined) throw this.lastError ?? new Error(`${this.endpoint.key} has no connection`);

@@ -2,7 +2,7 @@ import type { Outcome } from '../endpoint/outcome.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Tracker } from '../stage/stage.js';
 
-/** An endpoint counts as silent if it was not heard from for this share of the call that timed out, … */
+/** An endpoint counts as silent if no call on it ended during this share of the call that timed out, … */
 const SILENT_RATIO = 0.75;
 /** … and for this long, in ms: shorter pauses are ordinary. */
 const SILENT_MS = 250;
@@ -10,7 +10,7 @@ const SILENT_MS = 250;
 /** All trackers of one subchannel. An error one of them throws is reported, and stops neither the others nor the call. */
 export class Trackers {
   readonly #trackers: readonly Tracker[];
-  /** Trackers that handle calls. */
+  /** Those that handle calls. */
   readonly #listening: readonly Tracker[];
   readonly #warnings: Warnings;
 
@@ -43,7 +43,7 @@ export class Trackers {
    * On the path of every call, except for successes that all ignore.
    * @param silentMs How long ago a call last ended other than by a timeout.
    * @param begunSince Calls started on the subchannel since then.
-   * @param unheard Successes since the last call this was told about.
+   * @param unheard Successes since the last call of this method.
    */
   completed(outcome: Outcome, latencyMs: number, silentMs: number, begunSince: number, unheard: number): void {
     const trackers = this.#listening;

@@ -4,7 +4,7 @@ import type { Protocol } from '../observe/live-balancers.js';
 
 /** How an adapter opens connections: the interface for every protocol. `C` is what callers use. */
 export interface Transport<C> {
-  /** What it speaks, for metrics. Absent: nothing is reported under names of conventions. */
+  /** The protocol, for metrics. Absent: there are no metrics with the names of conventions. */
   readonly protocol?: Protocol | undefined;
   /**
    * Opens a connection. Rejects if it cannot, or when `signal` aborts (timeout, endpoint gone, balancer closed); after an abort
@@ -32,9 +32,9 @@ export interface Connection<C> {
    */
   readonly leaving?: Promise<void>;
   /**
-   * Settles when another connection should take its place, though it works: its certificate was renewed, say. The other is opened
-   * first; then new calls go there, and running ones finish here. If it cannot be opened, this one stays in use, and it is tried
-   * again. Never rejects.
+   * Settles when another connection should replace it although it works, for example because its certificate was renewed. The new one
+   * is opened first; then new calls go there, and running ones finish here. If it cannot be opened, this one stays in use, and the
+   * attempt is repeated later. Never rejects.
    */
   readonly outdated?: Promise<void>;
   /** Settles once when it is closed, with the error that ended it, or undefined for a clean end. Never rejects. */
@@ -51,9 +51,9 @@ export interface Connection<C> {
   /** Checks whether the other side is alive. */
   ping?(signal: AbortSignal): Promise<void>;
   /**
-   * Asks the other side how busy it is, apart from any call, over what is open already. Resolves with `'busy'` if a call would have to
-   * wait for that, and with undefined if the other side does not know the question; it is not asked again then. Rejects if no
-   * answer came, or when `signal` aborts. Absent: it cannot be asked.
+   * Probes how busy the other side is, independently of calls, over what is already open. Resolves with `'busy'` if calls would have to
+   * wait for the probe, and with undefined if the other side does not support it: then there are no more probes. Rejects if there was
+   * no answer, or when `signal` aborts. Absent: probes are not possible.
    */
   askForReport?(signal: AbortSignal): Promise<LoadReport | 'busy' | undefined>;
   /** Lets running calls finish, then closes; cuts them when `signal` aborts. Never rejects. Idempotent. */

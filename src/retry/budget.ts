@@ -26,6 +26,7 @@ export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<R
 const KEPT_MS = 10_000;
 /** Time alone adds retries for at most this long, in ms: a quiet period must not save up for a storm. */
 const SAVED_MS = 2_000;
+
 /**
  * Limits retries to a share of the traffic: without a budget, a struggling Service gets several times its load at the worst
  * moment. A token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond` per second, a retry withdraws one. It
@@ -37,11 +38,11 @@ export class RetryBudget {
   readonly #ratio: number;
   readonly #perMs: number;
   readonly #clock: Clock;
-  /** So many calls are counted before the clock is looked at. */
+  /** The clock is read once per this many calls. */
   static readonly settlesAfter = 128;
   /**
-   * Calls since `#updatedMs`. Whoever starts one adds it, and calls `settle` at `settlesAfter`: later, nobody could tell when these
-   * calls were made. Depositing must be cheap, so it only counts.
+   * Calls since `#updatedMs`. The code that starts a call adds it here, which is all that is cheap enough for every call, and calls
+   * `settle` at `settlesAfter`, before it is unknown when these calls were made.
    */
   undated = 0;
   #tokens: number;
@@ -92,7 +93,7 @@ export class RetryBudget {
     this.#tokens++;
   }
 
-  /** Dates the calls counted so far. */
+  /** Credits the calls counted so far, as made now. */
   settle(): void {
     const nowMs = this.#clock.now();
     const calls = this.undated;

@@ -23,7 +23,7 @@ export interface RetryCounts {
   readonly overBudget: number;
 }
 
-/** Each count costs one addition, and only if a call does not simply succeed. */
+/** Counting costs one addition, and only for calls that do not succeed at once. */
 export class RetryCounter {
   readonly retries: Record<RetryReason, number> = {
     'not-started': 0,
@@ -112,7 +112,7 @@ export class RetryPolicy {
     this.#counter.retries['not-started']++;
   }
 
-  /** Somebody else decided that another attempt follows, and pays for it: it is counted. */
+  /** Counts another attempt that was decided and paid for elsewhere. */
   followed(what: RetryReason | 'hedge'): void {
     this.#count(what, 1);
   }

@@ -1,7 +1,7 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { Subchannel } from '../pool/subchannel.js';
 
-/** The part of a lease that says where a call would go. */
+/** The part of a lease that identifies the endpoint and its connection. */
 export interface Attempt<C> {
   readonly subchannel: Subchannel<C>;
   readonly handle: C;
@@ -17,7 +17,7 @@ export class TriedEndpoints<C> {
   readonly #refusing = new Map<Subchannel<C>, C>();
   /** Endpoints that refused the call once without processing it. */
   readonly #refused = new Set<Subchannel<C>>();
-  /** Endpoints that answered or timed out: asking them again would not be a retry on another endpoint. */
+  /** Endpoints that answered or timed out: another attempt there would not be a retry on another endpoint. */
   readonly #asked = new Set<Subchannel<C>>();
 
   get avoid(): ReadonlySet<Subchannel<C>> {
@@ -34,8 +34,8 @@ export class TriedEndpoints<C> {
   }
 
   /**
-   * The endpoint refused the attempt (added before) even over another HTTP/2 connection. It is asked once more if there is no
-   * other endpoint, because each time costs connections.
+   * The endpoint refused the attempt (added before) even over another HTTP/2 connection. It gets the call only once more, if there is
+   * no other endpoint, because each time costs connections.
    */
   refused({ subchannel }: Attempt<C>): void {
     if (this.#refused.has(subchannel)) this.#asked.add(subchannel);

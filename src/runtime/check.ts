@@ -104,7 +104,7 @@ export function quoted(value: string, maxLength: number): string {
 
 /**
  * Removes likely secrets from a text: user and password of a URL, everything after its "?" or "#", and the content of an
- * Authorization header or PEM file. Runs in linear time, because the text may come from anybody.
+ * Authorization header or PEM file. Runs in linear time, because the text may come from anyone.
  */
 export function withoutSecrets(text: string): string {
   const end = text.lastIndexOf('@');

@@ -5,9 +5,9 @@ import type { Clock } from './clock.js';
 export interface Group {
   /** This member's number, which no other member has. */
   readonly self: number;
-  /** False: no other member can hear us any more. */
+  /** False: messages no longer reach other members. */
   readonly isOpen: boolean;
-  /** Asks again who the members are: `joined` is called again. The first time happens by itself. */
+  /** Looks up the members again, and calls `joined` again. The first time happens by itself. */
   join(): void;
   /** Sends to all other members, or to one. A message may get lost if a member reads slowly. */
   send(message: object, to?: number): void;

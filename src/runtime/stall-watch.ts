@@ -6,16 +6,17 @@ const TICK_MS = 250;
 const STALLED_MS = 100;
 
 /**
- * Detects stalls of our own event loop (a long computation, a throttled container). A call that is slow because of a stall says
- * nothing about its endpoint. Checks only while calls are running.
+ * Detects stalls of our own event loop (a long computation, a throttled container): a call that was slow because of one says nothing
+ * about its endpoint. Has a timer only while calls are running.
  */
 export class StallWatch {
-  /** Calls that run. Whoever begins one adds it, and calls `watch` unless this `isWatching`. */
+  /** Running calls. The code that starts a call increments it, and calls `watch` unless `isWatching`; at its end it decrements it. */
   running = 0;
+  // Read-only for others.
   isWatching = false;
-  /** From then on a stall is under way, unless the next tick comes before. */
+  /** If no tick has come by this time, the event loop is blocked. */
   lateFromMs: number = Number.POSITIVE_INFINITY;
-  /** When the last stall was over. */
+  /** When the last stall ended. */
   overMs: number = Number.NEGATIVE_INFINITY;
   readonly #clock: Clock;
   #timer: Timer | undefined;
@@ -26,7 +27,7 @@ export class StallWatch {
   }
 
   /**
-   * How long the last stall took, in ms, if it was not over by `sinceMs`; otherwise 0. Includes a stall that is just ending.
+   * How long the last stall took, in ms, if it ended after `sinceMs`; otherwise 0. Includes a stall that is just ending.
    */
   stalledSince(sinceMs: number, nowMs: number): number {
     if (nowMs >= this.lateFromMs) return nowMs - this.lateFromMs + STALLED_MS + TICK_MS;
@@ -38,7 +39,7 @@ export class StallWatch {
     this.#stop();
   }
 
-  /** Watches while calls run. */
+  /** Starts to watch, until no call is running. */
   watch(): void {
     this.isWatching = true;
     const dueMs = this.#clock.now() + TICK_MS;

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from './clock.js';
 import type { Group, GroupListener } from './group.js';
 
-/** How long the others have to say that they are there, in ms. */
+/** How long to wait for the answers of other members, in ms. */
 const JOIN_MS = 100;
 
 /** What of a `BroadcastChannel` is used. */

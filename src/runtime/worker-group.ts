@@ -3,10 +3,10 @@ import type { Clock, Timer } from './clock.js';
 import { type Group, type GroupListener, MEMBERS_EACH } from './group.js';
 import { hearPrimary, hearWorkers, tellPrimary, type WorkerProcess, type WorkersListener } from './worker-messages.js';
 
-/** How long a worker waits before it asks again to join, in ms: at first, and at most. */
+/** The pause before a worker tries to join again, in ms: the first, and the longest. */
 const JOIN_AGAIN_MS = 1_000;
 const JOIN_AGAIN_AT_MOST_MS = 60_000;
-/** Pending messages to one worker. More are dropped: it is slow, and will ask for what it missed. */
+/** Pending messages to one worker. More are dropped: it is slow, and will request what it missed. */
 const MAX_UNSENT = 512;
 /** A worker in more groups than this gets no answer. */
 const MAX_GROUPS = 1_000;

@@ -3,10 +3,10 @@ import type { Cluster, Worker } from 'node:cluster';
 /** What of a worker process is used. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'send'>;
 
-/** Who listens to messages to a process: Node warns of more than ten listeners, and an app may call more Services than that. */
+/** The listeners to messages to a process, behind one of Node's: Node warns about more than ten, and an app may call more Services. */
 const listeners = new WeakMap<WorkerProcess, Set<(message: unknown) => void>>();
 
-/** Hears what its primary sends a worker. Returns how to stop. Messages of others pass here too: look whose they are. */
+/** Listens to messages from the primary to a worker. Returns a function that stops it. Other packages' messages arrive too. */
 export function hearPrimary(worker: WorkerProcess, heard: (message: unknown) => void): () => void {
   let all = listeners.get(worker);
   if (all === undefined) {
@@ -27,15 +27,15 @@ export function tellPrimary(worker: WorkerProcess, message: object): void {
   worker.send?.(message, undefined, undefined, () => {});
 }
 
-/** Who in a primary hears its workers. */
+/** A listener in a primary. */
 export interface WorkersListener {
-  /** Messages of others pass here too: look whose they are. */
+  /** Other packages' messages arrive too. */
   heard(worker: Worker, message: unknown): void;
   /** May come twice. */
   gone(worker: Worker): void;
 }
 
-/** Who hears a cluster, and how its listeners are taken off. */
+/** The listeners of one cluster. */
 interface Heard {
   readonly parts: Set<WorkersListener>;
   readonly off: () => void;
@@ -43,7 +43,7 @@ interface Heard {
 
 const clusters = new WeakMap<Cluster, Heard>();
 
-/** Hears the workers of a cluster, in its primary: three listeners, however many parts of evenkeel listen. Returns how to stop. */
+/** Listens to the workers of a cluster, in its primary, with three of Node's listeners in total. Returns a function that stops it. */
 export function hearWorkers(cluster: Cluster, listener: WorkersListener): () => void {
   const { parts, off } = clusters.get(cluster) ?? listen(cluster);
   parts.add(listener);

@@ -270,7 +270,7 @@ describe('a connection that is incomplete', () => {
     expect(fixture.balancer.pick()).toBeUndefined();
     Object.assign(fixture.transport.connections[0] as object, { capacity: 2 });
     expect(fixture.balancer.pick()).toBeDefined();
-    expect(fixture.warnings).toEqual(['a connection threw when its capacity was to be watched']);
+    expect(fixture.warnings).toEqual(['a connection threw in watchCapacity()']);
   });
 
   it('(it is watched, and reading its capacity throws) gets no call', async () => {

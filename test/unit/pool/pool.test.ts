@@ -285,7 +285,7 @@ describe('the pool', () => {
       await fixture.follow(['10.0.0.2']);
       await fixture.follow(['10.0.0.1', '10.0.0.2']);
       expect(fixture.states).toEqual({ '10.0.0.1:80': 'ready', '10.0.0.2:80': 'ready' });
-      expect(fixture.warnings).toContain('a connection threw when it was told that its endpoint left or returned');
+      expect(fixture.warnings).toContain('a connection threw in left() or returned()');
     });
   });
 });
