@@ -63,7 +63,8 @@ export function resolveHttpTransport(
         integer: true,
       }),
       allowH2,
-      tls,
+      // Sockets are opened with it long after this.
+      tls: typeof tls === 'function' ? tls : { ...tls },
       clock,
       errors,
     },

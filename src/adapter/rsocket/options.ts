@@ -128,7 +128,8 @@ export function connectionSettings(options: RSocketOptions): ConnectionSettings 
     fragmentation: { ...fragmentation },
     responder,
     lease: checkBoolean('lease', options.lease, false),
-    tls,
+    // Sockets are opened with it long after this.
+    tls: tls && { ...tls },
     clock,
   };
 }

@@ -26,6 +26,14 @@ it('takes what fits', () => {
   });
 });
 
+it('keeps the TLS settings as they were given, whatever becomes of the object', () => {
+  const tls: { ca: string; cert?: string } = { ca: 'PEM' };
+  const { dial } = resolve({ tls });
+  tls.ca = 'other PEM';
+  tls.cert = 'PEM';
+  expect(dial.tls).toEqual({ ca: 'PEM' });
+});
+
 it.each([
   ['allowH2', { origin: 'http://orders.shop' }, true],
   ['tls', { origin: 'http://orders.shop', tls: {} }, false],
