@@ -53,7 +53,7 @@ interface Model extends EventEmitter {
 interface Manager extends EventEmitter {
   readonly connection: Model | undefined;
   reconnect(): void;
-  close(): Promise<void>;
+  close: () => Promise<void>;
 }
 
 /** How long a manager waits for confirmations before it moves, in ms. */
@@ -112,11 +112,12 @@ class ServiceBrokers implements Brokers {
     checkObject('options', given);
     refuse(given, ['findServers']);
     let dial: Dial | undefined;
+    const closing = new AbortController();
     const findServers = async (): Promise<unknown> => {
       if (this.#placer.isClosing) void manager.close().catch(() => {});
       dial = undefined;
       try {
-        dial = this.#placer.dial(await this.#placer.balancer.acquire());
+        dial = this.#placer.dial(await this.#placer.balancer.acquire({ signal: closing.signal }));
       } catch (error) {
         // If this failed, the manager would dial the previous broker again without asking.
         return { url: this.#url.withPort(undefined), connectionOptions: this.#url.noDialOptions(asError(error)) };
@@ -129,6 +130,12 @@ class ServiceBrokers implements Brokers {
     if (typeof manager?.reconnect !== 'function') {
       throw optionError('connect', 'connect of amqp-connection-manager', connect);
     }
+    const closeManager = manager.close;
+    // It closes once `findServers` has resolved, and has no event for it.
+    manager.close = () => {
+      closing.abort(new Error('the manager is closed'));
+      return closeManager.call(manager);
+    };
     manager.on('connectFailed', ({ err }: { readonly err: unknown }) => {
       if (isRefusal(err)) dial?.refused(err);
       else dial?.failed(dial.describe(err));

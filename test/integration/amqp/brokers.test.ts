@@ -3,7 +3,7 @@ import { type AddressInfo, connect as netConnect } from 'node:net';
 import { createServer } from 'node:tls';
 import { type AmqpConnectionManager, connect as connectManager } from 'amqp-connection-manager';
 import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';
-import { staticEndpoints } from 'evenkeel';
+import { type Resolver, staticEndpoints } from 'evenkeel';
 import { type Brokers, type BrokersOptions, type ConnectionLeaving, createBrokers } from 'evenkeel/amqp';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
@@ -90,6 +90,17 @@ async function drain(channel: ConfirmChannel, name: string): Promise<string[]> {
     found.push(String(message.content));
   }
 }
+
+it('a manager that waits for a broker closes without waiting any longer', async () => {
+  // Knows nothing, for ever.
+  const resolver: Resolver = { name: 'silent', watch: () => ({ refresh() {}, close() {} }) };
+  const brokers = createBrokers('amqp://rabbit.shop:5672', { resolver, waitTimeoutMs: 60_000 });
+  open.push(() => brokers.close({ signal: AbortSignal.abort() }));
+  const manager = brokers.connectManager(connectManager);
+  await until('it waits', () => brokers.balancer.snapshot().waiting === 1);
+  await manager.close();
+  expect(brokers.balancer.snapshot().waiting).toBe(0);
+});
 
 describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
   describe('placing', () => {
