@@ -102,6 +102,7 @@ describe.skipIf(noMariadb)(titled('a real server at max_connections'), () => {
       resolver: staticEndpoints(world.endpoints),
       connectionLimit: 30,
       waitTimeoutMs: 600_000,
+      maxWaiting: count,
       ...application,
     });
     try {
