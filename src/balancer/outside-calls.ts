@@ -20,15 +20,15 @@ interface OutsideCallsOwner extends CallMeters {
  * and metrics have them nevertheless. For adapters of such libraries.
  */
 export class OutsideCalls {
-  /** The balancer's own, whose fields change: calls look at them on their way. */
-  readonly meters: CallMeters;
+  /** The balancer's own, whose fields change: calls look at them on their way. Not enumerable, so that a balancer can be logged as JSON. */
+  declare readonly meters: CallMeters;
   readonly #owner: OutsideCallsOwner;
   #waiting = 0;
   #refused = 0;
 
   constructor(owner: OutsideCallsOwner) {
     this.#owner = owner;
-    this.meters = owner;
+    Object.defineProperty(this, 'meters', { value: owner });
   }
 
   /** How many wait now. */

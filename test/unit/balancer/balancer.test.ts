@@ -42,6 +42,12 @@ async function failure(promise: Promise<unknown>): Promise<unknown> {
 }
 
 describe('a balancer', () => {
+  it('can be logged as JSON, and nothing of it leads back to itself', async () => {
+    const balancer = createBalancer({ resolver: new FakeResolver(), transport: new FakeTransport(), retry: {} });
+    expect(() => JSON.stringify({ balancer })).not.toThrow();
+    await balancer.close();
+  });
+
   it('connects ahead of the first call and spreads calls evenly', async () => {
     const { resolver, transport, balancer } = fixture();
     resolver.update('10.0.0.1', '10.0.0.2', '10.0.0.3');
