@@ -1,17 +1,9 @@
 import type { LoadReport } from '../endpoint/outcome.js';
-import { COST, COUNTS, MOST_UNITS, OTHERS, REPORTED_AT, SAMPLES, UNITS } from './latency-cell.js';
+import { COUNTS, OTHERS, REPORTED_AT, SAMPLES } from './latency-cell.js';
 import { DEFAULT_CHOICES, type LoadFacts } from './load.js';
 import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
 
-/** In this time a report fades to a third, and the median of all takes its place, in ms. */
-const REPORT_FADES_MS = 100;
-/** A report older than this is ignored, in ms. */
-const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
-/** Weights of reports by age, one entry per ms: `Math.exp` would be half the cost of a pick. */
-const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
-  Math.exp(-ageMs / REPORT_FADES_MS),
-);
 /**
  * A report counts as at most this many times the median, plus the same number of calls. A server that claims more gets few calls
  * anyway, and must not affect how the servers without reports are judged.
@@ -32,17 +24,20 @@ const FRESH_SHARE = 1 / 2;
 /** How much one drawn endpoint changes the estimate of that share. */
 const FRESH_STEP = 1 / 64;
 
-/**
- * How many calls each endpoint of a set has: ours, and other clients' while servers report them. The cost of one more is their
- * number times the price in the endpoint's cell.
- */
+/** What picks need to know about the reports of a set. */
+export interface ReportsInUse {
+  /** Whether servers report. */
+  hasReports: boolean;
+  /** Median over endpoints of other clients' calls in flight, from their latest reports. */
+  usual: number;
+}
+
+/** Keeps the reports of a set's endpoints: how many calls other clients have there. */
 export class CountedCalls {
   /** As `Load.choices`. */
   choices: number = DEFAULT_CHOICES;
-  /** Whether servers report. */
-  hasReports = false;
-  /** Median over endpoints of other clients' calls in flight, by their latest reports; and the limit of a report. */
-  #usual = 0;
+  readonly #inUse: ReportsInUse;
+  /** The limit of a report. */
   #most = 0;
   #reportedAtMs = 0;
   /** Share of endpoints with a fresh report, estimated from those drawn for a probe. */
@@ -53,19 +48,9 @@ export class CountedCalls {
   #values = new Float64Array(16);
   #reports = 0;
 
-  /** As `Load.value`. */
-  cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
-    const price = (numbers[at + COST] as number) || UNITS;
-    let calls = inFlight + 1;
-    if (this.hasReports) {
-      const usual = this.#usual;
-      const others = numbers[at + OTHERS] as number;
-      const ageMs = Math.max(0, nowMs - (numbers[at + REPORTED_AT] as number));
-      calls += usual;
-      if (others !== 0 && ageMs < REPORT_LASTS_MS) calls += (others - 1 - usual) * (reportWeights[ageMs | 0] as number);
-    }
-    const cost = calls * price + 0.5;
-    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+  /** @param inUse Is kept up to date. */
+  constructor(inUse: ReportsInUse) {
+    this.#inUse = inUse;
   }
 
   /** As `Load.reported`. */
@@ -74,11 +59,11 @@ export class CountedCalls {
     // The count of all requests includes ours; how many of the waiting ones are ours is unknown.
     const others = said === undefined ? requestsWaiting(report) : Math.max(0, said - inFlight);
     if (others === undefined) return;
-    if (!this.hasReports) {
-      this.hasReports = true;
+    if (!this.#inUse.hasReports) {
+      this.#inUse.hasReports = true;
       this.choices = CHOICES_WITH_REPORTS;
-      this.#usual = Math.min(others, MOST_AT_FIRST);
-      this.#most = MOST_OF_USUAL * (this.#usual + 1);
+      this.#inUse.usual = Math.min(others, MOST_AT_FIRST);
+      this.#most = MOST_OF_USUAL * (this.#inUse.usual + 1);
     }
     numbers[at + COUNTS] = said === undefined ? 0 : 1;
     numbers[at + OTHERS] = Math.min(others, this.#most) + 1;
@@ -90,18 +75,22 @@ export class CountedCalls {
   wantsReport(numbers: Float64Array, at: number, nowMs: number): boolean {
     const isFresh = numbers[at + OTHERS] !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) < FRESH_MS;
     this.#fresh += ((isFresh ? 1 : 0) - this.#fresh) * FRESH_STEP;
-    if (isFresh || this.#fresh >= FRESH_SHARE || this.#usual === 0) return false;
+    if (isFresh || this.#fresh >= FRESH_SHARE || this.#inUse.usual === 0) return false;
     return numbers[at + COUNTS] === 1 || (!this.#isMixed && numbers[at + SAMPLES] === 0);
   }
 
-  /** Starts a new median: `survey` follows for each endpoint, so that each counts once no matter how often it reports; then `surveyed`. */
-  surveying(nowMs: number): void {
-    if (this.hasReports && nowMs - this.#reportedAtMs > REPORTS_END_MS) {
-      this.hasReports = false;
+  /**
+   * Starts a new median: `survey` follows for each endpoint, so that each counts once no matter how often it reports; then
+   * `surveyed`. False: there are no reports, and neither follows.
+   */
+  surveying(nowMs: number): boolean {
+    if (this.#inUse.hasReports && nowMs - this.#reportedAtMs > REPORTS_END_MS) {
+      this.#inUse.hasReports = false;
       this.choices = DEFAULT_CHOICES;
     }
-    if (this.hasReports) this.#isMixed = false;
+    if (this.#inUse.hasReports) this.#isMixed = false;
     this.#reports = 0;
+    return this.#inUse.hasReports;
   }
 
   survey(numbers: Float64Array, at: number, nowMs: number): void {
@@ -118,13 +107,13 @@ export class CountedCalls {
 
   surveyed(): void {
     if (this.#reports === 0) return;
-    this.#usual = lowerMedian(this.#values, this.#reports);
-    this.#most = Math.min(MOST_OF_USUAL * (this.#usual + 1), MOST_OTHERS);
+    this.#inUse.usual = lowerMedian(this.#values, this.#reports);
+    this.#most = Math.min(MOST_OF_USUAL * (this.#inUse.usual + 1), MOST_OTHERS);
   }
 
   /** As `LoadRule.facts`. */
   facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
-    if (!this.hasReports || numbers[at + OTHERS] === 0) return {};
+    if (!this.#inUse.hasReports || numbers[at + OTHERS] === 0) return {};
     return {
       others: (numbers[at + OTHERS] as number) - 1,
       reportAgeMs: nowMs - (numbers[at + REPORTED_AT] as number),
@@ -133,10 +122,10 @@ export class CountedCalls {
 
   /** As `LoadRule.memory`. */
   memory(): number[] {
-    const { choices, hasReports } = this;
+    const { hasReports, usual } = this.#inUse;
     return [
-      choices,
-      this.#usual,
+      this.choices,
+      usual,
       this.#most,
       hasReports ? 1 : 0,
       this.#reportedAtMs,
@@ -148,9 +137,9 @@ export class CountedCalls {
   recall(memory: readonly number[]): void {
     const number = (at: number): number => memory[at] ?? 0;
     this.choices = number(0);
-    this.#usual = number(1);
+    this.#inUse.usual = number(1);
     this.#most = number(2);
-    this.hasReports = number(3) === 1;
+    this.#inUse.hasReports = number(3) === 1;
     this.#reportedAtMs = number(4);
     this.#fresh = number(5);
     this.#isMixed = number(6) === 1;

@@ -73,8 +73,7 @@ export class LatencySurvey {
     price: (numbers: Float64Array, at: number) => void,
   ): void {
     this.takenAtMs = nowMs;
-    calls.surveying(nowMs);
-    const { hasReports } = calls;
+    const hasReports = calls.surveying(nowMs);
     let measured = 0;
     let rare = 0;
     let failing = 0;

@@ -1,7 +1,11 @@
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { Cell } from './cells.js';
-import type { CountedCalls } from './counted-calls.js';
 import { DEFAULT_CHOICES, type Load, type LoadFacts } from './load.js';
+
+export interface CostOfCalls {
+  /** As `LoadRule.value`. */
+  cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
+}
 
 /**
  * How a load is computed, shared by all endpoints. The numbers of one endpoint are in `numbers` from `at` on, and its subchannel
@@ -29,9 +33,9 @@ export interface LoadRule {
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
   /**
    * Computes `value`, if the load counts calls. A subchannel calls it directly, because a call site with one class is faster than one
-   * with many rules. While it has no reports, the value is (calls in flight + 1) × `COST`, which the subchannel computes itself.
+   * with many rules.
    */
-  readonly calls?: CountedCalls;
+  readonly calls?: CostOfCalls;
   /** As `Load.rate`. */
   rate?(numbers: Float64Array, at: number, nowMs: number): number | undefined;
   /**

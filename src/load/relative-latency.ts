@@ -2,7 +2,7 @@ import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import { Cells } from './cells.js';
-import { CountedCalls } from './counted-calls.js';
+import { CountedCalls, type ReportsInUse } from './counted-calls.js';
 import {
   COST,
   FAILING,
@@ -11,6 +11,8 @@ import {
   FIRST,
   LATENCY,
   MOST_UNITS,
+  OTHERS,
+  REPORTED_AT,
   SAMPLES,
   UNITS,
   UPDATED,
@@ -35,6 +37,14 @@ const FAILURE_STEP = 1 / 16;
 const FEW_FAILURES = 0.01;
 /** Failures make an endpoint at most this many times as expensive. */
 const MOST_FAILING = 100;
+/** In this time a report fades to a third, and the median of all takes its place, in ms. */
+const REPORT_FADES_MS = 100;
+/** A report older than this is ignored, in ms. */
+const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
+/** Weights of reports by age, one entry per ms: `Math.exp` would be half the cost of a pick. */
+const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
+  Math.exp(-ageMs / REPORT_FADES_MS),
+);
 
 /**
  * Calls in flight, but an endpoint that stands out costs more: one that takes more than twice as long as the median endpoint of
@@ -75,7 +85,8 @@ export const relativeLatency = (...none: []): LoadFactory => {
 /** The rule for all endpoints of one set: updates what is known about an endpoint when a call ends, and computes the cost of the next. */
 class RelativeLatencyRule implements LoadRule {
   readonly decays = true;
-  readonly calls = new CountedCalls();
+  readonly calls: CallCosts = new CallCosts();
+  readonly #reports = new CountedCalls(this.calls);
   readonly #survey = new LatencySurvey();
   readonly #set: LoadSet;
 
@@ -110,7 +121,7 @@ class RelativeLatencyRule implements LoadRule {
   }
 
   get choices(): number {
-    return this.calls.choices;
+    return this.#reports.choices;
   }
 
   get usesReports(): boolean {
@@ -118,11 +129,11 @@ class RelativeLatencyRule implements LoadRule {
   }
 
   reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
-    this.calls.reported(numbers, at, report, inFlight, nowMs);
+    this.#reports.reported(numbers, at, report, inFlight, nowMs);
   }
 
   wantsReport(numbers: Float64Array, at: number, nowMs: number): boolean {
-    return this.calls.wantsReport(numbers, at, nowMs);
+    return this.#reports.wantsReport(numbers, at, nowMs);
   }
 
   facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
@@ -130,21 +141,21 @@ class RelativeLatencyRule implements LoadRule {
     return {
       ...((numbers[at + SAMPLES] as number) > 0 && { latencyMs: this.#survey.latencyMs(numbers, at, nowMs) }),
       ...(failing > FEW_FAILURES && { failing }),
-      ...this.calls.facts(numbers, at, nowMs),
+      ...this.#reports.facts(numbers, at, nowMs),
     };
   }
 
   memory(): number[] {
-    return [...this.#survey.memory(), ...this.calls.memory()];
+    return [...this.#survey.memory(), ...this.#reports.memory()];
   }
 
   recall(memory: readonly number[]): void {
-    this.calls.recall(this.#survey.recall(memory));
+    this.#reports.recall(this.#survey.recall(memory));
   }
 
   /** Not part of `end`: the closure would put a context on the heap for every call. */
   #takeSurvey(nowMs: number): void {
-    this.#survey.take(this.#set, this, this.calls, nowMs, (numbers, at) => this.#price(numbers, at, nowMs));
+    this.#survey.take(this.#set, this, this.#reports, nowMs, (numbers, at) => this.#price(numbers, at, nowMs));
   }
 
   #price(numbers: Float64Array, at: number, nowMs: number): void {
@@ -168,6 +179,30 @@ class RelativeLatencyRule implements LoadRule {
     const { evidence, firstMedianMs } = this.#survey;
     if (samples < evidence) return false;
     return samples >= FIRST_SAMPLES || latencyMs > SLOW_RATIO * firstMedianMs;
+  }
+}
+
+/**
+ * The cost of one more call on an endpoint: the calls it has, times the price in its cell. The calls are ours, and other clients' while
+ * servers report them.
+ */
+export class CallCosts implements ReportsInUse {
+  hasReports = false;
+  usual = 0;
+
+  /** As `Load.value`. */
+  cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
+    const price = (numbers[at + COST] as number) || UNITS;
+    let calls = inFlight + 1;
+    if (this.hasReports) {
+      const usual = this.usual;
+      const others = numbers[at + OTHERS] as number;
+      const ageMs = Math.max(0, nowMs - (numbers[at + REPORTED_AT] as number));
+      calls += usual;
+      if (others !== 0 && ageMs < REPORT_LASTS_MS) calls += (others - 1 - usual) * (reportWeights[ageMs | 0] as number);
+    }
+    const cost = calls * price + 0.5;
+    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
   }
 }
 

@@ -1,10 +1,8 @@
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import { noCell } from '../load/cells.js';
-import type { CountedCalls } from '../load/counted-calls.js';
 import { inFlightRule } from '../load/in-flight.js';
-import { COST, MOST_UNITS, UNITS } from '../load/latency-cell.js';
 import { DEFAULT_CHOICES, type Load } from '../load/load.js';
-import { type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
+import { type CostOfCalls, type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
@@ -40,7 +38,7 @@ export abstract class SubchannelCalls<C> {
   /** The rule of the load; undefined if the load is calls in flight. */
   readonly #rule: LoadRule | undefined;
   /** As `LoadRule.calls`. */
-  readonly #calls: CountedCalls | undefined;
+  readonly #calls: CostOfCalls | undefined;
   /** The load's cell. */
   readonly #numbers: Float64Array;
   readonly #at: number;
@@ -146,11 +144,7 @@ export abstract class SubchannelCalls<C> {
   /** The cost of one more call now: its load. */
   cost(nowMs: number): number {
     const calls = this.#calls;
-    if (calls !== undefined) {
-      if (calls.hasReports) return calls.cost(this.#numbers, this.#at, this.inFlight, nowMs);
-      const cost = (this.inFlight + 1) * ((this.#numbers[this.#at + COST] as number) || UNITS);
-      return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
-    }
+    if (calls !== undefined) return calls.cost(this.#numbers, this.#at, this.inFlight, nowMs);
     const rule = this.#rule;
     return rule === undefined ? this.inFlight + 1 : rule.value(this.#numbers, this.#at, this.inFlight, nowMs);
   }
