@@ -84,6 +84,13 @@ export class RecordWriter {
     this.text(encoded(record));
   }
 
+  /** Something that has just changed. If it begins a part, it is in the state that part starts with, and is not written again. */
+  change(record: JsonRecord): void {
+    const bytes = encoded(record);
+    const part = this.#words;
+    if (this.fits(1 + Math.ceil(bytes.length / UNIT)) && this.#words === part) this.text(bytes);
+  }
+
   /** An encoded record. */
   text(bytes: Uint8Array): void {
     const units = Math.ceil(bytes.length / UNIT);

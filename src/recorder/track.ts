@@ -163,7 +163,7 @@ export class Track implements Recording {
   created(subchannel: SubchannelToRecord): void {
     const added = this.#live.add(subchannel);
     if (added === undefined) return;
-    this.#writer.json({ k: 'created', ...added });
+    this.#writer.change({ k: 'created', ...added });
     this.changed(subchannel);
   }
 

@@ -72,6 +72,31 @@ describe('flightRecorder', () => {
     await fixture.balancer.close();
   });
 
+  it('replays the same picks from the first call on, though the first endpoint begins the recording', async () => {
+    for (let seed = 1; seed <= 10; seed++) {
+      const recorder = flightRecorder();
+      const rng = seededRng(seed);
+      const fixture = new BalancerFixture({ recorder, picker: p2c(), load: relativeLatency(), rng });
+      await fixture.publish(...pods(3));
+      const running: { endMs: number; end: () => void }[] = [];
+      for (let ms = 0; ms < 400; ms++) {
+        if (running.length < 4) {
+          const lease = fixture.balancer.pick();
+          const endMs = ms + (lease?.endpoint.name === 'orders-3' ? 60 : 5);
+          running.push({ endMs, end: () => lease?.end(outcomes.success) });
+        }
+        fixture.clock.advance(1);
+        for (const call of running.filter(({ endMs }) => endMs <= ms)) {
+          running.splice(running.indexOf(call), 1);
+          call.end();
+        }
+      }
+      const { picks, same } = contentsOf(only(recorder));
+      expect(same).toBe(picks);
+      await fixture.balancer.close({ signal: AbortSignal.abort() });
+    }
+  });
+
   it('says who was out, and which stage decided so', async () => {
     const recorder = flightRecorder();
     const fixture = await recorded(recorder, 0);
