@@ -175,7 +175,9 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
   if (recorder !== undefined && typeof recorder?.begin !== 'function') {
     throw optionError('recorder', 'a recorder such as flightRecorder(), with its parentheses', recorder);
   }
-  checkFunction('clock.now', clock?.now);
+  if (typeof clock !== 'object' || clock === null)
+    throw optionError('clock', 'a clock with now, timer and defer', clock);
+  checkFunction('clock.now', clock.now);
   checkFunction('clock.timer', clock.timer);
   checkFunction('clock.defer', clock.defer);
   checkFunction('rng.next', rng?.next);

@@ -65,7 +65,7 @@ const pickerMakers: ReadonlySet<unknown> = new Set([
  * tried: it may depend on the endpoints of the set.
  */
 export function checkPicker(picker: PickerFactory): void {
-  checkFunction('picker', picker);
+  if (typeof picker !== 'function') throw optionError('picker', 'a picker such as p2c()', picker);
   if (pickerMakers.has(picker)) throw optionError('picker', 'a picker such as p2c(), with its parentheses', picker);
 }
 

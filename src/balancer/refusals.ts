@@ -53,7 +53,10 @@ function noEndpointsError(feed: EndpointFeed): EvenkeelError {
     return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: none of its ${listed} endpoints is usable`);
   }
   const { error } = feed;
-  const why = error === undefined ? '' : `; ${error.message}`;
+  const reason = error?.message.startsWith(`${feed.name}: `)
+    ? error.message.slice(feed.name.length + 2)
+    : error?.message;
+  const why = reason === undefined ? '' : `; ${reason}`;
   return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: it has no endpoint${why}`, { cause: error });
 }
 

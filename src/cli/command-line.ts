@@ -90,7 +90,7 @@ Options of doctor
   --kubeconfig <path>           take all three from a kubeconfig instead; needs @kubernetes/client-node
   --context <name>              a context in the kubeconfig (default its current one)
   --service-account <folder>    folder of the pod's service account (default /var/run/secrets/kubernetes.io/serviceaccount)
-  --help, --version
+  --help (or -h), --version
 
 top shows what the balancers of a process are doing; <url> is its admin page, such as http://127.0.0.1:9901/.
 
@@ -116,7 +116,7 @@ Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64
 export function parseCommandLine(args: readonly string[]): Command {
   const { values, positionals } = parse(args);
   if (values.version) return { name: 'version' };
-  if (values.help || positionals.length === 0) return { name: 'help' };
+  if (values.help || positionals.length === 0 || positionals[0] === 'help') return { name: 'help' };
   const [name, target, ...more] = positionals;
   if (name === 'top') return topCommand(target, more, values.once);
   if (name === 'explain') return explainCommand(target, more, values);
@@ -226,7 +226,7 @@ function parse(args: readonly string[]) {
         at: { type: 'string' },
         pod: { type: 'string' },
         balancer: { type: 'string' },
-        help: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
         version: { type: 'boolean', default: false },
       },
     });

@@ -1,4 +1,4 @@
-import { checkKeys, checkNumber } from '../runtime/check.js';
+import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import type { Limit, LimitFactory } from './limit.js';
 import { shedAfterMsOf } from './shed-after.js';
@@ -17,8 +17,9 @@ export interface FixedOptions {
  */
 export function fixed(max: number, options: FixedOptions = {}): LimitFactory {
   checkKeys('fixed', options, ['shedAfterMs']);
+  if (max === undefined) throw optionError('fixed(max)', 'a number', max);
   const limit: Limit = Object.freeze({
-    max: checkNumber('fixed(max)', max ?? Number.NaN, 0, { min: 1, max: 1_000_000, integer: true }),
+    max: checkNumber('fixed(max)', max, 0, { min: 1, max: 1_000_000, integer: true }),
     shedAfterMs: shedAfterMsOf(options.shedAfterMs),
     answered: () => {},
     gaveUp: () => {},

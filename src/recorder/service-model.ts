@@ -213,11 +213,11 @@ function overTime(
   }
   const usual = all.count === 0 ? 0 : all.logs / all.count;
   const deviation = Math.sqrt(Math.max(0, all.squares / Math.max(1, all.count) - usual * usual));
-  /** The mean of the logarithms, if it differs significantly from `otherwise`. */
-  const told = ({ count, logs }: Sums, otherwise: number): number => {
-    if (count === 0) return otherwise;
-    const differs = Math.abs(logs / count - otherwise) * Math.sqrt(count) > SIGNIFICANT * deviation;
-    return differs ? logs / count : otherwise;
+  /** The mean of the logarithms, if it differs significantly from `overall`. */
+  const told = ({ count, logs }: Sums, overall: number): number => {
+    if (count === 0) return overall;
+    const differs = Math.abs(logs / count - overall) * Math.sqrt(count) > SIGNIFICANT * deviation;
+    return differs ? logs / count : overall;
   };
   const logSlowness = (pod: string, atMs: number): number => {
     const whole = pods.get(pod);

@@ -30,8 +30,8 @@ export function staticEndpoints(endpoints: readonly EndpointInit[]): Resolver {
     throw optionError('endpoints', 'a list of at least one { address, port }', endpoints);
   }
   const fixed: readonly Endpoint[] = Object.freeze(
-    endpoints.map((entry) => {
-      checkKeys('endpoints[]', entry, entryNames);
+    endpoints.map((entry, index) => {
+      checkKeys(`endpoints[${index}]`, entry, entryNames);
       return createEndpoint(entry);
     }),
   );

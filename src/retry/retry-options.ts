@@ -69,8 +69,8 @@ export function resolveRetryOptions(options: RetryOptions = {}): ResolvedRetryOp
 
 function checkStatuses(statuses: unknown): readonly number[] {
   if (!Array.isArray(statuses)) throw optionError('retry.statuses', 'a list of statuses', statuses);
-  return statuses.map((status) =>
-    checkNumber('retry.statuses[]', status ?? Number.NaN, 0, { min: 400, max: 599, integer: true }),
+  return statuses.map((status, index) =>
+    checkNumber(`retry.statuses[${index}]`, status ?? Number.NaN, 0, { min: 400, max: 599, integer: true }),
   );
 }
 
@@ -79,9 +79,9 @@ const METHOD = /^[A-Z!#$%&'*+.^_`|~0-9-]+$/;
 
 function checkMethods(methods: unknown): readonly string[] {
   if (!Array.isArray(methods)) throw optionError('retry.methods', 'a list of methods', methods);
-  for (const method of methods) {
+  for (const [index, method] of methods.entries()) {
     if (typeof method !== 'string' || !METHOD.test(method)) {
-      throw optionError('retry.methods[]', 'a method in upper case', method);
+      throw optionError(`retry.methods[${index}]`, 'a method in upper case', method);
     }
   }
   return [...methods];

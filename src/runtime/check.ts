@@ -127,7 +127,12 @@ function describe(value: unknown, name = ''): string {
     return typeof value === 'string' ? quoted(value, 80) : String(value);
   }
   if (value instanceof Promise) return 'a promise';
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  if (typeof value === 'object' && value !== null) return describeObject(value);
   if (typeof value === 'function') return value.name === '' ? 'a function' : `the function ${value.name}`;
   return String(value);
+}
+
+function describeObject(value: object): string {
+  if (!Array.isArray(value)) return 'an object';
+  return value.length === 0 ? 'an empty array' : 'an array';
 }

@@ -85,6 +85,7 @@ export class Admission {
   #listed = 0;
   /** Why there is no first set. */
   #resolveError: ResolveError | undefined;
+  #staleError: ResolveError | undefined;
   #refusal: Refusal | undefined;
   /** Runs from the first call told to wait until a call is placed. */
   #patience: Timer | undefined;
@@ -112,11 +113,18 @@ export class Admission {
   resolved(listed: number): void {
     this.#listed = listed;
     this.#resolveError = undefined;
+    this.#staleError = undefined;
   }
 
-  resolveFailed(error: ResolveError): void {
-    this.#resolveError = error;
-    this.#changed();
+  /** @param stale There is a set, which stays in use; if it is empty, `error` says why. */
+  resolveFailed(error: ResolveError, stale: boolean): void {
+    if (stale) this.#staleError = error;
+    else this.#resolveError = error;
+    if (!stale || this.#listed === 0) this.#changed();
+  }
+
+  resolveRecovered(): void {
+    this.#staleError = undefined;
   }
 
   /** There is a new picker over this set. */
@@ -215,7 +223,11 @@ export class Admission {
       if (this.#waitForEndpoints && !this.#impatient) return undefined;
       const listed = this.#listed;
       const why = listed === 0 ? 'it has no endpoint' : `none of its ${listed} endpoints is usable`;
-      return this.#because('EVENKEEL_NO_ENDPOINTS', why);
+      const error = listed === 0 ? this.#staleError : undefined;
+      return this.#because(
+        'EVENKEEL_NO_ENDPOINTS',
+        error === undefined ? why : `${why}; ${this.#unnamed(error.message)}`,
+      );
     }
     if (this.#impatient) return this.#waitedTooLong();
     // As with gRPC's own policies: once every endpoint has failed, calls fail until one works.
@@ -237,8 +249,13 @@ export class Admission {
 
   #because(code: EvenkeelError['code'], why: string): Refusal {
     const { service } = this.#channel;
-    const named = why.startsWith(`${service}:`) ? why : `${service}: ${why}`;
-    return new Refusal(new EvenkeelError(code, named));
+    return new Refusal(new EvenkeelError(code, `${service}: ${this.#unnamed(why)}`));
+  }
+
+  /** Without the name of the Service, which stands before it anyway. */
+  #unnamed(why: string): string {
+    const name = `${this.#channel.service}: `;
+    return why.startsWith(name) ? why.slice(name.length) : why;
   }
 }
 

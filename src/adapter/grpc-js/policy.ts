@@ -148,9 +148,8 @@ class Running implements RunningPolicy {
       };
     };
     also('resolved', ({ endpoints }) => this.#admission.resolved(endpoints.length));
-    also('resolveFailed', ({ error, stale }) => {
-      if (!stale) this.#admission.resolveFailed(error);
-    });
+    also('resolveFailed', ({ error, stale }) => this.#admission.resolveFailed(error, stale));
+    also('resolveRecovered', () => this.#admission.resolveRecovered());
     // Calls fail only once every endpoint has failed.
     also('subchannelChanged', ({ to }) => {
       if (to === 'backoff') this.#schedule();

@@ -43,7 +43,15 @@ it.each([
 });
 
 it('help comes before everything, and where nothing is asked', () => {
-  for (const args of [[], ['--help'], ['doctor', '--help'], ['nonsense', '--help']]) {
+  for (const args of [
+    [],
+    ['--help'],
+    ['-h'],
+    ['help'],
+    ['help', 'doctor'],
+    ['doctor', '--help'],
+    ['nonsense', '--help'],
+  ]) {
     expect(parseCommandLine(args)).toEqual({ name: 'help' });
   }
   expect(parseCommandLine(['--version', '--help'])).toEqual({ name: 'version' });

@@ -11,8 +11,8 @@ describe('staticEndpoints', () => {
   it.each([
     [[], 'endpoints must be a list of at least one'],
     ['10.0.0.1:80', 'endpoints must be a list of at least one'],
-    [['10.0.0.1:80'], 'endpoints[] must be an object, got "10.0.0.1:80"'],
-    [[{ address: '10.0.0.1', port: 80, wieght: 2 }], 'endpoints[] has no option "wieght"'],
+    [['10.0.0.1:80'], 'endpoints[0] must be an object, got "10.0.0.1:80"'],
+    [[{ address: '10.0.0.1', port: 80, wieght: 2 }], 'endpoints[0] has no option "wieght"'],
     [[{ address: '10.0.0.1' }], 'port must be a port'],
   ])('refuses %o', (endpoints, message) => {
     expect(() => staticEndpoints(endpoints as never)).toThrow(message);

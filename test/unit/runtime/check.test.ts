@@ -62,7 +62,7 @@ describe('option checks', () => {
     expect(complaint(() => checkBoolean('waitForEndpoints', 1, false))).toBe(
       'waitForEndpoints must be true or false, got 1',
     );
-    expect(complaint(() => checkFunction('picker', []))).toBe('picker must be a function, got an array');
+    expect(complaint(() => checkFunction('picker', []))).toBe('picker must be a function, got an empty array');
     expect(complaint(() => checkFunction('picker', Symbol('s')))).toContain('Symbol(s)');
     expect(complaint(() => checkString('host', { a: 1 }))).toContain('an object');
     expect(complaint(() => checkNumber('n', 'x'.repeat(1_000), 1))?.length).toBeLessThan(140);

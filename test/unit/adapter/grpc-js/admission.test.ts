@@ -39,7 +39,7 @@ describe('the state of a channel', () => {
   it('is CONNECTING until a first set is known, or its resolver fails', () => {
     const { admission: subject, assessed } = admission();
     expect(assessed()).toBe('CONNECTING');
-    subject.resolveFailed(new ResolveError('DNS has no answer'));
+    subject.resolveFailed(new ResolveError('DNS has no answer'), false);
     expect(assessed()).toBe('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: DNS has no answer (EVENKEEL_RESOLVE)');
     subject.resolved(1);
     subject.setChanged(setOf({ state: 'connecting' }));
@@ -52,6 +52,10 @@ describe('the state of a channel', () => {
     const { admission: subject, assessed } = admission();
     subject.resolved(0);
     subject.setChanged(setOf());
+    expect(assessed()).toContain('orders.shop:50051: it has no endpoint (EVENKEEL_NO_ENDPOINTS)');
+    subject.resolveFailed(new ResolveError('orders.shop:50051: not in a cluster'), true);
+    expect(assessed()).toContain('orders.shop:50051: it has no endpoint; not in a cluster (EVENKEEL_NO_ENDPOINTS)');
+    subject.resolveRecovered();
     expect(assessed()).toContain('orders.shop:50051: it has no endpoint (EVENKEEL_NO_ENDPOINTS)');
     subject.resolved(3);
     expect(assessed()).toContain('none of its 3 endpoints is usable (EVENKEEL_NO_ENDPOINTS)');
@@ -69,7 +73,7 @@ describe('the state of a channel', () => {
 
   it('does not name the Service twice', () => {
     const { admission: subject, assessed } = admission();
-    subject.resolveFailed(new ResolveError('orders.shop:50051: nobody knows it'));
+    subject.resolveFailed(new ResolveError('orders.shop:50051: nobody knows it'), false);
     expect(assessed()).toBe('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: nobody knows it (EVENKEEL_RESOLVE)');
   });
 

@@ -19,7 +19,7 @@ describe('options', () => {
     [{ key: 'x user' }, /^key must be the name of a metadata entry, or a function, got a string$/],
     [{ healthService: 5 }, /^healthService must be/],
     [{ onBalancer: true }, /^onBalancer must be a function/],
-    [{ picker: 'p2c' }, /^picker must be a function/],
+    [{ picker: 'p2c' }, /^picker must be a picker such as p2c\(\), got "p2c"/],
     [{ waitTimeoutMs: -1 }, /^waitTimeoutMs must be/],
     [{ resolver: 'dns:' }, /dns:/],
     [

@@ -28,7 +28,7 @@ describe('createDispatcher and createFetch', () => {
     ['hedge', 'http://orders.shop', { hedge: { afterQuantile: 1 } }, 'hedge.afterQuantile'],
     ['hedge', 'http://orders.shop', { hedge: { afterQuantile: 95 } }, 'hedge.afterQuantile'],
     ['hedge', 'http://orders.shop', { hedge: { afterMs: 5, max: 0 } }, 'hedge.max'],
-    ['statuses', 'http://orders.shop', { retry: { statuses: [200] } }, 'retry.statuses[]'],
+    ['statuses', 'http://orders.shop', { retry: { statuses: [200] } }, 'retry.statuses[0]'],
     ['a health path', 'http://orders.shop', { healthPath: 'healthz' }, 'healthPath'],
     [
       'fallbackDispatcher',
