@@ -1,7 +1,6 @@
 import type { ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { replace, type SocketTaker } from '../http/node-agent.js';
-import { afterPendingIo } from '../kit/index.js';
 
 // A request that may be sent twice is written here, and the head of its response read, with undocumented parts of Node's ClientRequest.
 
@@ -89,14 +88,19 @@ export function handOver(
     timeoutMs,
   }: { readonly isShown: boolean; readonly reusedSocket: boolean; readonly timeoutMs: number },
 ): void {
-  const held = (request as unknown as Holding).outputData ?? [];
-  for (const part of held) Object.assign(part, { data: '', encoding: 'latin1' });
+  const holding = request as unknown as Holding;
+  const held = holding.outputData ?? [];
+  // Nothing is written, not even an empty part: on a connection that the pod has reset by now, that would be an error.
+  held.length = 0;
+  holding.outputSize = 0;
   // Node keeps the socket once the request is written. It has told its caller so before, on the socket of another pod.
-  const last = held.at(-1);
-  if (!isShown && last !== undefined && socket.writableLength > 0) last.callback = () => void request.emit('finish');
+  if (!isShown && socket.writableLength > 0) {
+    held.push({ data: '', encoding: 'latin1', callback: () => void request.emit('finish') });
+  }
   request.reusedSocket = reusedSocket;
   if (timeoutMs > 0) socket.setTimeout(timeoutMs);
-  const flow = (): void => afterPendingIo(() => socket.resume());
+  // In this turn: an end or a reset that follows the response would overtake what was put back, or discard it.
+  const flow = (): void => process.nextTick(() => socket.resume());
   if (isShown) {
     const emit = (event: string, ...rest: unknown[]): boolean => {
       restore();

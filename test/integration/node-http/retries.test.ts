@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type ClientRequest, get } from 'node:http';
-import { createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import axios from 'axios';
@@ -160,6 +160,46 @@ describe('lost connections', () => {
     await until('the lease ended', () => ended.length === 1);
     expect(ended[0]).toMatchObject({ outcome: { cause: 'reset' }, retrying: false });
   });
+
+  it.each([
+    ['closes', 'all', ['data', 'end', 'close', 'socket end']],
+    ['closes', 'half', ['data', 'socket end', 'aborted', 'close']],
+    ['resets', 'all', ['data', 'end', 'close']],
+    ['resets', 'half', ['data', 'error', 'aborted', 'close']],
+  ])(
+    'a pod that %s as soon as %s of a response has arrived: its caller gets that, as from Node’s own Agent',
+    async (how, part, expected) => {
+      let connection: Socket | undefined;
+      const server = createServer((socket) => {
+        connection = socket;
+        const bytes = part === 'all' ? 2 : 4;
+        socket
+          .on('error', () => {})
+          .once('data', () => socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${bytes}\r\n\r\nok`));
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      const { port } = server.address() as AddressInfo;
+      const agent = await open(statuses, [{ address: '127.0.0.1', port }]);
+      const events: string[] = [];
+      const note = (event: string) => () => void events.push(event);
+      const outgoing = get(`${origin}/x`, { agent }, (response) => {
+        response
+          .on('data', note('data'))
+          .on('end', note('end'))
+          .on('aborted', note('aborted'))
+          .on('error', () => {});
+      });
+      outgoing.on('error', note('error')).on('close', note('close'));
+      outgoing.on('socket', (socket) => {
+        socket.once('data', () => (how === 'closes' ? connection?.end() : connection?.resetAndDestroy()));
+        socket.on('end', note('socket end'));
+      });
+      await closed(outgoing);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      server.close();
+      expect(events).toEqual(expected);
+    },
+  );
 });
 
 describe('hedging', () => {
