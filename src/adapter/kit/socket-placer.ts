@@ -100,7 +100,8 @@ export class SocketPlacer {
     if (tls !== undefined && (typeof tls !== 'object' || tls === null)) {
       throw optionError('tls', 'an object as for tls.connect', tls);
     }
-    this.#tls = tls;
+    // Sockets are opened with it long after this.
+    this.#tls = tls && { ...tls };
     this.#onLeaving = options.onLeaving;
     if (pool.maxConnectionAgeMs !== undefined) {
       throw optionError('pool.maxConnectionAgeMs', 'left out: no connection is replaced', pool.maxConnectionAgeMs);

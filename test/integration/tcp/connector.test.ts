@@ -206,6 +206,13 @@ describe('TLS', () => {
     expect(await greeting(socket)).toBe('a');
   });
 
+  it('keeps the settings as they were given, whatever becomes of the object', async () => {
+    const given = await world('broker.shop');
+    const made = connector(given);
+    given.tls.ca = 'no certificate';
+    expect(await greeting(await made.connect())).toBe('a');
+  });
+
   it('refuses that of another, and says so at once', async () => {
     const made = connector({ ...(await world('stock.shop')), waitTimeoutMs: 60_000 });
     await expect(made.connect()).rejects.toMatchObject({ code: 'EVENKEEL_CONNECT' });
