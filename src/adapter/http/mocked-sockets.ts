@@ -9,7 +9,7 @@ export interface Mocking {
 }
 const socketInterceptor = Symbol.for('socket-interceptor');
 
-/** Holds their registry, which is undefined unless one of them is loaded. */
+/** Holds their registry, which is undefined unless one of them is loaded. A field, because every request looks. */
 export const mocking: Mocking = globalThis as Mocking;
 
 /**

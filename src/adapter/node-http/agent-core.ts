@@ -3,7 +3,7 @@ import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../index.js';
 import type { Hedging } from '../http/hedging.js';
-import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
+import { MockedDial, mocking, socketsAreMocked } from '../http/mocked-sockets.js';
 import { checkHost, endWithoutSocket, type RequestOptions } from '../http/node-agent.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { type DeadlineOf, RequestDeadline } from '../http/request-deadline.js';
@@ -224,9 +224,6 @@ export class AgentCore implements RepeatedCallOwner {
 }
 
 const SLASH = 47;
-
-/** Where libraries that mock sockets say so: a field, because every request looks. */
-const mocking = globalThis as { readonly __MSW_INTERCEPTORS_REGISTRY?: unknown };
 
 /** Makes a request ask its pod for a load report, unless its caller does, or Node has already built its headers. */
 function askForReport(request: ClientRequest): void {
