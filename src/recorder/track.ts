@@ -173,7 +173,7 @@ export class Track implements Recording {
   }
 
   closed(subchannel: RecordedSubchannel): void {
-    if (this.#live.remove(subchannel)) this.#writer.json({ k: 'closed', id: subchannel.recordedAs });
+    if (this.#live.remove(subchannel)) this.#writer.change({ k: 'closed', id: subchannel.recordedAs });
   }
 
   staged(stage: number, before: EndpointSet, after: EndpointSet): void {

@@ -4,5 +4,5 @@
  */
 import { prove } from '../../support/prove.mjs';
 
-const files = ['rollout', 'held-rollout', 'keep-alive', 'chaos'];
+const files = ['rollout', 'rollout-waits', 'keep-alive', 'chaos'];
 process.exitCode = prove(files.map((name) => `test/integration/node-http/${name}.test.ts`));

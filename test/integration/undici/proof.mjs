@@ -9,7 +9,7 @@ import { chosenOf, prove, runInRoot } from '../../support/prove.mjs';
 const chosen = chosenOf(
   [
     'rollout',
-    'held-rollout',
+    'rollout-waits',
     'streams',
     'drain',
     'kill',

@@ -1,10 +1,10 @@
 import type { ObserverEvents } from 'evenkeel';
-import { createAgent } from 'evenkeel/node-http';
+import { createDispatcher } from 'evenkeel/undici';
 import { afterEach, expect, it } from 'vitest';
 import { connected } from '../../support/connected.js';
-import type { Cluster } from '../undici/support/cluster.js';
-import { certificate, heldRollout, startHeld } from '../undici/support/held-rollout.js';
-import { over } from './support/traffic.js';
+import type { Cluster } from './support/cluster.js';
+import { certificate, rolloutWaits, startRollout } from './support/rollout-waits.js';
+import { through } from './support/traffic.js';
 
 let cluster: Cluster;
 afterEach(() => cluster[Symbol.asyncDispose]());
@@ -14,9 +14,9 @@ afterEach(() => cluster[Symbol.asyncDispose]());
  * slowest requests of a rolling update are those of any other time.
  */
 it('no request of a rolling update waits for a connection to a pod that leaves', { timeout: 300_000 }, async () => {
-  cluster = await startHeld();
+  cluster = await startRollout();
   const attempts: ObserverEvents['attemptEnded'][] = [];
-  const orders = createAgent('https://orders.shop:8443', {
+  await using orders = createDispatcher('https://orders.shop:8443', {
     resolver: cluster.resolver(),
     tls: { ca: certificate.cert },
     // So long that nothing but the slice moves what waits, however busy the machine.
@@ -24,12 +24,10 @@ it('no request of a rolling update waits for a connection to a pod that leaves',
     observer: { attemptEnded: (event) => attempts.push(event) },
   });
   await connected(orders.balancer, cluster.pods.length);
-  const send = over(orders, 'https://orders.shop:8443');
-  const { failures, held, moved, waited } = await heldRollout(cluster, { send, attempts });
+  const { failures, held, moved, waited } = await rolloutWaits(cluster, { send: through(orders), attempts });
   expect(failures).toEqual([]);
   expect(waited).toEqual([]);
   // It is a test only if there was something to wait for.
   expect(held).toBeGreaterThan(0);
   expect(moved).toBeGreaterThanOrEqual(held);
-  await orders.close();
 });

@@ -22,7 +22,7 @@ export interface RolloutClient {
 }
 
 /** What became of the requests of a rolling update. */
-export interface HeldRollout {
+export interface RolloutWaits {
   readonly failures: readonly string[];
   /** Connections to pods that had stopped taking any, of which each has a request that waited for it. */
   readonly held: number;
@@ -36,7 +36,7 @@ export interface HeldRollout {
  * An open loop of requests through a rolling update, of pods that take no further connection from the moment they are told
  * to leave, which their slice says a little later. Requests come in bursts meanwhile, so that connections are wanted.
  */
-export async function heldRollout(cluster: Cluster, { send, attempts }: RolloutClient): Promise<HeldRollout> {
+export async function rolloutWaits(cluster: Cluster, { send, attempts }: RolloutClient): Promise<RolloutWaits> {
   const tally = new Tally(send);
   const calls: Promise<void>[] = [];
   let sent = 0;
@@ -62,4 +62,4 @@ export async function heldRollout(cluster: Cluster, { send, attempts }: RolloutC
   };
 }
 
-export const startHeld = (): Promise<Cluster> => Cluster.start(PODS, { tls: certificate });
+export const startRollout = (): Promise<Cluster> => Cluster.start(PODS, { tls: certificate });
