@@ -60,9 +60,13 @@ const confirmed = [];
 let isOver = false;
 
 async function publish() {
-  for (let number = 0; !isOver; number++) {
-    await orders.sendToQueue('orders', `order ${number}`, { persistent: true });
-    confirmed.push(`order ${number}`);
+  for (let number = 0; !isOver; ) {
+    try {
+      await orders.sendToQueue('orders', `order ${number}`, { persistent: true });
+      confirmed.push(`order ${number++}`);
+    } catch {
+      // Refused, as a queue may while its leader changes: published again, like every message without a confirmation.
+    }
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
 }
