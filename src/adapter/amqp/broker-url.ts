@@ -79,3 +79,10 @@ function lookupOf(address: string): LookupFunction {
     else callback(null, address, family);
   };
 }
+
+/** Whether a broker rejected the user or the virtual host. All other brokers of the cluster would too. */
+export function isRefusal(error: unknown): boolean {
+  if (error instanceof TypeError || error instanceof RangeError) return true;
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  return code === 'EVENKEEL_OPTION' || /ACCESS[-_]REFUSED|NOT[-_]ALLOWED/.test(`${String(code)} ${String(message)}`);
+}

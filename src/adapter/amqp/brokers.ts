@@ -12,14 +12,16 @@ import {
   SocketPlacer,
 } from '../kit/index.js';
 import { BlockedBrokers } from './blocked-brokers.js';
-import { BrokerUrl } from './broker-url.js';
+import { BrokerUrl, isRefusal } from './broker-url.js';
 import {
   type Brokers,
   type BrokersOptions,
   type ConnectOptions,
+  checkObject,
   connectOptionNames,
   RECONNECT_SECONDS,
   RETRY_LOW_MS,
+  refuse,
 } from './options.js';
 import { type Client, type Leave, RedialledConnection } from './redialled-connection.js';
 
@@ -39,12 +41,18 @@ export function createBrokers(url: string, options: BrokersOptions = {}): Broker
 
 type AmqplibConnect<C> = (url: string, socketOptions?: object) => PromiseLike<C>;
 
+interface ModelChannel {
+  /** Set while the channel waits for the answer to a command such as `basic.qos`. Internal. */
+  readonly reply?: unknown;
+  waitForConfirms?(): Promise<void>;
+}
+
 /** The part of an amqplib connection that evenkeel uses. */
 interface Model extends EventEmitter {
   /** The connection behind it. Its listeners are separate from the application's. */
   readonly connection: EventEmitter & {
     /** Channels by number. Internal: if it is missing, more messages are sent again than necessary. */
-    readonly channels?: readonly ({ readonly channel?: { waitForConfirms?(): Promise<void> } } | null)[];
+    readonly channels?: readonly ({ readonly channel?: ModelChannel } | null)[];
   };
   close(): Promise<void>;
 }
@@ -58,6 +66,8 @@ interface Manager extends EventEmitter {
 
 /** How long a manager waits for confirmations before it moves, in ms. */
 const CONFIRM_MS = 1_000;
+/** How often it looks whether its channels still wait for answers, in ms. */
+const ANSWER_MS = 5;
 /** How long a manager may take to drop a closed connection, in ms. */
 const DROP_MS = 100;
 
@@ -220,12 +230,25 @@ class ServiceBrokers implements Brokers {
   async #move(manager: Manager): Promise<void> {
     const { connection } = manager;
     if (connection === undefined) return;
+    await this.#answered(connection);
+    if (manager.connection !== connection) return;
     manager.emit('disconnect', { err: new Error('it moves to another broker') });
     await this.#confirmed(connection);
     if (manager.connection !== connection) return;
     attempt(() => manager.reconnect());
     // The manager has removed all listeners, and the broker may break the connection rather than close it.
     connection.on('error', () => {});
+  }
+
+  /**
+   * Waits until its channels have the answers to their commands. Of `prefetch` the manager ignores the promise, so a connection that
+   * closes meanwhile would be an unhandled rejection.
+   */
+  async #answered({ connection }: Model): Promise<void> {
+    const isWaiting = (): boolean => connection.channels?.some((one) => one?.channel?.reply) === true;
+    for (let leftMs = CONFIRM_MS; leftMs > 0 && isWaiting(); leftMs -= ANSWER_MS) {
+      await new Promise<void>((resolve) => void this.#placer.clock.timer(resolve, ANSWER_MS));
+    }
   }
 
   /** Waits until messages in flight are confirmed, so that they need not be sent again, or the time is over. */
@@ -263,24 +286,6 @@ class ServiceBrokers implements Brokers {
       movesItself,
       cut,
     };
-  }
-}
-
-/** Whether a broker rejected the user or the virtual host. All other brokers of the cluster would too. */
-function isRefusal(error: unknown): boolean {
-  if (error instanceof TypeError || error instanceof RangeError) return true;
-  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
-  return code === 'EVENKEEL_OPTION' || /ACCESS[-_]REFUSED|NOT[-_]ALLOWED/.test(`${String(code)} ${String(message)}`);
-}
-
-function checkObject(name: string, value: unknown): void {
-  if (typeof value !== 'object' || value === null) throw optionError(name, 'an object', value);
-}
-
-function refuse(options: object, names: readonly string[]): void {
-  for (const name of names) {
-    // The value is not repeated, because it may contain a password.
-    if (name in options) throw optionError(`options.${name}`, 'left out: evenkeel finds the brokers', typeof name);
   }
 }
 

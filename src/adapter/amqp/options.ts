@@ -1,5 +1,5 @@
 import type { Balancer, BalancingOptions } from '../../index.js';
-import type { PlaceOptions, PlacingOptions } from '../kit/index.js';
+import { optionError, type PlaceOptions, type PlacingOptions } from '../kit/index.js';
 
 /** Options of `createBrokers`. `onLeaving` gets the connection or manager that `Brokers` returned. */
 export interface BrokersOptions extends BalancingOptions, PlacingOptions<object> {}
@@ -64,3 +64,16 @@ export interface Brokers extends AsyncDisposable {
 export const RECONNECT_SECONDS = 0.2;
 /** First pause of rabbitmq-client before it reconnects by default, in ms. */
 export const RETRY_LOW_MS = 200;
+
+/** Throws EVENKEEL_OPTION unless `value` is an object. */
+export function checkObject(name: string, value: unknown): void {
+  if (typeof value !== 'object' || value === null) throw optionError(name, 'an object', value);
+}
+
+/** Throws EVENKEEL_OPTION if `options` has one of these names. */
+export function refuse(options: object, names: readonly string[]): void {
+  for (const name of names) {
+    // The value is not repeated, because it may contain a password.
+    if (name in options) throw optionError(`options.${name}`, 'left out: evenkeel finds the brokers', typeof name);
+  }
+}

@@ -102,6 +102,7 @@ describe.skipIf(noRabbitmq)(titled('brokers that are replaced'), () => {
 
       const [first, ...others] = managers as [AmqpConnectionManager, ...AmqpConnectionManager[]];
       const setup = first.createChannel();
+      setup.on('error', () => {});
       await setup.addSetup((channel: { assertQueue(name: string, options: object): Promise<unknown> }) =>
         channel.assertQueue('orders', { durable: true, arguments: { 'x-queue-type': 'quorum' } }),
       );
