@@ -36,8 +36,8 @@ it.each(programs)('$heading: the program runs and ends', async ({ heading, sourc
 
 it('examples/axios: every pod has its share, before, while and after pods are replaced', async () => {
   const stdout = await outputOf(['examples/axios/main.js']);
-  // The first two calls go to pods drawn by lot; after a pod came or went the turn begins anew, on a busy machine several times.
-  expect(stdout).toMatch(/three pods: +\{ (\w+: (9[5-9]|10[0-5])(, )?){3} \}/);
-  expect(stdout).toMatch(/a fourth one joined: +\{ (\w+: (9[5-9]|10[0-5])(, )?){4} \}/);
-  expect(stdout).toMatch(/after that: +\{ cleo: (9[5-9]|10[0-5]), dora: (9[5-9]|10[0-5]), emil: (9[5-9]|10[0-5]) \}/);
+  // The first two calls go to pods drawn by lot; after a pod came or went the turn begins anew.
+  expect(stdout).toMatch(/three pods: +\{ (\w+: (9[89]|10[0-2])(, )?){3} \}/);
+  expect(stdout).toMatch(/a fourth one joined: +\{ (\w+: (9[89]|10[0-2])(, )?){4} \}/);
+  expect(stdout).toMatch(/after that: +\{ cleo: (9[89]|10[0-2]), dora: (9[89]|10[0-2]), emil: (9[89]|10[0-2]) \}/);
 });
