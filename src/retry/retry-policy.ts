@@ -112,7 +112,7 @@ export class RetryPolicy {
     this.#counter.retries['not-started']++;
   }
 
-  /** Counts another attempt that was that the caller decided on and paid for. */
+  /** Counts another attempt, which the caller has decided on and paid for. */
   followed(what: RetryReason | 'hedge'): void {
     this.#count(what, 1);
   }
