@@ -3,14 +3,15 @@
  * when the lockfile was written (builds for other platforms, mostly), and then refuses that very lockfile.
  *
  *   node scripts/lockfile.mjs           says what is wrong
- *   node scripts/lockfile.mjs --fix     adds the entries that are missing
+ *   node scripts/lockfile.mjs --fix     adds the entries and hashes that are missing
  */
+import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * @typedef {{ version?: string, resolved?: string, optionalDependencies?: Record<string, string>, dev?: boolean }} LockedPackage
+ * @typedef {{ version?: string, resolved?: string, integrity?: string, link?: boolean, optionalDependencies?: Record<string, string>, dev?: boolean }} LockedPackage
  * @typedef {Record<string, LockedPackage>} LockedPackages
  */
 
@@ -40,6 +41,19 @@ export function recordedAddresses(packages) {
     .map(([path]) => path);
 }
 
+/** Entries whose download npm could not verify. @param {LockedPackages} packages */
+export function missingHashes(packages) {
+  return Object.entries(packages)
+    .filter(([path, { integrity, link }]) => path !== '' && link !== true && integrity === undefined)
+    .map(([path]) => path);
+}
+
+/** The hash the registry publishes for a package. @param {string} path such as `node_modules/undici` @param {string} version */
+function publishedHash(path, version) {
+  const name = path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
+  return execFileSync('npm', ['view', `${name}@${version}`, 'dist.integrity'], { encoding: 'utf8' }).trim();
+}
+
 /** The platform a package is built for, from its name, such as `cli-linux-x64-musl`. @param {string} name */
 export function platformOf(name) {
   const match = /-(android|darwin|linux|win32|freebsd)-(arm64|x64|arm|ia32|ppc64|s390x|riscv64)(?:-(musl|gnu))?/.exec(
@@ -57,14 +71,22 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const unknown = missing.filter(({ name }) => platformOf(name) === undefined);
   for (const path of recordedAddresses(lock.packages)) console.error(`${path} records a download address`);
   for (const { name, version } of missing) console.error(`${name}@${version} has no entry`);
+  for (const path of missingHashes(lock.packages)) console.error(`${path} has no integrity`);
   if (process.argv.includes('--fix') && unknown.length === 0) {
     for (const { name, version, dev } of missing) {
       lock.packages[`node_modules/${name}`] = { version, ...(dev && { dev }), optional: true, ...platformOf(name) };
+    }
+    for (const path of missingHashes(lock.packages)) {
+      const { version, ...rest } = lock.packages[path];
+      lock.packages[path] = { version, integrity: publishedHash(path, version), ...rest };
     }
     for (const path of recordedAddresses(lock.packages)) delete lock.packages[path].resolved;
     const sorted = Object.entries(lock.packages).sort(([a], [b]) => a.localeCompare(b, 'en'));
     lock.packages = Object.fromEntries(sorted);
     writeFileSync(file, `${JSON.stringify(lock, null, 2)}\n`);
     console.log('package-lock.json mended');
-  } else process.exitCode = missing.length + recordedAddresses(lock.packages).length === 0 ? 0 : 1;
+  } else {
+    const wrong = [...missing, ...recordedAddresses(lock.packages), ...missingHashes(lock.packages)];
+    process.exitCode = wrong.length === 0 ? 0 : 1;
+  }
 }

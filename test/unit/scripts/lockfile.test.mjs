@@ -1,12 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { missingEntries, platformOf, recordedAddresses } from '../../../scripts/lockfile.mjs';
+import { missingEntries, missingHashes, platformOf, recordedAddresses } from '../../../scripts/lockfile.mjs';
 
 const { packages } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../package-lock.json'), 'utf8'));
 
 test('npm ci accepts the lockfile on every platform (else: node scripts/lockfile.mjs --fix)', () => {
   expect(missingEntries(packages)).toEqual([]);
+});
+
+test('npm verifies every package it downloads (else: node scripts/lockfile.mjs --fix)', () => {
+  expect(missingHashes(packages)).toEqual([]);
+  expect(missingHashes({ '': {}, 'node_modules/a': { version: '1.0.0' } })).toEqual(['node_modules/a']);
 });
 
 test('the lockfile records no download address', () => {
