@@ -7,11 +7,12 @@
  * The last line is `N passed, N failed`: test cases where a check counts them, one for each check that does not.
  */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildIfChanged } from './build.mjs';
+import { readReport } from './check-reporter.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const scratch = mkdtempSync(join(tmpdir(), 'evenkeel-check-'));
@@ -29,7 +30,7 @@ const importRules = [
   'style/noRestrictedGlobals',
 ];
 
-/** A vitest project; its totals come from vitest's own JSON report. */
+/** A vitest project; its totals come from what `check-reporter.mjs` writes. */
 const suite = (project, more = {}) => ({ name: project, project, ...more });
 
 /**
@@ -38,8 +39,8 @@ const suite = (project, more = {}) => ({ name: project, project, ...more });
  */
 const SECOND_LOOK_FILES = 3;
 
-/** A check that takes longer hangs. The longest needs four minutes on a quiet machine with two processors. */
-const LIMIT_MS = 20 * 60_000;
+/** A check that reports nothing for so long hangs: more than the longest time-out of a test, which is four minutes. */
+const SILENCE_MS = 6 * 60_000;
 
 const checks = [
   { name: 'format', args: biome('format', '.') },
@@ -97,7 +98,7 @@ function hasErrorElsewhere(output, files) {
 
 /** Runs one check, or those of its files. With `quiet` its output is kept for the case that it fails. */
 async function runOnce(check, quiet, files) {
-  const report = join(scratch, `${check.name}.json`);
+  const report = join(scratch, `${check.name}.jsonl`);
   rmSync(report, { force: true });
   const args = check.project
     ? [
@@ -105,27 +106,30 @@ async function runOnce(check, quiet, files) {
         'run',
         `--project=${check.project}`,
         `--reporter=${quiet ? 'dot' : 'default'}`,
-        '--reporter=json',
-        `--outputFile=${report}`,
+        `--reporter=${join(root, 'scripts', 'check-reporter.mjs')}`,
         ...files,
       ]
     : check.args;
   const started = performance.now();
   if (check.built) buildIfChanged();
+  const env = { ...(quiet ? plain : process.env), EVENKEEL_CHECK_REPORT: report };
   const child = quiet
-    ? spawn(process.execPath, args, { cwd: root, env: plain, stdio: ['ignore', 'pipe', 'pipe'] })
-    : spawn(process.execPath, args, { cwd: root, stdio: 'inherit' });
+    ? spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    : spawn(process.execPath, args, { cwd: root, env, stdio: 'inherit' });
   let output = '';
-  child.stdout?.on('data', (chunk) => {
+  let heardAt = performance.now();
+  const hear = (chunk) => {
     output += chunk;
-  });
-  child.stderr?.on('data', (chunk) => {
-    output += chunk;
-  });
-  const limit = setTimeout(() => {
-    output += `\n${check.name} did not end within ${LIMIT_MS / 60_000} minutes\n`;
+    heardAt = performance.now();
+  };
+  child.stdout?.on('data', hear);
+  child.stderr?.on('data', hear);
+  let hung = false;
+  const watch = setInterval(() => {
+    if (performance.now() - Math.max(heardAt, lastWritten(report)) < SILENCE_MS) return;
+    hung = true;
     child.kill('SIGKILL');
-  }, LIMIT_MS);
+  }, 5_000);
   const code = await new Promise((resolve) => {
     child.on('error', (error) => {
       output += error.message;
@@ -133,55 +137,31 @@ async function runOnce(check, quiet, files) {
     });
     child.on('close', resolve);
   });
-  clearTimeout(limit);
+  clearInterval(watch);
+  if (hung) output += `\n${check.name} reported nothing for ${SILENCE_MS / 60_000} minutes and was ended\n`;
   const seconds = (performance.now() - started) / 1000;
-  const result = { ...check, seconds, output, ...totals(check, code === 0, report) };
+  const result = { ...check, unsteady: [], seconds, output, ...totals(check, code === 0, report) };
   return { ...result, ok: code === 0 && result.unexplained.length === 0 };
 }
 
-/** A test that does not run has a title that says why (test/support/title-of.ts), or fails the check. */
-const SAYS_WHY = /\((skipped: |not run, )|is not installed/;
-
-/** What to count for a check. A test file that does not even load counts as one failure. */
-function totals(check, ok, report) {
-  const none = { skipped: [], unexplained: [], notJudged: [], failedFiles: [], failures: [], unsteady: [] };
-  if (!check.project) return { ...none, passed: ok ? 1 : 0, failed: ok ? 0 : 1 };
-  try {
-    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'));
-    const cases = testResults.flatMap((file) => file.assertionResults);
-    const skipped = cases.filter(({ status }) => status === 'pending' || status === 'skipped');
-    const unexplained = skipped.filter(({ fullName, meta }) => !SAYS_WHY.test(fullName) && !meta.notJudged?.length);
-    const failedFiles = testResults.filter(({ status }) => status === 'failed');
-    return {
-      ...none,
-      passed: numPassedTests,
-      failed: Math.max(numFailedTests + unexplained.length, ok ? 0 : 1),
-      failedFiles: failedFiles.map(({ name }) => name),
-      failures: failedFiles.flatMap(failuresOf),
-      skipped,
-      unexplained,
-      // What a test says that this machine, busy as it was, could not show.
-      notJudged: cases.flatMap(({ fullName, meta }) => (meta.notJudged ?? []).map((what) => `${fullName}: ${what}`)),
-    };
-  } catch {
-    return { ...none, passed: 0, failed: 1 };
-  }
+/** When a file was written last, on the clock of `performance.now()`. 0 if there is none yet. */
+function lastWritten(file) {
+  const { mtimeMs } = statSync(file, { throwIfNoEntry: false }) ?? { mtimeMs: 0 };
+  return mtimeMs - performance.timeOrigin;
 }
 
-/** What failed in a file, each with the first line of its error. A file that does not load has no case that failed. */
-function failuresOf({ name, message, assertionResults }) {
-  const failed = assertionResults.filter(({ status }) => status === 'failed');
-  const firstLine = (text) => (text ?? '').split('\n', 1)[0];
-  const file = relative(root, name);
-  if (failed.length === 0) return [`${file}: ${firstLine(message)}`];
-  return failed.map(({ fullName, failureMessages }) => `${file} > ${fullName}: ${firstLine(failureMessages[0])}`);
+/** What to count for a check. */
+function totals(check, ok, report) {
+  const counted = readReport(check.project && existsSync(report) ? readFileSync(report, 'utf8') : '', root);
+  if (!check.project) return { ...counted, passed: ok ? 1 : 0, failed: ok ? 0 : 1 };
+  return { ...counted, failed: Math.max(counted.failed, ok ? 0 : 1) };
 }
 
 /** Names of tests, those under one heading in one line. */
 function groupsOf(cases) {
   const groups = new Map();
-  for (const { ancestorTitles, fullName } of cases) {
-    const heading = ancestorTitles.join(' ') || fullName;
+  for (const { titles, fullName } of cases) {
+    const heading = titles.join(' ') || fullName;
     groups.set(heading, [...(groups.get(heading) ?? []), fullName]);
   }
   return [...groups].map(([heading, names]) => (names.length === 1 ? names[0] : `${heading} (${names.length} tests)`));

@@ -5,7 +5,6 @@ import { expect, it } from 'vitest';
 
 interface File {
   readonly file: string;
-  readonly lines: number;
 }
 
 const root = new URL('../../../', import.meta.url);
@@ -25,7 +24,7 @@ function filesUnder(heading: string): string[] {
   return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, file = '']) => file));
 }
 
-it('a warm call runs through the files that the life of a call names: at most 14, of at most 300 lines', async () => {
+it('a warm call runs through the files that the life of a call names', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['scripts/call-path.mjs', '--json'], { cwd: root });
   const measured = JSON.parse(stdout) as Record<string, readonly File[]>;
   expect(Object.keys(measured)).toEqual(Object.keys(sections));
@@ -35,10 +34,5 @@ it('a warm call runs through the files that the life of a call names: at most 14
     // gRPC's retries are grpc-js's own.
     const common = shared.filter((file) => name !== 'gRPC' || file !== 'balancer/attempts.ts');
     expect(files.map(({ file }) => file).sort(), name).toEqual([...common, ...filesUnder(heading)].sort());
-    expect(files.length, name).toBeLessThanOrEqual(14);
-    expect(
-      files.filter(({ lines }) => lines > 300),
-      name,
-    ).toEqual([]);
   }
 });
