@@ -92,9 +92,10 @@ export async function bundle(input, dir) {
   await bundled.close();
 }
 
-/** Bundles sources into a folder of its own and imports them: for benchmarks of what no entry point exports. */
+/** Bundles sources into a folder of their own and imports them: for benchmarks of what no entry point exports. */
 export async function importSources(...sources) {
-  const folder = join(cache, 'sources');
+  // Other sources share other chunks, under the same names; a chunk that is already loaded stays as it is.
+  const folder = join(cache, 'sources', createHash('sha256').update(sources.join('\0')).digest('hex').slice(0, 16));
   const names = sources.map((source) => source.replace(/^src\/|\.ts$/g, ''));
   await bundle(Object.fromEntries(names.map((name, at) => [name, sources[at]])), folder);
   return Promise.all(names.map((name) => import(pathToFileURL(join(folder, `${name}.js`)).href)));

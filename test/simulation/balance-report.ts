@@ -3,6 +3,8 @@ import { contenders } from './lib/contenders.js';
 import { latencyChart, writeChart } from './lib/svg.js';
 import { markdownTable } from './lib/table.js';
 
+export { balanceScenarios };
+
 const SEEDS = [1, 2, 3];
 
 /** What to print. */

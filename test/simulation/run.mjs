@@ -5,6 +5,7 @@
  *   node test/simulation/run.mjs balance [scenario …]   only how ways to balance compare, in all scenarios or those that are named
  *     --rows=Prequal,default                            only the rows whose names contain one of these
  *   node test/simulation/run.mjs pickers                all tables but those
+ *   node test/simulation/run.mjs list                   only the names of the scenarios
  *   node test/simulation/run.mjs --proof                the tests at full counts: five seeds, a few minutes
  *   node test/simulation/run.mjs --scale                1,000 clients and 1,000 servers, and how long that takes
  */
@@ -20,10 +21,11 @@ const isProof = given.length === 1 && given[0] === '--proof';
 const isScale = given.length === 1 && given[0] === '--scale';
 const rows = given.find((value) => value.startsWith('--rows='))?.slice('--rows='.length);
 const [what, ...scenarios] = given.filter((value) => !value.startsWith('--'));
-const isKnown = what === undefined || what === 'balance' || (what === 'pickers' && scenarios.length === 0);
+const isKnown =
+  what === undefined || what === 'balance' || (['pickers', 'list'].includes(what) && scenarios.length === 0);
 const isUnknownOption = given.some((value) => value.startsWith('--') && !value.startsWith('--rows='));
 if (!isKnown || (isUnknownOption && !isProof && !isScale)) {
-  console.error('Usage: run.mjs [--proof | --scale | pickers | balance [scenario …] [--rows=name,…]]');
+  console.error('Usage: run.mjs [--proof | --scale | list | pickers | balance [scenario …] [--rows=name,…]]');
   process.exit(2);
 }
 if (isProof) {
@@ -41,17 +43,20 @@ if (isProof) {
     process.exitCode = code ?? 1;
   });
 } else {
-  // In one file, because a million calls through the loader of the test runner take half as long again.
-  const load = async (name) => (await importSources(`test/simulation/${name}.ts`))[0];
-  if (isScale) await (await load('scale')).scale();
-  if (!isScale && what !== 'balance') {
-    const { report } = await load('report');
-    await report(join(root, 'docs/images'));
-  }
-  if (!isScale && what !== 'pickers') {
-    const { reportBalance } = await load('balance-report');
+  // Bundled, because a million calls through the loader of the test runner take half as long again.
+  const folder = 'test/simulation';
+  const [{ scale }, { report }, { balanceScenarios, reportBalance }] = await importSources(
+    `${folder}/scale.ts`,
+    `${folder}/report.ts`,
+    `${folder}/balance-report.ts`,
+  );
+  if (isScale) await scale();
+  else if (what === 'list') for (const { name, title } of balanceScenarios) console.log(`${name}: ${title}`);
+  else {
+    const images = join(root, 'docs/images');
+    if (what !== 'balance') await report(images);
     const isAll = scenarios.length === 0 && rows === undefined;
-    const images = isAll ? join(root, 'docs/images') : undefined;
-    await reportBalance({ scenarios, contenders: rows === undefined ? [] : rows.split(','), images });
+    const contenders = rows === undefined ? [] : rows.split(',');
+    if (what !== 'pickers') await reportBalance({ scenarios, contenders, images: isAll ? images : undefined });
   }
 }

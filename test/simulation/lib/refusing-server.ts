@@ -58,7 +58,7 @@ export class RefusingServer implements SimulatedServer {
         call.over(true, answer === 'error');
         this.#clock.disturb();
         reply(answer);
-      });
+      }, asked);
     };
     const turnedAway = (): void => {
       if (!call.isAbandoned) reply('refused');

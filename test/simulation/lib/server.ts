@@ -34,6 +34,8 @@ export const pareto =
 export type Behaviour =
   | { readonly kind: 'serve'; readonly slower?: number }
   | { readonly kind: 'fail'; readonly afterMs: number }
+  /** Answers as if it had worked. */
+  | { readonly kind: 'pretend'; readonly afterMs: number }
   | { readonly kind: 'hang' };
 
 /** `refused`: it has not begun the request. */
@@ -44,12 +46,15 @@ export interface Asked {
   /** How long its caller will wait, in ms. */
   readonly deadlineMs?: number;
   readonly priority?: Priority;
+  /** How long it takes on an idle server, in ms. @defaultValue the server draws it */
+  readonly workMs?: number;
 }
 
 /** Stands for the cores of a server without limit, where a utilization is asked for. */
 const UNBOUNDED_CORES = 100;
 
 interface Job {
+  readonly workMs: number | undefined;
   readonly reply: (answer: Answer) => void;
   /** The caller gave up, and it shall not be begun. */
   dropped: boolean;
@@ -120,8 +125,8 @@ export class Server implements SimulatedServer {
   }
 
   /** @returns Tells that the caller gave up: what waits is dropped, what is being served goes on. */
-  take(reply: (answer: Answer) => void): () => void {
-    const job: Job = { reply, dropped: false, gone: false };
+  take(reply: (answer: Answer) => void, { workMs }: Asked = {}): () => void {
+    const job: Job = { workMs, reply, dropped: false, gone: false };
     this.taken++;
     this.present++;
     if (this.#busy < this.#workers) this.#serve(job);
@@ -141,7 +146,10 @@ export class Server implements SimulatedServer {
     // Up to here, before what changes now.
     void this.usedMs;
     this.#busy++;
-    const ms = behaviour.kind === 'fail' ? behaviour.afterMs : this.#serviceTime(this.#rng) * (behaviour.slower ?? 1);
+    const ms =
+      behaviour.kind === 'serve'
+        ? (job.workMs ?? this.#serviceTime(this.#rng)) * (behaviour.slower ?? 1)
+        : behaviour.afterMs;
     this.#clock.at(this.#clock.now() + ms, () => {
       void this.usedMs;
       this.#busy--;

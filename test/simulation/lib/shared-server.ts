@@ -1,7 +1,7 @@
 import type { VirtualClock } from '../../../src/recorder/virtual-clock.js';
 import type { Rng } from '../../../src/runtime/rng.js';
 import { Heap } from './heap.js';
-import type { Answer, SimulatedServer } from './server.js';
+import type { Answer, Asked, Server, SimulatedServer } from './server.js';
 
 /** What a `SharedServer` can do. */
 export interface Machine {
@@ -15,6 +15,14 @@ export interface Machine {
   readonly coresForMs: (rng: Rng) => number;
 }
 
+/** One core that does nothing else. */
+export const oneCore: Machine = {
+  allocated: 1,
+  speed: 1,
+  cores: () => 1,
+  coresForMs: () => Number.POSITIVE_INFINITY,
+};
+
 interface Job {
   /** The server's attained work per job at which it is done. */
   readonly doneAt: number;
@@ -24,19 +32,18 @@ interface Job {
 
 /**
  * A pod that works on all its requests at the same time, each on one core at most: processor sharing. Its cores change as its
- * neighbours on the node take or leave them.
+ * neighbours on the node take or leave them. What it does with requests, and its counts, are those of the server it stands for.
  */
 export class SharedServer implements SimulatedServer {
-  readonly address: string;
-  taken = 0;
-  present = 0;
+  readonly #server: Server;
   readonly #clock: VirtualClock;
   readonly #rng: Rng;
   readonly #workMs: (rng: Rng) => number;
   readonly #machine: Machine;
   #cores: number;
   #usedMs = 0;
-  readonly isSilent = false;
+  /** Jobs it works on. */
+  #running = 0;
   /** Work that a job has got which is here since the beginning. */
   #attained = 0;
   #attainedAtMs = 0;
@@ -45,8 +52,8 @@ export class SharedServer implements SimulatedServer {
   /** Of the next event: one that was overtaken does nothing. */
   #turn = 0;
 
-  constructor(address: string, clock: VirtualClock, rng: Rng, workMs: (rng: Rng) => number, machine: Machine) {
-    this.address = address;
+  constructor(server: Server, clock: VirtualClock, rng: Rng, workMs: (rng: Rng) => number, machine: Machine) {
+    this.#server = server;
     this.#clock = clock;
     this.#rng = rng;
     this.#workMs = workMs;
@@ -55,20 +62,57 @@ export class SharedServer implements SimulatedServer {
     this.#changeCores();
   }
 
-  take(reply: (answer: Answer) => void): () => void {
-    this.taken++;
-    this.present++;
+  get address(): string {
+    return this.#server.address;
+  }
+
+  get taken(): number {
+    return this.#server.taken;
+  }
+
+  set taken(taken: number) {
+    this.#server.taken = taken;
+  }
+
+  get present(): number {
+    return this.#server.present;
+  }
+
+  get isSilent(): boolean {
+    return this.#server.isSilent;
+  }
+
+  take(reply: (answer: Answer) => void, asked: Asked = {}): () => void {
+    const behaviour = this.#server.behaviour(this.#clock.now());
+    this.#server.taken++;
+    this.#server.present++;
+    if (behaviour.kind === 'hang') return () => {};
+    if (behaviour.kind !== 'serve') {
+      this.#clock.at(this.#clock.now() + behaviour.afterMs, () => {
+        this.#server.present--;
+        reply(behaviour.kind === 'fail' ? 'error' : 'ok');
+      });
+      return () => {};
+    }
+    // Up to here, before there is one more to share with.
     this.#advance();
-    const job: Job = { doneAt: this.#attained + this.#workMs(this.#rng), reply, running: true };
+    this.#running++;
+    const workMs = (asked.workMs ?? this.#workMs(this.#rng)) * (behaviour.slower ?? 1);
+    const job: Job = { doneAt: this.#attained + workMs, reply, running: true };
     this.#jobs.push(job);
     this.#plan();
     return () => {
       if (!job.running) return;
       this.#advance();
-      job.running = false;
-      this.present--;
+      this.#ended(job);
       this.#plan();
     };
+  }
+
+  #ended(job: Job): void {
+    job.running = false;
+    this.#running--;
+    this.#server.present--;
   }
 
   get cores(): number {
@@ -82,18 +126,20 @@ export class SharedServer implements SimulatedServer {
 
   /** Work per ms that each of its jobs gets. */
   get #rate(): number {
-    return this.#machine.speed * Math.min(1, this.#cores / Math.max(1, this.present));
+    return this.#machine.speed * Math.min(1, this.#cores / Math.max(1, this.#running));
   }
 
   #advance(): void {
     const nowMs = this.#clock.now();
     this.#attained += (nowMs - this.#attainedAtMs) * this.#rate;
-    this.#usedMs += (nowMs - this.#attainedAtMs) * Math.min(this.present, this.#cores);
+    this.#usedMs += (nowMs - this.#attainedAtMs) * Math.min(this.#running, this.#cores);
     this.#attainedAtMs = nowMs;
   }
 
   #changeCores(): void {
-    this.#clock.at(this.#clock.now() + this.#machine.coresForMs(this.#rng), () => {
+    const forMs = this.#machine.coresForMs(this.#rng);
+    if (forMs === Number.POSITIVE_INFINITY) return;
+    this.#clock.at(this.#clock.now() + forMs, () => {
       this.#advance();
       this.#cores = this.#machine.cores(this.#rng);
       this.#plan();
@@ -111,8 +157,7 @@ export class SharedServer implements SimulatedServer {
       if (turn !== this.#turn) return;
       this.#advance();
       jobs.shift();
-      next.running = false;
-      this.present--;
+      this.#ended(next);
       this.#plan();
       next.reply('ok');
     });

@@ -138,7 +138,7 @@ export class World {
         ? new RefusingServer(server, this.clock, serverLimit)
         : machine === undefined
           ? server
-          : new SharedServer(address, this.clock, this.#stream(1_000 + index), serviceTime, machine);
+          : new SharedServer(server, this.clock, this.#stream(1_000 + index), serviceTime, machine);
     this.#byAddress.set(address, simulated);
     this.#stats.set(simulated, new ServerStats(simulated));
     return server;
