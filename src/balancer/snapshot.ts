@@ -12,6 +12,7 @@ import type { Subchannel } from '../pool/subchannel.js';
 import type { WatchOwner } from '../resolver/resolver.js';
 import { RetryCounter, type RetryCounts, type RetryPolicy } from '../retry/retry-policy.js';
 import type { EndpointFeed } from './endpoint-feed.js';
+import { type EndpointStatus, statusOf, whyFewer } from './endpoint-status.js';
 
 /** The state of a balancer in human-readable form: plain JSON, created on demand. */
 export interface BalancerSnapshot {
@@ -83,7 +84,12 @@ export interface EndpointSnapshot {
   readonly address: string;
   readonly name?: string;
   readonly zone?: string;
+  /** What its connection does. */
   readonly state: SubchannelState;
+  /** What it is for the picker. */
+  readonly status: EndpointStatus;
+  /** Why it gets no calls, or fewer than others, in words; absent if it gets its share. */
+  readonly why?: string;
   /** Share of picks relative to the others; 0 = standby or draining. */
   readonly weight: number;
   readonly suspect: boolean;
@@ -92,8 +98,10 @@ export interface EndpointSnapshot {
   readonly inFlight: number;
   /** Concurrent calls it can carry; -1 = no limit. */
   readonly capacity: number;
-  /** The cost of one more call; -1 = not a number in JSON. */
+  /** The cost of one more call, in a unit of the load's own; -1 = not a number in JSON. */
   readonly load: number;
+  /** That cost as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown. */
+  readonly relativeCost: number;
   /** Network connections to it that are open. */
   readonly connections: number;
   /** Calls started, and calls that failed, since creation. */
@@ -158,43 +166,57 @@ function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): Ba
 
 /** Members of the set first, then draining endpoints. */
 function snapshotEndpoints<C>(pool: Pool<C>, events: EventCounts, nowMs: number): EndpointSnapshot[] {
-  const members = new Set<Subchannel<C>>();
-  const result: EndpointSnapshot[] = [];
-  for (const { subchannel, weight, suspect } of pool.members) {
-    members.add(subchannel);
-    result.push(snapshotOf(subchannel, weight, suspect, events, nowMs));
-  }
+  const members = pool.members.map((member) => ({ ...member, load: finite(() => member.subchannel.cost(nowMs)) }));
+  const cheapest = members
+    .filter(({ subchannel, weight, load }) => subchannel.state === 'ready' && weight > 0 && load >= 0)
+    .reduce((least, { load }) => Math.min(least, load), Number.POSITIVE_INFINITY);
+  const result = members.map((member) => snapshotOf(member, cheapest, events));
+  const listed = new Set(members.map(({ subchannel }) => subchannel));
   for (const subchannel of pool.subchannels) {
-    if (!members.has(subchannel)) result.push(snapshotOf(subchannel, 0, false, events, nowMs));
+    if (listed.has(subchannel)) continue;
+    const load = finite(() => subchannel.cost(nowMs));
+    result.push(snapshotOf({ subchannel, weight: 0, suspect: false, load }, cheapest, events));
   }
   return result;
 }
 
+interface Measured<C> {
+  readonly subchannel: Subchannel<C>;
+  readonly weight: number;
+  readonly suspect: boolean;
+  readonly load: number;
+}
+
 function snapshotOf<C>(
-  subchannel: Subchannel<C>,
-  weight: number,
-  suspect: boolean,
+  { subchannel, weight, suspect, load }: Measured<C>,
+  cheapest: number,
   events: EventCounts,
-  nowMs: number,
 ): EndpointSnapshot {
-  const { endpoint } = subchannel;
+  const { endpoint, state, inFlight } = subchannel;
   const ejectedBecause = events.ejectedBecause(endpoint.key);
+  const lastError = subchannel.lastError?.message;
+  const timesCheapest = load >= 0 && cheapest > 0 && Number.isFinite(cheapest) ? load / cheapest : undefined;
+  const facts = { state, weight, suspect, ejectedBecause, lastError, inFlight, timesCheapest };
+  const why = whyFewer(facts, events.isPanicking);
   return {
     key: endpoint.key,
     address: endpointAddress(endpoint),
     ...(endpoint.name !== undefined && { name: endpoint.name }),
     ...(endpoint.zone !== undefined && { zone: endpoint.zone }),
-    state: subchannel.state,
+    state,
+    status: statusOf(facts, events.isPanicking),
+    ...(why !== undefined && { why }),
     weight,
     suspect,
     ...(ejectedBecause !== undefined && { ejectedBecause }),
-    inFlight: subchannel.inFlight,
+    inFlight,
     capacity: finite(() => subchannel.capacity),
-    load: finite(() => subchannel.cost(nowMs)),
+    load,
+    relativeCost: timesCheapest ?? -1,
     connections: subchannel.connection === undefined ? 0 : finite(() => subchannel.connection?.sockets ?? 1),
     started: subchannel.started,
     failed: subchannel.failed,
-    ...(subchannel.lastError !== undefined && { lastError: subchannel.lastError.message }),
+    ...(lastError !== undefined && { lastError }),
   };
 }
 

@@ -5,7 +5,7 @@ import { help, parseCommandLine } from './command-line.js';
 import { doctor } from './doctor.js';
 import { explain } from './explain.js';
 import { replay } from './replay.js';
-import { top } from './top.js';
+import { type TerminalSize, top } from './top.js';
 
 // As in sysexits(3), since 1 and 2 describe the Service.
 const WRONG_USAGE = 64;
@@ -39,7 +39,7 @@ async function main(args: readonly string[]): Promise<number> {
       case 'replay':
         return await replay(command, write);
       case 'top':
-        return await top(command, { write, isTerminal: process.stdout.isTTY === true, signal: stopped.signal });
+        return await top(command, { write, size: terminalSize, signal: stopped.signal });
     }
   } catch (error) {
     if (isEvenkeelError(error, 'EVENKEEL_RECORDING')) {
@@ -53,4 +53,10 @@ async function main(args: readonly string[]): Promise<number> {
     process.stderr.write(`evenkeel: ${error.message}\ntry evenkeel --help\n`);
     return WRONG_USAGE;
   }
+}
+
+/** Undefined if the output goes to a file or another program. */
+function terminalSize(): TerminalSize | undefined {
+  const { isTTY, rows, columns } = process.stdout;
+  return isTTY === true ? { rows, columns } : undefined;
 }

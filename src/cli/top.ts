@@ -18,20 +18,26 @@ interface Look {
 /** Where it writes, and when it ends. */
 export interface TopOutput {
   readonly write: (text: string) => void;
-  /** Whether earlier output can be cleared. */
-  readonly isTerminal: boolean;
+  /** The terminal's size now, in characters; undefined if the output is no terminal, so that it can be neither cleared nor too small. */
+  readonly size: () => TerminalSize | undefined;
   readonly signal: AbortSignal;
 }
 
+export interface TerminalSize {
+  readonly rows: number;
+  readonly columns: number;
+}
+
 /** Shows every second what the balancers behind an admin page do. Returns the exit code. */
-export async function top({ url, once }: TopCommand, { write, isTerminal, signal }: TopOutput): Promise<number> {
+export async function top({ url, once }: TopCommand, { write, size, signal }: TopOutput): Promise<number> {
   let before: Look | undefined;
   while (!signal.aborted) {
     try {
       const look = await lookAt(url, signal);
-      const text = printTop(look, before);
+      const terminal = once ? undefined : size();
+      const text = printTop(look, before, terminal);
       // The first reading has no rates yet.
-      if (before !== undefined || !once) write(isTerminal && !once ? CLEAR + text : `${text}\n`);
+      if (before !== undefined || !once) write(terminal !== undefined ? CLEAR + text : `${text}\n`);
       if (once && before !== undefined) return 0;
       before = look;
     } catch (error) {
@@ -54,26 +60,57 @@ async function lookAt(url: URL, signal: AbortSignal): Promise<Look> {
   return { atMs: systemClock.now(), balancers };
 }
 
-/** A table per balancer. Rates are since the previous reading. */
-export function printTop({ atMs, balancers }: Look, before: Look | undefined): string {
+/** A table per balancer, cut to the size of the terminal. Rates are since the previous reading. */
+export function printTop({ atMs, balancers }: Look, before: Look | undefined, terminal?: TerminalSize): string {
   if (balancers.length === 0) return 'There is no balancer in this process yet.\n';
-  return balancers
+  const spanMs = before === undefined ? 0 : atMs - before.atMs;
+  // Four lines of each balancer are no pods: two of its head, that of its columns, and the empty one below; one more says what is cut.
+  const most = terminal === undefined ? Number.POSITIVE_INFINITY : Math.floor(terminal.rows / balancers.length) - 5;
+  const text = balancers
     .map((balancer) => {
       const last = before?.balancers.find(({ id }) => id === balancer.id);
-      const spanMs = before === undefined ? 0 : atMs - before.atMs;
-      const rows = balancer.endpoints.map((endpoint) => row(endpoint, last, spanMs));
-      return `${head(balancer)}\n${table([['POD', 'STATE', 'CALLS/S', 'IN FLIGHT', 'COST', 'FAILED', ''], ...rows])}`;
+      return printBalancer(balancer, last, spanMs, Math.max(3, most));
     })
     .join('\n');
+  if (terminal === undefined) return text;
+  const lines = text.split('\n').slice(0, terminal.rows - 1);
+  return lines.map((line) => line.slice(0, terminal.columns)).join('\n');
+}
+
+/** What needs attention comes first, then the busiest. */
+function printBalancer(balancer: Shown, last: Shown | undefined, spanMs: number, most: number): string {
+  const started = new Map(last?.endpoints.map((endpoint) => [endpoint.key, endpoint.started]));
+  const rated = balancer.endpoints.map((endpoint) => {
+    const then = started.get(endpoint.key);
+    const rate = then === undefined || spanMs <= 0 ? undefined : ((endpoint.started - then) * 1_000) / spanMs;
+    return { endpoint, rate };
+  });
+  rated.sort((a, b) => attention(b.endpoint) - attention(a.endpoint) || (b.rate ?? 0) - (a.rate ?? 0));
+  const rest = rated.slice(most);
+  const rows = rated.slice(0, most).map(({ endpoint, rate }) => row(endpoint, rate));
+  return [
+    `${head(balancer)}\n`,
+    `  ${countsByStatus(balancer.endpoints)}\n`,
+    table([['POD', 'STATE', 'CALLS/S', 'IN FLIGHT', 'COST', 'FAILED', 'WHY FEWER CALLS'], ...rows]),
+    rest.length === 0 ? '' : `  … and ${rest.length} more: ${countsByStatus(rest.map(({ endpoint }) => endpoint))}\n`,
+  ].join('');
+}
+
+const attention = ({ why }: EndpointSnapshot): number => (why === undefined ? 0 : 1);
+
+/** Such as `97 ready, 2 ejected, 1 backoff`. */
+function countsByStatus(endpoints: readonly EndpointSnapshot[]): string {
+  const counts = new Map<string, number>();
+  for (const { status } of endpoints) counts.set(status, (counts.get(status) ?? 0) + 1);
+  const parts = [...counts].sort(([, a], [, b]) => b - a).map(([status, count]) => `${count} ${status}`);
+  return parts.length === 0 ? 'no pods' : printable(parts.join(', '));
 }
 
 function head(balancer: Shown): string {
-  const { resolver, discovery, counts, endpoints, waiting, limit } = balancer;
-  const ready = endpoints.filter(({ state, suspect }) => state === 'ready' && !suspect).length;
+  const { resolver, discovery, counts, waiting, limit } = balancer;
   const retries = Object.values(counts.retries).reduce((sum, count) => sum + count, 0);
   const facts = [
-    balancer.panicking ? 'PANIC' : balancer.state,
-    `${ready} of ${endpoints.length} ready`,
+    balancer.panicking ? 'PANIC: all pods are used' : balancer.state,
     ...(discovery === undefined ? [] : [`found by ${discovery.mode}`]),
     ...(balancer.staleForMs > 0 ? [`unconfirmed for ${Math.round(balancer.staleForMs / 1_000)} s`] : []),
     ...(limit === undefined ? [] : [`limit ${limit.running}/${limit.max}`]),
@@ -84,19 +121,19 @@ function head(balancer: Shown): string {
   return printable(`${resolver}  ${facts.join(', ')}`);
 }
 
-function row(endpoint: EndpointSnapshot, last: Shown | undefined, spanMs: number): string[] {
-  const { key, name, address, state, suspect, ejectedBecause, inFlight, load, failed, lastError } = endpoint;
-  const then = last?.endpoints.find((one) => one.key === key)?.started;
-  const rate = then === undefined || spanMs <= 0 ? undefined : ((endpoint.started - then) * 1_000) / spanMs;
-  const isOut = suspect || ejectedBecause !== undefined;
+/** The cost as a multiple of the cheapest pod's: the load's own unit differs from load to load. */
+function row(
+  { name, address, status, why, inFlight, relativeCost, failed }: EndpointSnapshot,
+  rate?: number,
+): string[] {
   return [
     printable(name ?? address),
-    isOut ? 'out' : state,
+    status,
     rate === undefined ? '–' : rate.toFixed(rate < 10 ? 1 : 0),
     String(inFlight),
-    load < 0 ? '–' : load.toFixed(2),
+    relativeCost < 0 ? '–' : `${relativeCost.toFixed(1)}×`,
     String(failed),
-    printable(ejectedBecause ?? lastError ?? ''),
+    printable(why ?? ''),
   ];
 }
 

@@ -198,10 +198,40 @@ describe('the admin handler', () => {
         const lease = one.pick();
         lease?.end(lease.endpoint.name === 'orders-b' ? outcomes.reset : outcomes.success);
       }
-      await page.getByText('out: 5 failures in a row (last: reset)').waitFor();
+      await page.getByText('5 failures in a row (last: reset)').waitFor();
       await page.locator('#events li', { hasText: 'is out for' }).first().waitFor();
       expect(await page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
       expect(wrong).toEqual([]);
+    },
+  );
+
+  it.skipIf(chromiumPath === undefined)(
+    `shows the one bad pod of a thousand first, and the events without scrolling far${chromiumPath === undefined ? ` (not run: ${chromiumHint})` : ''}`,
+    async () => {
+      const { one, target, resolver } = await balancer();
+      const names = Array.from({ length: 1_000 }, (_, index) => `orders-${index}`);
+      resolver.update(
+        ...names.map((name, index) => ({ address: `10.1.${index >> 8}.${index & 255}`, port: 80, name })),
+      );
+      const readyCount = () => one.snapshot().endpoints.filter(({ status }) => status === 'ready').length;
+      await until('all are ready', () => readyCount() === 1_000);
+      for (let call = 0; call < 20_000 && (call % 1_000 > 0 || readyCount() === 1_000); call++) {
+        const lease = one.pick();
+        lease?.end(lease.endpoint.name === 'orders-777' ? outcomes.reset : outcomes.success);
+      }
+      await until('the bad pod is out', () => readyCount() === 999);
+      const { context, close } = await openChromium({ viewport: { width: 1_200, height: 800 } });
+      open.push(close);
+      const page = await context.newPage();
+      await page.goto(`${base}/`);
+      const section = page.locator('section', { has: page.getByRole('heading', { name: target, exact: true }) });
+      await section.locator('.facts b', { hasText: /^999 ready, .*1 ejected/ }).waitFor();
+      expect(await section.locator('.pod', { hasText: 'in a row' }).first().textContent()).toMatch(
+        /^orders-777 .*5 failures in a row/,
+      );
+      expect(await page.evaluate<number>('document.documentElement.scrollHeight')).toBeLessThan(3 * 800);
+      await section.locator('summary', { hasText: / more: / }).click();
+      await section.getByText('orders-999 ').waitFor();
     },
   );
 });

@@ -25,8 +25,28 @@ it('prints a line per pod, with rates since the look before, and nothing that co
   const before = look(0);
   for (let call = 0; call < 20; call++) fixture.balancer.pick()?.end(outcomes.success);
   const lines = printTop(look(2_000), before).split('\n');
-  expect(lines[0]).toMatch(/^fake {2}ready, 2 of 2 ready, 0 waiting, 0 retries \(budget \d+\), 0 refused$/);
-  expect(lines[1]).toMatch(/^ {2}POD +STATE +CALLS\/S +IN FLIGHT +COST +FAILED$/);
-  expect(lines[2]).toMatch(/^ {2}orders- \[31ma +ready +5\.0 +0 +\d+\.\d\d +0$/);
+  expect(lines[0]).toMatch(/^fake {2}ready, 0 waiting, 0 retries \(budget \d+\), 0 refused$/);
+  expect(lines[1]).toBe('  2 ready');
+  expect(lines[2]).toMatch(/^ {2}POD +STATE +CALLS\/S +IN FLIGHT +COST +FAILED +WHY FEWER CALLS$/);
+  expect(lines[3]).toMatch(/^ {2}orders- \[31ma +ready +5\.0 +0 +1\.0× +0$/);
+  await fixture.balancer.close();
+});
+
+it('fits a terminal, with the pod that gets no calls first', async () => {
+  const fixture = new BalancerFixture();
+  fixture.transport.connect = (
+    (connect) => (endpoint, signal) =>
+      endpoint.address === '10.0.0.77'
+        ? Promise.reject(new Error(`connect ECONNREFUSED 10.0.0.77:80 ${'and so on '.repeat(20)}`))
+        : connect.call(fixture.transport, endpoint, signal)
+  )(fixture.transport.connect);
+  await fixture.publish(...Array.from({ length: 100 }, (_, index) => `10.0.0.${index}`));
+  const look = { atMs: 0, balancers: [{ id: 1, ...fixture.balancer.snapshot() }] };
+  const lines = printTop(look, undefined, { rows: 24, columns: 80 }).split('\n');
+  expect(lines.length).toBeLessThan(24);
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+  expect(lines[1]).toBe('  99 ready, 1 backoff');
+  expect(lines[3]).toMatch(/^ {2}10\.0\.0\.77:80 +backoff .* no connection to 10/);
+  expect(lines.at(-1)).toMatch(/^ {2}… and \d+ more: \d+ ready$/);
   await fixture.balancer.close();
 });

@@ -1,0 +1,53 @@
+import type { SubchannelState } from '../observe/observer.js';
+
+/**
+ * What an endpoint is for the picker. `ready`: gets calls. `ejected`: ready, but taken out because of how its calls or probes
+ * ended. `standby`: ready, but a stage gives it no share (another zone, for example). All else is its connection's state.
+ */
+export type EndpointStatus = SubchannelState | 'ejected' | 'standby';
+
+/** An endpoint that costs more than this many times the cheapest one is avoided: it gets what the others leave over. */
+const AVOIDED_FROM = 4;
+
+interface StatusFacts {
+  readonly state: SubchannelState;
+  readonly weight: number;
+  readonly suspect: boolean;
+  readonly ejectedBecause: string | undefined;
+  readonly lastError: string | undefined;
+  readonly inFlight: number;
+  /** How many times the cheapest endpoint's cost one more call costs here; undefined if that is unknown. */
+  readonly timesCheapest: number | undefined;
+}
+
+/** Works out an endpoint's status. */
+export function statusOf({ state, weight, suspect, ejectedBecause }: StatusFacts, panicking: boolean): EndpointStatus {
+  if (state !== 'ready' && state !== 'idle') return state;
+  if (!panicking && (suspect || ejectedBecause !== undefined)) return 'ejected';
+  return weight > 0 ? state : 'standby';
+}
+
+/** Says in words why an endpoint gets no calls, or fewer than others; undefined if it gets its share. */
+export function whyFewer(facts: StatusFacts, panicking: boolean): string | undefined {
+  const { ejectedBecause, lastError, inFlight, timesCheapest } = facts;
+  switch (statusOf(facts, panicking)) {
+    case 'ejected':
+      return ejectedBecause ?? lastError ?? 'its calls or probes fail';
+    case 'standby':
+      return 'a stage gives it no calls, such as zone() while the near endpoints suffice';
+    case 'backoff':
+      return lastError ?? 'no connection; tried again soon';
+    case 'connecting':
+      return lastError ?? 'its first connection is being opened';
+    case 'draining':
+      return `it leaves; ${inFlight} of its calls still run`;
+    case 'closed':
+      return 'closed';
+    default:
+      if (ejectedBecause !== undefined) return `would be ejected (${ejectedBecause}), but so would most others`;
+      if (timesCheapest === undefined || timesCheapest < AVOIDED_FROM) return undefined;
+      return `a call costs ${rounded(timesCheapest)} times as much as at the cheapest: it is slower, fuller, or fails`;
+  }
+}
+
+const rounded = (times: number): string => (times < 10 ? times.toFixed(1) : String(Math.round(times)));
