@@ -14,8 +14,10 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { rules } from '../../../scripts/lint/modules.mjs';
 
 const root = join(import.meta.dirname, '../../..');
+
 const direction = 'lint/style/noRestrictedImports';
 const cycle = 'lint/suspicious/noImportCycles';
 const undeclared = 'lint/correctness/noUndeclaredDependencies';
@@ -155,4 +157,8 @@ test('the rules name only modules that exist', () => {
   const text = readFileSync(join(root, 'scripts/lint/modules.json'), 'utf8');
   const modules = [...text.matchAll(/"src\/([a-z-]+)\/\*\*"/g)].map(([, module]) => String(module));
   expect(modules.filter((module) => !existsSync(join(root, 'src', module)))).toEqual([]);
+});
+
+test('the linter reads what the table says (else: node scripts/lint/modules.mjs)', () => {
+  expect(JSON.parse(readFileSync(join(root, 'scripts/lint/modules.json'), 'utf8'))).toEqual(rules);
 });
