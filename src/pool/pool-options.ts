@@ -17,7 +17,10 @@ export interface PoolOptions {
    * same time in case it returns, but never longer than 30 s. @defaultValue 30000
    */
   readonly drainTimeoutMs?: number | undefined;
-  /** Mean age at which a connection is replaced, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */
+  /**
+   * Mean age at which a connection is replaced, in ms, ± 50 %; Infinity = never. It gets no new calls then; running ones take as long
+   * as they want. @defaultValue 1800000 (30 min)
+   */
   readonly maxConnectionAgeMs?: number | undefined;
 }
 

@@ -77,7 +77,7 @@ export class Pool<C> {
       readinessChanged: parts.changed,
       capacityGained: parts.capacityGained,
       troubled: parts.troubled,
-      retire: (connection, how) => this.#retiring.add(connection, how),
+      retire: (connection, how, isNeeded) => this.#retiring.add(connection, how, isNeeded),
       subchannelClosed: (subchannel) => this.#forget(subchannel.endpoint.key, subchannel),
     };
   }

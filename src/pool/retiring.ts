@@ -13,6 +13,12 @@ export interface RetiringOwner {
 
 /** How long a cut connection may take to close, in ms; a hanging transport must not hang `close`. */
 const CUT_PATIENCE_MS = 5_000;
+/** Whether a connection without a limit is still needed is asked at least this much apart, in ms. */
+const MIN_ASK_MS = 1_000;
+
+/** Whether calls may still run on a retired connection. While it is true the connection is not cut. */
+type IsNeeded = () => boolean;
+const never: IsNeeded = () => false;
 
 /** Connections that get no new calls and are not closed yet. */
 export class Retiring<C> {
@@ -24,14 +30,19 @@ export class Retiring<C> {
     this.#owner = owner;
   }
 
-  /** Lets running calls finish within the drain timeout, then closes; or cuts immediately. */
-  add(connection: Connection<C>, how: 'finish' | 'cut'): void {
+  /**
+   * Lets running calls finish, then closes; or cuts immediately. What has not closed by the drain timeout is cut, as soon as
+   * it is no longer needed. The result cuts it.
+   */
+  add(connection: Connection<C>, how: 'finish' | 'cut', isNeeded: IsNeeded = never): () => void {
     const limit = new AbortController();
+    const abort = (): void => limit.abort();
     // One signal each: listeners on a shared one would accumulate.
-    if (how === 'cut') limit.abort();
-    const closed = this.#close(connection, { signal: limit.signal, abort: () => limit.abort() });
+    if (how === 'cut') abort();
+    const closed = this.#close(connection, { signal: limit.signal, abort, isNeeded });
     this.#limits.set(closed, limit);
     void closed.then(() => this.#limits.delete(closed));
+    return abort;
   }
 
   cutAll(): void {
@@ -43,11 +54,16 @@ export class Retiring<C> {
     while (this.#limits.size > 0) await Promise.all(this.#limits.keys());
   }
 
-  #close(connection: Connection<C>, { signal, abort }: { signal: AbortSignal; abort: () => void }): Promise<void> {
+  #close(connection: Connection<C>, { signal, abort, isNeeded }: Limit): Promise<void> {
     const { clock, options, warnings } = this.#owner;
     const { drainTimeoutMs } = options;
     const hasLimit = !signal.aborted && drainTimeoutMs !== Number.POSITIVE_INFINITY;
-    const patience = hasLimit ? clock.timer(abort, drainTimeoutMs) : undefined;
+    let patience: Timer | undefined;
+    const late = (): void => {
+      if (isNeeded()) patience = clock.timer(late, Math.max(drainTimeoutMs, MIN_ASK_MS));
+      else abort();
+    };
+    if (hasLimit) patience = clock.timer(late, drainTimeoutMs);
     return new Promise((resolve) => {
       let lastPatience: Timer | undefined;
       const over = (trouble?: string, error?: unknown): void => {
@@ -70,31 +86,49 @@ export class Retiring<C> {
   }
 }
 
+/** Until when a connection may finish. */
+interface Limit {
+  readonly signal: AbortSignal;
+  readonly abort: () => void;
+  readonly isNeeded: IsNeeded;
+}
+
 /** A `close` that throws breaks its contract; it then rejects. */
 async function closing<C>(connection: Connection<C>, signal: AbortSignal): Promise<void> {
   await connection.close(signal);
 }
 
-/** The connections of a subchannel that get no new calls but are not closed yet: replaced ones, and ones the other side is closing. */
+/**
+ * The connections of a subchannel that get no new calls but are not closed yet: replaced ones, and ones the other side is closing.
+ * Their calls may take as long as they want. The drain timeout is for endpoints that leave.
+ */
 export class FinishingConnections<C> {
   readonly #owner: SubchannelOwner<C>;
-  readonly #connections = new Set<Connection<C>>();
+  readonly #isNeeded: IsNeeded;
+  /** The functions cut them. */
+  readonly #connections = new Map<Connection<C>, () => void>();
 
-  constructor(owner: SubchannelOwner<C>) {
+  /** @param isNeeded Whether any call of the subchannel is running. */
+  constructor(owner: SubchannelOwner<C>, isNeeded: IsNeeded) {
     this.#owner = owner;
+    this.#isNeeded = isNeeded;
   }
 
   /** No new calls use it; running ones may finish. */
   add(connection: Connection<C>): void {
-    this.#connections.add(connection);
     const closed = (): void => void this.#connections.delete(connection);
+    this.#connections.set(connection, this.#owner.retire(connection, 'finish', this.#isNeeded));
     connection.closed.then(closed, closed);
-    this.#owner.retire(connection, 'finish');
+  }
+
+  /** Their endpoint's time is over: cuts what runs on them. */
+  cut(): void {
+    for (const cut of this.#connections.values()) cut();
   }
 
   /** Their endpoint left: calls `left` on all of them and on the current one. */
   left(current: Connection<C> | undefined): void {
-    for (const connection of [...this.#connections, current]) this.#notify(() => connection?.left?.());
+    for (const connection of [...this.#connections.keys(), current]) this.#notify(() => connection?.left?.());
   }
 
   /** The endpoint is back: calls `returned` on the current one. */

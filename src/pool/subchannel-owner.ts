@@ -24,8 +24,11 @@ export interface SubchannelOwner<C> {
   capacityGained(): void;
   /** A connection could not be opened or was lost: a hint for the resolver. */
   troubled(): void;
-  /** Takes over a connection that gets no new calls: running ones finish within the drain timeout, or are cut immediately. */
-  retire(connection: Connection<C>, how: 'finish' | 'cut'): void;
+  /**
+   * Takes over a connection that gets no new calls: running ones are cut immediately, or finish within the drain timeout; with
+   * `isNeeded`, within the time until it returns false. The result cuts them.
+   */
+  retire(connection: Connection<C>, how: 'finish' | 'cut', isNeeded?: () => boolean): () => void;
   /** It reached `closed` and will never be used again. */
   subchannelClosed(subchannel: { readonly endpoint: Endpoint }): void;
 }

@@ -49,7 +49,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     super(owner, load, trackers);
     this.endpoint = endpoint;
     this.#owner = owner;
-    this.#finishing = new FinishingConnections(owner);
+    this.#finishing = new FinishingConnections(owner, () => this.inFlight > 0);
     this.#reconnect = new Reconnect(owner, () => this.#connect());
     this.#recycle = new Recycle(owner, () => this.#replace());
     this.#drainLimits = new DrainLimits(
@@ -273,6 +273,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#transition('closed');
     this.trackers.closed();
     if (connection !== undefined) this.#owner.retire(connection, how);
+    if (how === 'cut') this.#finishing.cut();
     this.#notice.give({ endpoint: this.endpoint, untilMs: this.#owner.clock.now() });
     this.#owner.subchannelClosed(this);
   }

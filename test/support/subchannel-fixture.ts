@@ -72,7 +72,7 @@ export class SubchannelFixture {
         readinessChanged: () => this.rebuilds++,
         capacityGained: () => {},
         troubled: () => this.troubles++,
-        retire: (connection, how) => this.retiring.add(connection, how),
+        retire: (connection, how, isNeeded) => this.retiring.add(connection, how, isNeeded),
         subchannelClosed: () => this.closed++,
       },
       options.load ?? inFlight()(),

@@ -2,10 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { Attributes } from '../../../src/endpoint/attributes.js';
 import { endpointConnectionAgeMs } from '../../../src/endpoint/connection-age.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { outcomes } from '../../../src/endpoint/outcome.js';
 import { resolvePoolOptions } from '../../../src/pool/pool-options.js';
 import { Recycle } from '../../../src/pool/recycle.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { readyFixture } from '../../support/subchannel-fixture.js';
+import { expectNothingLeft, readyFixture, type SubchannelFixture } from '../../support/subchannel-fixture.js';
 
 const AGE_MS = 60_000;
 
@@ -90,6 +91,60 @@ describe('the maximum age', () => {
     expect(old.isOpen).toBe(false);
     expect(fixture.clock.nextInMs).toBe(AGE_MS);
   });
+
+  it('lets what runs go on without a limit, and closes the connection with its last call', async () => {
+    const fixture = await readyFixture({ pool: { maxConnectionAgeMs: AGE_MS, drainTimeoutMs: 1_000 } });
+    const old = fixture.last;
+    const running = old.begin();
+    const call = fixture.call();
+    await fixture.clock.advanceAsync(10 * AGE_MS);
+    expect([old.isOpen, old.closing]).toEqual([true, 'finish']);
+    running.finish();
+    call.end();
+    expect(await running.ended).toBe('finished');
+    await settle();
+    expect(fixture.fake.open()).toEqual([fixture.subchannel.connection]);
+    fixture.subchannel.drain(true);
+    await expectNothingLeft(fixture);
+  });
+
+  it('ends what does not close by itself, once no call runs on the endpoint', async () => {
+    const fixture = await readyFixture({ pool: { maxConnectionAgeMs: AGE_MS, drainTimeoutMs: 0 } });
+    const old = fixture.last;
+    // The connection believes that something runs.
+    old.begin();
+    const call = fixture.call();
+    await fixture.clock.advanceAsync(1.5 * AGE_MS);
+    expect([old.isOpen, old.closing]).toEqual([true, 'finish']);
+    call.end();
+    await fixture.clock.advanceAsync(1_000);
+    expect([old.isOpen, old.closing]).toEqual([false, 'cut']);
+    fixture.subchannel.drain(true);
+    await expectNothingLeft(fixture);
+  });
+
+  it.each([
+    ['the drain time-out of its endpoint, when that leaves', 30_000, ({ subchannel }) => subchannel.drain(true)],
+    ['the end of its endpoint', 0, ({ subchannel }) => subchannel.destroy()],
+  ] satisfies [string, number, (fixture: SubchannelFixture) => void][])(
+    'does not protect what runs on the old connection from %s',
+    async (_, afterMs, leave) => {
+      const fixture = await readyFixture(aging);
+      const old = fixture.last;
+      const running = old.begin();
+      const call = fixture.call();
+      await fixture.clock.advanceAsync(3.5 * AGE_MS);
+      leave(fixture);
+      if (afterMs > 0) {
+        await fixture.clock.advanceAsync(afterMs - 1);
+        expect(old.isOpen).toBe(true);
+        await fixture.clock.advanceAsync(1);
+      }
+      expect(await running.ended).toBe('cut');
+      call.end(outcomes.reset);
+      await expectNothingLeft(fixture);
+    },
+  );
 
   it.each([
     [0, 0.5],

@@ -249,14 +249,19 @@ describe('a connection the other side wants to end', () => {
     expect(old.isOpen).toBe(false);
   });
 
-  it('is cut if its calls outlast the drain time-out', async () => {
+  it('lets what runs go on without a limit, until the endpoint itself leaves', async () => {
     const fixture = await readyFixture({ pool: { drainTimeoutMs: 10_000 } });
-    const call = fixture.last.begin();
+    const running = fixture.last.begin();
+    const call = fixture.call();
     fixture.last.leave();
+    await fixture.clock.advanceAsync(3_600_000);
+    expect(fixture.fake.connections[0]?.isOpen).toBe(true);
+    fixture.subchannel.drain(true);
     await fixture.clock.advanceAsync(9_999);
     expect(fixture.fake.connections[0]?.isOpen).toBe(true);
     await fixture.clock.advanceAsync(1);
-    expect(await call.ended).toBe('cut');
+    expect(await running.ended).toBe('cut');
+    call.end();
   });
 
   it('is waited for without end where drainTimeoutMs is Infinity', async () => {
