@@ -23,7 +23,10 @@ const clients: Record<string, (endpoint: { address: string; port: number }) => C
     return { answer: async () => (await orders('/')).text(), close: () => orders.close() };
   },
   createServiceAgent: (endpoint) => {
-    const agent = createServiceAgent({ services: ['orders.shop'], options: () => ({ resolver: staticEndpoints([endpoint]), pool }) });
+    const agent = createServiceAgent({
+      services: ['orders.shop'],
+      options: () => ({ resolver: staticEndpoints([endpoint]), pool }),
+    });
     const answer = async (): Promise<string> => {
       const { body } = await agent.request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' });
       return body.text();
