@@ -56,6 +56,8 @@ export class OriginMatcher {
   readonly #service: ServiceName | undefined;
   #domain: string;
   readonly #remembered = new Map<string, boolean>();
+  /** Settles when the cluster's domain is known. */
+  #known: Promise<void> = Promise.resolve();
 
   constructor(target: URL, clusterDomain: string = DEFAULT_DOMAIN) {
     this.#target = target;
@@ -69,6 +71,18 @@ export class OriginMatcher {
     if (this.#service?.domain !== undefined || domain === this.#domain) return;
     this.#domain = domain;
     this.#remembered.clear();
+  }
+
+  /** Reads the cluster's domain. */
+  learnDomainFrom(domain: Promise<string>): void {
+    this.#known = domain.then((read) => this.learnDomain(read));
+  }
+
+  /** As `matches`, but waits until the cluster's domain is known. */
+  async matchesInCluster(origin: string): Promise<boolean> {
+    if (this.matches(origin)) return true;
+    await this.#known;
+    return this.matches(origin);
   }
 
   /** Whether `origin` means the target; `undefined` does. */
@@ -100,7 +114,7 @@ export class OriginMatcher {
 export function originMatcher(origin: URL, clusterDomain: unknown): OriginMatcher {
   if (clusterDomain === undefined) {
     const matcher = new OriginMatcher(origin);
-    void readClusterNames().then(({ domain }) => matcher.learnDomain(domain));
+    matcher.learnDomainFrom(readClusterNames().then(({ domain }) => domain));
     return matcher;
   }
   return new OriginMatcher(origin, checkClusterDomain(clusterDomain));

@@ -84,6 +84,11 @@ export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
  */
 export function createDispatcher(target: string | URL, options: DispatcherOptions = {}): ServiceDispatcher {
   checkRuntime('createDispatcher');
+  return openDispatcher(target, options);
+}
+
+/** The same, as `createFetch` needs it. */
+export function openDispatcher(target: string | URL, options: DispatcherOptions): BalancedDispatcher {
   const origin = serviceOrigin('target', target);
   checkKeys('options', options, dispatcherOptionNames);
   return new BalancedDispatcher(origin, options);
@@ -91,7 +96,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError'] as const;
 
-class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, CallOwner {
+export class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, CallOwner {
   readonly balancer: Balancer<Pool>;
   readonly clock: Clock;
   readonly timers: SharedTimers;
@@ -101,7 +106,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly transport: PodTransport;
   readonly placements: Placements;
   readonly webSocket: WebSocketOptions;
-  readonly #matcher: OriginMatcher;
+  /** Which origins are the Service's. */
+  readonly matcher: OriginMatcher;
   /** Set on every request over TLS, so that one with its own Host header does not close the connection. */
   readonly #servername: string | undefined;
   readonly #rules: CallRules;
@@ -127,7 +133,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.#drainTimeoutMs = drainTimeoutMs;
     this.clock = clock;
     this.timers = new SharedTimers(clock);
-    this.#matcher = originMatcher(origin, clusterDomain);
+    this.matcher = originMatcher(origin, clusterDomain);
     this.#servername = origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined;
     this.propagation = new Propagation(options.propagate);
     this.webSocket = webSocket;
@@ -158,7 +164,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   get origin(): string {
-    return this.#matcher.origin;
+    return this.matcher.origin;
   }
 
   get isClosing(): boolean {
@@ -194,7 +200,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (fault !== undefined) return refuse(handler, fault);
     if (this.ending !== undefined)
       return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
-    const matcher = this.#matcher;
+    const matcher = this.matcher;
     let own: OwnOptions;
     try {
       own = requestOf(options, handler, matcher);

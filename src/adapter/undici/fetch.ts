@@ -1,14 +1,17 @@
 import type { Pool } from 'undici';
 import type { Balancer } from '../../index.js';
 import { checkRuntime } from './check-version.js';
-import { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
+import { openDispatcher, type ServiceDispatcher } from './dispatcher.js';
 import type { DispatcherOptions } from './options.js';
 import { dispatcherKnowing } from './request-body.js';
-import { hasLastingBody } from './request-options.js';
+import { hasLastingBody, otherOrigin } from './request-options.js';
 
 /** A `fetch` for one Service. */
 export interface ServiceFetch extends AsyncDisposable {
-  /** Like the global `fetch`; a URL without an origin (`/v1/orders/42`) refers to the Service. */
+  /**
+   * Like the global `fetch`; a URL without an origin (`/v1/orders/42`) refers to the Service. One of another origin is rejected
+   * with UND_ERR_INVALID_ARG, unless it has a scheme and there is a `fallbackDispatcher`.
+   */
   (...arguments_: Parameters<typeof fetch>): ReturnType<typeof fetch>;
   readonly balancer: Balancer<Pool>;
   readonly dispatcher: ServiceDispatcher;
@@ -27,16 +30,24 @@ export interface ServiceFetch extends AsyncDisposable {
  */
 export function createFetch(target: string | URL, options: DispatcherOptions = {}): ServiceFetch {
   checkRuntime('createFetch');
-  const dispatcher = createDispatcher(target, options);
+  const dispatcher = openDispatcher(target, options);
+  const { matcher } = dispatcher;
   const base = new URL(target).href;
-  const balanced = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
-    // Anything that is not a URL is passed to `fetch`, which rejects with the usual error.
-    const resource = typeof input === 'string' && URL.canParse(input, base) ? new URL(input, base) : input;
+  const sent = (resource: Parameters<typeof fetch>[0], init: RequestInit | undefined): Promise<Response> => {
     const body = options.key === undefined ? undefined : (init?.body ?? undefined);
     const knowing =
       body === undefined || !hasLastingBody({ body } as never) ? dispatcher : dispatcherKnowing(dispatcher, body);
     // The types of Node's own undici and of the installed one differ; at run time the dispatcher serves both.
     return fetch(resource, { ...init, dispatcher: knowing } as unknown as RequestInit);
+  };
+  const balanced = async (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
+    const { resource, url, isAbsolute } = resolved(input, base);
+    // `fetch` rejects what is no URL with the usual error. Other schemes reach no host.
+    if (!/^https?:$/.test(url?.protocol ?? '') || matcher.matches(url?.origin)) return sent(resource, init);
+    const { origin } = url as URL;
+    const mayLeave = isAbsolute && options.fallbackDispatcher !== undefined;
+    if (mayLeave || (await matcher.matchesInCluster(origin))) return sent(resource, init);
+    throw otherOrigin('URL', origin, `${matcher.origin}, the Service of this fetch`);
   };
   return Object.assign(balanced, {
     balancer: dispatcher.balancer,
@@ -44,4 +55,21 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
     close: () => dispatcher.close(),
     [Symbol.asyncDispose]: () => dispatcher.close(),
   });
+}
+
+/** What `fetch` was called with, read once: the text of an object may change. */
+interface Resolved {
+  readonly resource: URL | Request | string;
+  /** Undefined: it is no URL. */
+  readonly url: URL | undefined;
+  /** It has a scheme of its own. */
+  readonly isAbsolute: boolean;
+}
+
+function resolved(input: Parameters<typeof fetch>[0], base: string): Resolved {
+  if (input instanceof Request) return { resource: input, url: new URL(input.url), isAbsolute: true };
+  const text = `${input}`;
+  const from = typeof input === 'string' ? base : undefined;
+  const url = URL.canParse(text, from) ? new URL(text, from) : undefined;
+  return { resource: url ?? text, url, isAbsolute: URL.canParse(text) };
 }

@@ -155,9 +155,14 @@ export function resolvePath(
   if (!URL.canParse(path)) throw new errors.InvalidArgumentError('invalid request path');
   const url = new URL(path);
   if (origin !== undefined && origin !== null && !isOne(origin, url.origin)) {
-    throw new errors.InvalidArgumentError(`the path names ${url.origin}, which is not the origin of the request`);
+    throw otherOrigin('path', url.origin, 'the origin of the request');
   }
   return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
+}
+
+/** The error for a request that would leave its origin. */
+export function otherOrigin(what: string, named: string, expected: string): Error {
+  return new errors.InvalidArgumentError(`the ${what} names ${named}, which is not ${expected}`);
 }
 
 /** Whether `given` and `named` are the same scheme, host and port. */
