@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import type { Clock, Timer } from '../../index.js';
 
 // Undocumented parts of Node's Agent and ClientRequest. Agents of other libraries have relied on them for ten years; the tests use them
-// on every supported Node. Those that only requests need that may be sent twice are in `node-http/wire.ts`.
+// on every supported Node.
 
 /** An Agent as `http.request` uses it. */
 export interface RequestTaker {

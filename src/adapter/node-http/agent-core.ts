@@ -2,7 +2,6 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../index.js';
-import type { Hedging } from '../http/hedging.js';
 import { MockedDial, mocking, socketsAreMocked } from '../http/mocked-sockets.js';
 import { checkHost, endWithoutSocket, type RequestOptions } from '../http/node-agent.js';
 import type { OriginMatcher } from '../http/origin.js';
@@ -19,10 +18,9 @@ import {
   remainingOf,
   SharedTimers,
 } from '../kit/index.js';
-import { Call } from './call.js';
+import { Call, type CallOwner } from './call.js';
 import { Fallback } from './fallback.js';
 import type { PodAgent } from './pod-agent.js';
-import { RepeatedCall, type RepeatedCallOwner } from './repeated-call.js';
 import type { PodTransport } from './transport.js';
 
 /** The parts of an agent. */
@@ -34,9 +32,6 @@ export interface AgentCoreParts {
   readonly priority: ((request: ClientRequest) => Priority | undefined) | undefined;
   readonly propagation: Propagation;
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
-  readonly hedging: Hedging | undefined;
-  /** Whether an option asks for requests that are sent more than once. */
-  readonly repeats: boolean;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
   /** Undefined if no reports are requested. */
@@ -49,7 +44,7 @@ export interface AgentCoreParts {
 export type ByName<T> = Record<string, T[]>;
 
 /** The behavior of our agents, for both of Node's Agent classes. */
-export class AgentCore implements RepeatedCallOwner {
+export class AgentCore implements CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
   readonly timers: SharedTimers;
@@ -80,14 +75,6 @@ export class AgentCore implements RepeatedCallOwner {
 
   get origin(): string {
     return this.#parts.matcher.origin;
-  }
-
-  get hedging(): Hedging | undefined {
-    return this.#parts.hedging;
-  }
-
-  get deadlineHeader(): string | undefined {
-    return this.#parts.propagation.deadlineHeader;
   }
 
   get isClosing(): boolean {
@@ -171,8 +158,7 @@ export class AgentCore implements RepeatedCallOwner {
       asking.asked();
       askForReport(request);
     }
-    const Calls = this.#mayRepeat(request) ? RepeatedCall : Call;
-    const call = new Calls(this, request, key?.(request) ?? undefined);
+    const call = new Call(this, request, key?.(request) ?? undefined);
     const served = propagation.context?.current() ?? undefined;
     const given = priorityOf?.(request);
     const priority = given === undefined ? served && inheritedPriority(served) : checkPriority(given);
@@ -189,13 +175,6 @@ export class AgentCore implements RepeatedCallOwner {
     }
     say(request, propagation, remainingMs, priority);
     call.begin();
-  }
-
-  /** Whether a request may be sent twice, as far as its head tells. One whose pod has to be asked first is sent in two parts. */
-  #mayRepeat(request: ClientRequest): boolean {
-    const { repeats, balancer } = this.#parts;
-    if (!repeats || !balancer.retries.methods.has(request.method)) return false;
-    return request.method !== 'CONNECT' && !request.hasHeader('upgrade') && !request.hasHeader('expect');
   }
 
   /** Whether a request is for the target. Neither the target nor other hosts may get each other's requests. */

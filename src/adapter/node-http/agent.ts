@@ -4,12 +4,12 @@ import {
   type Balancer,
   type BalancingOptions,
   createBalancer,
+  EvenkeelError,
   type Priority,
   poolDefaults,
   type RetryOptions,
   systemClock,
 } from '../../index.js';
-import { type HedgeOptions, hedgingOf } from '../http/hedging.js';
 import { keyOfCookie, keyOfHeader, type PrefixKey, pickerOf, prefixKeyOf } from '../http/key.js';
 import { type RequestOptions, takesRequests } from '../http/node-agent.js';
 import { originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
@@ -30,7 +30,7 @@ import { Fallback } from './fallback.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
 
 /** Options of `createAgent`. */
-export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOptions {
+export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpConnectionOptions {
   /**
    * Where requests for any other origin go (redirects, a client shared by several hosts). Destroying it stays up to the caller.
    * @defaultValue a keep-alive Agent of its own, created on first use
@@ -65,13 +65,10 @@ export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOption
    */
   readonly propagate?: PropagateOptions | undefined;
   /**
-   * What is retried on another pod. Without `statuses`, `when`, `methods` or a `hedge`, only requests without a connection: from then
-   * on a request is Node's. With one of them also requests whose connection died, if they may be sent twice and were complete before
-   * they had a connection.
+   * How often a request that got no connection is tried on another pod, and what that may cost. From its connection on a request is
+   * Node's, which sends it once.
    */
-  readonly retry?: RetryOptions | undefined;
-  /** Asks a second pod when the first is slow; for the same requests. @defaultValue never */
-  readonly hedge?: HedgeOptions | undefined;
+  readonly retry?: Pick<RetryOptions, 'maxAttempts' | 'budget'> | undefined;
 }
 
 /** What an agent of one Service has in addition to Node's Agents. */
@@ -109,6 +106,7 @@ export function createAgent(target: `https://${string}`, options?: AgentOptions)
 export function createAgent(target: string | URL, options?: AgentOptions): HttpServiceAgent;
 export function createAgent(target: string | URL, options: AgentOptions = {}): HttpServiceAgent {
   const origin = serviceOrigin('target', target);
+  refuseRepeats(options);
   checkKeys('options', options, [
     ...balancingOptionNames,
     ...nodeHttpConnectionOptionNames,
@@ -116,12 +114,11 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     'key',
     'priority',
     'deadlineMs',
-    'hedge',
     'clusterDomain',
     'askForReports',
     'propagate',
   ]);
-  const { fallbackAgent, key, priority, deadlineMs, hedge, clusterDomain, clock = systemClock, rng, pool } = options;
+  const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
   if (priority !== undefined) checkFunction('priority', priority);
   if (fallbackAgent !== undefined && !takesRequests(fallbackAgent))
@@ -144,8 +141,6 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     priority,
     propagation: new Propagation(options.propagate),
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
-    hedging: hedge === undefined ? undefined : hedgingOf(hedge),
-    repeats: asksForRepeats(options),
     clock,
     drainTimeoutMs,
     asking: checkBoolean('askForReports', options.askForReports, true) ? new ReportAsking() : undefined,
@@ -160,11 +155,24 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
   return agentOf(protocol, core);
 }
 
-/** Whether requests shall be sent more than once. It changes when a request gets its socket, so nobody gets it unasked. */
-function asksForRepeats({ hedge, retry }: AgentOptions): boolean {
-  const { statuses, when, methods, maxAttempts } = retry ?? {};
-  if (maxAttempts === 1) return false;
-  return hedge !== undefined || when !== undefined || methods !== undefined || (statuses ?? []).length > 0;
+/** Refuses options for requests that are sent more than once: once a request has its connection, Node sends it, and only once. */
+function refuseRepeats(options: AgentOptions): void {
+  const { hedge, retry } = (options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
+  const asked = {
+    hedge,
+    'retry.statuses': retry?.statuses,
+    'retry.methods': retry?.methods,
+    'retry.when': retry?.when,
+  };
+  for (const [name, value] of Object.entries(asked)) {
+    if (value === undefined) continue;
+    const instead =
+      'repeat requests in your client (axios-retry, the `retry` of got), or use createFetch of evenkeel/undici';
+    throw new EvenkeelError(
+      'EVENKEEL_OPTION',
+      `options has no option "${name}", because Node sends a request once: ${instead}`,
+    );
+  }
 }
 
 /** Node's own Agent class, which requests and clients check for, delegating to `core`. */

@@ -58,12 +58,10 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   #endpoint: Endpoint | undefined;
   readonly #heard = (): void => this.#began();
 
-  /** @param attempts Those of a request that was sent already, and has its response on the socket it gets. */
-  constructor(owner: CallOwner, request: ClientRequest, key: string | undefined, attempts?: Attempts<PodAgent>) {
+  constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
     this.#owner = owner;
     this.request = request;
-    this.#attempts = attempts ?? new Attempts(owner.balancer, this, key);
-    this.#endpoint = attempts?.lease?.endpoint;
+    this.#attempts = new Attempts(owner.balancer, this, key);
   }
 
   /** What is left of its time, in ms. */

@@ -8,7 +8,9 @@ const expected: Readonly<Record<string, RegExp>> = {
   got: /^\/v1\/orders\/42\n$/,
   'node-fetch, superagent and `http.request`': /^200\n200\n200\n$/,
   WebSocket: /^pod\n$/,
-  'What is retried': /^200\n$/,
+  'Retries by status with axios': /^200\n$/,
+  'Retries by status with got': /^200\n$/,
+  'Hedging, and retries that know the pods': /^200\n$/,
   'Timeouts and aborts': /^AbortError\n.*state: 'ready', inFlight: 0.*EVENKEEL_CLOSED\n$/s,
   Deadlines: /^EVENKEEL_DEADLINE http:.* GET did not finish within 300 ms: no answer from 127\.0\.0\.1:\d+\n$/,
   'Sticky routing': /^200\n$/,
@@ -25,14 +27,29 @@ it('has the programs expected here', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 
-it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
+/** A program of the guide, with the pod in place of the Service. */
+const runnable = (source: string): string =>
   // What is told of a request that hangs is about its pod, not about how long a busy machine takes to connect.
-  const program = source
+  source
     .replaceAll('orders.shop:8080', `127.0.0.1:${pod.port}`)
     .replace(/^const agent = createAgent\(.*\);$/m, '$&\nawait agent.balancer.ready();');
-  const stdout = await outputOfModule(program);
-  expect(stdout).toMatch(expected[heading] as RegExp);
+
+it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
+  expect(await outputOfModule(runnable(source))).toMatch(expected[heading] as RegExp);
 });
+
+it.each(programs.filter(({ heading }) => heading.startsWith('Retries by status')))(
+  '$heading: the program makes three attempts, and then fails',
+  async ({ source }) => {
+    await pod.behave({ status: 503 });
+    const before = (await pod.stats()).requests;
+    const program = `process.once('uncaughtException', ({ response }) => console.log('failed', response.status ?? response.statusCode));
+      ${runnable(source)}`;
+    expect(await outputOfModule(program)).toBe('failed 503\n');
+    expect((await pod.stats()).requests - before).toBe(3);
+    await pod.behave({ status: 200 });
+  },
+);
 
 it('examples/axios: every pod has its share, before, while and after pods are replaced', async () => {
   const stdout = await outputOf(['examples/axios/main.js']);

@@ -403,3 +403,27 @@ describe('what Node’s Agents show', () => {
 function responseOf(outgoing: ClientRequest): IncomingMessage | undefined {
   return (outgoing as { res?: IncomingMessage }).res;
 }
+
+describe('a head whose lines end in LF alone', () => {
+  it.each([
+    [false, /^HPE_/],
+    [true, /^200 ok$/],
+  ])(
+    'with insecureHTTPParser: %s, callers get what they get from Node’s own Agent',
+    async (insecureHTTPParser, expected) => {
+      const { server, endpoint } = await rawServer('HTTP/1.1 200 OK\nContent-Length: 2\n\nok', (socket) =>
+        socket.end(),
+      );
+      const result = (agent: Agent, url: string): Promise<unknown> =>
+        send(agent, url, { insecureHTTPParser, timeout: 5_000 }).then(
+          ({ status, body }) => `${status} ${body}`,
+          ({ code }) => code,
+        );
+      const stock = await result(new Agent(), `http://127.0.0.1:${endpoint.port}/`);
+      expect(stock).toMatch(expected);
+      const agent = await open({}, endpoint);
+      expect(await result(agent, `${origin}/`)).toBe(stock);
+      await new Promise((resolve) => server.close(resolve));
+    },
+  );
+});

@@ -149,13 +149,6 @@ describe('a request no pod can take', () => {
     ['the timeout option', {}, '/hang', (agent, url) => get(url, { agent, timeout: 50 })],
     ['setTimeout', {}, '/hang', (agent, url) => get(url, { agent }).setTimeout(50)],
     ['both', {}, '/hang', (agent, url) => get(url, { agent, timeout: 3_600_000 }).setTimeout(50)],
-    [
-      'the timeout option',
-      { retry: { statuses: [503] } },
-      '/hang-body',
-      (agent, url) => get(url, { agent, timeout: 50 }),
-    ],
-    ['setTimeout', { retry: { statuses: [503] } }, '/hang-body', (agent, url) => get(url, { agent }).setTimeout(50)],
   ])('hears of its time-out by %s once, with %j for %s', async (_how, options, path, begin) => {
     await using pods = await Pods.start(1);
     const resolver = new FakeResolver();

@@ -26,10 +26,26 @@ describe('createAgent', () => {
     ['the domain', 'http://orders.shop', { clusterDomain: 'a b' }, 'clusterDomain'],
     ['a picker', 'http://orders.shop', { picker: 'p2c' }, 'picker'],
     ['a deadline', 'http://orders.shop', { deadlineMs: '1s' }, 'deadlineMs must be a number or a function'],
-    ['statuses', 'http://orders.shop', { retry: { statuses: [200] } }, 'retry.statuses[0]'],
-    ['methods', 'http://orders.shop', { retry: { methods: ['post'] } }, 'retry.methods[0]'],
-    ['hedging', 'http://orders.shop', { hedge: {} }, 'hedge must be an object with either'],
-    ['a hedge', 'http://orders.shop', { hedge: { afterMs: 0 } }, 'hedge.afterMs'],
+    ['attempts', 'http://orders.shop', { retry: { maxAttempts: 0 } }, 'retry.maxAttempts'],
+    [
+      'statuses',
+      'http://orders.shop',
+      { retry: { statuses: [503] } },
+      '"retry.statuses", because Node sends a request once',
+    ],
+    [
+      'methods',
+      'http://orders.shop',
+      { retry: { methods: ['GET'] } },
+      '"retry.methods", because Node sends a request once',
+    ],
+    [
+      'a rule',
+      'http://orders.shop',
+      { retry: { when: () => true } },
+      '"retry.when", because Node sends a request once',
+    ],
+    ['hedging', 'http://orders.shop', { hedge: { afterMs: 5 } }, 'repeat requests in your client (axios-retry'],
     ['no resolver at all', 'http://orders.shop', { resolver: null }, 'resolver'],
   ])('refuses %s (%s, %j)', (_what, target, options, part) => {
     const given = options === null ? null : { resolver, ...options };
@@ -63,7 +79,7 @@ describe('createAgent', () => {
       fallbackAgent: new HttpsAgent(),
       key: () => undefined,
       deadlineMs: () => 1_000,
-      retry: { maxAttempts: 2, when: () => false },
+      retry: { maxAttempts: 2, budget: { ratio: 0.1 } },
       clusterDomain: 'corp.example',
       pool: { connectTimeoutMs: 100 },
     });
