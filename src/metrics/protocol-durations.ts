@@ -17,6 +17,7 @@ const grpcStatuses: readonly string[] = [
   ...['PERMISSION_DENIED', 'RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION', 'ABORTED', 'OUT_OF_RANGE', 'UNIMPLEMENTED'],
   ...['INTERNAL', 'UNAVAILABLE', 'DATA_LOSS', 'UNAUTHENTICATED'],
 ];
+const UNKNOWN = 2;
 
 type End = number | string;
 
@@ -27,6 +28,10 @@ interface Words {
   readonly attempts: MetricName;
   readonly calls?: MetricName;
   readonly other: string;
+  /** The operation or `other`, where only some have a name of their own: whoever sends requests chooses them. */
+  operation(operation: string): string;
+  /** The status, or one for all it should not be: the server chooses it. */
+  status(status: End): End;
   /** The conventions' name for an operation; undefined if there is none. */
   named(operation: string): SeriesAttributes;
   ended(end: End): SeriesAttributes;
@@ -36,7 +41,9 @@ const words: Readonly<Record<Protocol['conventions'], Words>> = {
   http: {
     attempts: 'http.client.request.duration',
     other: '_OTHER',
-    named: (method) => ({ 'http.request.method': httpMethods.has(method) ? method : '_OTHER' }),
+    operation: (method) => (httpMethods.has(method) ? method : '_OTHER'),
+    status: (status) => status,
+    named: (method) => ({ 'http.request.method': method }),
     ended: (end) => {
       if (typeof end === 'string') return { 'error.type': end };
       return { 'http.response.status_code': end, ...(end >= 400 && { 'error.type': String(end) }) };
@@ -46,12 +53,16 @@ const words: Readonly<Record<Protocol['conventions'], Words>> = {
     attempts: 'grpc.client.attempt.duration',
     calls: 'grpc.client.call.duration',
     other: 'other',
+    operation: (path) => path,
+    status: (status) => (grpcStatuses[Number(status)] === undefined ? UNKNOWN : status),
     named: (path) => ({ 'grpc.method': path.replace(/^\//, '') }),
-    ended: (end) => ({ 'grpc.status': grpcStatuses[Number(end)] ?? 'UNKNOWN' }),
+    ended: (end) => ({ 'grpc.status': grpcStatuses[Number(end)] as string }),
   },
   db: {
     attempts: 'db.client.operation.duration',
     other: 'other',
+    operation: (operation) => operation,
+    status: (status) => (isCode(status) ? status : 'other'),
     named: () => ({}),
     ended: (end) => {
       if (end === 'success') return {};
@@ -97,20 +108,23 @@ export class ProtocolDurations implements ProtocolMeter {
   }
 
   attemptStarted(operation: string): void {
-    const name = this.#started.has(operation) || this.#started.size < MAX_SERIES ? operation : this.#words.other;
+    const { other } = this.#words;
+    const known = this.#words.operation(operation);
+    const name = this.#started.has(known) || this.#started.size < MAX_SERIES ? known : other;
     this.#started.set(name, (this.#started.get(name) ?? 0) + 1);
   }
 
   attemptEnded({ operation, status }: CallNote, { kind, cause }: Outcome, durationMs: number): void {
     // Nothing was sent.
     if (kind === 'not-started' && status === undefined) return;
-    const end = status ?? (kind === 'success' ? 'success' : (cause ?? kind));
-    this.#at(this.#attempts, this.#words.attempts, operation, end).record(durationMs);
+    const ended = kind === 'success' ? 'success' : (cause ?? kind);
+    const end = status === undefined ? ended : this.#words.status(status);
+    this.#at(this.#attempts, this.#words.attempts, this.#words.operation(operation), end).record(durationMs);
   }
 
   callEnded(operation: string, status: number, durationMs: number): void {
     const { calls } = this.#words;
-    if (calls !== undefined) this.#at(this.#calls, calls, operation, status).record(durationMs);
+    if (calls !== undefined) this.#at(this.#calls, calls, operation, this.#words.status(status)).record(durationMs);
   }
 
   addTo(set: SeriesSet, conventions: readonly Convention[]): void {
@@ -128,6 +142,7 @@ export class ProtocolDurations implements ProtocolMeter {
   #at(operations: Map<string, ByEnd>, name: MetricName, operation: string, end: End): Durations {
     const found = operations.get(operation)?.get(end);
     if (found !== undefined) return found;
+    // The maps have one entry per series: what shares one was given one name before this.
     const isFull = this.#all.length >= MAX_SERIES;
     const known = isFull ? this.#words.other : operation;
     const knownEnd = isFull && this.#protocol.conventions === 'db' && isCode(end) ? 'other' : end;

@@ -47,6 +47,36 @@ describe('durations under the names of conventions', () => {
     ]);
   });
 
+  it('are bounded, whatever methods clients and whatever statuses servers make up', () => {
+    const sizes = [http, grpc, db].map((protocol) => {
+      const meter = meterOf(protocol);
+      const maps: number[] = [];
+      const { set } = Map.prototype;
+      Map.prototype.set = function (...entry) {
+        maps.push(1);
+        return set.apply(this, entry);
+      };
+      try {
+        for (let made = 0; made < 5_000; made++) {
+          const status = protocol === db ? `made up ${made}` : protocol === grpc ? 1_000 + made : 200;
+          meter.attemptStarted(protocol === http ? `M${made}` : 'one');
+          meter.attemptEnded({ operation: protocol === http ? `M${made}` : 'one', status }, outcomes.success, 5);
+          meter.callEnded('one', Number(status), 5);
+        }
+      } finally {
+        Map.prototype.set = set;
+      }
+      const series = Object.keys(catalogue).flatMap((name) => seriesOf(meter, protocol, name as MetricName));
+      // Each start counts up one entry.
+      return { series: series.length, entries: maps.length - 5_000 };
+    });
+    expect(sizes).toEqual([
+      { series: 2, entries: 2 },
+      { series: 4, entries: 4 },
+      { series: 2, entries: 2 },
+    ]);
+  });
+
   it('have gRPC calls and attempts by method and status', () => {
     const meter = meterOf(grpc);
     meter.attemptStarted('/shop.v1.Orders/Get');
