@@ -71,7 +71,7 @@ async function live(options) {
   /** @param {string} name @param {string} [pod] */
   const act = async (name, pod) => {
     lastLook = performance.now();
-    const action = actions[name];
+    const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
     await action?.run(playground, pod ?? (action.needsPod ? busiestPod([state()])?.name : undefined));
   };
 

@@ -20,11 +20,11 @@ setGlobalDispatcher(agent);
 
 /** Makes pages and prints who answered how often. @param {string} title @param {number} pages */
 async function run(title, pages) {
-  /** @type {Record<string, Record<string, number>>} */
+  /** @type {Record<'orders' | 'stock' | 'outside', Record<string, number>>} */
   const counts = { orders: {}, stock: {}, outside: {} };
-  /** @param {string} of @param {{ pod: string }} answer */
+  /** @param {'orders' | 'stock' | 'outside'} of @param {{ pod: string }} answer */
   const count = (of, { pod }) => {
-    const answers = /** @type {Record<string, number>} */ (counts[of]);
+    const answers = counts[of];
     answers[pod] = (answers[pod] ?? 0) + 1;
   };
   for (let made = 0; made < pages; made += 10) {

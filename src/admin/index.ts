@@ -55,7 +55,7 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
   const streams = new Set<ServerResponse>();
   const handler = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
     const { path, name } = pathOf(request);
-    const known = answers[name];
+    const known = answers.get(name);
     if (known === undefined) {
       if (next === undefined) refuse(response, 404, 'not found');
       else next();
@@ -79,21 +79,14 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
     }
     known(request, response);
   };
-  const answers: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>> = {
-    '': (_request, response) => {
-      const nonce = randomBytes(16).toString('base64');
-      const own = `'nonce-${nonce}'`;
-      response.setHeader(
-        'content-security-policy',
-        `default-src 'none'; style-src ${own}; script-src ${own}; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'`,
-      );
-      send(response, 'text/html; charset=utf-8', pageOf(nonce));
-    },
-    balancers: (_request, response) => send(response, 'application/json', balancersText()),
-    metrics: (_request, response) => send(response, 'text/plain; version=0.0.4', prometheusText({ perEndpoint })),
-    events: (request, response) => stream(request, response, events, streams),
-    recording: sendRecording,
-  };
+  // A map, because names come from outside: an object would also know `constructor`.
+  const answers: ReadonlyMap<string, (request: IncomingMessage, response: ServerResponse) => void> = new Map([
+    ['', sendPage],
+    ['balancers', (_request, response) => send(response, 'application/json', balancersText())],
+    ['metrics', (_request, response) => send(response, 'text/plain; version=0.0.4', prometheusText({ perEndpoint }))],
+    ['events', (request, response) => stream(request, response, events, streams)],
+    ['recording', sendRecording],
+  ]);
   return Object.assign(handler, {
     close: () => {
       events.close();
@@ -117,6 +110,16 @@ function send(response: ServerResponse, type: string, text: string): void {
   common(response);
   response.setHeader('content-type', type);
   response.end(text);
+}
+
+function sendPage(_request: IncomingMessage, response: ServerResponse): void {
+  const nonce = randomBytes(16).toString('base64');
+  const own = `'nonce-${nonce}'`;
+  response.setHeader(
+    'content-security-policy',
+    `default-src 'none'; style-src ${own}; script-src ${own}; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'`,
+  );
+  send(response, 'text/html; charset=utf-8', pageOf(nonce));
 }
 
 /** The dump of the recorder in use. With several, of the one that `?recorder=2` names, counted from 1. */

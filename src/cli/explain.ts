@@ -103,11 +103,11 @@ function whyOut(out: LeftOut, stage: (index: number) => string, atMs: number): s
 }
 
 /** How pickers that do not compare costs choose. */
-const withoutCosts: Readonly<Record<string, string>> = {
-  random: 'random draws one endpoint by weight, whatever its load',
-  roundRobin: 'roundRobin takes the next in turn, whatever its load: it was its turn',
-  weightedRoundRobin: 'weightedRoundRobin takes the one whose turn it is, by weight and rate',
-};
+const withoutCosts: ReadonlyMap<string, string> = new Map([
+  ['random', 'random draws one endpoint by weight, whatever its load'],
+  ['roundRobin', 'roundRobin takes the next in turn, whatever its load: it was its turn'],
+  ['weightedRoundRobin', 'weightedRoundRobin takes the one whose turn it is, by weight and rate'],
+]);
 
 function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer): string[] {
   const { looked, cheapest, ready, endpoint, again, keyed, knowsLoad } = explained;
@@ -135,7 +135,7 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
     );
     return lines;
   }
-  const rule = withoutCosts[name];
+  const rule = withoutCosts.get(name);
   if (rule !== undefined) {
     lines.push(`${rule}. What the load (${madeText(load)}) said then:`, ...candidateTable(cheapest));
   } else if (compared.length > 0) {

@@ -103,19 +103,19 @@ function answerLine(parsed: Target, question: string, { records, ttl, error, too
     const lasting = ttl === undefined ? '' : `, TTL ${ttl} s`;
     return ok(`${question}: ${records} record${records === 1 ? '' : 's'}${lasting} (${tookMs} ms)`);
   }
-  const text = `${question}: ${dnsErrors[error] ?? error} (${error}, ${tookMs} ms)`;
+  const text = `${question}: ${dnsErrors.get(error) ?? error} (${error}, ${tookMs} ms)`;
   return parsed.kind === 'dns' ? fail(text) : warn(text);
 }
 
-const dnsErrors: Readonly<Record<string, string>> = {
-  ENOTFOUND: 'no such name',
-  ENODATA: 'no record of this kind',
-  ESERVFAIL: 'the name server could not answer',
-  EREFUSED: 'the name server refuses the query',
-  ECONNREFUSED: 'no name server listens',
-  ETIMEOUT: 'no answer',
-  ECANCELLED: 'no answer in time',
-};
+const dnsErrors: ReadonlyMap<string, string> = new Map([
+  ['ENOTFOUND', 'no such name'],
+  ['ENODATA', 'no record of this kind'],
+  ['ESERVFAIL', 'the name server could not answer'],
+  ['EREFUSED', 'the name server refuses the query'],
+  ['ECONNREFUSED', 'no name server listens'],
+  ['ETIMEOUT', 'no answer'],
+  ['ECANCELLED', 'no answer in time'],
+]);
 
 /** The library's result. */
 export function useLines(facts: Facts): Line[] {

@@ -44,16 +44,16 @@ export function noteText({
   readonly text?: string;
   readonly durationMs?: number;
 }): string {
-  const names: Readonly<Record<string, string>> = {
-    lost: 'connection lost',
-    panic: 'panic: all endpoints are used',
-    calm: 'panic is over',
-    'resolve-failed': 'lookup failed',
-    recovered: 'lookups work again',
-    closed: 'balancer closed',
-  };
+  const names: ReadonlyMap<string, string> = new Map([
+    ['lost', 'connection lost'],
+    ['panic', 'panic: all endpoints are used'],
+    ['calm', 'panic is over'],
+    ['resolve-failed', 'lookup failed'],
+    ['recovered', 'lookups work again'],
+    ['closed', 'balancer closed'],
+  ]);
   const duration = durationMs === undefined ? '' : ` for ${ms(durationMs)}`;
-  return `${names[what] ?? what}${duration}${text === undefined ? '' : ` (${text})`}`;
+  return `${names.get(what) ?? what}${duration}${text === undefined ? '' : ` (${text})`}`;
 }
 
 export function outcomeText({ kind, cause }: { readonly kind: string; readonly cause?: string }): string {

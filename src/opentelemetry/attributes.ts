@@ -58,10 +58,10 @@ export function atAttempt({ call, endpoint, attempt, reason, waitedMs }: TracedA
 }
 
 /** The status of a response, by protocol. */
-const statusNames: Readonly<Record<string, string>> = {
-  http: 'http.response.status_code',
-  grpc: 'rpc.response.status_code',
-};
+const statusNames: ReadonlyMap<string, string> = new Map([
+  ['http', 'http.response.status_code'],
+  ['grpc', 'rpc.response.status_code'],
+]);
 
 /** Records how it ended. */
 export function finish(
@@ -70,7 +70,7 @@ export function finish(
   protocol: string,
   isError: boolean,
 ): void {
-  const statusName = statusNames[protocol];
+  const statusName = statusNames.get(protocol);
   const errorType = error === undefined ? undefined : typeOf(error);
   const type = errorType ?? (isError ? String(status ?? nameOf(outcome)) : undefined);
   span.setAttributes({

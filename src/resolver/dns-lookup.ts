@@ -199,20 +199,20 @@ async function ask<T>(
   } catch (error) {
     const code = codeOf(error);
     if (code === 'ENOTFOUND' || code === 'ENODATA') return code;
-    const why = meanings[code] ?? asError(error).message;
+    const why = meanings.get(code) ?? asError(error).message;
     throw new ResolveError(`DNS has no answer for ${type} ${name}: ${why} (${code})`, { cause: error });
   }
 }
 
-const meanings: Readonly<Record<string, string>> = {
-  ESERVFAIL: 'the name server could not answer',
-  EREFUSED: 'the name server refuses the query',
-  ECONNREFUSED: 'no name server listens',
-  ETIMEOUT: 'the name server is silent',
-  ECANCELLED: 'the name server is silent',
-  EBADRESP: 'the answer is garbled',
-  EFORMERR: 'the answer is too large or malformed',
-};
+const meanings: ReadonlyMap<string, string> = new Map([
+  ['ESERVFAIL', 'the name server could not answer'],
+  ['EREFUSED', 'the name server refuses the query'],
+  ['ECONNREFUSED', 'no name server listens'],
+  ['ETIMEOUT', 'the name server is silent'],
+  ['ECANCELLED', 'the name server is silent'],
+  ['EBADRESP', 'the answer is garbled'],
+  ['EFORMERR', 'the answer is too large or malformed'],
+]);
 
 /** The node:dns code of an error, or of its cause. */
 export function codeOf(error: unknown): string {

@@ -7,6 +7,6 @@ export const pickers = { p2c, 'round-robin': roundRobin, 'least-loaded': leastLo
 
 /** As options of an entry point: none if no name is given, so that its default applies. @param {string | undefined} name */
 export function chosen(name) {
-  const make = name === undefined ? undefined : pickers[name];
+  const make = name === undefined ? undefined : Object.hasOwn(pickers, name) ? pickers[name] : undefined;
   return make && { picker: make() };
 }

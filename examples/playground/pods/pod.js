@@ -62,7 +62,7 @@ process.on('disconnect', () => process.exit(0));
 
 served = await Promise.all(
   Object.entries(ports).map(async ([protocol, port]) => {
-    const serve = await protocols[protocol]?.();
+    const serve = Object.hasOwn(protocols, protocol) ? await protocols[protocol]?.() : undefined;
     if (serve === undefined) throw new Error(`pod ${name}: nothing here serves ${protocol}`);
     const server = serve({ name, work, connections, ...(mariadb && { mariadb }) });
     return { protocol, server, port: await server.listen(address, port) };

@@ -60,10 +60,10 @@ const OPTION_PREVENTS = 1290;
 const UNKNOWN_COMMAND = 1047;
 
 /** Codes of mysql2. */
-const byCode: Readonly<Record<string, Verdict>> = {
-  PROTOCOL_SEQUENCE_TIMEOUT: timedOut,
-  PROTOCOL_CONNECTION_LOST: lost,
-};
+const byCode: ReadonlyMap<string, Verdict> = new Map([
+  ['PROTOCOL_SEQUENCE_TIMEOUT', timedOut],
+  ['PROTOCOL_CONNECTION_LOST', lost],
+]);
 
 /**
  * What an error of a statement means. If the server answered with it (a duplicate key, a deadlock, a syntax error), it is the
@@ -86,7 +86,7 @@ export function verdictOf(error: unknown): Verdict {
   }
   if (isEvenkeelError(error))
     return error.code === 'EVENKEEL_CLOSED' ? verdict(outcomes.cancelled, false, false) : lost;
-  const known = typeof code === 'string' ? byCode[code] : undefined;
+  const known = typeof code === 'string' ? byCode.get(code) : undefined;
   if (known !== undefined) return known;
   if (outcomeOfSystemError(code) !== undefined) return lost;
   // Has no code: the server asked for a file, and without a factory for its stream mysql2 sent an empty one.

@@ -23,22 +23,22 @@ const hungUp = verdict(outcomes.notStarted, true, false);
 const unserved = verdict(outcomes.status, true, false);
 
 /** Errors about the server or the connection, by SQLSTATE. All others are about the statement. */
-const byState: Readonly<Record<string, Verdict>> = {
+const byState: ReadonlyMap<string, Verdict> = new Map([
   // The statement may have been executed: a server waiting for its standbys sends this even after the commit.
-  '57P01': lost, // admin_shutdown
-  '57P02': lost, // crash_shutdown
-  '57P04': lost, // database_dropped
-  '25P03': lost, // idle_in_transaction_session_timeout
+  ['57P01', lost], // admin_shutdown
+  ['57P02', lost], // crash_shutdown
+  ['57P04', lost], // database_dropped
+  ['25P03', lost], // idle_in_transaction_session_timeout
   // Sent while the connection was idle, before the statement arrived.
-  '57P05': hungUp, // idle_session_timeout
+  ['57P05', hungUp], // idle_session_timeout
   // Sent only in response to logins.
-  '57P03': hungUp, // cannot_connect_now
-  '53300': hungUp, // too_many_connections
-  '53100': troubled, // disk_full
-  '53200': troubled, // out_of_memory
-  XX001: troubled, // data_corrupted
-  XX002: troubled, // index_corrupted
-};
+  ['57P03', hungUp], // cannot_connect_now
+  ['53300', hungUp], // too_many_connections
+  ['53100', troubled], // disk_full
+  ['53200', troubled], // out_of_memory
+  ['XX001', troubled], // data_corrupted
+  ['XX002', troubled], // index_corrupted
+]);
 
 /** SQLSTATE of most of PgBouncer's errors. Only their messages tell them apart. */
 const PGBOUNCER = '08P01';
@@ -77,7 +77,7 @@ export function sqlState(error: unknown): string | undefined {
 export function verdictOf(error: unknown): Verdict {
   const state = sqlState(error);
   if (state !== undefined) {
-    const known = byState[state];
+    const known = byState.get(state);
     if (known !== undefined) return known;
     if (state === PGBOUNCER && UNSERVED.test(String((error as PgError).message))) return unserved;
     if (state.startsWith('08')) return lost;

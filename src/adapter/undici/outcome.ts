@@ -9,29 +9,29 @@ import { isRefusedError } from './http2.js';
 const NO_EXTENDED_CONNECT = 'HTTP/2: Extended CONNECT protocol not supported by server';
 
 /** Errors that end a request after it may have been sent, by code. The core knows those of the system. */
-const byCode: Readonly<Record<string, Outcome>> = {
-  UND_ERR_HEADERS_TIMEOUT: outcomes.timeout,
-  UND_ERR_BODY_TIMEOUT: outcomes.timeout,
-  UND_ERR_SOCKET: outcomes.reset,
+const byCode: ReadonlyMap<string, Outcome> = new Map([
+  ['UND_ERR_HEADERS_TIMEOUT', outcomes.timeout],
+  ['UND_ERR_BODY_TIMEOUT', outcomes.timeout],
+  ['UND_ERR_SOCKET', outcomes.reset],
   // HTTP/2: a stream or session that the other side ended; undici's code, then Node's.
-  UND_ERR_INFO: outcomes.reset,
-  ERR_HTTP2_STREAM_ERROR: outcomes.reset,
-  ERR_HTTP2_SESSION_ERROR: outcomes.reset,
-  ERR_HTTP2_GOAWAY_SESSION: outcomes.reset,
-  ERR_HTTP2_STREAM_CANCEL: outcomes.reset,
-  ERR_HTTP2_INVALID_SESSION: outcomes.reset,
-  UND_ERR_HEADERS_OVERFLOW: outcomes.protocol,
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: outcomes.protocol,
+  ['UND_ERR_INFO', outcomes.reset],
+  ['ERR_HTTP2_STREAM_ERROR', outcomes.reset],
+  ['ERR_HTTP2_SESSION_ERROR', outcomes.reset],
+  ['ERR_HTTP2_GOAWAY_SESSION', outcomes.reset],
+  ['ERR_HTTP2_STREAM_CANCEL', outcomes.reset],
+  ['ERR_HTTP2_INVALID_SESSION', outcomes.reset],
+  ['UND_ERR_HEADERS_OVERFLOW', outcomes.protocol],
+  ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', outcomes.protocol],
   // The pod did its work; the response was larger than the caller allows.
-  UND_ERR_RES_EXCEEDED_MAX_SIZE: outcomes.cancelled,
+  ['UND_ERR_RES_EXCEEDED_MAX_SIZE', outcomes.cancelled],
   // Caused on our side.
-  UND_ERR_ABORTED: outcomes.cancelled,
-  UND_ERR_DESTROYED: outcomes.cancelled,
-  UND_ERR_CLOSED: outcomes.cancelled,
-  UND_ERR_INVALID_ARG: outcomes.cancelled,
-  UND_ERR_NOT_SUPPORTED: outcomes.cancelled,
-  UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: outcomes.cancelled,
-};
+  ['UND_ERR_ABORTED', outcomes.cancelled],
+  ['UND_ERR_DESTROYED', outcomes.cancelled],
+  ['UND_ERR_CLOSED', outcomes.cancelled],
+  ['UND_ERR_INVALID_ARG', outcomes.cancelled],
+  ['UND_ERR_NOT_SUPPORTED', outcomes.cancelled],
+  ['UND_ERR_REQ_CONTENT_LENGTH_MISMATCH', outcomes.cancelled],
+]);
 
 /** Errors of an invalid request, which no pod would get. */
 const wrongRequest: ReadonlySet<string> = new Set([
@@ -54,7 +54,7 @@ export function outcomeOfError(error: Error, sent: boolean): Outcome {
   if (!sent) return code === '' || wrongRequest.has(code) ? outcomes.cancelled : outcomes.notStarted;
   // The caller has to try another way, as undici's WebSocket does. Nothing was sent, and nothing is wrong with the pod.
   if (code === 'UND_ERR_INFO' && error.message === NO_EXTENDED_CONNECT) return outcomes.cancelled;
-  const known = byCode[code] ?? outcomeOfSystemError(code);
+  const known = byCode.get(code) ?? outcomeOfSystemError(code);
   if (known !== undefined) return known;
   // llhttp rejects what the pod sent.
   return code.startsWith('HPE_') || error.name === 'HTTPParserError' ? outcomes.protocol : outcomes.cancelled;

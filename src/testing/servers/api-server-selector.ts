@@ -17,25 +17,30 @@ export function parseLabelSelector(text: string): LabelMatcher | undefined {
   return (labels) => matchers.every((matches) => matches(labels));
 }
 
+/** Only a label of the object itself: a selector may name any key. */
+function labelOf(labels: Readonly<Record<string, string>> | undefined, key: string): string | undefined {
+  return labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined;
+}
+
 function parseRequirement(text: string): LabelMatcher | undefined {
   const equality = /^([\w./-]+)\s*(==|=|!=)\s*([\w.-]*)$/.exec(text);
   if (equality) {
     const [, key, operator, value] = equality as unknown as [string, string, string, string];
-    return operator === '!=' ? (labels) => labels?.[key] !== value : (labels) => labels?.[key] === value;
+    return operator === '!=' ? (labels) => labelOf(labels, key) !== value : (labels) => labelOf(labels, key) === value;
   }
   const set = /^([\w./-]+)\s+(in|notin)\s+\(([^()]*)\)$/.exec(text);
   if (set) {
     const [, key, operator, list] = set as unknown as [string, string, string, string];
     const values = new Set(list.split(',').map((value) => value.trim()));
     return (labels) => {
-      const value = labels?.[key];
+      const value = labelOf(labels, key);
       return operator === 'in' ? value !== undefined && values.has(value) : value === undefined || !values.has(value);
     };
   }
   const existence = /^(!?)\s*([\w./-]+)$/.exec(text);
   if (existence) {
     const [, not, key] = existence as unknown as [string, string, string];
-    return (labels) => (labels?.[key] === undefined) === (not === '!');
+    return (labels) => (labelOf(labels, key) === undefined) === (not === '!');
   }
   return undefined;
 }

@@ -226,5 +226,5 @@ function typeName(type: number): string {
 }
 
 function typeNumber(type: string): number {
-  return (dnsTypes as Readonly<Record<string, number>>)[type] ?? Number(type);
+  return Object.hasOwn(dnsTypes, type) ? dnsTypes[type as keyof typeof dnsTypes] : Number(type);
 }

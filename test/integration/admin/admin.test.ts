@@ -168,6 +168,13 @@ describe('the admin handler', () => {
     expect((await text('/debug/evenkeel/nothing')).statusCode).toBe(418);
   });
 
+  it.each(Object.getOwnPropertyNames(Object.prototype))('knows no page called %s', async (name) => {
+    expect(await text(`/${name}`)).toMatchObject({ statusCode: 404, text: 'not found\n' });
+    const app = express().use('/debug', handler);
+    app.use((_request, response) => void response.send('the application'));
+    expect(await (await request(`${await serve(app)}/debug/${name}`)).body.text()).toBe('the application');
+  });
+
   it('works in Fastify', async () => {
     const app = Fastify();
     app.all('/debug/*', (incoming, reply) => {
