@@ -47,11 +47,11 @@ export const shutdownDefaults: {
 export interface Shutdown {
   /** Aborts when the shutdown begins: background work should end. */
   readonly signal: AbortSignal;
-  /** Whether readiness is true: after `ready()`, until the shutdown begins. */
+  /** Whether readiness is true: after `ready()`, until the servers stop listening. */
   readonly isReady: boolean;
   /** The application has started and can take requests. */
   ready(): void;
-  /** A handler for the readiness probe: 200 while ready, else 503. */
+  /** A handler for the readiness probe: 200 while ready, else 503. During a shutdown 200 until the servers stop listening. */
   readonly readiness: (request: IncomingMessage, response: ServerResponse) => void;
   /** A handler for the liveness probe: 200, during a shutdown too. */
   readonly liveness: (request: IncomingMessage, response: ServerResponse) => void;
@@ -142,7 +142,9 @@ class PodShutdown implements Shutdown {
   }
 
   get isReady(): boolean {
-    return this.#isStarted && this.#phase === 'serving';
+    // Its slice already says `terminating`. Where all pods of a Service leave at once, those still ready get the requests, and a probe
+    // that fails takes that away while requests are still served.
+    return this.#isStarted && this.#phase !== 'ending';
   }
 
   ready(): void {

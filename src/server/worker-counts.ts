@@ -19,6 +19,37 @@ const isCount = (message: unknown): message is CountMessage => {
   return evenkeel === 'in-flight' && typeof count === 'number' && Number.isFinite(count);
 };
 
+type EventSource = { on(event: never, listener: never): unknown; off(event: never, listener: never): unknown };
+type EventListener = (...values: never[]) => void;
+
+const heard = new WeakMap<EventSource, Map<string, Set<EventListener>>>();
+
+/**
+ * Listens to the cluster or the process with one listener of each event, no matter how many pods there are: Node warns of leaks from
+ * the eleventh on. Returns a function that stops listening.
+ */
+function listen(source: EventSource, event: string, listener: EventListener): () => void {
+  const events = heard.get(source) ?? new Map<string, Set<EventListener>>();
+  heard.set(source, events);
+  let all = events.get(event) as (Set<EventListener> & { tell?: EventListener }) | undefined;
+  if (all === undefined) {
+    const added: Set<EventListener> & { tell?: EventListener } = new Set();
+    added.tell = (...values) => {
+      for (const each of [...added]) each(...values);
+    };
+    all = added;
+    events.set(event, all);
+    source.on(event as never, all.tell as never);
+  }
+  const { tell } = all;
+  all.add(listener);
+  return () => {
+    if (!all.delete(listener) || all.size > 0) return;
+    events.delete(event);
+    source.off(event as never, tell as never);
+  };
+}
+
 /** The part of a worker process used here. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'off' | 'send'>;
 
@@ -30,6 +61,7 @@ export class WorkerCount implements InFlightSource {
   readonly #count: RequestCount;
   readonly #clock: Clock;
   readonly #process: WorkerProcess;
+  readonly #stop: () => void;
   #others: number | undefined;
   #sent: number | undefined;
   #timer: Timer | undefined;
@@ -46,7 +78,7 @@ export class WorkerCount implements InFlightSource {
     this.#count = count;
     this.#clock = clock;
     this.#process = worker;
-    worker.on('message', this.#heard);
+    this.#stop = listen(worker, 'message', this.#heard);
     this.#share();
   }
 
@@ -56,7 +88,7 @@ export class WorkerCount implements InFlightSource {
 
   close(): void {
     this.#timer?.cancel();
-    this.#process.off('message', this.#heard);
+    this.#stop();
   }
 
   #share(): void {
@@ -77,7 +109,7 @@ export class WorkerCount implements InFlightSource {
 
 /** In the primary: tells each worker of a cluster the requests of the others. */
 export class PrimaryCounts {
-  readonly #cluster: Cluster;
+  readonly #stops: readonly (() => void)[];
   readonly #clock: Clock;
   /** By worker: its count, and what it was last told. */
   readonly #workers = new Map<Worker, { count: number; told: number | undefined }>();
@@ -94,16 +126,13 @@ export class PrimaryCounts {
   };
 
   constructor(cluster: Cluster, clock: Clock) {
-    this.#cluster = cluster;
     this.#clock = clock;
-    cluster.on('message', this.#heard);
-    cluster.on('exit', this.#exited);
+    this.#stops = [listen(cluster, 'message', this.#heard), listen(cluster, 'exit', this.#exited)];
   }
 
   close(): void {
     this.#timer?.cancel();
-    this.#cluster.off('message', this.#heard);
-    this.#cluster.off('exit', this.#exited);
+    for (const stop of this.#stops) stop();
   }
 
   #share(): void {

@@ -40,6 +40,16 @@ async function probe(port: number, path: string): Promise<number> {
   return answer.statusCode;
 }
 
+/** What the answer to a kept connection says about it. */
+async function connectionOf(port: number): Promise<string | undefined> {
+  const agent = new Agent({ keepAlive: true });
+  const request = httpRequest({ port, path: '/live', agent }).end();
+  const [answer] = await once(request, 'response');
+  answer.resume();
+  agent.destroy();
+  return answer.headers.connection;
+}
+
 /** One POST; its status, or how it failed. */
 function post(agent: Agent, port: number, path = '/'): Promise<number | string> {
   return new Promise((resolve) => {
@@ -85,8 +95,8 @@ describe('connections that are idle when a pod begins to leave', () => {
 });
 
 describe('a pod that leaves', () => {
-  it('is ready when the application says so, until it leaves; it lives on', async () => {
-    const { child, port, exited } = await start({ delayMs: 2_000, idleMs: 0 });
+  it('is ready when the application says so, for as long as it listens; it lives on', async () => {
+    const { child, port, exited } = await start({ delayMs: 200, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
     expect(await probe(port, '/ready')).toBe(503);
     expect(await probe(port, '/live')).toBe(200);
     expect(await probe(port, '/started')).toBe(503);
@@ -94,9 +104,12 @@ describe('a pod that leaves', () => {
     await once(child, 'message');
     expect(await probe(port, '/ready')).toBe(200);
     child.kill('SIGTERM');
-    await until('it is not ready', async () => (await probe(port, '/ready')) === 503);
+    await until('it says that it leaves', async () => (await connectionOf(port)) === 'close');
+    expect(await probe(port, '/ready')).toBe(200);
     expect(await probe(port, '/live')).toBe(200);
     expect(await probe(port, '/started')).toBe(200);
+    // It stops listening.
+    child.kill('SIGTERM');
     expect(await exited).toBe(0);
   });
 
@@ -166,8 +179,7 @@ describe('a pod that leaves', () => {
   it('hurries at a second signal', async () => {
     const { child, port, exited } = await start({ delayMs: 600_000, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
     child.kill('SIGTERM');
-    await until('it has heard', async () => (await probe(port, '/ready')) === 503);
-    child.send('ready');
+    await until('it has heard', async () => (await probe(port, '/leaving')) === 200);
     child.kill('SIGTERM');
     expect(await exited).toBe(0);
   });

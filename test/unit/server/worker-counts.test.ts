@@ -76,4 +76,19 @@ describe('requests in flight of the workers of a cluster', () => {
     counts.close();
     expect(clock.timers).toBe(0);
   });
+
+  it('take one listener of each event for any number of pods, and none after the last is closed', () => {
+    const clock = new FakeClock();
+    const primary = new EventEmitter();
+    const process = Object.assign(new EventEmitter(), { send: () => true });
+    const counts = Array.from({ length: 11 }, () => [
+      new PrimaryCounts(primary as unknown as Cluster, clock),
+      new WorkerCount(new RequestCount(), clock, process as never as WorkerProcess),
+    ]).flat();
+    const listeners = () =>
+      [primary, process].flatMap((source) => source.eventNames().map((event) => source.listenerCount(event)));
+    expect(listeners()).toEqual([1, 1, 1]);
+    for (const count of counts) count.close();
+    expect(listeners()).toEqual([]);
+  });
 });

@@ -17,6 +17,7 @@ function serve(request, response) {
   if (pathname === '/ready') return shutdown.readiness(request, response);
   if (pathname === '/live') return shutdown.liveness(request, response);
   if (pathname === '/started') return shutdown.startup(request, response);
+  if (pathname === '/leaving') response.statusCode = shutdown.signal.aborted ? 200 : 404;
   request.resume();
   if (searchParams.has('flush')) response.flushHeaders();
   setTimeout(() => response.end('ok'), Number(searchParams.get('ms') ?? 1));
