@@ -12,9 +12,18 @@ export class LineClient {
   #waiting = [];
   #socket;
 
+  /**
+   * It is told when calls begin and end: while none runs, an open connection does not keep the process alive.
+   * @type {import('evenkeel/adapter').OpenConnection<LineClient>}
+   */
+  connection;
+
   /** @param {import('node:net').Socket} socket */
   constructor(socket) {
     this.#socket = socket;
+    // At most 100 lines at once on one connection.
+    this.connection = socketConnection(socket, { handle: this, capacity: 100 });
+    socket.unref();
     const lines = createInterface({ input: socket });
     lines.on('line', (line) => this.#waiting.shift()?.resolve(line));
     // readline re-emits the errors of its input on itself; without a listener they would end the process.
@@ -22,6 +31,14 @@ export class LineClient {
     socket.on('close', () => {
       for (const { reject } of this.#waiting.splice(0)) reject(lost());
     });
+  }
+
+  /** @template T @param {(value: T) => void} settle */
+  #ending(settle) {
+    return (/** @type {T} */ value) => {
+      this.connection.callEnds();
+      settle(value);
+    };
   }
 
   /** @param {string} line */
@@ -33,7 +50,8 @@ export class LineClient {
           reject(lost());
           return;
         }
-        this.#waiting.push({ resolve, reject });
+        this.connection.callBegins();
+        this.#waiting.push({ resolve: this.#ending(resolve), reject: this.#ending(reject) });
         this.#socket.write(`${line}\n`);
       })
     );
@@ -47,8 +65,6 @@ function lost() {
 /** @type {import('evenkeel').Transport<LineClient>} */
 export const lineTransport = {
   async connect(endpoint, signal) {
-    const socket = await openSocket(endpoint, signal);
-    // At most 100 lines at once on one connection.
-    return socketConnection(socket, { handle: new LineClient(socket), capacity: 100 });
+    return new LineClient(await openSocket(endpoint, signal)).connection;
   },
 };

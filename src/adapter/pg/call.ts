@@ -45,6 +45,7 @@ export interface Task {
 
 /** One call over all its attempts: each borrows a session of the server that was picked. */
 export class Call implements AttemptedCall<PgServer>, Borrower {
+  readonly isOwn = false;
   readonly #owner: CallOwner;
   readonly #task: Task;
   readonly #attempts: Attempts<PgServer>;

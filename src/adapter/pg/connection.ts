@@ -89,8 +89,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     const session = this.#idle.pop();
     if (session !== undefined) {
       session.isIdle = false;
-      session.ref();
-      borrower.lent(session);
+      this.#lend(session, borrower);
     } else if (this.#hasLeft || this.#isClosing) {
       this.parts.clock.defer(() => borrower.notLent(this.#gone(), 'left'));
     } else {
@@ -128,7 +127,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     if (idle === undefined) this.#waiting.unshift(own);
     else {
       idle.isIdle = false;
-      own.lent(idle);
+      this.#lend(idle, own);
     }
     return own.answer;
   }
@@ -158,13 +157,20 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     }
     const next = this.#waiting.shift();
     if (next !== undefined) {
-      next.lent(session);
+      this.#lend(session, next);
       return;
     }
     session.idleSinceMs = nowMs;
     session.isIdle = true;
     session.unref();
     this.#idle.push(session);
+  }
+
+  /** Every session is lent here. While a call has it, it keeps the process alive; our own queries do not. */
+  #lend(session: Session, borrower: Borrower): void {
+    if (borrower.isOwn) session.unref();
+    else session.ref();
+    borrower.lent(session);
   }
 
   lost(session: Session, error: Error | undefined, byApplication: boolean): void {

@@ -35,6 +35,8 @@ export interface ClientEvents {
 
 /** A call that borrows a session from a server. Either `lent` or `notLent` is called, once. */
 export interface Borrower {
+  /** It is a query of our own, which must not keep the process alive. */
+  readonly isOwn: boolean;
   lent(session: Session): void;
   /** It has to wait: a handshake is running, or all sessions are in use. */
   waits(): void;
@@ -178,6 +180,8 @@ export class Session {
   quit(): void {
     if (!this.#isAlive) return;
     this.#endedByApplication = true;
+    // The server may never close its side.
+    this.unref();
     // `end` would wait for a running statement, or for a server that does not answer.
     if (this.isReady) this.client.end(() => {});
     else this.#destroy();
@@ -231,6 +235,7 @@ export class Session {
 
 /** A query of our own, which is not a call. */
 export class OwnQuery implements Borrower {
+  readonly isOwn = true;
   readonly answer: Promise<unknown>;
   readonly #query: object;
   readonly #signal: AbortSignal;

@@ -98,6 +98,7 @@ transportContract<PgServer>({
         const before = server.held;
         const ended = new Promise<'finished' | 'cut'>((resolve, reject) => {
           const borrower: Borrower = {
+            isOwn: false,
             waits: nothing,
             notLent: reject,
             lent: (session) => {
