@@ -1,11 +1,13 @@
+const NAMES = 'token|password|passwd|secret|api[-_]?key|access[-_]?key|authorization';
+
 const patterns: readonly (readonly [RegExp, string])[] = [
-  // https://user:password@host
+  // amqp://user:password@host. A password that nobody has encoded may contain slashes, spaces and `@`: what follows the colon is hidden
+  // up to the last `@` before a space. Better too much than a part of a password.
+  [/\/\/[^\s/:]*:(?:(?!:\/\/)[^"'\n@]){1,200}@(?:(?:(?!:\/\/)[^"'\s@]){0,200}@)*/g, '//***@'],
   [/\/\/[^/\s@]+@/g, '//***@'],
   [/\b(bearer|basic)\s+[\w.~+/=-]+/gi, '$1 ***'],
-  [
-    /\b(token|password|passwd|secret|api[-_]?key|access[-_]?key|authorization)(["']?\s*[=:]\s*["']?)[^\s"'&,;]+/gi,
-    '$1$2***',
-  ],
+  [new RegExp(`\\b(${NAMES})(["']?\\s*[=:]\\s*)(["'])(?:(?!\\3)[^\\n])*\\3`, 'gi'), '$1$2$3***$3'],
+  [new RegExp(`\\b(${NAMES})(["']?\\s*[=:]\\s*["']?)[^\\s"'&,;]+`, 'gi'), '$1$2***'],
 ];
 
 /** A text without anything that looks like a credential: error messages may quote what others sent. */

@@ -5,6 +5,7 @@ import { help, parseCommandLine } from './command-line.js';
 import { doctor } from './doctor.js';
 import { explain } from './explain.js';
 import { replay } from './replay.js';
+import { terminalText } from './terminal-text.js';
 import { type TerminalSize, top } from './top.js';
 
 // As in sysexits(3), since 1 and 2 describe the Service.
@@ -23,7 +24,7 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     const command = parseCommandLine(args);
     const write = (text: string): void => {
-      process.stdout.write(text);
+      process.stdout.write(terminalText(text));
     };
     switch (command.name) {
       case 'help':
@@ -39,20 +40,29 @@ async function main(args: readonly string[]): Promise<number> {
       case 'replay':
         return await replay(command, write);
       case 'top':
-        return await top(command, { write, size: terminalSize, signal: stopped.signal });
+        return await top(command, { write, clear, size: terminalSize, signal: stopped.signal });
     }
   } catch (error) {
     if (isEvenkeelError(error, 'EVENKEEL_RECORDING')) {
-      process.stderr.write(`evenkeel: ${error.message} (${error.code})\n`);
+      writeError(`evenkeel: ${error.message} (${error.code})\n`);
       return UNREADABLE;
     }
     if (!isEvenkeelError(error, 'EVENKEEL_OPTION')) {
-      process.stderr.write(`evenkeel failed: ${asError(error).stack}\n`);
+      writeError(`evenkeel failed: ${asError(error).stack}\n`);
       return OWN_FAULT;
     }
-    process.stderr.write(`evenkeel: ${error.message}\ntry evenkeel --help\n`);
+    writeError(`evenkeel: ${error.message}\ntry evenkeel --help\n`);
     return WRONG_USAGE;
   }
+}
+
+function writeError(text: string): void {
+  process.stderr.write(terminalText(text));
+}
+
+/** Clears the terminal: the only command to it. */
+function clear(): void {
+  process.stdout.write('\u001b[H\u001b[2J');
 }
 
 /** Undefined if the output goes to a file or another program. */

@@ -1,12 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
 import { asError } from '../errors.js';
+import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import { systemClock } from '../runtime/clock.js';
 import type { TopCommand } from './command-line.js';
 
 const EVERY_MS = 1_000;
 const TIMEOUT_MS = 5_000;
-const CLEAR = '\u001b[H\u001b[2J';
+/** Longest page that is read, in bytes: about 100,000 pods. */
+const MAX_BYTES = 64 * 1024 * 1024;
 
 type Shown = BalancerSnapshot & { readonly id: number };
 
@@ -18,6 +20,7 @@ interface Look {
 /** Where it writes, and when it ends. */
 export interface TopOutput {
   readonly write: (text: string) => void;
+  readonly clear: () => void;
   /** The terminal's size now, in characters; undefined if the output is no terminal, so that it can be neither cleared nor too small. */
   readonly size: () => TerminalSize | undefined;
   readonly signal: AbortSignal;
@@ -29,7 +32,7 @@ export interface TerminalSize {
 }
 
 /** Shows every second what the balancers behind an admin page do. Returns the exit code. */
-export async function top({ url, once }: TopCommand, { write, size, signal }: TopOutput): Promise<number> {
+export async function top({ url, once }: TopCommand, { write, clear, size, signal }: TopOutput): Promise<number> {
   let before: Look | undefined;
   while (!signal.aborted) {
     try {
@@ -37,7 +40,10 @@ export async function top({ url, once }: TopCommand, { write, size, signal }: To
       const terminal = once ? undefined : size();
       const text = printTop(look, before, terminal);
       // The first reading has no rates yet.
-      if (before !== undefined || !once) write(terminal !== undefined ? CLEAR + text : `${text}\n`);
+      if (before !== undefined || !once) {
+        if (terminal !== undefined) clear();
+        write(terminal !== undefined ? text : `${text}\n`);
+      }
       if (once && before !== undefined) return 0;
       before = look;
     } catch (error) {
@@ -52,12 +58,44 @@ export async function top({ url, once }: TopCommand, { write, size, signal }: To
 }
 
 async function lookAt(url: URL, signal: AbortSignal): Promise<Look> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  const response = await fetch(new URL('balancers', url), { signal: limit });
-  if (!response.ok) throw new Error(`status ${response.status}; is this the address of createAdminHandler()?`);
-  const { balancers } = (await response.json()) as { readonly balancers?: readonly Shown[] };
-  if (!Array.isArray(balancers)) throw new Error('this is no admin page of evenkeel');
-  return { atMs: systemClock.now(), balancers };
+  const reading = new AbortController();
+  const stop = (): void => reading.abort();
+  onAbort(signal, stop);
+  const late = new Error(`no complete answer within ${TIMEOUT_MS / 1_000} s`);
+  const timer = systemClock.timer(() => reading.abort(late), TIMEOUT_MS);
+  try {
+    const response = await fetch(new URL('balancers', url), { signal: reading.signal });
+    if (!response.ok) throw new Error(`status ${response.status}; is this the address of createAdminHandler()?`);
+    const balancers = balancersOf(await textOf(response));
+    return { atMs: systemClock.now(), balancers };
+  } finally {
+    timer.cancel();
+    offAbort(signal, stop);
+    reading.abort();
+  }
+}
+
+/** The body, if it is not too long. */
+async function textOf({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) throw new Error(`its answer is longer than ${MAX_BYTES / 1024 / 1024} MiB`);
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+function balancersOf(text: string): readonly Shown[] {
+  try {
+    const { balancers } = JSON.parse(text) as { readonly balancers?: unknown };
+    if (Array.isArray(balancers)) return balancers;
+  } catch {
+    // Not even JSON.
+  }
+  throw new Error('this is no admin page of evenkeel');
 }
 
 /** A table per balancer, cut to the size of the terminal. Rates are since the previous reading. */

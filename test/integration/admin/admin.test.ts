@@ -256,4 +256,32 @@ describe('evenkeel top', () => {
     base = await serve((_request, response) => response.end('{}'));
     expect(await run(base)).toMatchObject({ code: 2, stdout: expect.stringContaining('no admin page of evenkeel') });
   });
+
+  it('ends with a page that has no end, and with one that does not come to its end', async () => {
+    await buildPackage();
+    const run = (url: string) => runProgram(process.execPath, ['dist/cli/evenkeel.js', 'top', url, '--once'], root);
+    const part = Buffer.alloc(1024 * 1024, ' ');
+    const endless = await serve((_request, response) => {
+      const more = (): void => {
+        while (!response.destroyed && response.write(part));
+      };
+      response.on('drain', more);
+      more();
+    });
+    const stuck = await serve((_request, response) => void response.write('{"balancers": ['));
+    const [tooLong, late] = await Promise.all([run(endless), run(stuck)]);
+    expect(tooLong).toMatchObject({ code: 2, stdout: expect.stringContaining('longer than 64 MiB') });
+    expect(late).toMatchObject({ code: 2, stdout: expect.stringContaining('no complete answer within 5 s') });
+  });
+
+  it('gives no command of a page to the terminal', async () => {
+    const { target } = await balancer();
+    const page = (await text('/balancers')).text.replaceAll('"ready"', '"\\u001b[31mready\\u009b2J\\u202e"');
+    base = await serve((_request, response) => response.end(page));
+    await buildPackage();
+    const { stdout } = await runProgram(process.execPath, ['dist/cli/evenkeel.js', 'top', base, '--once'], root);
+    expect(stdout).toContain(target);
+    expect(stdout).toContain('ready');
+    expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202e/u);
+  });
 });
