@@ -6,24 +6,32 @@ import { recordsOf } from './records.js';
 export class Pseudonyms {
   readonly #given = new Map<string, string>();
   readonly #counts = new Map<string, number>();
-  readonly #keys = new Map<string, number>();
+  /** By balancer: the number of each key, by its hash. */
+  readonly #keys = new Map<number, Map<number, number>>();
+  #keyCount = 0;
 
   /** A copy of the part with pseudonyms. */
   rewrite(part: Uint8Array, balancer: number): Uint8Array {
     const pieces: Uint8Array[] = [];
+    // A part may hold a million records. All but those in JSON keep their length, so they are changed in one copy.
+    const copy = part.slice();
+    const words = new DataView(copy.buffer);
+    const keys = this.#keysOf(balancer);
+    let copied = 0;
     for (const { kind, at, units, flags } of recordsOf(part)) {
-      const bytes = part.slice(at * UNIT, (at + units) * UNIT);
-      const words = new DataView(bytes.buffer);
+      const from = at * UNIT;
       if (kind === kinds.json) {
-        const text = new TextDecoder().decode(bytes.subarray(UNIT, UNIT + words.getUint32(4, true)));
-        pieces.push(...jsonPieces(this.#renamed(JSON.parse(text) as JsonRecord)));
-        continue;
+        const text = new TextDecoder().decode(copy.subarray(from + UNIT, from + UNIT + words.getUint32(from + 4, true)));
+        pieces.push(copy.subarray(copied, from), ...jsonPieces(this.#renamed(JSON.parse(text) as JsonRecord)));
+        copied = from + units * UNIT;
+      } else if (kind === kinds.pick && (flags & pickFlags.keyed) !== 0) {
+        const hash = words.getUint32(from + 2 * UNIT, true);
+        const number = keys.get(hash) ?? ++this.#keyCount;
+        keys.set(hash, number);
+        words.setUint32(from + 2 * UNIT, number, true);
       }
-      if (kind === kinds.pick && (flags & pickFlags.keyed) !== 0) {
-        words.setUint32(2 * UNIT, this.#key(`${balancer}:${words.getUint32(2 * UNIT, true)}`), true);
-      }
-      pieces.push(bytes);
     }
+    pieces.push(copy.subarray(copied));
     const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
     let at = 0;
     for (const piece of pieces) {
@@ -78,10 +86,10 @@ export class Pseudonyms {
     return `${kind}-${number}`;
   }
 
-  #key(of: string): number {
-    const number = this.#keys.get(of) ?? this.#keys.size + 1;
-    this.#keys.set(of, number);
-    return number;
+  #keysOf(balancer: number): Map<number, number> {
+    const keys = this.#keys.get(balancer) ?? new Map<number, number>();
+    this.#keys.set(balancer, keys);
+    return keys;
   }
 }
 
