@@ -21,7 +21,9 @@ export class Pseudonyms {
     for (const { kind, at, units, flags } of recordsOf(part)) {
       const from = at * UNIT;
       if (kind === kinds.json) {
-        const text = new TextDecoder().decode(copy.subarray(from + UNIT, from + UNIT + words.getUint32(from + 4, true)));
+        const text = new TextDecoder().decode(
+          copy.subarray(from + UNIT, from + UNIT + words.getUint32(from + 4, true)),
+        );
         pieces.push(copy.subarray(copied, from), ...jsonPieces(this.#renamed(JSON.parse(text) as JsonRecord)));
         copied = from + units * UNIT;
       } else if (kind === kinds.pick && (flags & pickFlags.keyed) !== 0) {

@@ -94,6 +94,25 @@ export class Admission {
     if (this.#room.size > 0) this.#room.wake();
   }
 
+  /**
+   * A request gives its place back while its handler waits for a body that does not come. Senders that never finish would otherwise
+   * take all places. Returns whether it had one.
+   */
+  leaves(call: ServedCall): boolean {
+    if (call.begunMs === undefined) return false;
+    call.begunMs = undefined;
+    this.#stalls.running--;
+    this.#limit.freed();
+    if (this.#room.size > 0) this.#room.wake();
+    return true;
+  }
+
+  /** The body is there: the request takes a place again, also if there is none, because it is already being served. */
+  returns(call: ServedCall): void {
+    this.#begin();
+    call.begunMs = this.#clock.now();
+  }
+
   close(): void {
     this.#stalls.close();
   }

@@ -3,6 +3,7 @@ import { optionError } from '../runtime/check.js';
 import { addressMark, notBegunHeader } from '../runtime/not-begun.js';
 import { untilDate } from '../runtime/wall-clock.js';
 import type { Admission } from './admission.js';
+import { AwaitedBody } from './awaited-body.js';
 import type { Refusal } from './http-refusal.js';
 import type { LoadReporter } from './load-reporter.js';
 import type { GrpcRequest } from './options.js';
@@ -114,6 +115,9 @@ class GrpcCall {
   /** Of the request; undefined until received. */
   #asked: Metadata | undefined;
   #served: ServedCall | undefined;
+  #body: AwaitedBody | undefined;
+  /** The first message is there, or the caller sends none. */
+  #hasMessage = false;
   #isOpen = false;
 
   constructor(parts: GrpcCallsParts, method: Method, call: ServerCall) {
@@ -163,6 +167,25 @@ class GrpcCall {
       onCancel.call(listener);
     };
     this.#keepContext(listener);
+    if (this.#parts.admission !== undefined) this.#awaitMessage(listener);
+  }
+
+  /** grpc-js takes no message before the call is begun; from then on its place depends on the first one. */
+  #awaitMessage(listener: Listener): void {
+    const { onReceiveMessage, onReceiveHalfClose } = listener;
+    const arrived = (): void => {
+      if (this.#hasMessage) return;
+      this.#hasMessage = true;
+      this.#body?.arrived();
+    };
+    listener.onReceiveMessage = (message) => {
+      arrived();
+      onReceiveMessage.call(listener, message);
+    };
+    listener.onReceiveHalfClose = () => {
+      arrived();
+      onReceiveHalfClose.call(listener);
+    };
   }
 
   /** grpc-js calls handlers when a message arrives, outside any async context. */
@@ -188,8 +211,12 @@ class GrpcCall {
     } else if (admission === undefined || rules.isUnlimited(this.#request)) begin();
     else {
       const waiting = admission.enter(this.served);
-      if (waiting === undefined) begin();
-      else waiting.then(begin, (error: unknown) => this.#turnAway(rules.refusal(error)));
+      const beginNow = (): void => {
+        this.#body = new AwaitedBody(admission, this.served, this.#parts.timers, () => !this.#hasMessage);
+        begin();
+      };
+      if (waiting === undefined) beginNow();
+      else waiting.then(beginNow, (error: unknown) => this.#turnAway(rules.refusal(error)));
     }
   }
 

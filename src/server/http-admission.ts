@@ -1,5 +1,7 @@
+import { constants } from 'node:http2';
 import { optionError } from '../runtime/check.js';
 import type { Admission } from './admission.js';
+import { AwaitedBody } from './awaited-body.js';
 import { answerProbe, mayBeProbe } from './http-probe.js';
 import { answerNotBegun } from './http-refusal.js';
 import { reportOn } from './http-report.js';
@@ -81,8 +83,13 @@ export class HttpAdmission {
     };
     if (call.cameLate) return turnAway(undefined);
     const waiting = admission === undefined || rules.isUnlimited(request) ? undefined : admission.enter(call);
-    if (waiting === undefined) return this.#serve(call, serve);
-    return waiting.then(() => this.#serve(call, serve), turnAway) as Promise<Awaited<T> | undefined>;
+    const serveNow = (): T => {
+      if (admission !== undefined && call.begunMs !== undefined && bodyFollows(request))
+        this.#await(request, call, admission);
+      return this.#serve(call, serve);
+    };
+    if (waiting === undefined) return serveNow();
+    return waiting.then(serveNow, turnAway) as Promise<Awaited<T> | undefined>;
   }
 
   /** A request's call. Throws EVENKEEL_OPTION for a request this pod has not seen. */
@@ -97,6 +104,15 @@ export class HttpAdmission {
     return call;
   }
 
+  /** The request's place depends on its body. */
+  #await(request: HttpRequest, call: ServedCall, admission: Admission): void {
+    const body = new AwaitedBody(admission, call, this.#parts.timers, () => {
+      if (isReceived(request)) return false;
+      request.once('end', () => body.arrived());
+      return true;
+    });
+  }
+
   #serve<T>(call: ServedCall, serve: () => T): T {
     const { context } = this.#parts;
     return context === undefined ? serve() : context.run(call, serve);
@@ -109,4 +125,20 @@ export class HttpAdmission {
     if (context === undefined || call === undefined) serve();
     else context.run(call, serve);
   }
+}
+
+/** Whether a request's headers announce a body. */
+function bodyFollows(request: HttpRequest): boolean {
+  if ('stream' in request) return !request.stream.endAfterHeaders;
+  const { headers } = request;
+  const length = headers['content-length'];
+  return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
+}
+
+/** Whether the whole body has arrived, even if nobody has read it. */
+function isReceived(request: HttpRequest): boolean {
+  if (!('stream' in request)) return request.complete;
+  const { stream } = request;
+  const state = stream.state?.state;
+  return stream.destroyed || (state !== undefined && state >= constants.NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE);
 }

@@ -19,6 +19,8 @@ export class ServedCall implements ServedRequest, Timed {
   begunMs: number | undefined;
   /** When it arrived, on the clock. */
   readonly cameMs: number;
+  /** Set while its place depends on its body. */
+  body: { cancel(): void } | undefined;
   readonly #owner: ServedCallOwner;
   readonly #dueMs: number;
   /** Created on first access to the signal: most handlers do not use it. */
@@ -43,6 +45,10 @@ export class ServedCall implements ServedRequest, Timed {
   /** Whether its deadline had already passed when it arrived. */
   get cameLate(): boolean {
     return this.#dueMs <= this.cameMs;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   get isAbandoned(): boolean {
@@ -72,6 +78,7 @@ export class ServedCall implements ServedRequest, Timed {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#timer?.cancel();
+    this.body?.cancel();
     if (this.begunMs !== undefined) this.#owner.admission?.left(this, isAnswered, isFailure);
     if (isAnswered) return;
     this.#isAbandoned = true;

@@ -7,7 +7,7 @@ import {
   type Http2ServerRequest,
   type Http2ServerResponse,
 } from 'node:http2';
-import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import axios from 'axios';
 import {
@@ -103,6 +103,27 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     expect(await Promise.all(answers)).toEqual([200, 200, 200]);
     expect(app.paths).toEqual(['/1', '/2', '/3']);
     expect(app.bodies).toEqual(['', 'two', '']);
+    await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
+  });
+
+  it('serves others while senders that never finish a body are being served, and counts a body that comes late', async () => {
+    const app = await start(name, { limit: fixed(2, { shedAfterMs: never }), waitTimeoutMs: 60_000 });
+    const senders = Array.from({ length: 2 }, () => connect(app.port, '127.0.0.1').on('error', () => {}));
+    closing.push(() => {
+      for (const sender of senders) sender.destroy();
+    });
+    for (const sender of senders)
+      sender.write('POST /slow HTTP/1.1\r\nHost: pod\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nsl');
+    await until('both are there', () => app.pod.inFlight === 2);
+    const other = statusOf(fetch(app.url('/other')));
+    await app.hasBegun(1);
+    expect([app.paths, app.pod.limit?.running]).toEqual([['/other'], 1]);
+    senders[0]?.write('ow');
+    await app.hasBegun(2);
+    expect([app.paths, app.pod.limit?.running]).toEqual([['/other', '/slow'], 2]);
+    for (const { answer } of app.begun) answer();
+    expect(await other).toBe(200);
+    senders[1]?.destroy();
     await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
   });
 

@@ -1,3 +1,4 @@
+import { connect } from 'node:http2';
 import {
   Client,
   credentials,
@@ -230,4 +231,28 @@ describe('a handler of grpc-js', () => {
     expect(leftMs).toBeGreaterThan(0);
     expect(leftMs).toBeLessThanOrEqual(60_000);
   });
+});
+
+it('serves others while a caller that never sends its message is being served', async () => {
+  const orders = await serve({ limit: fixed(1, { shedAfterMs: never }), waitTimeoutMs: 60_000 });
+  const session = connect(`http://127.0.0.1:${orders.port}`);
+  closing.push(() => session.destroy());
+  const headers = {
+    ':method': 'POST',
+    ':path': '/shop.v1.Orders/Get',
+    'content-type': 'application/grpc',
+    te: 'trailers',
+  };
+  const silent = session.request(headers).on('error', () => {});
+  await until('it is there', () => orders.pod.inFlight === 1);
+  const other = ask(stock(orders.port), 'other');
+  await orders.hasBegun(1);
+  expect([orders.names, orders.pod.limit?.running]).toEqual([['other'], 1]);
+  // Its message: no compression, 4 bytes.
+  silent.end(Buffer.from([0, 0, 0, 0, 4, ...Buffer.from('late')]));
+  await orders.hasBegun(2);
+  expect([orders.names, orders.pod.limit?.running]).toEqual([['other', 'late'], 2]);
+  for (const { answer } of orders.begun) answer();
+  expect(await other.ended).toBe('other');
+  await until('nothing runs', () => orders.pod.limit?.running === 0);
 });
