@@ -55,7 +55,7 @@ export interface BalancingOptions {
   readonly pool?: PoolOptions | undefined;
   /** How long a caller waits for an endpoint that can take the call, in ms. @defaultValue 5000 */
   readonly waitTimeoutMs?: number | undefined;
-  /** How many callers may wait at once. @defaultValue 1000 */
+  /** How many callers may wait at once; each takes about 2 kB besides its request. @defaultValue 20000 */
   readonly maxWaiting?: number | undefined;
   /**
    * Whether callers wait for the first endpoint of an empty Service (scale from zero) or fail immediately. @defaultValue false
@@ -121,7 +121,7 @@ export const balancerDefaults: {
   readonly stalledAfterMs: number;
 } = Object.freeze({
   waitTimeoutMs: 5_000,
-  maxWaiting: 1_000,
+  maxWaiting: 20_000,
   waitForEndpoints: false,
   startTimeoutMs: 10_000,
   stalledAfterMs: 1_000,

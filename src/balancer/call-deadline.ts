@@ -31,7 +31,7 @@ export class CallDeadline<C> {
     this.#limitMs = limitMs;
     this.#dueMs = clock.now() + limitMs;
     this.#caller = caller;
-    this.#timer = deadline(clock, () => this.#miss(), limitMs);
+    this.#timer = deadline(clock, () => this.#miss(), limitMs, 1);
     this.#timer.ref();
     if (caller?.aborted) this.#callerAborted();
     else onAbort(caller, this.#callerAborted);

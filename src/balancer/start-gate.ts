@@ -1,6 +1,7 @@
 import { type EvenkeelError, isEvenkeelError } from '../errors.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
+import { deadline } from '../runtime/deadline.js';
 
 interface Waiter {
   readonly resolve: () => void;
@@ -39,13 +40,11 @@ export class StartGate {
           reject(signal?.reason);
         };
         onAbort(signal, aborted);
-        timer = this.#clock.timer(
-          () => {
-            this.#waiters.delete(waiter);
-            reject(this.#late());
-          },
-          Math.max(0, this.#openedAtMs + this.#timeoutMs - this.#clock.now()),
-        );
+        const late = (): void => {
+          this.#waiters.delete(waiter);
+          reject(this.#late());
+        };
+        timer = deadline(this.#clock, late, Math.max(0, this.#openedAtMs + this.#timeoutMs - this.#clock.now()));
         timer.ref();
       });
     } finally {

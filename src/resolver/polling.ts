@@ -4,6 +4,7 @@ import { backoffDelay } from '../runtime/backoff.js';
 import { checkFunction, checkKeys, checkNumber, checkString } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
+import { deadline } from '../runtime/deadline.js';
 import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
@@ -136,10 +137,11 @@ class PollWatch implements Resolution {
     const { clock } = this.#context;
     const { timeoutMs } = this.#plan;
     // A lookup that ignores its signal must not stop the polling: its late result is ignored.
-    const limit = clock.timer(() => {
+    const late = (): void => {
       run.abort();
       ended(() => this.#failed(new ResolveError(`${this.#plan.name}: no answer within ${timeoutMs} ms`)));
-    }, timeoutMs);
+    };
+    const limit = deadline(clock, late, timeoutMs);
     const ended = (then: () => void): void => {
       limit.cancel();
       if (this.#running !== run) return;

@@ -1,6 +1,7 @@
 import { asError } from '../errors.js';
 import { optionError } from '../runtime/check.js';
 import { type Clock, inBackground } from '../runtime/clock.js';
+import { deadline } from '../runtime/deadline.js';
 import { absoluteName, type ClusterNames, clusterNames, parseServiceHost, plainName } from './cluster-domain.js';
 import { type DnsSettings, resolveDnsOptions } from './dns.js';
 import type { DnsClient } from './dns-client.js';
@@ -186,7 +187,7 @@ export class ServiceHosts {
       callOff = () => reject(new Error(`DNS is silent about ${name}`));
     });
     this.#questions.add(callOff);
-    const timer = this.#clock.timer(callOff, this.#lookupTimeoutMs);
+    const timer = deadline(this.#clock, callOff, this.#lookupTimeoutMs);
     // Callers wait for the first answer, but not for later ones.
     if (known.verdict === undefined) timer.ref();
     try {

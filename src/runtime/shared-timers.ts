@@ -115,7 +115,7 @@ class Queue {
 
   #run(): void {
     const { dueMs } = this.#head.next;
-    this.#timer = deadline(this.#clock, () => this.#fire(), Math.max(0, dueMs - this.#clock.now()));
+    this.#timer = deadline(this.#clock, () => this.#fire(), Math.max(0, dueMs - this.#clock.now()), 1);
   }
 
   #fire(): void {

@@ -5,6 +5,7 @@ import { asError, isEvenkeelError } from '../errors.js';
 import { notify } from '../observe/observer.js';
 import { checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import { deadline } from '../runtime/deadline.js';
 import { described } from '../runtime/described.js';
 import { jittered } from '../runtime/rng.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
@@ -159,10 +160,11 @@ class Patient implements Tracker {
     try {
       // This also limits a check that ignores its signal.
       const late = new Promise<never>((_, reject) => {
-        timer = clock.timer(() => {
+        const expired = (): void => {
           reject(new Error(`no answer within ${timeoutMs} ms`));
           limit.abort();
-        }, timeoutMs);
+        };
+        timer = deadline(clock, expired, timeoutMs);
       });
       await Promise.race([check(this.#endpoint, limit.signal), late]);
     } catch (reason) {

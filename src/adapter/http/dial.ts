@@ -1,7 +1,7 @@
 import { connect as connectTcp, isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
 import { type Clock, type Endpoint, endpointAddress, type Timer } from '../../index.js';
-import { type Asked, asError, ask, askedError, isAskedError, isPromise, optionError } from '../kit/index.js';
+import { type Asked, asError, ask, askedError, deadline, isAskedError, isPromise, optionError } from '../kit/index.js';
 
 /** The `tls` option: settings, or a function called for each new connection. */
 export type TlsOption = Asked<ConnectionOptions>;
@@ -167,7 +167,7 @@ export function dialler(
       const plain = openPlain();
       const limitMs = connectTimeoutMs * ASK_RATIO;
       const late = (): void => void plain.destroy(askedError('tls', endpoint, `took more than ${limitMs} ms`));
-      asking = clock.timer(late, limitMs);
+      asking = deadline(clock, late, limitMs);
       given
         .then((answer) => {
           asking?.cancel();
@@ -188,10 +188,11 @@ export function dialler(
       }
     };
 
-    const timer = clock.timer(() => {
+    const tooLate = (): void => {
       const limit = `${connectTimeoutMs} ms`;
       socket.destroy(errors.timedOut(`${endpointAddress(endpoint)} did not connect within ${limit}`));
-    }, connectTimeoutMs);
+    };
+    const timer = deadline(clock, tooLate, connectTimeoutMs);
     let socket: Socket;
     try {
       socket = begin();

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { Clock, Endpoint, Rng, Timer } from '../../index.js';
 import { isAskedError } from '../kit/index.js';
 import { type Dialled, dialLeftError, isPodLeftError, isProtocolError } from './dial.js';
@@ -26,6 +26,14 @@ const REOPEN_SPREAD = 0.2;
  * connections, and is tried one by one: `ConnectionCap` of mysql2.)
  */
 const CAPPED_MS = 5_000;
+
+/**
+ * Sockets that connect at once for waiting requests, per pod. A burst of thousands opens as many as the ordinary client would, but a
+ * listener's backlog holds a few hundred: what the kernel drops there is tried again only seconds later.
+ */
+const MOST_DIALS = 128;
+/** How long a count of the bytes received is good enough, in ms: counting looks at every socket. */
+const COUNT_LASTS_MS = 100;
 
 /** Errors of our own machine, not of the pod: no file descriptor, port or memory left for another socket. */
 const LOCAL_CODES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL', 'EACCES']);
@@ -77,6 +85,10 @@ export class PodLink {
   #left = false;
   /** Sockets that are connecting for a waiting request. */
   readonly #awaited = new Set<Socket>();
+  /** Waiting requests for which no socket is connecting yet. */
+  readonly #queued: { readonly dialled: Dialled; readonly dial: ((dialled: Dialled) => Socket) | undefined }[] = [];
+  #received = 0;
+  #receivedCountedMs = Number.NEGATIVE_INFINITY;
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
 
@@ -110,7 +122,12 @@ export class PodLink {
    * @param dial How to open it. @defaultValue as all others
    */
   dial(dialled: Dialled, dial?: (dialled: Dialled) => Socket): void {
-    const receivedBefore = this.sockets.received;
+    if (this.#awaited.size < MOST_DIALS) this.#dialNow(dialled, dial);
+    else this.#queued.push({ dialled, dial });
+  }
+
+  #dialNow(dialled: Dialled, dial: ((dialled: Dialled) => Socket) | undefined): void {
+    const receivedBefore = this.#countReceived();
     const socket = this.sockets.connect((error, opened) => {
       // Not the opened socket: TLS may have wrapped the dialed one.
       this.#awaited.delete(socket);
@@ -120,15 +137,40 @@ export class PodLink {
         this.#refused(error, this.sockets.received > receivedBefore, dial === undefined);
       }
       dialled(error, opened);
+      const next = this.#queued.shift();
+      if (next !== undefined) this.#dialNow(next.dialled, next.dial);
     }, dial);
     this.#awaited.add(socket);
     if (this.#left) socket.destroy(dialLeftError(this.#parts.endpoint));
   }
 
+  /** Bytes received so far, or up to a moment ago. */
+  #countReceived(): number {
+    const nowMs = this.#parts.clock.now();
+    if (nowMs - this.#receivedCountedMs >= COUNT_LASTS_MS) {
+      this.#receivedCountedMs = nowMs;
+      this.#received = this.sockets.received;
+    }
+    return this.#received;
+  }
+
   /** The pod left the Service: requests waiting for a socket move to another pod. */
   left(): void {
     this.#left = true;
-    for (const socket of this.#awaited) socket.destroy(dialLeftError(this.#parts.endpoint));
+    this.#cancelDials(dialLeftError(this.#parts.endpoint));
+  }
+
+  /** Ends everything now. */
+  cut(error?: Error): void {
+    this.#cancelDials(error ?? new Error('the connection was cut'));
+    this.sockets.destroyAll(error);
+  }
+
+  #cancelDials(error: Error): void {
+    // Before the others: each that ends would start the next.
+    const queued = this.#queued.splice(0);
+    for (const socket of this.#awaited) socket.destroy(error);
+    for (const { dialled } of queued) dialled(error, new Socket().destroy());
   }
 
   /** It is back. */

@@ -74,7 +74,12 @@ export function resolveHttpTransport(
       integer: true,
       infinite: true,
     }),
-    connections: checkNumber('connections', connections, 32, { min: 1, max: MAX_COUNT, integer: true }),
+    connections: checkNumber('connections', connections, Number.POSITIVE_INFINITY, {
+      min: 1,
+      max: MAX_COUNT,
+      integer: true,
+      infinite: true,
+    }),
     healthPath,
     clock,
     rng,

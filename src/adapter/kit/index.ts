@@ -70,6 +70,7 @@ export {
 } from '../../runtime/check.js';
 export { Closing } from '../../runtime/closing.js';
 export type { Complete } from '../../runtime/complete.js';
+export { deadline } from '../../runtime/deadline.js';
 export { hash32 } from '../../runtime/hash.js';
 export { addressMark, notBegunHeader } from '../../runtime/not-begun.js';
 export { checkPriority, isPriority } from '../../runtime/priority.js';

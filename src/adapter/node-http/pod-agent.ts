@@ -123,7 +123,7 @@ export class PodAgent extends Agent {
   /** Cuts all sockets, upgraded ones too. */
   cut(): void {
     this.#cut = true;
-    this.#parts.link.sockets.destroyAll();
+    this.#parts.link.cut();
   }
 
   override getName(): string {

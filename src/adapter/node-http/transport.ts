@@ -16,7 +16,10 @@ import { PodAgent } from './pod-agent.js';
 
 /** How the sockets to each pod are opened and used. */
 export interface NodeHttpConnectionOptions {
-  /** Maximum sockets per pod; each carries one request at a time. @defaultValue 32 */
+  /**
+   * Maximum sockets per pod; each carries one request at a time. Further requests wait for one.
+   * @defaultValue Infinity: as many as requests run at once, as the ordinary client does
+   */
   readonly connections?: number | undefined;
   /**
    * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; those of a single request have no

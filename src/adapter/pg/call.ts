@@ -10,7 +10,7 @@ import {
   outcomes,
   type Timer,
 } from '../../index.js';
-import { type AttemptedCall, Attempts, asError, type CallFacts } from '../kit/index.js';
+import { type AttemptedCall, Attempts, asError, type CallFacts, deadline } from '../kit/index.js';
 import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { isReplayConflict, isWholeChange, READ_ONLY, sqlState, verdictOf } from './outcome.js';
@@ -94,7 +94,7 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
   /** The server has no session at hand. */
   waits(): void {
     this.#timer?.cancel();
-    this.#timer = this.#owner.clock.timer(() => this.#waitedTooLong(), this.waitTimeoutMs);
+    this.#timer = deadline(this.#owner.clock, () => this.#waitedTooLong(), this.waitTimeoutMs);
     this.#timer.ref();
   }
 

@@ -1,5 +1,5 @@
 import { type Clock, EvenkeelError, type Rng, type Timer } from '../../index.js';
-import { asError, jittered } from '../kit/index.js';
+import { asError, deadline, jittered } from '../kit/index.js';
 import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { sqlState } from './outcome.js';
@@ -130,7 +130,7 @@ export class AskedServer {
     const limit = new AbortController();
     const aborted = (): void => limit.abort(signal?.reason);
     const late = new EvenkeelError('EVENKEEL_CONNECT', `${this.server.endpoint.key} did not say what it is in time`);
-    const timer = this.#parts.clock.timer(() => limit.abort(late), TIMEOUT_MS);
+    const timer = deadline(this.#parts.clock, () => limit.abort(late), TIMEOUT_MS);
     signal?.addEventListener('abort', aborted, { once: true });
     if (signal?.aborted) aborted();
     try {

@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { Socket } from 'node:net';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
-import { asError, jittered, markLasting } from '../kit/index.js';
+import { asError, deadline, jittered, markLasting } from '../kit/index.js';
 import { PgServer } from './connection.js';
 import type { ServerSettings } from './options.js';
 import { refusalOf } from './outcome.js';
@@ -106,7 +106,7 @@ function openSession(
       // pg reports nothing if it was waiting for a function of the application.
       over(error);
     };
-    const timer = clock.timer(late, connectTimeoutMs);
+    const timer = deadline(clock, late, connectTimeoutMs);
     client.on('error', over);
     client.connect((error: Error | null) => {
       if (error || isOver) {

@@ -52,7 +52,10 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
 
 /** How the sockets to each pod are opened and used. */
 export interface UndiciConnectionOptions {
-  /** Maximum sockets per pod; each carries one request at a time (HTTP/1.1). @defaultValue 32 */
+  /**
+   * Maximum sockets per pod; each carries one request at a time (HTTP/1.1). Further requests wait for one.
+   * @defaultValue Infinity: as many as requests run at once, as the ordinary client does
+   */
   readonly connections?: number | undefined;
   /**
    * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked

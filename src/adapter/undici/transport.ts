@@ -140,13 +140,16 @@ function poolOptions(options: UndiciTransportOptions): Pool.Options {
   return pool;
 }
 
+/** undici's form of a number that may be Infinity. */
+const limitOf = (connections: number): number | null => (Number.isFinite(connections) ? connections : null);
+
 /** A pod for undici: a Pool whose origin is the Service, and whose sockets go to the pod's address. */
 function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const { connections, pool, dial } = parts;
   const connect = connectorOf(link, (socket) => {
     if (isHttp2(socket)) delayEnd(socket);
   });
-  return poolUser(parts, link, [new PodPool(dial.origin, { ...pool, connect, connections })]);
+  return poolUser(parts, link, [new PodPool(dial.origin, { ...pool, connect, connections: limitOf(connections) })]);
 }
 
 /** The same over HTTP/2: one connection, and a Pool for requests that must not use HTTP/2. */
@@ -159,7 +162,7 @@ function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const http1 = new PodPool(dial.origin, {
     ...pool,
     allowH2: false,
-    connections,
+    connections: limitOf(connections),
     connect: (_options, supplied) => dialFor(link, opened, supplied, dialHttp1),
   });
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
@@ -208,7 +211,7 @@ function poolUser(
     cut() {
       const error = new errors.ClientDestroyedError();
       for (const pool of pools) void pool.destroy(error).catch(() => {});
-      link.sockets.destroyAll(error);
+      link.cut(error);
       settleCut();
     },
   };

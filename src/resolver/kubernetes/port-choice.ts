@@ -1,5 +1,6 @@
 import { asError, ResolveError } from '../../errors.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
+import { deadline } from '../../runtime/deadline.js';
 import type { Rng } from '../../runtime/rng.js';
 import { WrongTarget } from '../wrong-target.js';
 import { ApiFailure } from './api-failure.js';
@@ -149,7 +150,7 @@ export class PortChoice {
     this.#retry = undefined;
     const controller = new AbortController();
     this.#lookup = controller;
-    this.#limit = clock.timer(() => controller.abort(new Error('no answer within 30 s')), LOOKUP_TIMEOUT_MS);
+    this.#limit = deadline(clock, () => controller.abort(new Error('no answer within 30 s')), LOOKUP_TIMEOUT_MS);
     this.#patience = clock.timer(() => {
       this.#impatient = true;
       changed();

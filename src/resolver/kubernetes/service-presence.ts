@@ -1,5 +1,6 @@
 import type { ResolveError } from '../../errors.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
+import { deadline } from '../../runtime/deadline.js';
 import { WrongTarget } from '../wrong-target.js';
 import { ApiFailure } from './api-failure.js';
 import type { ServiceFacts } from './service-ports.js';
@@ -53,7 +54,7 @@ export class ServicePresence {
     const { clock, lookup, subject } = this.#options;
     const controller = new AbortController();
     this.#lookup = controller;
-    const limit = clock.timer(() => controller.abort(new Error('no answer in time')), LOOKUP_TIMEOUT_MS);
+    const limit = deadline(clock, () => controller.abort(new Error('no answer in time')), LOOKUP_TIMEOUT_MS);
     let missing: WrongTarget | undefined;
     try {
       await lookup(controller.signal);

@@ -98,7 +98,9 @@ describe('a subchannel that connects', () => {
     fixture.behaviour = 'hang';
     await fixture.open();
     await fixture.clock.stall(5_000);
-    await fixture.clock.advanceAsync(100);
+    await fixture.clock.advanceAsync(249);
+    expect(fixture.state).toBe('connecting');
+    await fixture.clock.advanceAsync(1);
     expect(fixture.state).toBe('backoff');
   });
 

@@ -132,8 +132,20 @@ describe('a deadline', () => {
     timer.ref();
     await clock.stall(1_000);
     expect([due, clock.timers, clock.referencedTimers]).toEqual([0, 1, 1]);
-    await clock.advanceAsync(100);
+    await clock.advanceAsync(250);
     expect(due).toBe(1);
+  });
+
+  it('waits again while the event loop keeps being blocked, but not without end', async () => {
+    const clock = new FakeClock(0);
+    let due = 0;
+    let ownDue = 0;
+    deadline(clock, () => due++, 100);
+    deadline(clock, () => ownDue++, 100, 1);
+    for (let stall = 0; stall < 20; stall++) await clock.stall(1_000);
+    expect([due, ownDue]).toEqual([0, 1]);
+    for (let stall = 0; stall < 30; stall++) await clock.stall(1_000);
+    expect([due, clock.timers]).toEqual([1, 0]);
   });
 
   it('is cancelled at any time, also in that moment', async () => {

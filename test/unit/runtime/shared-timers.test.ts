@@ -106,8 +106,8 @@ describe('shared timers', () => {
     world.start(100, 'a');
     await world.clock.stall(5_000);
     expect(world.fired).toEqual([]);
-    world.clock.advance(100);
-    expect(world.fired).toEqual(['a 5100']);
+    world.clock.advance(250);
+    expect(world.fired).toEqual(['a 5250']);
   });
 
   it('are silent once closed', () => {

@@ -9,7 +9,7 @@ import type {
   Timer,
   Tracker,
 } from '../../../index.js';
-import { jittered, notify } from '../../kit/index.js';
+import { deadline, jittered, notify } from '../../kit/index.js';
 
 /** Why a server should get no statements, as it reports itself; undefined if there is no reason. */
 export type Objection = string | undefined;
@@ -169,11 +169,12 @@ class ProbedServer implements Tracker {
 async function limited<T>(clock: Clock, timeoutMs: number, limit: AbortController, ask: () => Promise<T>): Promise<T> {
   let timer: Timer | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = clock.timer(() => {
+    const expired = (): void => {
       const error = new Error(`no answer within ${timeoutMs} ms`);
       reject(error);
       limit.abort(error);
-    }, timeoutMs);
+    };
+    timer = deadline(clock, expired, timeoutMs);
     limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true });
   });
   try {

@@ -9,7 +9,7 @@ import {
   type Priority,
   type Timer,
 } from '../../../index.js';
-import { type AttemptedCall, Attempts, type CallFacts } from '../../kit/index.js';
+import { type AttemptedCall, Attempts, type CallFacts, deadline } from '../../kit/index.js';
 import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
 import type { Borrower, NotLent } from '../server/borrowers.js';
 import type { Answer } from '../server/connection-methods.js';
@@ -139,7 +139,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     if (this.#isDone || this.#waitTimer !== undefined) return;
     const { clock } = this.#route.first;
     this.#waitsSinceMs = clock.now();
-    this.#waitTimer = clock.timer(() => this.#waitedTooLong(), this.waitTimeoutMs);
+    this.#waitTimer = deadline(clock, () => this.#waitedTooLong(), this.waitTimeoutMs);
     this.#waitTimer.ref();
   }
 

@@ -1,5 +1,6 @@
 /** Who uses the sessions of a server: calls, which wait for them, and questions of our own, which are neither balanced nor counted. */
 import { type Clock, EvenkeelError, endpointAddress } from '../../../index.js';
+import { deadline } from '../../kit/index.js';
 import type { Taken } from './idle-sessions.js';
 import type { Session } from './session.js';
 
@@ -141,10 +142,11 @@ export function pingWithin(
     timer.cancel();
     answer(error, late);
   };
-  const timer = clock.timer(() => {
+  const expired = (): void => {
     const address = endpointAddress(endpoint);
     const message = `${address} did not answer a ping within ${timeoutMs} ms`;
     end(new EvenkeelError('EVENKEEL_DEADLINE', message, { endpoint: address }), true);
-  }, timeoutMs);
+  };
+  const timer = deadline(clock, expired, timeoutMs);
   connection.ping((error) => end(error ?? undefined, false));
 }

@@ -3,7 +3,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { connect, type Socket } from 'node:net';
 import { createConnection, type Pool, type PoolConnection, type PoolOptions } from 'mysql2';
 import { type Clock, type Endpoint, endpointAddress, type Rng, type Timer } from '../../../index.js';
-import { jittered } from '../../kit/index.js';
+import { deadline, jittered } from '../../kit/index.js';
 import {
   areSameCredentials,
   type Credentials,
@@ -137,7 +137,7 @@ export class Opening {
       setCredentials(pool, credentials);
       done(undefined);
     };
-    const timer = clock.timer(() => end(credentialsTooLate(endpoint, connectTimeoutMs)), connectTimeoutMs);
+    const timer = deadline(clock, () => end(credentialsTooLate(endpoint, connectTimeoutMs)), connectTimeoutMs);
     askCredentials?.(endpoint).then((credentials) => end(undefined, credentials), end);
   }
 
@@ -146,10 +146,11 @@ export class Opening {
     const { endpoint, clock, settings } = this.#parts;
     const { connectTimeoutMs } = settings;
     const socket = dial(endpoint, settings.dial);
-    const timer = clock.timer(() => {
+    const late = (): void => {
       const message = `${endpointAddress(endpoint)} did not finish the handshake within ${connectTimeoutMs} ms`;
       socket.destroy(Object.assign(new Error(message), { code: 'ETIMEDOUT', syscall: 'connect' }));
-    }, connectTimeoutMs);
+    };
+    const timer = deadline(clock, late, connectTimeoutMs);
     const pending: PendingConnection = { socket, credentials: this.#credentials, timer };
     this.#pending.add(pending);
     socket.once('close', () => this.forget(pending));
@@ -200,7 +201,7 @@ export class Opening {
       used !== undefined && !areSameCredentials(used, now);
     if (![...sessions()].some(isOutdated)) return;
     const limit = new AbortController();
-    const late = clock.timer(() => limit.abort(new Error('it took too long')), settings.connectTimeoutMs);
+    const late = deadline(clock, () => limit.abort(new Error('it took too long')), settings.connectTimeoutMs);
     try {
       const options = poolOptions(settings, endpoint, () => dial(endpoint, settings.dial));
       await logIn(withCredentials(options, now), AbortSignal.any([limit.signal, this.#closed.signal]));

@@ -53,7 +53,7 @@ interface Route {
 /** How many spellings of origins are remembered; the oldest is forgotten first. */
 const MAX_ROUTES = 2_000;
 /** How many requests may wait until it is known where they go; further ones are not balanced. */
-const MAX_PENDING = 1_000;
+const MAX_PENDING = 20_000;
 const SLASH = 47;
 
 /** Routes requests for Services to their dispatchers, and passes all others on. After `close` everything is passed on. */

@@ -9,7 +9,7 @@ const resolve = (options: Partial<HttpTransportOptions> = {}, allowH2 = false) =
 it('fills in what is left out', () => {
   expect(resolve()).toMatchObject({
     dial: { connectTimeoutMs: poolDefaults.connectTimeoutMs, tcpKeepAliveMs: 15_000, allowH2: false, tls: {}, errors },
-    connections: 32,
+    connections: Number.POSITIVE_INFINITY,
     healthPath: undefined,
     clock: systemClock,
   });

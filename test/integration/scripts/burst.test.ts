@@ -1,0 +1,40 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, it } from 'vitest';
+import { outputOf } from '../../support/programs.js';
+
+const program = fileURLToPath(new URL('support/burst.mjs', import.meta.url));
+const servers = fileURLToPath(new URL('support/burst-server.mjs', import.meta.url));
+/** More in the proof: 10,000 sockets on each side take a machine of their own. */
+const COUNT = process.env.EVENKEEL_PROOF === '1' ? 10_000 : 1_500;
+
+const open: (() => void)[] = [];
+afterEach(() => {
+  for (const close of open.splice(0)) close();
+});
+
+async function startServers(delayMs: number): Promise<readonly number[]> {
+  const child = fork(servers, [String(delayMs)]);
+  open.push(() => child.disconnect());
+  const [{ ports }] = (await once(child, 'message')) as [{ ports: number[] }];
+  return ports;
+}
+
+const burst = async (given: object): Promise<unknown> => JSON.parse(await outputOf([program, JSON.stringify(given)]));
+
+describe.each(['fetch', 'dispatcher', 'whole app', 'node:http'])('a burst over %s', (how) => {
+  it.each([
+    { warm: false, delayMs: 100 },
+    { warm: true, delayMs: 100 },
+    { warm: false, delayMs: 1_000 },
+  ])('of 1,500 requests at once loses none, as with the ordinary client: %o', async ({ warm, delayMs }) => {
+    const ports = await startServers(delayMs);
+    expect(await burst({ how, count: COUNT, warm, ports })).toEqual({ ok: COUNT, errors: {} });
+  });
+
+  it('survives a block of the event loop of 6 s one turn after it began', async () => {
+    const ports = await startServers(10);
+    expect(await burst({ how, count: 20, warm: false, ports, blockMs: 6_000 })).toEqual({ ok: 20, errors: {} });
+  });
+});
