@@ -101,7 +101,7 @@ describe('the connection to one pod', () => {
   it('is opened ahead of the first request, which then uses it, as do those that follow', async () => {
     const connection = await connect();
     await until('the pod sees it', async () => (await opened()) === 1);
-    expect(connection.capacity).toBe(32);
+    expect(connection.capacity).toBe(Number.POSITIVE_INFINITY);
     expect(await send(connection.handle, `${origin}/`)).toMatchObject({ status: 200, reused: false });
     expect(await sendNext(connection.handle, `${origin}/`)).toMatchObject({ status: 200, reused: true });
     expect(await opened()).toBe(1);
@@ -162,7 +162,7 @@ describe('the connection to one pod', () => {
     await pod.behave({ connection: 'close', headers: {} });
     expect(await send(connection.handle, `${origin}/`)).toMatchObject({ status: 200, reused: false });
     await until('nothing is open', async () => (await open()) === 0);
-    expect(connection.capacity).toBe(32);
+    expect(connection.capacity).toBe(Number.POSITIVE_INFINITY);
   });
 
   it('destroys a socket on which the pod speaks unasked', async () => {
