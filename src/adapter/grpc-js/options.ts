@@ -1,4 +1,5 @@
-import { type ChannelOptions, experimental, type Metadata } from '@grpc/grpc-js';
+import { isIPv4 } from 'node:net';
+import { type ChannelOptions, type ClientOptions, experimental, type Metadata } from '@grpc/grpc-js';
 import {
   type BalancerSnapshot,
   type BalancingOptions,
@@ -53,11 +54,15 @@ type KnownGrpcOptions = {
 };
 
 /**
- * Options of `channelOptions`. Keys that begin with `grpc.` or `grpc-node.` are grpc-js's own and are passed on unchanged.
+ * Options of `channelOptions`. Keys that begin with `grpc.` or `grpc-node.`, and those of grpc-js's clients (`interceptors`,
+ * `interceptor_providers`, `callInvocationTransformer`), are grpc-js's own and are passed on unchanged.
  * `retryPolicy` and `hedgingPolicy` of `grpc.service_config` say what is retried, with a new pick for each attempt; of `retry` there is
  * only the budget that pays for it.
  */
-export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcOptions {
+export interface GrpcOptions
+  extends Omit<BalancingOptions, 'retry'>,
+    KnownGrpcOptions,
+    Pick<ClientOptions, 'interceptors' | 'interceptor_providers' | 'callInvocationTransformer'> {
   /** Limits what `retryPolicy` and `hedgingPolicy` may send. @defaultValue a fifth of the calls, and 10 per second */
   readonly retry?: Pick<RetryOptions, 'budget'> | undefined;
   /**
@@ -126,16 +131,24 @@ const ownNames = [
   'onBalancer',
 ] as const;
 
+/** Options of grpc-js's clients, passed on like those of its channels. */
+const clientOptionNames = ['interceptors', 'interceptor_providers', 'callInvocationTransformer'] as const;
+
+/** Whether grpc-js's channels read the option. */
+function isChannelOption(name: string): boolean {
+  return name.startsWith('grpc.') || name.startsWith('grpc-node.');
+}
+
 /** Whether grpc-js itself reads the option. */
 export function isGrpcOption(name: string): boolean {
-  return name.startsWith('grpc.') || name.startsWith('grpc-node.');
+  return isChannelOption(name) || (clientOptionNames as readonly string[]).includes(name);
 }
 
 /** The options grpc-js's transport and credentials read; the same for equal channels, so that these share connections. */
 export function subchannelArgs(channelOptions: ChannelOptions): ChannelOptions {
   const { SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX: hidden } = experimental;
   return Object.fromEntries(
-    Object.entries(channelOptions).filter(([name]) => isGrpcOption(name) && !name.startsWith(hidden)),
+    Object.entries(channelOptions).filter(([name]) => isChannelOption(name) && !name.startsWith(hidden)),
   );
 }
 
@@ -148,7 +161,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     if (name === 'retry') checkRetry(value);
     if (!(balancingOptionNames as readonly string[]).includes(name)) {
       const known = [...balancingOptionNames, ...ownNames];
-      throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...known]);
+      throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...clientOptionNames, ...known]);
     }
     balancing[name] = value;
   }
@@ -218,6 +231,20 @@ function resolveKey(key: string | CallKey | undefined): CallKey | undefined {
 
 /** Schemes of target strings; anything else before the first colon is a host. */
 const SCHEMES = ['kubernetes', 'dns', 'static'];
+
+/** An address with nothing but a host name and a port, which grpc-js would resolve with DNS; it may say so with `dns:///`. */
+const PLAIN_ADDRESS = /^(?:dns:\/\/\/)?([a-z0-9_][a-z0-9_.-]*:\w+)$/i;
+
+/**
+ * The target string of evenkeel for an address that a client was created with; undefined if grpc-js must handle the address: IP
+ * addresses, sockets (`unix:`) and any other scheme.
+ */
+export function serviceOf(address: string): string | undefined {
+  if (/^(kubernetes|static):[^/]/.test(address)) return address;
+  const [, service] = PLAIN_ADDRESS.exec(address) ?? [];
+  if (service === undefined || isIPv4(service.slice(0, service.lastIndexOf(':')))) return undefined;
+  return /^(unix|unix-abstract|xds|vsock):/.test(service) ? undefined : service;
+}
 
 /** Checks the user's name of the Service. Throws EVENKEEL_OPTION. */
 export function checkService(service: unknown): string {

@@ -1,7 +1,7 @@
 import { ChannelCredentials, type ClientOptions, experimental } from '@grpc/grpc-js';
 import { EvenkeelError } from '../../index.js';
 import { BalancedChannel, ChannelState, HiddenOptions } from './channel.js';
-import { checkService, type GrpcOptions, isGrpcOption, resolveGrpcOptions } from './options.js';
+import { checkService, type GrpcOptions, isGrpcOption, resolveGrpcOptions, serviceOf } from './options.js';
 import { EvenkeelPolicy } from './policy.js';
 
 /**
@@ -17,8 +17,10 @@ export function target(service: string): string {
 }
 
 /**
- * The options of a client or channel for such a target: how to choose among pods, together with any of grpc-js's own
- * (`grpc.…`). One result may serve several channels; each has its own balancer.
+ * The options of a client or channel for a Service: how to choose among pods, together with any of grpc-js's own (`grpc.…`,
+ * `interceptors` …). One result may serve several channels; each has its own balancer. A client's address is the Service with or
+ * without `target`: `orders.shop:50051`, `dns:///orders.shop:50051`. Clients for other addresses (an IP address, `unix:`, `xds:`)
+ * are grpc-js's own, not balanced.
  *
  * @throws EVENKEEL_OPTION for invalid options, and when a client is created from a copy of grpc-js other than the one evenkeel
  * uses.
@@ -35,7 +37,10 @@ export function channelOptions(options: GrpcOptions = {}): ClientOptions {
     [HiddenOptions.key]: new HiddenOptions(resolved, true),
     channelFactoryOverride: (address, credentials, given) => {
       if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
-      return new BalancedChannel(address, credentials, given, resolved);
+      // Libraries that build the address of host and port leave no room for a scheme.
+      const service = serviceOf(address);
+      const ours = service === undefined ? address : target(service);
+      return new BalancedChannel(ours, credentials, given, resolved);
     },
   };
 }

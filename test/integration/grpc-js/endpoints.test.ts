@@ -1,8 +1,10 @@
+import { type ClientOptions, credentials } from '@grpc/grpc-js';
 import { type EndpointInit, type Resolver, roundRobin } from 'evenkeel';
+import { channelOptions } from 'evenkeel/grpc-js';
 import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
-import { connected, ordersClient, say } from './support/client.js';
+import { connected, Echo, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';
 import { Shop } from './support/shop.js';
 
@@ -129,3 +131,19 @@ it('U7: another pod at an old address gets a connection of its own', async () =>
   await say(client);
   expect((await only.stats()).connections).toBe(4);
 });
+
+it.each(['orders.shop:50051', 'dns:///orders.shop:50051'])(
+  'a client for %s is balanced by its options alone, as libraries need it that build the address of host and port',
+  async (address) => {
+    for (const pod of await pods.start(2)) shop.join(pod);
+    // What google-gax passes on of its option 'grpc.channelFactoryOverride'.
+    const options = channelOptions({ resolver: shop.resolver(), picker: roundRobin() });
+    const { channelFactoryOverride } = options as Required<ClientOptions>;
+    const client = new Echo(address, credentials.createInsecure(), { channelFactoryOverride });
+    open.push(client);
+    const answers = [];
+    for (let call = 0; call < 10; call++) answers.push(await say(client));
+    expect(new Set(answers.map(({ pod }) => pod)).size).toBe(2);
+    expect(answers.map(({ authority }) => authority)).toEqual(answers.map(() => 'orders.shop:50051'));
+  },
+);

@@ -1,6 +1,11 @@
 import { Metadata } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { authorityOf, type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
+import {
+  authorityOf,
+  type GrpcOptions,
+  resolveGrpcOptions,
+  serviceOf,
+} from '../../../../src/adapter/grpc-js/options.js';
 import { channelOptions, target } from '../../../../src/adapter/grpc-js/target.js';
 
 describe('options', () => {
@@ -28,7 +33,7 @@ describe('options', () => {
     ],
     [
       { pikcer: () => {} },
-      /no option "pikcer" \(did you mean "picker"\?\); it knows grpc\.\*, grpc-node\.\*, resolver, .*onBalancer/,
+      /no option "pikcer" \(did you mean "picker"\?\); it knows grpc\.\*, grpc-node\.\*, interceptors, .*onBalancer/,
     ],
   ])('%o is refused', (options, message) => {
     expect(() => channelOptions(options as GrpcOptions)).toThrow(
@@ -43,6 +48,9 @@ describe('options', () => {
       'grpc-node.max_session_memory': 10,
       'grpc.enable_http_proxy': 0,
     });
+    const callInvocationTransformer: NonNullable<GrpcOptions['callInvocationTransformer']> = (call) => call;
+    const ofClients = { interceptors: [], callInvocationTransformer };
+    expect(channelOptions(ofClients)).toMatchObject(ofClients);
     // grpc-js prints them when it traces.
     expect(() => JSON.stringify(options)).not.toThrow();
   });
@@ -64,6 +72,26 @@ describe('target', () => {
 
   it.each(['', 'orders shop', 'http://orders', 'orders/v1', undefined])('%j cannot name a Service', (service) => {
     expect(() => target(service as string)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+  });
+
+  it.each([
+    ['orders.shop:50051', 'orders.shop:50051'],
+    ['dns:///orders.shop:50051', 'orders.shop:50051'],
+    ['orders:grpc', 'orders:grpc'],
+    ['kubernetes:orders.shop:grpc', 'kubernetes:orders.shop:grpc'],
+    ['static:10.0.0.1:80,10.0.0.2:80', 'static:10.0.0.1:80,10.0.0.2:80'],
+    ['evenkeel:orders.shop:50051', undefined],
+    ['dns://10.0.0.10/orders.shop:50051', undefined],
+    ['orders.shop', undefined],
+    ['10.0.0.1:50051', undefined],
+    ['ipv4:10.0.0.1:50051', undefined],
+    ['[fd00::1]:50051', undefined],
+    ['unix:/run/orders.sock', undefined],
+    ['unix:orders', undefined],
+    ['xds:orders', undefined],
+    ['xds:///orders.shop:50051', undefined],
+  ])('with channelOptions, a client for %s is one for the Service %s', (address, service) => {
+    expect(serviceOf(address)).toBe(service);
   });
 
   it.each([
