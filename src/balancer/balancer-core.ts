@@ -133,6 +133,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const lease = this.#pickInTurn(options, true);
     if (lease !== undefined) return lease;
     let sinceMs: number | undefined;
+    this.missedEndpoints();
     try {
       const refusal = this.#closing.hasBegun ? closedError() : this.#endpoints.refusals.atOnce;
       if (refusal !== undefined) throw refusal;
@@ -200,6 +201,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** A call found no endpoint. Where the set is empty, its source is asked whether that is still so. */
+  missedEndpoints(): void {
+    const { refusals, feed } = this.#endpoints;
+    if (refusals.isEmpty) feed.refresh();
   }
 
   madeRoom(): void {

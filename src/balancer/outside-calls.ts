@@ -13,6 +13,8 @@ export interface CallMeters {
 interface OutsideCallsOwner extends CallMeters {
   readonly clock: Clock;
   readonly observer: Observer;
+  /** A call found no endpoint. */
+  missedEndpoints(): void;
 }
 
 /**
@@ -44,6 +46,7 @@ export class OutsideCalls {
   /** A call begins to wait; returns since when, for `ended`. */
   began(): number {
     this.#waiting++;
+    this.#owner.missedEndpoints();
     return this.#owner.clock.now();
   }
 
@@ -57,6 +60,7 @@ export class OutsideCalls {
   /** A call fails because there is no endpoint for it, whether it waited or not. */
   refuse(error: EvenkeelError): void {
     this.#refused++;
+    this.#owner.missedEndpoints();
     notify(this.#owner.observer, 'refused', { error });
   }
 }

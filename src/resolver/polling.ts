@@ -29,7 +29,7 @@ export interface PollingOptions {
   readonly open: (context: ResolverContext) => PollLook;
   /** Time between lookups if the result does not say, in ms. @defaultValue 5000 */
   readonly intervalMs?: number | undefined;
-  /** Shortest time between lookups, also for `refresh`, in ms. @defaultValue 1000 */
+  /** Shortest time between lookups, also for `refresh`, which adds up to 20 %, in ms. @defaultValue 1000 */
   readonly minIntervalMs?: number | undefined;
   /** Longest time between lookups, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
   readonly maxIntervalMs?: number | undefined;
@@ -42,8 +42,8 @@ export interface PollingOptions {
 /** Nothing was found so far, but that is not final. */
 export class NothingSoFar extends ResolveError {}
 
-/** How much earlier the next lookup may come, so that clients do not all look up together. */
-const EARLY_RATIO = 0.2;
+/** How much earlier or later a lookup may come, so that clients do not all look up together. */
+const JITTER_RATIO = 0.2;
 
 /**
  * Creates a resolver from anything that can be queried: looks up, publishes changes, looks up again. One lookup at a time; a
@@ -95,7 +95,8 @@ class PollWatch implements Resolution {
   #timer: Timer | undefined;
   #dueAtMs = 0;
   #running: AbortController | undefined;
-  #lastEndMs = Number.NEGATIVE_INFINITY;
+  /** When `refresh` may look again. Drawn once per lookup, as the smallest of many draws would be no jitter. */
+  #earliestMs = Number.NEGATIVE_INFINITY;
   #closed = false;
 
   constructor(plan: Plan, listener: ResolverListener, context: ResolverContext) {
@@ -109,8 +110,7 @@ class PollWatch implements Resolution {
   refresh(): void {
     // A running lookup may have started before the problem, but the next one is soon enough.
     if (this.#closed || this.#timer === undefined) return;
-    const sinceLastMs = this.#context.clock.now() - this.#lastEndMs;
-    this.#schedule(Math.max(0, this.#plan.minIntervalMs - sinceLastMs), 'sooner');
+    this.#schedule(Math.max(0, this.#earliestMs - this.#context.clock.now()), 'sooner');
   }
 
   close(): void {
@@ -146,7 +146,7 @@ class PollWatch implements Resolution {
       limit.cancel();
       if (this.#running !== run) return;
       this.#running = undefined;
-      this.#lastEndMs = clock.now();
+      this.#earliestMs = clock.now() + this.#plan.minIntervalMs * (1 + JITTER_RATIO * this.#context.rng.next());
       then();
     };
     this.#call(run.signal).then(
@@ -169,7 +169,7 @@ class PollWatch implements Resolution {
     // Lookups may be custom: NaN must not become a timer that fires immediately.
     const validMs = Number.isFinite(validForMs) ? (validForMs as number) : intervalMs;
     let delayMs = Math.min(maxIntervalMs, Math.max(minIntervalMs, validMs));
-    delayMs *= 1 - EARLY_RATIO * this.#context.rng.next();
+    delayMs *= 1 - JITTER_RATIO * this.#context.rng.next();
     if (endpoints.length > 0) {
       this.#emptySinceMs = undefined;
     } else {
@@ -210,7 +210,7 @@ class PollWatch implements Resolution {
       this.#failures,
       rng,
     );
-    this.#schedule(base * (1 + EARLY_RATIO * rng.next()), 'set');
+    this.#schedule(base * (1 + JITTER_RATIO * rng.next()), 'set');
     const error = isResolveError(reason)
       ? reason
       : new ResolveError(`${name}: ${asError(reason).message}`, { cause: reason });

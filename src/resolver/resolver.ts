@@ -42,7 +42,10 @@ export interface Resolution {
    * it, now.
    */
   readonly watch?: WatchOwner | undefined;
-  /** A hint to look again now (a connection failed). Rate-limited by the resolver, never an error. */
+  /**
+   * A hint to look again now: a connection failed, or a call found the set empty. May be called for every such call, so the
+   * resolver limits the rate; never an error.
+   */
   refresh(): void;
   /** Ends it: no callbacks after this returns. Idempotent. */
   close(): void;

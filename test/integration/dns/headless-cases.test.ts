@@ -139,4 +139,28 @@ describe('section 6, headless DNS, over a real DNS server', () => {
     expect([server.count(ordersName), balancer.snapshot().state]).toEqual([2, 'empty']);
     await balancer.close();
   });
+
+  it('after case 50, pods that come back are found by the next call, not by the next TTL', async () => {
+    pods(a);
+    const clock = new FakeClock(0);
+    const balancer = createBalancer({
+      resolver: dns({ host: ordersName, port: 8080, servers: [server.address], deadlineMs: 500_000 }),
+      transport: new FakeTransport(),
+      clock,
+    });
+    await balancer.ready();
+    pods();
+    for (let look = 2; look <= 3; look++) {
+      clock.advance(5_000);
+      await until(`lookup ${look}`, () => server.count(ordersName) === look && (clock.nextInMs ?? 0) <= 5_000);
+    }
+    await until('the empty set', () => balancer.snapshot().state === 'empty');
+    pods(a);
+    clock.advance(1_500);
+    await expect(balancer.acquire()).rejects.toMatchObject({ code: 'EVENKEEL_NO_ENDPOINTS' });
+    clock.advance(0);
+    await until('the set', () => balancer.snapshot().state === 'ready');
+    expect(server.count(ordersName)).toBe(4);
+    await balancer.close();
+  });
 });

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { settle } from '../../../src/testing/fake-clock.js';
 import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
 
 type Failed = ObserverEvents['resolveFailed'];
@@ -78,6 +80,25 @@ describe('what the resolver says', () => {
     fixture.resolver.fail(new ResolveError('not any more', { code: 'EVENKEEL_FORBIDDEN', permanent: true }));
     await fixture.balancer.ready();
     expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
+  });
+
+  it('calls that find the set empty are hints to look, whether they fail or wait', async () => {
+    const fixture = new BalancerFixture();
+    await fixture.publish();
+    await failure(fixture.balancer.acquire());
+    await failure(fixture.balancer.run(() => undefined));
+    expect(fixture.resolver.refreshes).toBe(2);
+    await fixture.publish('10.0.0.1');
+    await fixture.addresses(3);
+    expect(fixture.resolver.refreshes).toBe(2);
+
+    const patient = new BalancerFixture({ waitForEndpoints: true });
+    await patient.publish();
+    const waiting = patient.balancer.acquire();
+    await settle();
+    expect(patient.resolver.refreshes).toBe(1);
+    await patient.publish('10.0.0.1');
+    (await waiting).end(outcomes.success);
   });
 
   it('lost connections are hints to look', async () => {

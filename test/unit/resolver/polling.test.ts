@@ -231,6 +231,32 @@ describe('failures', () => {
 });
 
 describe('empty answers (D7)', () => {
+  it('look again at once when a call finds none, however long the last answer is valid', async () => {
+    watch();
+    await settle();
+    await answer({ ...set(), validForMs: 30_000 });
+    await clock.advanceAsync(3_000);
+    for (let call = 0; call < 1_000; call++) resolution.refresh();
+    await clock.advanceAsync(0);
+    expect(looks).toHaveLength(2);
+    await answer(set('10.0.0.1'));
+    expect(listener.events).toEqual(['∅', '10.0.0.1:80']);
+  });
+
+  it('look again at most once a second, plus a jitter that many calls do not wear away', async () => {
+    watch();
+    await settle();
+    chance = 0.5;
+    await answer({ ...set(), validForMs: 30_000 });
+    chance = 0;
+    for (let ms = 0; ms < 1_100; ms += 10) {
+      expect(looks).toHaveLength(1);
+      resolution.refresh();
+      await clock.advanceAsync(10);
+    }
+    expect(looks).toHaveLength(2);
+  });
+
   it('empty at once where no agreement is asked for', async () => {
     watch();
     await settle();
