@@ -11,8 +11,6 @@ export {
   type BalancerOptions,
   type BalancingOptions,
   balancerDefaults,
-  type ProbeOptions,
-  probeDefaults,
 } from './balancer/balancer-options.js';
 export type { Lease } from './balancer/lease.js';
 export { classifyError } from './balancer/run-call.js';

@@ -15,7 +15,6 @@ import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CallLimit } from './call-limit.js';
 import { Endpoints } from './endpoints.js';
 import { CallTimes, Lease, type LeaseOwner } from './lease.js';
-import { LoadProbes } from './load-probes.js';
 import { OutsideCalls } from './outside-calls.js';
 import { PickerSlot } from './picker-slot.js';
 import { pickFlags, type Recorder, type Recording } from './recording.js';
@@ -43,7 +42,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #warnings: Warnings;
   readonly #slot: PickerSlot<C>;
   readonly #room: WaitingRoom<C>;
-  readonly #probes: LoadProbes<C> | undefined;
   readonly #times: CallTimes<C>;
   readonly #endpoints: Endpoints<C>;
   /** Calls that got no endpoint. */
@@ -68,13 +66,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       load: options.load,
       limit: options.limit,
       stages: options.stages,
-      probesPerCall: options.probes?.perCall ?? 0,
       pickSet: () => this.#slot.set,
-      informed: () => this.#slot.informed,
-      refresh: () => {
-        this.#slot.refresh();
-        this.#probes?.refresh();
-      },
+      refresh: () => this.#slot.refresh(),
     });
     this.recording = recording;
     const { hooks } = this.#events;
@@ -88,12 +81,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.limit = limit === undefined ? undefined : new CallLimit(limit, warnings);
     this.#times = new CallTimes(this, options.stalledAfterMs);
-    const pickRng = recording?.rng ?? rng;
-    this.#slot = new PickerSlot(options.picker, pickRng, warnings, recording);
-    const { probes } = options;
-    const { informed } = this.#slot;
-    const compared = (): readonly Subchannel<C>[] => this.#slot.compared;
-    this.#probes = probes && new LoadProbes({ clock, rng: pickRng, options: probes, compared, informed, recording });
+    this.#slot = new PickerSlot(options.picker, recording?.rng ?? rng, warnings, recording);
     this.#room = new WaitingRoom<C>({
       clock,
       maxWaiting: options.maxWaiting,
@@ -184,7 +172,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         refused: this.#refused + this.outside.refused,
         shed: this.#room.shed,
       },
-      probes: this.#probes?.sent ?? 0,
       nowMs: this.clock.now(),
     });
   }
@@ -257,15 +244,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     }
     subchannel.start(nowMs);
     this.#times.began();
-    let asks = false;
-    if (this.#probes !== undefined && connection.askForReport !== undefined && subchannel.usesReports) {
-      asks = this.#probes.called(nowMs);
-    }
-    let call = 0;
-    if (recording !== undefined) {
-      const flags = asks ? pickFlags.began | pickFlags.asked : pickFlags.began;
-      call = recording.picked(subchannel, nowMs, flags, key, avoid);
-    }
+    const call = recording === undefined ? 0 : recording.picked(subchannel, nowMs, pickFlags.began, key, avoid);
     const lease = new Lease(this.#times, subchannel, connection.handle, nowMs, call);
     // As one whose answer has begun, which no longer counts.
     if (unlimited && this.limit !== undefined) lease.progressed();
@@ -295,7 +274,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     liveBalancers.remove(this);
     this.#slot.clear();
     this.#times.close();
-    this.#probes?.close();
     const { drainTimeoutMs: limitMs } = this.#options.pool;
     const timer = Number.isFinite(limitMs) ? this.clock.timer(() => this.#cut.abort(), limitMs) : undefined;
     timer?.ref();

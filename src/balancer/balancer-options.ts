@@ -17,14 +17,6 @@ import { standardStages } from '../stage/standard-stages.js';
 import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js';
 import type { Recorder } from './recording.js';
 
-/** How often endpoints are asked how busy they are, beside what their answers say. */
-export interface ProbeOptions {
-  /** At most so many endpoints are asked per call, 0 to 3; fractions are an average. @defaultValue 3 */
-  readonly perCall?: number | undefined;
-  /** After how long an answer is no longer waited for, in ms. @defaultValue 500 */
-  readonly timeoutMs?: number | undefined;
-}
-
 /** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
   /**
@@ -36,12 +28,6 @@ export interface BalancingOptions {
   readonly picker?: PickerFactory | undefined;
   /** How load is measured. @defaultValue relativeLatency() */
   readonly load?: LoadFactory | undefined;
-  /**
-   * Whether a few random endpoints per call are asked how busy they are, beside what their answers say: `'auto'` while it helps,
-   * which needs a load that goes by reports, servers that send them, and HTTP or gRPC. `'off'`, or an object that bounds it.
-   * @defaultValue 'auto'
-   */
-  readonly probes?: 'auto' | 'off' | ProbeOptions | undefined;
   /**
    * How many calls may run at once; the others wait, and are shed when they wait long: `adaptive()`, or `fixed(n)`.
    * @defaultValue no limit
@@ -95,8 +81,6 @@ export interface ResolvedBalancerOptions<C> {
   readonly transport: Transport<C>;
   readonly picker: PickerFactory;
   readonly load: LoadFactory;
-  /** Undefined: no probes. */
-  readonly probes: ResolvedProbeOptions | undefined;
   readonly limit: LimitFactory | undefined;
   readonly stages: readonly StageFactory[];
   readonly retry: RetryOptions;
@@ -132,7 +116,6 @@ export const balancingOptionNames: readonly (keyof BalancingOptions)[] = Object.
   'resolver',
   'picker',
   'load',
-  'probes',
   'limit',
   'stages',
   'retry',
@@ -187,7 +170,6 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
     transport,
     picker,
     load,
-    probes: resolveProbeOptions(options.probes),
     limit,
     stages,
     retry: resolveRetryOptions(options.retry),
@@ -226,27 +208,4 @@ function checkObserver(observer: Observer): void {
   for (const event of observerEventNames) {
     if (observer[event] !== undefined) checkFunction(`observer.${event}`, observer[event]);
   }
-}
-
-/** Defaults of `ProbeOptions`. */
-export const probeDefaults: { readonly perCall: number; readonly timeoutMs: number } = Object.freeze({
-  perCall: 3,
-  timeoutMs: 500,
-});
-
-/** `ProbeOptions`, complete and checked. */
-export interface ResolvedProbeOptions {
-  readonly perCall: number;
-  readonly timeoutMs: number;
-}
-
-/** Undefined: no probes. Throws EVENKEEL_OPTION. */
-export function resolveProbeOptions(probes: 'auto' | 'off' | ProbeOptions = 'auto'): ResolvedProbeOptions | undefined {
-  if (probes === 'off') return undefined;
-  if (probes === 'auto') return probeDefaults;
-  if (typeof probes !== 'object' || probes === null) throw optionError('probes', "'auto', 'off' or an object", probes);
-  checkKeys('probes', probes, ['perCall', 'timeoutMs']);
-  const perCall = checkNumber('probes.perCall', probes.perCall, probeDefaults.perCall, { min: 0, max: 3 });
-  const timeoutMs = checkNumber('probes.timeoutMs', probes.timeoutMs, probeDefaults.timeoutMs, { min: 1, max: 60_000 });
-  return perCall === 0 ? undefined : { perCall, timeoutMs };
 }

@@ -22,8 +22,6 @@ export class PickerSlot<C> {
   readonly #factory: PickerFactory;
   readonly #rng: Rng;
   readonly #warnings: Warnings;
-  /** As `PickRequest.informed`; emptied when the set changes. */
-  readonly informed: Subchannel<C>[] = [];
   /** The one request object all picks share. */
   readonly request: PickRequest<C> = createPickRequest();
   // Read-only for others.
@@ -43,7 +41,6 @@ export class PickerSlot<C> {
     this.#rng = rng;
     this.#warnings = warnings;
     this.#recording = recording;
-    this.request.informed = this.informed;
   }
 
   /** Whether the picker was built with at least one subchannel that was ready. */
@@ -56,18 +53,12 @@ export class PickerSlot<C> {
     return this.#set;
   }
 
-  /** What the picker compares by load: all it was built with, or nothing. The same list until the next is built. */
-  get compared(): readonly Subchannel<C>[] {
-    return this.picker?.comparesLoad === true ? (this.#set as PickSet<C>).subchannels : none;
-  }
-
   /**
    * O(n), and whatever the picker needs.
    * @param first The next picks go to these, one each; then it is rebuilt for all.
    */
   rebuild(members: readonly Member<C>[], first: readonly Subchannel<C>[] = []): void {
     this.#members = members;
-    this.informed.length = 0;
     let set = pickSetOf(members, first.length > 0 ? first : undefined);
     this.firstLeft = first.length > 0 ? first.length : -1;
     if (set.subchannels.length === 0 && first.length > 0) {
@@ -165,7 +156,6 @@ export class PickerSlot<C> {
     this.wantsEnds = false;
     this.#set = undefined;
     this.#members = [];
-    this.informed.length = 0;
     this.firstLeft = -1;
   }
 

@@ -33,12 +33,8 @@ export interface RecordedBalancer {
   readonly load: LoadFactory;
   readonly limit: LimitFactory | undefined;
   readonly stages: readonly StageFactory[];
-  /** 0 = no probes. */
-  readonly probesPerCall: number;
   /** The set its picker was built with. */
   pickSet(): PickSet<unknown> | undefined;
-  /** As `PickRequest.informed`. */
-  informed(): readonly RecordedSubchannel[];
   /** Rebuilds the picker over the same set, without its predecessor: a replay can start here. */
   refresh(): void;
 }
@@ -67,8 +63,6 @@ export interface Recording extends SubchannelRecording {
   waited(call: number, sinceMs: number): void;
   /** A call got no endpoint. */
   refused(sinceMs: number, nowMs: number, code: ErrorCode): void;
-  /** The subchannel takes this place in `PickRequest.informed`. */
-  informed(subchannel: RecordedSubchannel, place: number): void;
   /** A stage changed the set. */
   staged(stage: number, before: EndpointSet, after: EndpointSet): void;
   /** The stages have run. */
@@ -80,11 +74,9 @@ export interface Recording extends SubchannelRecording {
 }
 
 /** Properties of a pick. */
-export const pickFlags: { readonly began: 1; readonly keyed: 2; readonly avoiding: 4; readonly asked: 8 } = {
+export const pickFlags: { readonly began: 1; readonly keyed: 2; readonly avoiding: 4 } = {
   /** It became a call. */
   began: 1,
   keyed: 2,
   avoiding: 4,
-  /** Endpoints were drawn for probes. */
-  asked: 8,
 };

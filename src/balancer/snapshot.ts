@@ -53,8 +53,6 @@ export interface BalancerCounts extends RetryCounts {
   readonly refused: number;
   /** Of those, the ones shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
   readonly shed: number;
-  /** Probes sent to ask endpoints how busy they are. */
-  readonly probes: number;
   /** Endpoints taken out of use because of how calls or probes on them ended, by cause. */
   readonly ejections: Readonly<Record<EjectionCause, number>>;
   readonly connections: ConnectionCounts;
@@ -70,7 +68,6 @@ export const noCounts: BalancerCounts = Object.freeze({
   picks: 0,
   refused: 0,
   shed: 0,
-  probes: 0,
   calls: 0,
   retries: Object.freeze({ ...new RetryCounter().retries }),
   hedges: 0,
@@ -131,13 +128,11 @@ interface SnapshotParts<C> {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   readonly retries: RetryPolicy;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
-  /** Probes sent. */
-  readonly probes: number;
   readonly nowMs: number;
 }
 
 export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
-  const { feed, events, pool, limit, retries, callers, probes, nowMs } = parts;
+  const { feed, events, pool, limit, retries, callers, nowMs } = parts;
   const { name: resolver, version, staleForMs, error } = feed;
   const { waiting, refused, shed } = callers;
   return {
@@ -153,7 +148,7 @@ export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
     ...(limit !== undefined && { limit: { max: limit.max, running: limit.running } }),
     retryBudget: retries.budget.left,
     endpoints: snapshotEndpoints(pool, events, nowMs),
-    counts: { ...retries.counts, picks: pool.started, refused, shed, probes, ...eventCounts(events) },
+    counts: { ...retries.counts, picks: pool.started, refused, shed, ...eventCounts(events) },
   };
 }
 

@@ -1,5 +1,5 @@
 import type { LoadReport } from '../endpoint/outcome.js';
-import { COUNTS, OTHERS, REPORTED_AT, SAMPLES } from './latency-cell.js';
+import { OTHERS, REPORTED_AT } from './latency-cell.js';
 import { DEFAULT_CHOICES, type LoadFacts } from './load.js';
 import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
@@ -17,12 +17,6 @@ const MOST_AT_FIRST = 16;
 const REPORTS_END_MS = 5_000;
 /** How many endpoints a pick compares while servers report: enough is known about them to make it worthwhile. */
 const CHOICES_WITH_REPORTS = 8;
-/** An endpoint whose report is younger than this need not be probed, in ms … */
-const FRESH_MS = 50;
-/** … and none need be probed while this share of endpoints has such a report. */
-const FRESH_SHARE = 1 / 2;
-/** How much one drawn endpoint changes the estimate of that share. */
-const FRESH_STEP = 1 / 64;
 
 /** What picks need to know about the reports of a set. */
 export interface ReportsInUse {
@@ -40,10 +34,6 @@ export class CountedCalls {
   /** The limit of a report. */
   #most = 0;
   #reportedAtMs = 0;
-  /** Share of endpoints with a fresh report, estimated from those drawn for a probe. */
-  #fresh = 0;
-  /** Whether some endpoints answer calls without counting their requests. If so, ones that have not answered yet may not count either. */
-  #isMixed = true;
   /** The reports collected between `surveying` and `surveyed`; reused. */
   #values = new Float64Array(16);
   #reports = 0;
@@ -65,18 +55,9 @@ export class CountedCalls {
       this.#inUse.usual = Math.min(others, MOST_AT_FIRST);
       this.#most = MOST_OF_USUAL * (this.#inUse.usual + 1);
     }
-    numbers[at + COUNTS] = said === undefined ? 0 : 1;
     numbers[at + OTHERS] = Math.min(others, this.#most) + 1;
     numbers[at + REPORTED_AT] = nowMs;
     this.#reportedAtMs = nowMs;
-  }
-
-  /** As `Load.wantsReport`. */
-  wantsReport(numbers: Float64Array, at: number, nowMs: number): boolean {
-    const isFresh = numbers[at + OTHERS] !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) < FRESH_MS;
-    this.#fresh += ((isFresh ? 1 : 0) - this.#fresh) * FRESH_STEP;
-    if (isFresh || this.#fresh >= FRESH_SHARE || this.#inUse.usual === 0) return false;
-    return numbers[at + COUNTS] === 1 || (!this.#isMixed && numbers[at + SAMPLES] === 0);
   }
 
   /**
@@ -88,14 +69,12 @@ export class CountedCalls {
       this.#inUse.hasReports = false;
       this.choices = DEFAULT_CHOICES;
     }
-    if (this.#inUse.hasReports) this.#isMixed = false;
     this.#reports = 0;
     return this.#inUse.hasReports;
   }
 
   survey(numbers: Float64Array, at: number, nowMs: number): void {
     const others = numbers[at + OTHERS] as number;
-    if (numbers[at + COUNTS] !== 1 && (numbers[at + SAMPLES] as number) > 0) this.#isMixed = true;
     if (others === 0 || nowMs - (numbers[at + REPORTED_AT] as number) > REPORTS_END_MS) return;
     if (this.#reports === this.#values.length) {
       const values = new Float64Array(2 * this.#reports);
@@ -123,15 +102,7 @@ export class CountedCalls {
   /** As `LoadRule.memory`. */
   memory(): number[] {
     const { hasReports, usual } = this.#inUse;
-    return [
-      this.choices,
-      usual,
-      this.#most,
-      hasReports ? 1 : 0,
-      this.#reportedAtMs,
-      this.#fresh,
-      this.#isMixed ? 1 : 0,
-    ];
+    return [this.choices, usual, this.#most, hasReports ? 1 : 0, this.#reportedAtMs];
   }
 
   recall(memory: readonly number[]): void {
@@ -141,7 +112,5 @@ export class CountedCalls {
     this.#most = number(2);
     this.#inUse.hasReports = number(3) === 1;
     this.#reportedAtMs = number(4);
-    this.#fresh = number(5);
-    this.#isMixed = number(6) === 1;
   }
 }

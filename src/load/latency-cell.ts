@@ -6,21 +6,19 @@ export const COST = 0;
 export const OTHERS = 1;
 /** When they were reported. */
 export const REPORTED_AT = 2;
-/** 1 if the endpoint counts its requests in flight, so it can be probed. */
-export const COUNTS = 3;
 /** Number of calls measured. */
-export const SAMPLES = 4;
+export const SAMPLES = 3;
 /** Moving average of the latency, in ms. */
-export const LATENCY = 5;
+export const LATENCY = 4;
 /** When the latency was last updated. */
-export const UPDATED = 6;
+export const UPDATED = 5;
 /** Share of recent calls that failed, 0 to 1. */
-export const FAILING = 7;
+export const FAILING = 6;
 /** When that share was last updated. */
-export const FAILING_AT = 8;
+export const FAILING_AT = 7;
 /** Latency of the first call, in ms. */
-export const FIRST = 9;
-export const FIELDS = 10;
+export const FIRST = 8;
+export const FIELDS = 9;
 
 /** Costs are integers (hundredths of a call), because fractions would be boxed at every pick. */
 export const UNITS = 100;

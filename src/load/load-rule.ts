@@ -25,10 +25,6 @@ export interface LoadRule {
   endUnmeasured?(startedMs: number, nowMs: number): void;
   /** As `Load.reported`. */
   reported?(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void;
-  /** Whether endpoints report and the rule uses the reports. */
-  readonly usesReports?: boolean;
-  /** As `Load.wantsReport`; called only while `usesReports`. */
-  wantsReport?(numbers: Float64Array, at: number, nowMs: number): boolean;
   /** As `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
   /**
@@ -101,11 +97,6 @@ export class RuledLoad implements Load {
     this.rule.reported?.(this.numbers, this.at, report, inFlight, nowMs);
   }
 
-  wantsReport(nowMs: number): boolean {
-    const { rule } = this;
-    return rule.usesReports === true && rule.wantsReport?.(this.numbers, this.at, nowMs) === true;
-  }
-
   get choices(): number {
     return this.rule.choices ?? DEFAULT_CHOICES;
   }
@@ -133,14 +124,6 @@ export class PluggedInRule implements LoadRule {
 
   reported(_numbers: Float64Array, _at: number, report: LoadReport, inFlight: number, nowMs: number): void {
     this.#load.reported?.(report, inFlight, nowMs);
-  }
-
-  get usesReports(): boolean {
-    return this.#load.wantsReport !== undefined;
-  }
-
-  wantsReport(_numbers: Float64Array, _at: number, nowMs: number): boolean {
-    return this.#load.wantsReport?.(nowMs) === true;
   }
 
   end(_numbers: Float64Array, _at: number, startedMs: number, nowMs: number, outcome: Outcome): void {

@@ -15,16 +15,10 @@ export interface Load {
    */
   end(startedMs: number, nowMs: number, outcome: Outcome): void;
   /**
-   * A load report of the endpoint arrived: with the response to a running call (whose outcome includes the report too), or in answer
-   * to a probe.
+   * A load report of the endpoint arrived with the response to a running call, whose outcome includes the report too.
    * @param inFlight Our calls on the endpoint at this moment, including the one the report came with.
    */
   reported?(report: LoadReport, inFlight: number, nowMs: number): void;
-  /**
-   * Whether a probe of the endpoint would help now. If the transport can probe, called for a few random endpoints with each call.
-   * Absent: never.
-   */
-  wantsReport?(nowMs: number): boolean;
   /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. Preferably an integer. */
   value(nowMs: number): number;
   /**

@@ -9,10 +9,6 @@ export const loadReportHeader = 'endpoint-load-metrics';
  */
 export const loadReportFormatHeader = 'endpoint-load-metrics-format';
 
-/** Where `evenkeel/server` answers probes: the path of a GET, and the gRPC method. */
-export const loadReportPath = '/.well-known/evenkeel-load';
-export const loadReportMethod = '/evenkeel.Load/Report';
-
 /** Named metric of `evenkeel/server`: requests in flight on the whole server, including the one being answered. */
 export const inFlightMetric = 'evenkeel_in_flight';
 

@@ -60,8 +60,7 @@ const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS 
  *
  * While servers report how many requests they have in flight (`evenkeel/server`, or any that sends ORCA with such a count), other
  * clients' calls count like our own. A report fades towards the median of all within 100 ms; an endpoint without a report counts
- * as the median. Where calls are too rare to keep reports fresh, the balancer probes a few endpoints per call. A report is only a
- * hint: it is bounded by the median, and latency and failures still count.
+ * as the median. A report is only a hint: it is bounded by the median, and latency and failures still count.
  *
  * Latency is the time to the first byte of the response, where the protocol has one. A call the caller abandoned raises the
  * latency if it lasted longer, and never lowers it. One long call among short ones changes little. A call during which our own
@@ -124,16 +123,8 @@ class RelativeLatencyRule implements LoadRule {
     return this.#reports.choices;
   }
 
-  get usesReports(): boolean {
-    return this.calls.hasReports;
-  }
-
   reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
     this.#reports.reported(numbers, at, report, inFlight, nowMs);
-  }
-
-  wantsReport(numbers: Float64Array, at: number, nowMs: number): boolean {
-    return this.#reports.wantsReport(numbers, at, nowMs);
   }
 
   facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {

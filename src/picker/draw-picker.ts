@@ -24,7 +24,6 @@ const SPARE_DRAWS = 4;
  * draw wins, so shares follow the weights.
  */
 export class DrawPicker<C> implements Picker<C> {
-  readonly comparesLoad: boolean = true;
   readonly #rule: CostRule;
   readonly #set: PickSet<C>;
   readonly #random: Random32;
@@ -80,32 +79,7 @@ export class DrawPicker<C> implements Picker<C> {
       bestIndex = index;
       bestCost = cost;
     }
-    const { informed } = request;
-    if (informed !== undefined && informed.length > 0 && rule === 'share' && this.#weighted === undefined) {
-      best = cheaper(informed, request, best, bestCost);
-    }
     // Start at a new random index: continuing from a draw would double its neighbor's share.
     return best ?? firstFitting(this.#set, request, random.index(length));
   }
-}
-
-/** The cheapest of `informed` if it is cheaper than `best`, otherwise that. */
-function cheaper<C>(
-  informed: readonly Subchannel<C>[],
-  request: PickRequest<C>,
-  best: Subchannel<C> | undefined,
-  cost: number,
-): Subchannel<C> | undefined {
-  const { nowMs } = request;
-  let found = best;
-  let least = cost;
-  for (let at = 0; at < informed.length; at++) {
-    const subchannel = informed[at] as Subchannel<C>;
-    if (!fits(subchannel, request)) continue;
-    const value = subchannel.cost(nowMs);
-    if (found !== undefined && value >= least) continue;
-    found = subchannel;
-    least = value;
-  }
-  return found;
 }

@@ -24,7 +24,6 @@ const IDLE_FIRST = -1e13;
  * pick.
  */
 export class HeapPicker<C> implements Picker<C> {
-  readonly comparesLoad: boolean = true;
   readonly set: PickSet<C>;
   readonly time: VirtualTime;
   readonly #rule: CostRule;

@@ -36,7 +36,6 @@ export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
 };
 
 class HotColdPicker<C> implements Picker<C> {
-  readonly comparesLoad: boolean = true;
   readonly #set: PickSet<C>;
   readonly #random: Random32;
   readonly #choices: number;

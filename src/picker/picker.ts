@@ -11,8 +11,6 @@ export interface Picker<C> {
    * it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
    */
   pick(request: PickRequest<C>): Subchannel<C> | undefined;
-  /** Whether it compares endpoints by `Subchannel.cost`. Endpoints are probed only if it does. @defaultValue false */
-  readonly comparesLoad?: boolean;
   /** A call on `subchannel` ended: for pickers that keep an order. */
   ended?(subchannel: Subchannel<C>): void;
 }
@@ -24,8 +22,6 @@ export interface PickRequest<C> {
   key: string | undefined;
   /** Subchannels that failed this call before. */
   avoid: ReadonlySet<Subchannel<C>> | undefined;
-  /** Subchannels of the set that recently answered a probe: worth comparing, in addition to those drawn. */
-  informed?: readonly Subchannel<C>[] | undefined;
 }
 
 /**
@@ -33,7 +29,7 @@ export interface PickRequest<C> {
  * passes that on. A field that always held a number would be boxed again for every load that reads it.
  */
 export function createPickRequest<C>(): PickRequest<C> {
-  const request = { nowMs: undefined as unknown as number, key: undefined, avoid: undefined, informed: undefined };
+  const request = { nowMs: undefined as unknown as number, key: undefined, avoid: undefined };
   request.nowMs = 0;
   return request;
 }

@@ -12,7 +12,6 @@ import { VirtualTime } from './virtual-time.js';
  * is idle.
  */
 export class ScanPicker<C> implements Picker<C> {
-  readonly comparesLoad: boolean = true;
   readonly set: PickSet<C>;
   readonly time: VirtualTime;
   // The cost rules as one formula.

@@ -160,22 +160,7 @@ export abstract class SubchannelCalls<C> {
     return this.#rule?.choices ?? DEFAULT_CHOICES;
   }
 
-  /** Whether its load uses reports; otherwise `wantsReport` is false. */
-  get usesReports(): boolean {
-    return this.#rule?.usesReports === true;
-  }
-
-  /** Whether its load would benefit from a probe now. Never throws. */
-  wantsReport(nowMs: number): boolean {
-    try {
-      return this.#rule?.wantsReport?.(this.#numbers, this.#at, nowMs) === true;
-    } catch (error) {
-      this.#warnings.warn('a load threw', error);
-      return false;
-    }
-  }
-
-  /** A load report of the endpoint arrived, with the response to a running call or to a probe. Never throws. */
+  /** A load report of the endpoint arrived with the response to a running call. Never throws. */
   reported(report: LoadReport, nowMs: number): void {
     const rule = this.#rule;
     if (rule?.reported === undefined) return;

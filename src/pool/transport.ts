@@ -1,5 +1,4 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import type { LoadReport } from '../endpoint/outcome.js';
 import type { Protocol } from '../observe/live-balancers.js';
 
 /** How an adapter opens connections: the interface for every protocol. `C` is what callers use. */
@@ -50,12 +49,6 @@ export interface Connection<C> {
   returned?(): void;
   /** Checks whether the other side is alive. */
   ping?(signal: AbortSignal): Promise<void>;
-  /**
-   * Probes how busy the other side is, independently of calls, over what is already open. Resolves with `'busy'` if calls would have to
-   * wait for the probe, and with undefined if the other side does not support it: then there are no more probes. Rejects if there was
-   * no answer, or when `signal` aborts. Absent: probes are not possible.
-   */
-  askForReport?(signal: AbortSignal): Promise<LoadReport | 'busy' | undefined>;
   /** Lets running calls finish, then closes; cuts them when `signal` aborts. Never rejects. Idempotent. */
   close(signal?: AbortSignal): Promise<void>;
 }

@@ -90,7 +90,6 @@ export function checkStart(value: unknown): Start {
         allWeights: weights(set.allWeights),
       },
     }),
-    informed: ids(start.informed).slice(0, 16),
     chance,
     memory: whole(start.memory, 'memory'),
     fields: whole(start.fields, 'fields'),

@@ -4,7 +4,7 @@ import type { Configuration, Made } from './format.js';
 
 /** A balancer's configuration, as far as its functions are ours. */
 export function configurationOf(balancer: RecordedBalancer): Configuration {
-  const { picker, load, limit, stages, probesPerCall } = balancer;
+  const { picker, load, limit, stages } = balancer;
   const madePicker = madeBy(picker);
   const madeLoad = madeBy(load);
   const madeLimit = limit === undefined ? 'none' : madeBy(limit);
@@ -13,7 +13,6 @@ export function configurationOf(balancer: RecordedBalancer): Configuration {
     ...(madeLoad !== undefined && { load: madeLoad }),
     ...(madeLimit !== undefined && { limit: madeLimit }),
     stages: stages.map((stage) => descriptionOf(stage)?.name ?? null),
-    probesPerCall,
   };
 }
 

@@ -16,24 +16,22 @@ export const kinds = {
   state: 2,
   /** Flags: `pickFlags`. Number: the call. Then its time, and with a key its hash. */
   pick: 3,
-  /** Flags: `endFlags`. Number: the call. Then when it ended, and when the endpoint was probed. */
+  /** Flags: `endFlags`. Number: the call. Then when it ended, and when its measured part began. */
   end: 4,
   /** Flags: which fields follow. Then the time and the fields. A report reached the load. */
   report: 5,
-  /** Number: place among the endpoints that last answered a probe. */
-  informed: 6,
   /** Count: how many endpoints alone count as ready. Then the random state, two units, and these endpoints, two per unit. */
-  rebuild: 7,
+  rebuild: 6,
   /** Number: the call. Then since when it waited. */
-  waited: 8,
+  waited: 7,
   /** Flags: error code. Then since when it waited, and when it was refused. */
-  refused: 9,
+  refused: 8,
   /** Count: subchannels the next pick avoids. They follow, two per unit. */
-  avoid: 10,
+  avoid: 9,
   /** Number: how many numbers follow. */
-  numbers: 11,
+  numbers: 10,
   /** As `report`, without a time: the report in the next end's outcome. */
-  held: 12,
+  held: 11,
 } as const;
 
 /** Means no subchannel. */
@@ -74,7 +72,6 @@ export interface Configuration {
   readonly limit?: Made | 'none';
   /** Undefined for the application's own. */
   readonly stages: readonly (string | null)[];
-  readonly probesPerCall: number;
 }
 
 /** An endpoint, for display. */
@@ -116,7 +113,6 @@ export interface Start {
     readonly all: readonly number[];
     readonly allWeights: readonly number[];
   };
-  readonly informed: readonly number[];
   readonly chance: readonly number[];
   /** How many of the numbers that follow belong to the load itself, and how many to each subchannel. */
   readonly memory: number;

@@ -106,13 +106,12 @@ function checkHeader(value: unknown): DumpHeader {
 }
 
 function checkConfiguration(value: unknown): Configuration {
-  const { picker, load, limit, stages, probesPerCall } = object(value, 'configuration');
+  const { picker, load, limit, stages } = object(value, 'configuration');
   return {
     ...(picker !== undefined && { picker: checkMade(picker) }),
     ...(load !== undefined && { load: checkMade(load) }),
     ...(limit !== undefined && { limit: limit === 'none' ? limit : checkMade(limit) }),
     stages: list(stages, 'stages').map((stage) => (stage === null ? null : string(stage, 'stage'))),
-    probesPerCall: Math.min(Math.max(number(probesPerCall, 'probesPerCall'), 0), 3),
   };
 }
 

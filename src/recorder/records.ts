@@ -35,7 +35,6 @@ function following({ kind, flags, id, number, at }: Omit<RecordPlace, 'units'>):
     case kinds.json:
       return Math.ceil(number / UNIT);
     case kinds.state:
-    case kinds.informed:
       return 0;
     case kinds.pick:
       return (flags & pickFlags.keyed) === 0 ? 1 : 2;

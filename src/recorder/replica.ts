@@ -1,4 +1,3 @@
-import { ProbeDraws } from '../balancer/load-probes.js';
 import { pickSetOf } from '../balancer/picker-slot.js';
 import { pickFlags } from '../balancer/recording.js';
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
@@ -66,25 +65,22 @@ export class Replica {
   readonly #load: LoadFactory;
   readonly #metric: string | undefined;
   readonly #rng = new Sfc32();
-  readonly #draws: ProbeDraws<unknown>;
   readonly #loads = { loads: new Set<Load>() };
   readonly #byId = new Map<number, ReplicaSubchannel>();
   readonly #warnings = new Warnings({}, replicaClock);
   readonly #request = createPickRequest<unknown>();
-  readonly #informed: Subchannel<unknown>[] = [];
   #current: Picker<unknown> | undefined;
   #avoid: Set<ReplicaSubchannel> | undefined;
   #held: LoadReport | undefined;
 
   constructor(configuration: Configuration, part: Uint8Array<ArrayBuffer>) {
-    const { picker, load, probesPerCall } = configuration;
+    const { picker, load } = configuration;
     this.knowsPicker = picker !== undefined;
     this.knowsLoad = load !== undefined;
     this.#picker = picker && make.picker(picker);
     this.#load = load === undefined ? inFlight() : make.load(load);
     const metric = load?.options.metric;
     this.#metric = typeof metric === 'string' ? metric : undefined;
-    this.#draws = new ProbeDraws(this.#rng, probesPerCall);
     this.#part = new PartReader(part);
     this.#start();
   }
@@ -127,9 +123,6 @@ export class Replica {
       case kinds.held:
         this.#held = this.#report(flags, at + 1);
         return undefined;
-      case kinds.informed:
-        if (word < 16) this.#informed[Math.min(word, this.#informed.length)] = this.#of(id) as never;
-        return undefined;
       case kinds.rebuild:
         this.#rebuild(record);
         return undefined;
@@ -161,12 +154,9 @@ export class Replica {
       request.nowMs = atMs;
       request.key = key;
       request.avoid = avoid as never;
-      request.informed = this.#informed;
       again = this.#current.pick(request) as unknown as ReplicaSubchannel | undefined;
     }
     if ((flags & pickFlags.began) !== 0 && recorded !== undefined) recorded.start(atMs);
-    const candidates = this.set?.subchannels ?? [];
-    if ((flags & pickFlags.asked) !== 0 && candidates.length >= 2) this.#draws.draw(candidates, atMs, () => {});
     return { is: 'pick', atMs, call, recorded, again, avoid, keyed, key };
   }
 
@@ -187,7 +177,6 @@ export class Replica {
   #rebuild({ id: count, at }: RecordPlace): void {
     this.#rng.state.set(this.#part.ids(at + 1, 4));
     const first = this.#part.ids(at + 3, count).map((each) => this.#of(each));
-    this.#informed.length = 0;
     this.set = pickSetOf(
       this.members as unknown as readonly Member<unknown>[],
       count > 0 ? (first as never) : undefined,
@@ -263,7 +252,6 @@ export class Replica {
     }
     if (memory > 0) cells[0]?.rule.recall?.(this.#part.numbers(numbersAt, memory), cells);
     this.members = this.#membersOf(start.members);
-    for (const id of start.informed) this.#informed.push(this.#of(id) as never);
     for (const note of start.notes) this.#note(note);
     this.#rng.state.set(start.chance);
     if (start.set !== undefined) {

@@ -146,10 +146,6 @@ export class Track implements Recording {
     if (this.#fields.counts === 'at once') this.#report(kinds.report, subchannel.recordedAs, report, nowMs);
   }
 
-  informed(subchannel: RecordedSubchannel, place: number): void {
-    this.#writer.begin(kinds.informed, 0, subchannel.recordedAs, place);
-  }
-
   waited(call: number, sinceMs: number): void {
     if (call !== 0 && this.#writer.begin(kinds.waited, 0, 0, call, 1)) this.#writer.number(sinceMs);
   }
@@ -270,7 +266,6 @@ export class Track implements Recording {
           allWeights: set.allWeights,
         },
       }),
-      informed: this.#balancer.informed().map(idOf),
       chance: [...this.rng.state],
       memory,
       fields,

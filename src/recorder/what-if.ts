@@ -71,7 +71,6 @@ export async function whatIf(traffic: Traffic, model: ServiceModel, alternative:
     picker: alternative.picker,
     load: alternative.load,
     ...(alternative.limit !== undefined && { limit: alternative.limit }),
-    probes: 'off',
     stages: [
       (given) => {
         context = given;

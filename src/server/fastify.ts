@@ -1,4 +1,3 @@
-import { loadReportPath } from '../load/orca.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
 interface FastifyRequest {
@@ -9,7 +8,6 @@ interface FastifyReply {
   readonly raw: HttpResponse;
   /** Fastify leaves the response to its caller. */
   hijack(): unknown;
-  callNotFound(): unknown;
 }
 
 type FastifyHook = (request: FastifyRequest, reply: FastifyReply, done: () => void) => void;
@@ -17,11 +15,6 @@ type FastifyHook = (request: FastifyRequest, reply: FastifyReply, done: () => vo
 /** The part of Fastify used here, without importing it. */
 interface FastifyInstance {
   addHook(name: 'onRequest' | 'preValidation', hook: FastifyHook): unknown;
-  get(
-    path: string,
-    options: { readonly logLevel: 'silent'; readonly schema: { readonly hide: true } },
-    handler: (request: FastifyRequest, reply: FastifyReply) => void,
-  ): unknown;
 }
 
 /** A plugin for `register`. */
@@ -38,11 +31,6 @@ export function fastifyPlugin({ begin, resume }: FastifyListener): FastifyPlugin
   const plugin: FastifyPlugin = (instance, _options, done) => {
     instance.addHook('onRequest', (request, reply, next) => {
       begin(request.raw, reply.raw, next, () => void reply.hijack());
-    });
-    // Fastify logs every request, and those without a route as not found. This route exists for its log level.
-    const quiet = { logLevel: 'silent', schema: { hide: true } } as const;
-    instance.get(loadReportPath, quiet, (_request, reply) => {
-      reply.callNotFound();
     });
     if (resume !== undefined) {
       instance.addHook('preValidation', (_request, reply, next) => resume(reply.raw, next));

@@ -1,4 +1,4 @@
-import { loadReportFormatHeader, loadReportHeader, loadReportMethod } from '../load/orca.js';
+import { loadReportFormatHeader, loadReportHeader } from '../load/orca.js';
 import { optionError } from '../runtime/check.js';
 import { addressMark, notBegunHeader } from '../runtime/not-begun.js';
 import { untilDate } from '../runtime/wall-clock.js';
@@ -42,24 +42,6 @@ interface Status {
   readonly code: number;
   readonly details?: string;
   readonly metadata?: Metadata | null;
-}
-
-/** The methods of a grpc-js server. `never` stands for types of grpc-js. */
-export interface GrpcMethods {
-  register(name: string, handler: never, serialize: never, deserialize: never, type: string): boolean;
-}
-
-/** Makes a server answer probes: calls that only ask for a report. */
-export function addReportMethod(server: GrpcMethods, reporter: LoadReporter): void {
-  const same = (message: Buffer): Buffer => message;
-  const handler = (_call: unknown, callback: (error: null, answer: Buffer) => void): void =>
-    callback(null, reporter.message());
-  server.register(loadReportMethod, handler as never, same as never, same as never, 'unary');
-}
-
-/** Whether a method is the probe. */
-export function isReportMethod(method: unknown): boolean {
-  return (method as { readonly path?: unknown } | null | undefined)?.path === loadReportMethod;
 }
 
 interface ServerCall {

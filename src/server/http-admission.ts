@@ -2,7 +2,6 @@ import { constants } from 'node:http2';
 import { optionError } from '../runtime/check.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
-import { answerProbe, mayBeProbe } from './http-probe.js';
 import { answerNotBegun } from './http-refusal.js';
 import { reportOn } from './http-report.js';
 import type { HttpRequest, HttpRequests, HttpResponse } from './http-requests.js';
@@ -63,11 +62,6 @@ export class HttpAdmission {
     (request as Marked)[answeredBy] = response;
     headers.read(request.rawHeaders);
     const { format } = headers;
-    if (format !== undefined && reporter !== undefined && mayBeProbe(request) && !response.headersSent) {
-      leave?.();
-      answerProbe(response, format, reporter);
-      return undefined;
-    }
     const deadlineMs = rules.deadlineMs(headers.deadlineMs);
     const call =
       this.#followsAll || deadlineMs !== undefined

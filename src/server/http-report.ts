@@ -28,8 +28,7 @@ export function reportOn(response: HttpResponse, format: ReportFormat, reporter:
 }
 
 /** The header for a report in this format. */
-export const nameOf = (format: ReportFormat): string =>
-  format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
+const nameOf = (format: ReportFormat): string => (format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader);
 
 /** Sets the header, unless the application has set it. */
 function setReport(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {

@@ -7,7 +7,7 @@ import { SharedTimers } from '../runtime/shared-timers.js';
 import { Admission } from './admission.js';
 import { readText } from './cpu-limit.js';
 import { type FastifyPlugin, fastifyPlugin } from './fastify.js';
-import { addReportMethod, GrpcCalls, type GrpcMethods, grpcCallOf, isReportMethod } from './grpc-calls.js';
+import { GrpcCalls, grpcCallOf } from './grpc-calls.js';
 import { HttpAdmission } from './http-admission.js';
 import { type HttpRequest, HttpRequests, type HttpResponse } from './http-requests.js';
 import { type InFlightSource, LoadReporter } from './load-reporter.js';
@@ -49,8 +49,6 @@ export interface Pod extends AsyncDisposable {
    * not imported here.
    */
   readonly grpc: (method: unknown, call: unknown) => never;
-  /** Makes a grpc-js server answer probes, calls that only ask how busy it is: `pod.addToServer(server)`. */
-  addToServer(server: GrpcMethods): void;
   /**
    * Aborts when the caller leaves before the response is complete, and at the deadline. Pass it to whatever the handler awaits.
    *
@@ -147,7 +145,6 @@ class ServingPod implements Pod {
       resume: context && ((response, serve) => http.resume(response, serve)),
     });
     this.grpc = (method, call) => {
-      if (isReportMethod(method)) return call as never;
       grpc.begin(method as never, call as never);
       return call as never;
     };
@@ -166,11 +163,6 @@ class ServingPod implements Pod {
   signal(request: object): AbortSignal {
     if (isGrpcCall(request)) return grpcCallOf(request).signal;
     return this.#http.callOf(request as HttpRequest).signal;
-  }
-
-  addToServer(server: GrpcMethods): void {
-    checkFunction('server.register', server?.register);
-    if (this.#reporter !== undefined) addReportMethod(server, this.#reporter);
   }
 
   get inFlight(): number {

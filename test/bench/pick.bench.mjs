@@ -14,7 +14,7 @@ import { table, withInterval } from './lib/table.mjs';
 
 /** @typedef {import('evenkeel').Subchannel<undefined>} Subchannel */
 /** @typedef {import('evenkeel').Picker<undefined>} Picker */
-/** @typedef {{ name: string, size: number, limitNs: number | undefined, stepMs?: number, sample: (operations: number) => number, most?: number, ns: number[] }} Case */
+/** @typedef {{ name: string, size: number, limitNs: number | undefined, sample: (operations: number) => number, most?: number, ns: number[] }} Case */
 
 const quick = process.argv.includes('--quick');
 const ROUNDS = quick ? 10 : MIN_ROUNDS;
@@ -30,7 +30,6 @@ const LIMIT_BYTES = 0.2;
 
 const rng = seededRng(1);
 /** Some endpoints, drawn before. */
-const places = Uint32Array.from({ length: 65_536 }, () => rng.next() * 2 ** 32);
 const keys = Array.from({ length: 1_024 }, (_, i) => `customer-${i}`);
 const { outcomes } = evenkeel;
 
@@ -109,9 +108,9 @@ async function connect(size, options = {}) {
 const moments = [undefined];
 /** The present moment of the benchmark, in ms; only ever grows, as loads that decay need it. */
 let nowMs = performance.now();
-function prepareMoments(/** @type {number} */ operations, stepMs = 0.001) {
+function prepareMoments(/** @type {number} */ operations) {
   for (let i = 1; i <= operations; i++) {
-    nowMs += stepMs;
+    nowMs += 0.001;
     moments[i] = nowMs;
   }
 }
@@ -122,12 +121,11 @@ function pickLoop(
   /** @type {Subchannel} */ first,
   /** @type {number} */ operations,
   /** @type {readonly import('evenkeel').LoadReport[] | undefined} what endpoints say with their responses */ reports = undefined,
-  /** @type {readonly Subchannel[] | undefined} of which three are drawn per call to be asked; they answer at once */ asked = undefined,
 ) {
   const startedMs = moments[1];
   // As the balancer's: a field for anything holds the clock's number, one for numbers alone would make another of it at each read.
   /** @type {any} */
-  const request = { nowMs: undefined, key: undefined, avoid: undefined, informed: undefined };
+  const request = { nowMs: undefined, key: undefined, avoid: undefined };
   request.nowMs = startedMs;
   request.key = keys[0];
   const running = new Array(RUNNING);
@@ -143,14 +141,6 @@ function pickLoop(
     request.key = keys[i & 1_023];
     const chosen = picker.pick(request) ?? first;
     chosen.start(now);
-    if (asked !== undefined && chosen.usesReports) {
-      for (let draw = 0; draw < 3; draw++) {
-        const answer = /** @type {import('evenkeel').LoadReport} */ (said[(i + draw) & 63]);
-        const place = /** @type {number} */ (places[(3 * i + draw) & (places.length - 1)]);
-        const one = /** @type {Subchannel} */ (asked[place % asked.length]);
-        if (one.wantsReport(now)) one.reported(answer, now);
-      }
-    }
     const ended = running[slot];
     if (reports !== undefined) ended.reported(reports[i & 63], now);
     ended.end(startedMs, now, outcomes.success, startedMs);
@@ -163,9 +153,9 @@ function pickLoop(
 }
 
 /** Everything put on the heap per operation, in bytes, as V8 samples it; what a collection takes back included. */
-async function bytesPerOperation(/** @type {Case} */ { sample, stepMs, most = OPERATIONS }) {
+async function bytesPerOperation(/** @type {Case} */ { sample, most = OPERATIONS }) {
   const operations = Math.min(OPERATIONS, most);
-  prepareMoments(OPERATIONS, stepMs);
+  prepareMoments(OPERATIONS);
   await inspector.post('HeapProfiler.startSampling', {
     samplingInterval: SAMPLED_BYTES,
     includeObjectsCollectedByMajorGC: true,
@@ -226,18 +216,6 @@ for (const size of SIZES) {
     sample: (operations) => pickLoop(comparing, reporting.set.subchannels[0], operations, said),
     ns: [],
   });
-  const probing = await connect(size, { load: evenkeel.relativeLatency(), stages: evenkeel.standardStages() });
-  closing.push(probing.balancer);
-  const sixteen = evenkeel.p2c()(probing.set, undefined, context);
-  cases.push({
-    name: '`p2c` over `relativeLatency`, standard stages, reports and three probes per call; four calls a second per endpoint',
-    size,
-    limitNs: size <= 1_000 ? 800 : undefined,
-    // The endpoints' reports are then old, and the median of all of them is part of what is measured.
-    stepMs: 250 / size,
-    sample: (operations) => pickLoop(sixteen, probing.set.subchannels[0], operations, said, probing.set.subchannels),
-    ns: [],
-  });
   const leases = await connect(size, { stages: evenkeel.standardStages() });
   closing.push(leases.balancer);
   cases.push({
@@ -288,9 +266,9 @@ const fixed = [];
 for (let round = -3; round < ROUNDS; round++) {
   for (const one of shuffled(cases, () => rng.next())) {
     // Once over the endpoints before the clock runs: rounds in between have driven them out of the processor's caches.
-    prepareMoments(OPERATIONS, one.stepMs);
+    prepareMoments(OPERATIONS);
     one.sample(Math.min(OPERATIONS, 2 * one.size, one.most ?? OPERATIONS));
-    prepareMoments(OPERATIONS, one.stepMs);
+    prepareMoments(OPERATIONS);
     const ns = one.sample(Math.min(OPERATIONS, one.most ?? OPERATIONS));
     if (round < 0) continue;
     one.ns.push(ns);
@@ -336,7 +314,7 @@ console.log(`## What a pick costs
 pick + start + end in ns, without reading the clock: median of ${ROUNDS} interleaved rounds of ${OPERATIONS.toLocaleString('en-US')} operations with its bootstrap 95 %
 interval, and bytes of heap per operation at the worst size (boxed numbers and objects, counted by V8's sampling). ${RUNNING} calls run at any moment. The
 loop's call sites have seen all ${pickerNames.length} pickers before. Of other libraries the pick alone: they count nothing. Wanted: ≤ 100 ns to 1,000 endpoints and ≤ 150 ns at 10,000 for pickers of
-constant cost (\`hash\` from 17 endpoints on, where its table begins), ≤ 200 ns with peak EWMA and all stages, ≤ 250 ns to 1,000 endpoints with reports, ≤ 800 ns with probes, ≤ ${LIMIT_BYTES} B. A fixed walk through 16 MB in between took ${disturbance.toFixed(2)} × its best;
+constant cost (\`hash\` from 17 endpoints on, where its table begins), ≤ 200 ns with peak EWMA and all stages, ≤ 250 ns to 1,000 endpoints with reports, ≤ ${LIMIT_BYTES} B. A fixed walk through 16 MB in between took ${disturbance.toFixed(2)} × its best;
 above 1.10 the machine is too busy to say that a time falls short.
 
 ${table(['', ...SIZES.map((size) => `${size.toLocaleString('en-US')} endpoints`), 'bytes', 'verdict'], rows, [SIZES.length + 2])}

@@ -37,7 +37,6 @@ export async function reportBalance(options: BalanceOptions): Promise<void> {
 
 /** Those whose lines can be told apart. */
 const drawn = [
-  'default, reports and probes',
   'default, reports',
   'default, no reports',
   'Prequal, 3 probes',

@@ -1,8 +1,8 @@
-import { type Connection, type Endpoint, EvenkeelError, type LoadReport, type Timer } from '../../index.js';
+import { type Connection, type Endpoint, EvenkeelError, type Timer } from '../../index.js';
 import { jittered } from '../kit/index.js';
 import { Leaf, type LeafContext } from './leaf.js';
 import type { ResolvedGrpcOptions } from './options.js';
-import { askForReport, checkHealth } from './server-reports.js';
+import { checkHealth } from './server-reports.js';
 
 /** What the pods of a channel share. */
 export interface PodContext extends LeafContext {
@@ -105,13 +105,6 @@ export class PodConnection implements Connection<PodConnection> {
     const leaf = this.leastBusy();
     if (leaf === undefined) throw new Error('the connection was just lost');
     await checkHealth(leaf, this.#context.options.healthService, signal);
-  }
-
-  /** Asks over a connection calls use. */
-  async askForReport(signal: AbortSignal): Promise<LoadReport | 'busy' | undefined> {
-    const leaf = this.leastBusy();
-    if (leaf === undefined || leaf.streams >= this.#context.options.maxConcurrentStreams) return 'busy';
-    return askForReport(leaf, signal);
   }
 
   /** Gives its connections up. Running calls finish; only their servers and deadlines can cut them. */

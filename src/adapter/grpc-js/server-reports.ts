@@ -1,10 +1,10 @@
 import { status } from '@grpc/grpc-js';
 import type { LoadReport } from '../../index.js';
-import { loadReportHeader, loadReportMethod, parseLoadReport } from '../kit/index.js';
+import { loadReportHeader, parseLoadReport } from '../kit/index.js';
 import type { Leaf, Question } from './leaf.js';
 
 /**
- * What a server says about itself: its load, in the trailers of calls or when asked (ORCA, gRFC A51), and its health. The few small,
+ * What a server says about itself: its load, in the trailers of calls (ORCA, gRFC A51), and its health. The few small,
  * stable messages are encoded and read by hand, without a dependency.
  */
 
@@ -32,21 +32,6 @@ export function loadReportOf(trailers: Readonly<Record<string, string | Buffer>>
   if (typeof binary === 'object') return decodeLoadReport(binary);
   const text = trailers[loadReportHeader];
   return typeof text === 'string' ? parseLoadReport(text) : undefined;
-}
-
-const nothing = Buffer.alloc(0);
-const reportQuestion: Question<undefined, LoadReport | undefined> = {
-  method: loadReportMethod,
-  encode: () => nothing,
-  decode: decodeLoadReport,
-};
-
-/** Asks the server behind this connection for a report. Resolves with undefined if it knows none; rejects if it did not answer. */
-export async function askForReport(connection: Leaf, signal: AbortSignal): Promise<LoadReport | undefined> {
-  const { error, answer } = await connection.ask(reportQuestion, undefined, signal);
-  if (error === undefined) return answer;
-  if (error.code === status.UNAVAILABLE) throw error;
-  return undefined;
 }
 
 /** `HealthCheckResponse.ServingStatus` of grpc.health.v1. */

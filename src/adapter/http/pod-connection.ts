@@ -1,20 +1,8 @@
 import type { Socket } from 'node:net';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
-import { type Clock, type Connection, type Endpoint, type LoadReport, type Rng, systemClock } from '../../index.js';
-import {
-  AskedWatch,
-  afterPendingIo,
-  Closing,
-  isSameIdentity,
-  loadReportFormatHeader,
-  loadReportHeader,
-  loadReportPath,
-  offAbort,
-  onAbort,
-} from '../kit/index.js';
-import { reportOf } from './answer.js';
+import { type Clock, type Connection, type Endpoint, type Rng, systemClock } from '../../index.js';
+import { AskedWatch, afterPendingIo, Closing, isSameIdentity, offAbort, onAbort } from '../kit/index.js';
 import { type DialOptions, dialler } from './dial.js';
-import { socketsAreMocked } from './mocked-sockets.js';
 import { dialFirst, PodLink } from './pod-link.js';
 
 /** The parts of an HTTP adapter's connection. */
@@ -30,33 +18,11 @@ export interface PodConnectionParts {
   readonly rng: Rng;
 }
 
-/** A GET that is no call: the headers it has beside those of every request, and the one of the answer that is wanted. */
-export interface Question {
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly wanted: string;
-}
-
-const reportQuestion: Question = Object.freeze({
-  path: loadReportPath,
-  headers: Object.freeze({ [loadReportFormatHeader]: 'TEXT' }),
-  wanted: loadReportHeader,
-});
-/** More of an answer to a question is not read, in bytes: the connection is closed. */
-export const MOST_OF_ANSWER: number = 65_536;
-
 /** The HTTP client of an adapter that uses the sockets of one pod. */
 export interface PodUser<C> {
   readonly handle: C;
   /** Sends a GET for `path` and resolves with the status once the response is complete. */
   ask(path: string, signal: AbortSignal): Promise<number | undefined>;
-  /** Whether a connection is open on which nothing runs. */
-  readonly hasIdle: boolean;
-  /** Resolves with the status and the header that is wanted once the answer is complete. */
-  put(
-    question: Question,
-    signal: AbortSignal,
-  ): Promise<{ readonly status: number | undefined; readonly header: unknown }>;
   /** Accepts no new request and lets running ones finish; resolves when no socket is left. Never rejects. */
   finish(): Promise<void>;
   /** Cuts running requests, also during `finish`. */
@@ -176,15 +142,6 @@ export class PodConnection<C> implements Connection<C> {
     }
     const status = await this.#user.ask(path, signal);
     if (status === undefined || status >= 400) throw new Error(`${path.replace(/\?.*/s, '?…')} answered ${status}`);
-  }
-
-  /** Over an idle connection. Nothing of it is anybody's request: neither its headers nor its end. */
-  async askForReport(signal: AbortSignal): Promise<LoadReport | 'busy' | undefined> {
-    if (!this.#user.hasIdle || socketsAreMocked()) return 'busy';
-    const { status = 500, header } = await this.#user.put(reportQuestion, signal);
-    const report = reportOf(header);
-    if (report === undefined && status >= 500) throw new Error(`asked for a report it answered ${status}`);
-    return report;
   }
 
   /** A request died with its socket. */

@@ -38,8 +38,6 @@ export { asError } from '../../errors.js';
 export {
   loadReportFormatHeader,
   loadReportHeader,
-  loadReportMethod,
-  loadReportPath,
   parseLoadReport,
 } from '../../load/orca.js';
 export type { CallNote } from '../../observe/live-balancers.js';

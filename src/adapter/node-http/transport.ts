@@ -1,13 +1,11 @@
-import { type Agent, get, type IncomingMessage } from 'node:http';
+import { type Agent, get } from 'node:http';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions, TlsOption } from '../http/dial.js';
 import {
   type PodConnectionParts as CommonParts,
-  MOST_OF_ANSWER,
   openPodConnection,
   type PodConnection,
   type PodUser,
-  type Question,
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
 import { MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
@@ -147,38 +145,12 @@ class AgentUser implements PodUser<PodAgent> {
     this.handle = new PodAgent({ endpoint, origin: dial.origin, link, connections, keepAliveTimeoutMs, clock });
   }
 
-  async ask(path: string, signal: AbortSignal): Promise<number | undefined> {
-    return (await this.#get(path, {}, signal)).statusCode;
-  }
-
-  get hasIdle(): boolean {
-    return this.handle.hasIdle || this.#link.sockets.hasSpare;
-  }
-
-  async put(
-    { path, headers: own, wanted }: Question,
-    signal: AbortSignal,
-  ): Promise<{ readonly status: number | undefined; readonly header: unknown }> {
-    const { statusCode, headers } = await this.#get(path, own, signal, MOST_OF_ANSWER);
-    return { status: statusCode, header: headers[wanted] };
-  }
-
-  /** Resolves with the answer once it is complete; what its body says is of no interest. */
-  #get(
-    path: string,
-    own: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-    mostBytes = Number.POSITIVE_INFINITY,
-  ): Promise<IncomingMessage> {
+  ask(path: string, signal: AbortSignal): Promise<number | undefined> {
     const { protocol, host } = this.#origin;
     return new Promise((resolve, reject) => {
-      const request = get({ agent: this.handle, protocol, path, headers: { host, ...own }, signal }, (response) => {
-        let left = mostBytes;
-        response.on('data', (chunk: Buffer) => {
-          left -= chunk.length;
-          if (left < 0) response.destroy(new Error('the answer is too long'));
-        });
-        response.once('end', () => resolve(response)).once('error', reject);
+      const request = get({ agent: this.handle, protocol, path, headers: { host }, signal }, (response) => {
+        response.resume();
+        response.once('end', () => resolve(response.statusCode)).once('error', reject);
       });
       request.once('error', (error) => reject(signal.aborted ? signal.reason : error));
     });

@@ -4,13 +4,11 @@ import { type Clock, type Endpoint, type Lease, type Rng, systemClock, type Tran
 import { explainSilentEnd } from '../http/answer.js';
 import { type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
 import {
-  MOST_OF_ANSWER,
   openPodConnection,
   type PodConnection,
   type PodConnectionParts,
   type PodUse,
   type PodUser,
-  type Question,
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
 import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
@@ -191,14 +189,6 @@ function poolUser(
       const { statusCode, body } = await handle.request({ origin, path, method: 'GET', signal });
       await body.dump();
       return statusCode;
-    },
-    get hasIdle() {
-      return handle.stats.free > 0 || link.sockets.hasSpare;
-    },
-    async put({ path, headers, wanted }: Question, signal) {
-      const answer = await handle.request({ origin, path, method: 'GET', headers, signal });
-      await answer.body.dump({ limit: MOST_OF_ANSWER, signal });
-      return { status: answer.statusCode, header: answer.headers[wanted] };
     },
     async finish() {
       // undici never reports the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does

@@ -12,7 +12,6 @@ import { until } from '../../support/until.js';
 
 const ASK = 'endpoint-load-metrics-format';
 const REPORT = 'endpoint-load-metrics';
-const PROBE = '/.well-known/evenkeel-load';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -150,64 +149,12 @@ describe.each(Object.entries(frameworks))('%s', (_name, start) => {
     await until('none runs', () => pod.inFlight === 0);
   });
 
-  it('answers who asks for a report and nothing else: before the application, and uncounted', async () => {
-    const pod = createPod();
-    closing.push(() => pod.close());
-    const port = await start(pod);
-    const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
-      fetch(`http://127.0.0.1:${port}${path}`, { headers: { [ASK]: 'TEXT' }, ...init });
-    const answer = await ask(PROBE);
-    expect([answer.status, await answer.text()]).toEqual([204, '']);
-    expect(answer.headers.get(REPORT)).toContain('evenkeel_in_flight=0');
-    expect((await ask(PROBE, { headers: { [ASK]: 'JSON' } })).headers.get(REPORT)).toContain('JSON {');
-    expect(pod.load.eps ?? 0).toBe(0);
-    // All else there is the application's: here it has neither such a page nor another.
-    const notFound = (await ask('/missing')).status;
-    for (const [path, init] of [
-      [PROBE, { headers: {} }],
-      [PROBE, { headers: { [ASK]: 'XML' } }],
-      [`${PROBE}?a=1`, {}],
-      [`${PROBE}/`, {}],
-    ] as const) {
-      const given = await ask(path, init);
-      await given.text();
-      // node:http here answers every other path with 200.
-      expect([notFound, 200], path).toContain(given.status);
-      expect(given.status, path).not.toBe(204);
-    }
-    expect((await ask(PROBE, { method: 'POST' })).status).not.toBe(204);
-    await until('none runs', () => pod.inFlight === 0);
-  });
-
   it('answers nobody with reports: false', async () => {
     const pod = createPod({ reports: false });
     closing.push(() => pod.close());
     const port = await start(pod);
-    const answer = await fetch(`http://127.0.0.1:${port}${PROBE}`, { headers: { [ASK]: 'TEXT' } });
+    const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { [ASK]: 'TEXT' } });
     await answer.text();
     expect(answer.headers.get(REPORT)).toBeNull();
-    expect(answer.status).not.toBe(204);
   });
-});
-
-it('Fastify logs nothing of those who only ask for a report', async () => {
-  const lines: string[] = [];
-  const app = fastify({
-    forceCloseConnections: true,
-    logger: { stream: { write: (line: string) => void lines.push(line) } },
-  });
-  const pod = createPod();
-  closing.push(() => pod.close());
-  await app.register(pod.fastify);
-  app.get('/', async () => 'hello');
-  closing.push(() => app.close());
-  await app.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = app.server.address() as AddressInfo;
-  lines.length = 0;
-  const answer = await fetch(`http://127.0.0.1:${port}${PROBE}`, { headers: { [ASK]: 'TEXT' } });
-  expect(answer.status).toBe(204);
-  await (await fetch(`http://127.0.0.1:${port}/`)).text();
-  await until('the other one is logged', () => lines.some((line) => line.includes('request completed')));
-  expect(lines.filter((line) => line.includes(PROBE))).toEqual([]);
-  expect(lines).toHaveLength(2);
 });

@@ -192,18 +192,4 @@ describe('reports of a grpc-js server', () => {
     }
     expect(metadata.map((sent) => sent.get(ASK))).toEqual([[], ['TEXT']]);
   });
-
-  it('are answered apart from any call, and uncounted, by a server that was told to', async () => {
-    const { port, pod, server } = await serve();
-    const ask = (client: Client): Promise<unknown> =>
-      new Promise((resolve) => {
-        client.makeUnaryRequest('/evenkeel.Load/Report', asIs, asIs, Buffer.alloc(0), (error, answer) =>
-          resolve(error?.code ?? decodeLoadReport(answer as Buffer)),
-        );
-      });
-    expect(await ask(stock(port))).toBe(status.UNIMPLEMENTED);
-    pod.addToServer(server);
-    expect(await ask(stock(port))).toMatchObject({ namedMetrics: { evenkeel_in_flight: 0 } });
-    expect(() => pod.addToServer({} as never)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
-  });
 });

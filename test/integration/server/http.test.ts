@@ -427,15 +427,6 @@ describe('HTTP/2', () => {
     await until('none runs', () => pod.inFlight === 0);
   });
 
-  it('answers who asks for a report and nothing else, before the listener', async () => {
-    const { session } = await serveHttp2(() => {});
-    const stream = session.request({ ':path': '/.well-known/evenkeel-load', [ASK]: 'TEXT' });
-    const [headers] = (await once(stream, 'response')) as [Record<string, string>];
-    stream.resume();
-    expect(headers[':status']).toBe(204);
-    expect(headers[REPORT]).toContain('evenkeel_in_flight=0');
-  });
-
   it('ends requests whose stream is reset', async () => {
     const { pod, session } = await serveHttp2(() => {});
     const stream = session.request({ ':path': '/' });

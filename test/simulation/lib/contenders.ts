@@ -18,7 +18,6 @@ const ours = { picker: p2c(), load: relativeLatency() };
 /** Our default load, by what servers say. */
 export const withoutReports: Strategy = { ...ours, name: 'default, no reports' };
 export const withReports: Strategy = { ...ours, name: 'default, reports', says: inFlightReport };
-export const withProbes: Strategy = { ...withReports, name: 'default, reports and probes', probes: 'auto' };
 
 export const callsInFlight: Strategy = { name: 'p2c of two, inFlight', picker: p2c({ choices: 2 }), load: inFlight() };
 export const byPeakEwma: Strategy = { name: 'p2c of two, peakEwma', picker: p2c({ choices: 2 }), load: peakEwma() };
@@ -42,7 +41,6 @@ const envoy: Strategy = { name: 'Envoy, least request', picker: envoyLeastReques
 
 /** Every way to balance that the tables compare. The file of each picker names its source. */
 export const contenders: readonly Strategy[] = [
-  withProbes,
   withReports,
   withoutReports,
   prequalOfPaper,

@@ -1,6 +1,7 @@
 import type { Picker, PickerFactory, PickRequest, PickSet } from '../../../src/picker/picker.js';
 import type { Subchannel } from '../../../src/pool/subchannel.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
+import type { ProbedConnection } from './world.js';
 
 /** Named metrics of a simulated server's answer to a probe. */
 export const prequalMetrics: { readonly inFlight: string; readonly latencyMs: string } = Object.freeze({
@@ -106,8 +107,9 @@ class PrequalPicker<C> implements Picker<C> {
     const wanted = Math.min(PROBES_PER_CALL, subchannels.length);
     while (drawn.size < wanted) drawn.add(subchannels[drawIndex(this.#rng, subchannels.length)] as Subchannel<C>);
     for (const subchannel of drawn) {
-      void subchannel.connection?.askForReport?.(new AbortController().signal).then((report) => {
-        const { namedMetrics = {} } = report === 'busy' ? {} : (report ?? {});
+      const connection = subchannel.connection as ProbedConnection<C> | undefined;
+      void connection?.probe().then((report) => {
+        const { namedMetrics = {} } = report ?? {};
         const inFlight = namedMetrics[prequalMetrics.inFlight];
         if (inFlight !== undefined) this.#learn(subchannel, inFlight, namedMetrics[prequalMetrics.latencyMs] ?? 0);
       });

@@ -1,5 +1,4 @@
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
-import type { BalancingOptions } from '../../../src/balancer/balancer-options.js';
 import type { Lease } from '../../../src/balancer/lease.js';
 import type { Recorder } from '../../../src/balancer/recording.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
@@ -34,8 +33,11 @@ export interface Strategy {
   readonly ofClient?: (client: number, clients: number) => { readonly picker: PickerFactory };
   /** What servers say with each answer, and to those that ask. @defaultValue as `WorldOptions.reports` */
   readonly says?: (state: SaidBy) => LoadReport | undefined;
-  /** @defaultValue 'off' */
-  readonly probes?: BalancingOptions['probes'];
+}
+
+/** A connection over which a picker can ask its server how busy it is, apart from any call, as Prequal does. */
+export interface ProbedConnection<C> extends Connection<C> {
+  probe(): Promise<LoadReport | undefined>;
 }
 
 /** Who says how busy it is. */
@@ -195,7 +197,6 @@ export class World {
         transport: this.#transport(),
         picker: strategy.ofClient?.(index, this.#options.clients ?? 1).picker ?? strategy.picker,
         load: strategy.load ?? inFlight(),
-        probes: strategy.probes ?? 'off',
         limit: this.#options.limit,
         recorder: index === 0 ? this.#options.recorder : undefined,
         stages: strategy.stages ?? [],
@@ -218,13 +219,14 @@ export class World {
         const closed = new Promise<undefined>((resolve) => {
           close = resolve;
         });
-        return {
+        const connection: ProbedConnection<SimulatedServer> = {
           handle: server,
           capacity: Number.POSITIVE_INFINITY,
           closed,
           close: async () => close(undefined),
-          askForReport: (signal) => this.#ask(server, signal),
+          probe: () => this.#probe(server),
         };
+        return connection;
       },
     };
   }
@@ -378,12 +380,11 @@ export class World {
     return said === undefined ? undefined : { namedMetrics: { evenkeel_in_flight: said } };
   }
 
-  /** Somebody asks a server how busy it is: there and back on the network, and no work for the server. */
-  #ask(server: SimulatedServer, signal: AbortSignal): Promise<LoadReport | undefined> {
+  /** A probe asks a server how busy it is: there and back on the network, and no work for the server. */
+  #probe(server: SimulatedServer): Promise<LoadReport | undefined> {
     const { networkMs = 0 } = this.#options;
     this.tally.probes++;
-    return new Promise((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    return new Promise((resolve) => {
       this.clock.at(this.clock.now() + networkMs, () => {
         if (server.isSilent) return;
         const report = this.#reportOf(server, server.present, true);
