@@ -176,17 +176,19 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The endpoint answered that it has not begun the running attempt. Returns a lease on which it can be repeated immediately, already
-   * paid for; the caller must pass it to `moveTo` or end it. Undefined: the response goes to the caller.
+   * The endpoint answered that it has not begun the running attempt, or does not answer it. Returns a lease on which it can be repeated
+   * immediately, already paid for; the caller must pass it to `moveTo` or end it. Undefined: the attempt continues.
    */
   another(failed: FailedAttempt): Lease<C> | undefined {
     const lease = this.lease;
+    const wasCut = this.#wasCut;
     if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;
     const next = this.#pickAnother(lease, failed.outcome);
     // An endpoint that has just refused another call would refuse this one too.
     if (next !== undefined && next.subchannel.pushedBackUntilMs <= next.startedMs) return next;
     next?.end(outcomes.notStarted);
     lease.retries.refund();
+    this.#wasCut = wasCut;
     return undefined;
   }
 

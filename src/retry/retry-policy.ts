@@ -57,8 +57,9 @@ export class RetryPolicy {
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
   readonly #counter = new RetryCounter();
-  /** What the budget last paid for. */
-  #paid: RetryReason | 'hedge' = 'hedge';
+  /** What was last allowed, and whether the budget paid for it. */
+  #allowed: RetryReason | 'hedge' = 'hedge';
+  #wasPaid = false;
 
   constructor(options: RetryOptions, clock: Clock, warnings?: Warnings) {
     this.#options = resolveRetryOptions(options);
@@ -85,7 +86,9 @@ export class RetryPolicy {
   /** The same for an attempt that need not be paid for. Where nothing could ever be paid, options forbid retries. */
   allowsFree(attempt: EndedAttempt): boolean {
     if (!this.#hasBudget || attempt.tried >= this.maxAttempts || !this.wants(attempt)) return false;
-    this.#count(retryReason(attempt), 1);
+    this.#allowed = retryReason(attempt);
+    this.#wasPaid = false;
+    this.#count(this.#allowed, 1);
     return true;
   }
 
@@ -101,10 +104,10 @@ export class RetryPolicy {
     return isCovered;
   }
 
-  /** The last retry or hedge allowed was not possible, because no other endpoint had capacity: refunds it. */
+  /** The last retry or hedge allowed was not possible, because no other endpoint had capacity: refunds what it cost. */
   refund(): void {
-    this.budget.refund();
-    this.#count(this.#paid, -1);
+    if (this.#wasPaid) this.budget.refund();
+    this.#count(this.#allowed, -1);
   }
 
   /** A call moves to another endpoint without having been tried: not a retry, and free. */
@@ -151,7 +154,8 @@ export class RetryPolicy {
       this.#counter.overBudget++;
       return false;
     }
-    this.#paid = what;
+    this.#allowed = what;
+    this.#wasPaid = true;
     this.#count(what, 1);
     return true;
   }

@@ -11,6 +11,7 @@ import {
 } from '../../index.js';
 import {
   asError,
+  deadline,
   jittered,
   type LogPosition,
   markLasting,
@@ -28,12 +29,22 @@ export interface ServerClient {
   info(section: 'replication' | 'cluster'): Promise<string>;
   /** How many bytes it has received, as far as the library says. */
   readonly received: number;
+  /** How long the library lets a command take, in ms; undefined = no limit. */
+  readonly commandTimeoutMs: number | undefined;
   /** Whether its socket keeps the process alive. */
   busy(isBusy: boolean): void;
   /** Closes the connection, on which nothing runs. */
   finish(): void;
   /** Cuts the connection. */
   cut(): void;
+}
+
+/** A read that runs on a server. */
+export interface RunningRead {
+  /** When it was sent, on the clock. */
+  readonly sentMs: number;
+  /** The server does not answer: the read moves to another one, if one can take it now. May be called again. */
+  unanswered(): void;
 }
 
 /** Makes a client of a replica, or of the primary (`endpoint` undefined). `ended` is called once, with the error if one closed it. */
@@ -56,8 +67,13 @@ export interface ServerParts {
 
 /** A server that has not answered for this long gets no read until it does, in ms: it does one thing at a time. */
 const SILENT_MS = 1_000;
+/** Or for this share of the time a command may take, so that a read can still be answered by another server. */
+const SILENT_RATIO = 0.5;
+/** How often a server is looked at while reads run on it, in that time. */
+const LOOKS = 4;
 /** Its connection is cut after this, in ms, so that what was sent on it goes to another server. */
 const DEAD_MS = 10_000;
+const SILENT = 'it does not answer';
 const UNASKABLE = 'does not permit INFO: a replica then counts as one in step, and lag is not known';
 const OF_CLUSTER =
   "is a node of a Redis Cluster: use the library's Cluster, with scaleReads (ioredis) or useReplicas (node-redis)";
@@ -79,6 +95,12 @@ export class Server implements Connection<Server> {
   #asking: Promise<void> | undefined;
   #timer: Timer | undefined;
   #answers = 0;
+  /** In the order in which they were sent. */
+  readonly #reads = new Set<RunningRead>();
+  readonly #silentMs: number;
+  /** Whether it is being looked at. */
+  #isWatched = false;
+  #watchTimer: Timer | undefined;
   #isOver = false;
   #isOfCluster = false;
 
@@ -86,6 +108,7 @@ export class Server implements Connection<Server> {
     this.#parts = parts;
     this.endpoint = parts.endpoint;
     this.#client = parts.open(parts.endpoint, (error) => this.#ended(error));
+    this.#silentMs = Math.min(SILENT_MS, SILENT_RATIO * (this.#client.commandTimeoutMs ?? SILENT_MS / SILENT_RATIO));
     this.#open = new OpenConnection<Server>({
       handle: this,
       finish: () => this.#client.finish(),
@@ -132,12 +155,16 @@ export class Server implements Connection<Server> {
     return this.#client.client;
   }
 
-  callBegins(): void {
+  callBegins(read: RunningRead): void {
+    this.#reads.add(read);
     this.#open.callBegins();
+    if (!this.#isWatched) this.#watch(this.#parts.clock.now(), this.#received);
   }
 
-  callEnds(): void {
-    this.#answers++;
+  /** @param isAnswered It answered, if only with an error. */
+  callEnds(read: RunningRead, isAnswered: boolean): void {
+    this.#reads.delete(read);
+    if (isAnswered) this.#answers++;
     this.#open.callEnds();
   }
 
@@ -163,6 +190,33 @@ export class Server implements Connection<Server> {
     return this.#open.close(signal);
   }
 
+  /** What it has sent so far; only a change means something. */
+  get #received(): number {
+    return this.#answers + this.#client.received;
+  }
+
+  /**
+   * Looks at it while reads run on it. Servers answer in order: once a read has waited for long and nothing has arrived since, the later
+   * ones wait behind it, and all of them move.
+   */
+  #watch(heardMs: number, received: number): void {
+    const { clock } = this.#parts;
+    this.#isWatched = true;
+    const look = (): void => {
+      this.#isWatched = false;
+      const [first] = this.#reads;
+      if (first === undefined || this.#isOver) return;
+      const now = clock.now();
+      const heard = received === this.#received ? heardMs : now;
+      this.#watch(heard, this.#received);
+      if (now - Math.max(heard, first.sentMs) < this.#silentMs) return;
+      this.#object(SILENT);
+      void this.#ask();
+      for (const read of [...this.#reads]) read.unanswered();
+    };
+    this.#watchTimer = deadline(clock, look, this.#silentMs / LOOKS);
+  }
+
   #ask(): Promise<void> {
     this.#asking ??= this.#learn().finally(() => {
       this.#asking = undefined;
@@ -172,18 +226,17 @@ export class Server implements Connection<Server> {
 
   async #learn(): Promise<void> {
     const { clock } = this.#parts;
-    const received = (): number => this.#answers + this.#client.received;
-    let before = received();
+    let before = this.#received;
     let silentMs = 0;
     const look = (): void => {
       // Servers answer in order: this answer may be waiting behind others.
-      silentMs = received() === before ? silentMs + SILENT_MS : 0;
-      before = received();
+      silentMs = this.#received === before ? silentMs + SILENT_MS : 0;
+      before = this.#received;
       if (silentMs >= DEAD_MS) this.#client.cut();
-      else if (silentMs > 0) this.#object('it does not answer');
-      timer = clock.timer(look, SILENT_MS);
+      else if (silentMs > 0) this.#object(SILENT);
+      timer = deadline(clock, look, SILENT_MS);
     };
-    let timer = clock.timer(look, SILENT_MS);
+    let timer = deadline(clock, look, SILENT_MS);
     try {
       const info = await this.#client.info('replication');
       this.#object(objectionOf(info));
@@ -218,6 +271,7 @@ export class Server implements Connection<Server> {
   #ended(error: Error | undefined): void {
     this.#isOver = true;
     this.#timer?.cancel();
+    this.#watchTimer?.cancel();
     // What was closed under a read was not closed in order.
     this.#open.ended(error ?? (this.#open.running > 0 ? new Error('it closed the connection') : undefined));
   }

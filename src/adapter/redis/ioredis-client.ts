@@ -108,6 +108,11 @@ class IoredisClient implements ServerClient {
     return this.client.stream?.bytesRead ?? 0;
   }
 
+  get commandTimeoutMs(): number | undefined {
+    const { commandTimeout } = this.client.options;
+    return typeof commandTimeout === 'number' && commandTimeout > 0 ? commandTimeout : undefined;
+  }
+
   busy(isBusy: boolean): void {
     this.client.stream?.[isBusy ? 'ref' : 'unref']();
   }

@@ -140,6 +140,8 @@ class CommandRead implements Read {
 
   /** Sends the command itself the first time, then copies: an attempt that was given up answers nobody. */
   sendOn(client: Ioredis, ended: () => void, stream?: unknown): void {
+    // Each attempt has the whole time a command may take; one that was given up needs no more of it.
+    stopTimeout(this.#sent);
     const number = ++this.#made;
     const sent = number === 1 ? this.#command : copyOf(this.#command);
     this.#running = number;
@@ -160,11 +162,7 @@ class CommandRead implements Read {
     this.#running = 0;
     this.error = error;
     this.#raw = raw;
-    const sent = this.#sent;
-    if (sent._commandTimeoutTimer !== undefined) {
-      clearTimeout(sent._commandTimeoutTimer);
-      sent._commandTimeoutTimer = undefined;
-    }
+    stopTimeout(this.#sent);
     return true;
   }
 
@@ -187,6 +185,12 @@ class CommandRead implements Read {
     if (this.#made > 0) this.sendOn(this.#primary, () => this.answer());
     else void this.#primary.sendCommand(this.#command).catch(() => {});
   }
+}
+
+function stopTimeout(command: Command): void {
+  if (command._commandTimeoutTimer === undefined) return;
+  clearTimeout(command._commandTimeoutTimer);
+  command._commandTimeoutTimer = undefined;
 }
 
 function copyOf(command: Command): Command {

@@ -85,6 +85,8 @@ export function openNodeRedis(given: unknown, { service }: ReplicasSettings, own
 class NodeRedisClient implements ServerClient {
   readonly client: NodeRedis;
   readonly received = 0;
+  /** Its `timeout` is only for commands that are not sent yet. */
+  readonly commandTimeoutMs = undefined;
   #isClosing = false;
 
   constructor(client: NodeRedis, ended: (error: Error | undefined) => void) {
@@ -166,6 +168,8 @@ class CommandRead implements Read {
   readonly #send: (client: NodeRedis) => Promise<unknown>;
   readonly #resolve: (answer: unknown) => void;
   readonly failed: (error: Error) => void;
+  /** Attempts so far: only the answer to the last one counts. */
+  #made = 0;
 
   constructor(
     primary: NodeRedis,
@@ -180,16 +184,21 @@ class CommandRead implements Read {
   }
 
   send(client: unknown, attempt: ReadAttempt): void {
+    const number = ++this.#made;
     this.#send(client as NodeRedis).then(
       (answer) => {
+        if (this.#made !== number) return;
         attempt.answered();
         this.#resolve(answer);
       },
-      (error) => attempt.failed(error),
+      (error) => {
+        if (this.#made === number) attempt.failed(error);
+      },
     );
   }
 
   sendToPrimary(): void {
+    this.#made++;
     this.#send(this.#primary).then(this.#resolve, this.failed);
   }
 }

@@ -25,7 +25,7 @@ import {
   pickNames,
   ReplicationLag,
 } from '../kit/index.js';
-import { type OpenClient, Server, type ServerParts, verdictOf } from './connection.js';
+import { type OpenClient, type RunningRead, Server, type ServerParts, verdictOf } from './connection.js';
 import { readIoredis } from './ioredis.js';
 import { isIoredis, openIoredis } from './ioredis-client.js';
 import { isNodeRedis, openNodeRedis, readNodeRedis } from './node-redis.js';
@@ -215,8 +215,17 @@ function libraryOf(primary: unknown): Library {
   );
 }
 
+/** An attempt on a replica that does not answer: as one on a connection that was cut. */
+const silent = {
+  outcome: outcomes.timeout,
+  repeatAs: outcomes.reset,
+  cut: true,
+  idempotent: true,
+  answered: false,
+} as const;
+
 /** One read over all its attempts. */
-class ReplicaRead implements AttemptedCall<Server>, ReadAttempt {
+class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   /** Undefined: as long as the balancer lets calls wait. */
   readonly waitTimeoutMs: number | undefined;
   readonly #read: Read;
@@ -224,6 +233,8 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt {
   readonly #fallsBack: boolean;
   readonly #attempts: Attempts<Server>;
   #isWaiting = false;
+  #hasMoved = false;
+  sentMs = 0;
 
   constructor(balancer: Balancer<Server>, read: Read, fallsBack: boolean) {
     this.#read = read;
@@ -244,19 +255,32 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt {
     return { protocol: 'redis', method: 'read' };
   }
 
-  send({ handle: server }: Lease<Server>): void {
-    server.callBegins();
+  send({ handle: server, startedMs }: Lease<Server>): void {
+    this.sentMs = startedMs;
+    server.callBegins(this);
     try {
       this.#read.send(server.client, this);
     } catch (error) {
-      server.callEnds();
+      server.callEnds(this, false);
       throw error;
     }
   }
 
   answered(): void {
-    this.#attempts.lease?.handle.callEnds();
+    this.#attempts.lease?.handle.callEnds(this, true);
     this.#attempts.end(outcomes.success);
+  }
+
+  /** Moves once: a read that takes long by itself would otherwise occupy one replica after the other. */
+  unanswered(): void {
+    const server = this.#attempts.lease?.handle;
+    if (server === undefined || this.#hasMoved) return;
+    const failed = { ...silent, error: new Error('the replica does not answer') };
+    const next = this.#attempts.another(failed);
+    if (next === undefined) return;
+    this.#hasMoved = true;
+    server.callEnds(this, false);
+    this.#attempts.moveTo(next, failed);
   }
 
   /** It may be sent once more, and has been paid for, but no replica can take it now. */
@@ -276,9 +300,9 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt {
 
   #failed(error: Error): void {
     const server = this.#attempts.lease?.handle;
-    server?.callEnds();
     const verdict = verdictOf(error);
     const { outcome, repeatAs = outcome, untried = false, cut = false } = verdict ?? { outcome: outcomes.success };
+    server?.callEnds(this, verdict === undefined || repeatAs === outcomes.notStarted);
     if (untried) server?.gone(error);
     // It says that it cannot serve: no need to wait for the next question.
     else if (repeatAs === outcomes.notStarted) server?.suspected(error);

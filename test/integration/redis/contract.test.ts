@@ -101,13 +101,14 @@ for (const [library, opener, get] of libraries) {
           for (const socket of server.sockets) how === 'cleanly' ? socket.end() : socket.resetAndDestroy();
         },
         call: async (connection) => {
-          connection.callBegins();
+          const read = { sentMs: performance.now(), unanswered: () => {} };
+          connection.callBegins(read);
           const ended = get(connection.client as never)
             .then(
               () => 'finished' as const,
               () => 'cut' as const,
             )
-            .finally(() => connection.callEnds());
+            .finally(() => connection.callEnds(read, true));
           return { ended, finish: await server.next() };
         },
         close: async () => {

@@ -229,22 +229,65 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     await world.inStep();
   });
 
-  it('tells the caller of a read that it timed out, once, whatever the replica answers later', async () => {
-    await open({ picker: roundRobin() }, { commandTimeout: 300 });
+  it('tells the caller of a read that it timed out, once, whatever the replicas answer later', async () => {
+    await open({}, { commandTimeout: 300 });
     const redis = replicas.client;
-    const frozen = world.at(1);
-    frozen.freeze();
+    const frozen = [world.at(1), world.at(2)];
+    for (const server of frozen) server.freeze();
     try {
       const reads = await Promise.allSettled(Array.from({ length: 6 }, () => redis.get('item:7')));
-      const late = reads.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
-      expect(late.map(({ reason }) => reason.message)).toEqual(Array.from({ length: 3 }, () => 'Command timed out'));
+      const errors = reads.map((read) => read.status === 'rejected' && read.reason.message);
+      expect(new Set(errors)).toEqual(new Set(['Command timed out']));
     } finally {
-      frozen.thaw();
+      for (const server of frozen) server.thaw();
     }
     await allReady();
     const lengths = await Promise.all(Array.from({ length: 4 }, () => redis.strlen('item:7')));
     expect(lengths).toEqual([5, 5, 5, 5]);
     expect(replicas.balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0]);
+  });
+
+  it('moves the reads that a frozen replica does not answer to another one', async () => {
+    await open({ picker: roundRobin() });
+    const redis = replicas.client;
+    const frozen = world.at(1);
+    frozen.freeze();
+    try {
+      const pipeline = () => redis.pipeline().get('item:7').strlen('item:7').exec();
+      const reads = Array.from({ length: 500 }, () => [redis.get('item:7'), pipeline()] as const);
+      const values = await Promise.all(reads.map(([one]) => one));
+      expect(new Set(values)).toEqual(new Set(['seven']));
+      for (const answers of await Promise.all(reads.map(([, many]) => many))) {
+        expect(answers).toEqual([
+          [null, 'seven'],
+          [null, 5],
+        ]);
+      }
+      const { endpoints, counts } = replicas.balancer.snapshot();
+      // Its connection was not cut, which moves them too, but only after ten seconds.
+      expect(endpoints.map(({ state }) => state)).toEqual(['ready', 'ready']);
+      // Each was sent once more, at no cost.
+      expect(counts.retries.reset).toBe(500);
+      expect(counts.overBudget).toBe(0);
+    } finally {
+      frozen.thaw();
+    }
+    await allReady();
+    expect(await Promise.all(Array.from({ length: 4 }, () => redis.strlen('item:7')))).toEqual([5, 5, 5, 5]);
+    expect(replicas.balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0]);
+  });
+
+  it('leaves the reads where they are while no other replica can take them', async () => {
+    await open({ fallback: 'primary' });
+    const before = await gets(world.at(0));
+    const frozen = [world.at(1), world.at(2)];
+    for (const server of frozen) server.freeze();
+    const reads = Array.from({ length: 20 }, () => replicas.client.get('item:7'));
+    await allReady(0);
+    for (const server of frozen) server.thaw();
+    expect(new Set(await Promise.all(reads))).toEqual(new Set(['seven']));
+    expect(await gets(world.at(0))).toBe(before);
+    await allReady();
   });
 
   it('leaves out a replica that does not answer', async () => {

@@ -71,6 +71,26 @@ describe.skipIf(noRedis)(titled('a client of node-redis with replicas'), () => {
     for (const server of world.all) await until('nothing is left open', async () => (await server.connections()) === 0);
   });
 
+  it('moves the reads that a frozen replica does not answer to another one', async () => {
+    const redis = await open({ picker: roundRobin() });
+    const { balancer } = opened.at(-1) as Replicas<Client>;
+    const frozen = world.at(1);
+    frozen.freeze();
+    try {
+      const reads = Array.from({ length: 200 }, () => redis.get('item'));
+      expect(new Set(await Promise.all(reads))).toEqual(new Set(['seven']));
+      const { endpoints, counts } = balancer.snapshot();
+      // Its connection was not cut, which moves them too, but only after ten seconds.
+      expect(endpoints.map(({ state }) => state)).toEqual(['ready', 'ready']);
+      expect(counts.retries.reset).toBe(100);
+    } finally {
+      frozen.thaw();
+    }
+    await usable(2);
+    expect(await Promise.all(Array.from({ length: 4 }, () => redis.strLen('item')))).toEqual([5, 5, 5, 5]);
+    expect(balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0]);
+  });
+
   it('reads from replicas in every form a command has', async () => {
     const redis = await open();
     const [primary, replica] = await ran(async () => {

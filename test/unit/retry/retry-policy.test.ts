@@ -66,6 +66,15 @@ describe('the retry policy', () => {
     expect(limited.allows(ended(outcomes.notStarted))).toBe(false);
   });
 
+  it('gives nothing back for a retry that was free', () => {
+    const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
+    expect(limited.allows(ended(outcomes.notStarted))).toBe(true);
+    expect(limited.allowsFree(ended(outcomes.notStarted))).toBe(true);
+    limited.refund();
+    expect(limited.counts.retries['not-started']).toBe(1);
+    expect(limited.allows(ended(outcomes.notStarted))).toBe(false);
+  });
+
   it('pays for hedges from the same budget, and counts them as attempts', () => {
     const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
     expect(limited.allowsHedge(3)).toBe(false);

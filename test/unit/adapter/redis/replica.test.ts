@@ -15,6 +15,7 @@ const inStep = 'role:slave\r\nmaster_link_status:up\r\n';
 describe('one Redis replica', () => {
   const world = (
     isCluster = false,
+    commandTimeoutMs?: number,
   ): {
     clock: FakeClock;
     replica: Server;
@@ -44,6 +45,7 @@ describe('one Redis replica', () => {
         get received() {
           return counts.received;
         },
+        commandTimeoutMs,
         busy: () => {},
         finish: () => ended(undefined),
         cut: () => {
@@ -59,8 +61,11 @@ describe('one Redis replica', () => {
     };
     return { clock, replica, answer, counts };
   };
-  const connected = async (text: string | Error = inStep): Promise<ReturnType<typeof world>> => {
-    const made = world();
+  const connected = async (
+    text: string | Error = inStep,
+    commandTimeoutMs?: number,
+  ): Promise<ReturnType<typeof world>> => {
+    const made = world(false, commandTimeoutMs);
     const connecting = made.replica.connect(new AbortController().signal);
     await new Promise((resolve) => setImmediate(resolve));
     await made.answer(text);
@@ -109,8 +114,9 @@ describe('one Redis replica', () => {
     for (let second = 0; second < 30; second++) {
       if (second % 2 === 0) counts.received++;
       else {
-        replica.callBegins();
-        replica.callEnds();
+        const read = { sentMs: clock.now(), unanswered: () => {} };
+        replica.callBegins(read);
+        replica.callEnds(read, true);
       }
       clock.advance(1_000);
       expect(replica.objection).toBeUndefined();
@@ -122,6 +128,91 @@ describe('one Redis replica', () => {
     expect(counts.cut).toBe(0);
     await answer(inStep);
     expect(replica.objection).toBeUndefined();
+  });
+
+  describe('with reads that it does not answer', () => {
+    const begin = ({ clock, replica }: Awaited<ReturnType<typeof connected>>) => {
+      const read = {
+        sentMs: clock.now(),
+        toldMs: [] as number[],
+        unanswered: () => read.toldMs.push(clock.now() - read.sentMs),
+        end: (isAnswered: boolean) => replica.callEnds(read, isAnswered),
+      };
+      replica.callBegins(read);
+      return read;
+    };
+
+    it('has them move after a second, and gets no more until it answers', async () => {
+      const made = await connected();
+      const { clock, replica, answer } = made;
+      clock.advance(500);
+      const first = begin(made);
+      clock.advance(900);
+      const second = begin(made);
+      expect(replica.objection).toBeUndefined();
+      clock.advance(100);
+      expect(replica.objection).toBe('it does not answer');
+      expect(first.toldMs).toEqual([1_000]);
+      expect(second.toldMs).toEqual([100]);
+      // The second had nowhere to go.
+      first.end(false);
+      clock.advance(1_000);
+      expect(second.toldMs.length).toBeGreaterThan(1);
+      second.end(true);
+      await answer(inStep);
+      expect(replica.objection).toBeUndefined();
+    });
+
+    it('keeps those it only takes long for: answers arrive in order', async () => {
+      const made = await connected();
+      const { clock, counts, answer } = made;
+      const read = begin(made);
+      for (let n = 0; n < 50; n++) {
+        clock.advance(100);
+        if (n % 5 === 0) counts.received++;
+        if (n % 10 === 0) await answer(inStep);
+      }
+      expect(read.toldMs).toEqual([]);
+    });
+
+    it('has them move within the time a command may take', async () => {
+      const made = await connected(inStep, 300);
+      const read = begin(made);
+      made.clock.advance(225);
+      expect(read.toldMs[0]).toBeLessThanOrEqual(225);
+      read.end(false);
+    });
+
+    it('does not take one that was given up for an answer', async () => {
+      const made = await connected();
+      const { clock, replica } = made;
+      for (let n = 0; n < 12; n++) {
+        const read = begin(made);
+        clock.advance(200);
+        read.end(false);
+      }
+      const last = begin(made);
+      clock.advance(1_000);
+      expect(replica.objection).toBe('it does not answer');
+      last.end(true);
+    });
+
+    it('is not blamed for a stall of our own event loop', async () => {
+      const made = await connected();
+      const read = begin(made);
+      await made.clock.stall(5_000);
+      read.end(true);
+      made.clock.advance(1_000);
+      expect(read.toldMs).toEqual([]);
+    });
+
+    it('has no timer once they are answered', async () => {
+      const made = await connected();
+      const { clock, replica } = made;
+      begin(made).end(true);
+      await replica.close(AbortSignal.abort());
+      expect(clock.timers).toBe(0);
+    });
   });
 
   it('counts as a replica where INFO is forbidden, with a warning', async () => {
