@@ -16,7 +16,7 @@ const dist = join(root, 'dist');
 /** Run as programs of their own by tests and the playground; not part of the package's interface. */
 const programs = ['./dist/testing/servers/dns-server-main.js'];
 /** Runs before the peer is loaded that its importer imports: a chunk of its own, which `sideEffects` of package.json names. */
-const checkVersion = /\/check-version\.ts$/;
+const checkVersion = /\/([a-z0-9-]+)\/check-version\.ts$/;
 /**
  * What servers, metrics and clients all load, as one chunk: a file more to load takes as long as 20 kB of code. Without
  * `open-group`, whose imports a server does not need.
@@ -80,7 +80,7 @@ export async function bundle(input, dir) {
     codeSplitting: {
       includeDependenciesRecursively: false,
       groups: [
-        { test: checkVersion, name: 'check-version' },
+        { test: checkVersion, name: (id) => `check-version-${checkVersion.exec(id)?.[1]}` },
         { test: everywhere, name: 'base' },
       ],
     },

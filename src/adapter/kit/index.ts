@@ -71,6 +71,7 @@ export type { Complete } from '../../runtime/complete.js';
 export { deadline } from '../../runtime/deadline.js';
 export { hash32 } from '../../runtime/hash.js';
 export { addressMark, notBegunHeader } from '../../runtime/not-begun.js';
+export { checkPeer } from '../../runtime/peer-version.js';
 export { checkPriority, isPriority } from '../../runtime/priority.js';
 export { formatDeadline, parseDeadline, shorter } from '../../runtime/propagated.js';
 export { drawIndex, jittered } from '../../runtime/rng.js';

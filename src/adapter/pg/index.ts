@@ -1,2 +1,5 @@
+// First, since it says what is wrong with a pg that cannot even be loaded.
+import './check-version.js';
+
 export type { PgPool, PgPoolOptions, Role, StatementOptions } from './options.js';
 export { BalancedPool, createPool } from './pool.js';

@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { EvenkeelError } from '../../index.js';
+import { checkPeer } from '../kit/index.js';
 
 /**
  * Throws EVENKEEL_OPTION if the installed undici needs a newer Node than this one: undici 8 on Node 20 would otherwise fail with
@@ -7,7 +8,7 @@ import { EvenkeelError } from '../../index.js';
  * app it does nothing, because the undici in node_modules is then not the one that is loaded.
  */
 function checkVersion(): void {
-  if (!/\/check-version\.[jt]s$/.test(import.meta.url)) return;
+  if (!/\/check-version(-[a-z0-9-]+)?\.[jt]s$/.test(import.meta.url)) return;
   // biome-ignore lint/plugin: It must not throw, and must say which version it is.
   const load = createRequire(import.meta.url);
   const manifest = attempt(() => load('undici/package.json') as Manifest);
@@ -56,3 +57,4 @@ function attempt<T>(work: () => T): T | undefined {
 }
 
 checkVersion();
+checkPeer('undici', 'evenkeel/undici', import.meta.url);

@@ -1,5 +1,5 @@
 import type { Agent } from 'node:http';
-import { type ClientOptions, WebSocket } from 'ws';
+import WebSocket, { type ClientOptions } from 'ws';
 import type { Balancer } from '../../index.js';
 import { OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { checkLeaveCode, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';

@@ -16,6 +16,9 @@ const sections = {
   'SQL (mysql2)': 'One SQL statement',
 };
 
+/** Only if a connection was idle for some milliseconds, as on a busy machine: node:http then looks whether it is still open. */
+const sometimes = ['runtime/turn.ts'];
+
 const page = await readFile(new URL('docs/life-of-a-call.md', root), 'utf8');
 /** The files in the first column of the tables under a heading. */
 function filesUnder(heading: string): string[] {
@@ -33,6 +36,7 @@ it('a warm call runs through the files that the life of a call names', async () 
     const files = measured[name] as readonly File[];
     // gRPC's retries are grpc-js's own.
     const common = shared.filter((file) => name !== 'gRPC' || file !== 'balancer/attempts.ts');
-    expect(files.map(({ file }) => file).sort(), name).toEqual([...common, ...filesUnder(heading)].sort());
+    const met = files.map(({ file }) => file).filter((file) => !sometimes.includes(file));
+    expect(met.sort(), name).toEqual([...common, ...filesUnder(heading)].sort());
   }
 });
