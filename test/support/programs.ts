@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { transformSync } from 'rolldown/utils';
 import { expect } from 'vitest';
 import { runProgram } from './consumer.js';
 import { refusingEndpoint } from './hanging-endpoint.js';
@@ -19,12 +20,16 @@ export interface GuideProgram {
   readonly source: string;
 }
 
-/** The JavaScript programs of `docs/guide/<name>.md`, in order. */
-export function guidePrograms(name: string): readonly GuideProgram[] {
+/** The programs of `docs/guide/<name>.md` in one language, in order, as JavaScript. */
+export function guidePrograms(name: string, language: 'js' | 'ts' = 'js'): readonly GuideProgram[] {
   const guide = readFileSync(new URL(`../../docs/guide/${name}.md`, import.meta.url), 'utf8');
   return guide.split(/^## /m).flatMap((section) => {
     const [heading = ''] = section.split('\n', 1);
-    return [...section.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, source = '']) => ({ heading, source }));
+    const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))];
+    return blocks.map(([, source = '']) => ({
+      heading,
+      source: language === 'js' ? source : transformSync('program.ts', source).code,
+    }));
   });
 }
 

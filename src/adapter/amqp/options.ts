@@ -54,8 +54,8 @@ export interface Brokers extends AsyncDisposable {
     options?: Omit<O, 'url' | 'hosts' | 'hostname' | 'port'>,
   ): C;
   /**
-   * Opens no new connection. Open ones are told to leave (`onLeaving`) and closed, at the latest after `pool.drainTimeoutMs` or when
-   * `signal` aborts.
+   * Opens no new connection. Open ones are told to leave, with the reason `close`, and closed, at the latest after
+   * `pool.drainTimeoutMs` or when `signal` aborts.
    */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }

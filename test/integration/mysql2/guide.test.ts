@@ -5,7 +5,7 @@ import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from
 import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
-const programs = ['mysql', 'mysql-tls', 'mysql-orms', 'mysql-pool-cluster'].flatMap(guidePrograms);
+const programs = ['mysql', 'mysql-tls', 'mysql-orms', 'mysql-pool-cluster'].flatMap((name) => guidePrograms(name));
 const expected: Readonly<Record<string, RegExp>> = {
   Query: /^70\n$/,
   'Roles: one primary, several replicas': /^100\n$/,
