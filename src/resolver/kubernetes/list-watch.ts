@@ -30,6 +30,8 @@ const SHORT_WATCH_MS = 1_000;
 /** How many short but useful streams in a row are followed by another at once. */
 const SHORT_WATCHES_AT_ONCE = 3;
 const SHORT_WATCH_PAUSE_MS = 200;
+/** Hurried requests of many clients are spread over this time. */
+const HURRY_SPREAD_MS = 1_000;
 /** W17: a list is due this long after the last one, at the next end of a watch; with W4 that is within 30 minutes. */
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
 
@@ -50,8 +52,7 @@ export class ListWatch {
   #streamDueMs = Number.NEGATIVE_INFINITY;
   #shortWatches = 0;
   #attempt: Attempt | undefined;
-  #pauseTimer: Timer | undefined;
-  #wake: (() => void) | undefined;
+  #pausing: Pausing | undefined;
   #closed = false;
 
   constructor(options: ListWatchOptions) {
@@ -73,19 +74,33 @@ export class ListWatch {
     void this.#run();
   }
 
+  /**
+   * A connection to an endpoint failed, so the set may be outdated: a pause ends sooner, but no sooner than a second after it began,
+   * or several after repeated failures: a fleet of clients must not hold down a server that has just started.
+   */
+  hurry(): void {
+    const pause = this.#pausing;
+    if (this.#closed || pause === undefined || pause.isHurried) return;
+    pause.isHurried = true;
+    const { clock, rng } = this.#options;
+    // Clients lose a node's pods at the same moment, and some have paused for long.
+    const dueMs = Math.max(pause.hurriedDueMs, clock.now() + HURRY_SPREAD_MS * rng.next());
+    if (dueMs < pause.dueMs) this.#pauseUntil(dueMs);
+  }
+
   /** Ends it at once, including requests. */
   close(): void {
     this.#closed = true;
     this.#news.close();
     this.#attempt?.cancel();
-    this.#pauseTimer?.cancel();
-    this.#wake?.();
+    this.#pausing?.timer?.cancel();
+    this.#pausing?.end();
   }
 
   async #run(): Promise<void> {
     let step: Step = { next: this.#version === undefined ? 'list' : 'watch', pauseMs: 0 };
     while (!this.#closed) {
-      if (step.pauseMs > 0) await this.#pause(step.pauseMs);
+      if (step.pauseMs > 0) await this.#pause(step);
       if (this.#closed) return;
       try {
         step = step.next === 'list' ? await this.#list() : await this.#watch();
@@ -272,13 +287,39 @@ export class ListWatch {
     return attempt;
   }
 
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-      this.#pauseTimer = this.#options.clock.timer(resolve, ms);
-      if (this.#options.keepsProcessAlive) this.#pauseTimer.ref();
+  async #pause({ pauseMs, hurriedMs = pauseMs }: Step): Promise<void> {
+    const nowMs = this.#options.clock.now();
+    await new Promise<void>((resolve) => {
+      this.#pausing = {
+        end: resolve,
+        dueMs: nowMs + pauseMs,
+        hurriedDueMs: nowMs + hurriedMs,
+        isHurried: false,
+        timer: undefined,
+      };
+      this.#pauseUntil(nowMs + pauseMs);
     });
+    this.#pausing?.timer?.cancel();
+    this.#pausing = undefined;
   }
+
+  #pauseUntil(dueMs: number): void {
+    const { clock, keepsProcessAlive } = this.#options;
+    const pausing = this.#pausing as Pausing;
+    pausing.timer?.cancel();
+    pausing.timer = clock.timer(pausing.end, Math.max(0, dueMs - clock.now()));
+    if (keepsProcessAlive) pausing.timer.ref();
+  }
+}
+
+/** A pause of the loop. */
+interface Pausing {
+  readonly end: () => void;
+  readonly dueMs: number;
+  /** When it may end if the set seems outdated. */
+  readonly hurriedDueMs: number;
+  isHurried: boolean;
+  timer: Timer | undefined;
 }
 
 const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_LIST_MS / 1_000} s; still waiting`);

@@ -94,9 +94,11 @@ export class SliceView implements Resolution, WatchSubscriber {
     return this.#subscription.watch;
   }
 
-  /** A connection failed: endpoints that only linger are not worth keeping. A live watch needs no other hint. */
+  /** A connection failed: endpoints that only linger are not worth keeping, and a watch that pauses may have missed events. */
   refresh(): void {
-    if (!this.#closed) this.#throttle.dropLingering();
+    if (this.#closed) return;
+    this.#throttle.dropLingering();
+    this.#subscription.hurry();
   }
 
   close(): void {

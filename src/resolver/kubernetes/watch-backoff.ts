@@ -34,6 +34,11 @@ export class WatchBackoff {
     return this.#pause(MAX_MS * (1 + this.#rng.next()));
   }
 
+  /** The next pause is the shortest again. */
+  reset(): void {
+    this.#baseMs = INITIAL_MS;
+  }
+
   #pause(ms: number): number {
     this.#pausedUntilMs = this.#clock.now() + ms;
     return ms;

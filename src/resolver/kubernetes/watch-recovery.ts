@@ -1,6 +1,7 @@
+import { type BackoffOptions, backoffDelay } from '../../runtime/backoff.js';
 import type { Clock } from '../../runtime/clock.js';
 import { between, type Rng } from '../../runtime/rng.js';
-import type { ApiFailure } from './api-failure.js';
+import type { ApiFailure, FailureKind } from './api-failure.js';
 import { WatchBackoff } from './watch-backoff.js';
 
 /** W8: internal errors that last longer than this require a list. */
@@ -11,10 +12,15 @@ const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
   [1_000, 1_500],
 ];
 
+/** The shortest pause where connections to endpoints fail, so that the set is probably outdated. */
+const HURRIED: BackoffOptions = { initialMs: 1_000, factor: 2, maxMs: 4_000, jitterRatio: 0 };
+
 /** The loop's next step, after a pause. */
 export interface Step {
   readonly next: 'list' | 'watch';
   readonly pauseMs: number;
+  /** How long the pause is at least if connections to endpoints fail meanwhile. @defaultValue pauseMs */
+  readonly hurriedMs?: number;
 }
 
 /** The reaction to a failure. */
@@ -32,6 +38,10 @@ export class WatchRecovery {
   readonly #clock: Clock;
   readonly #rng: Rng;
   readonly #backoff: WatchBackoff;
+  /** For 410s only: one tells that the server works, so the time that it was away for does not count. */
+  readonly #expiredBackoff: WatchBackoff;
+  /** Since the last success. */
+  #failuresInRow = 0;
   #forbiddenInRow = 0;
   /** We may list but not watch: then we list from time to time, and have reported it. */
   #watchForbidden = false;
@@ -43,10 +53,12 @@ export class WatchRecovery {
     this.#clock = clock;
     this.#rng = rng;
     this.#backoff = new WatchBackoff(clock, rng);
+    this.#expiredBackoff = new WatchBackoff(clock, rng);
   }
 
   /** A list is complete. */
   listed(): void {
+    this.#failuresInRow = 0;
     this.#forbiddenInRow = 0;
     this.#internalErrorsSinceMs = undefined;
   }
@@ -60,12 +72,14 @@ export class WatchRecovery {
   /** An event was applied. */
   progressed(): void {
     this.#internalErrorsSinceMs = undefined;
-    this.#expiredInRow = 0;
+    this.lasted();
   }
 
   /** A watch lasted as long as usual. */
   lasted(): void {
+    this.#failuresInRow = 0;
     this.#expiredInRow = 0;
+    this.#expiredBackoff.reset();
   }
 
   /** The pause after an error of our own, in ms. */
@@ -74,6 +88,12 @@ export class WatchRecovery {
   }
 
   after(verb: 'list' | 'watch', failure: ApiFailure): Remedy {
+    this.#failuresInRow += 1;
+    const remedy = this.#remedyAfter(verb, failure);
+    return patient.has(failure.kind) ? remedy : { ...remedy, hurriedMs: this.#hurriedMs(failure) };
+  }
+
+  #remedyAfter(verb: 'list' | 'watch', failure: ApiFailure): Remedy {
     if (failure.kind !== 'forbidden') this.#forbiddenInRow = 0;
     switch (failure.kind) {
       case 'forbidden':
@@ -82,7 +102,8 @@ export class WatchRecovery {
       case 'too-large': {
         this.#expiredInRow += 1;
         const isFirst = this.#expiredInRow === 1;
-        return { next: 'list', pauseMs: isFirst ? 0 : this.#pause(failure), isNews: !isFirst, isOutdated: true };
+        const pauseMs = isFirst ? 0 : this.#expiredBackoff.next(failure.retryAfterMs);
+        return { next: 'list', pauseMs, isNews: !isFirst, isOutdated: true };
       }
       case 'missing':
         return { next: 'list', pauseMs: this.#backoff.longest(), isNews: true, isOutdated: false };
@@ -125,4 +146,13 @@ export class WatchRecovery {
   #pause(failure: ApiFailure): number {
     return this.#backoff.next(failure.retryAfterMs);
   }
+
+  /** Drawn once per failure: the smallest of many draws would be no jitter, and clients hear of a dead node together. */
+  #hurriedMs({ retryAfterMs = 0 }: ApiFailure): number {
+    const jitter = 1 + this.#rng.next();
+    return Math.max(backoffDelay(HURRIED, this.#failuresInRow, this.#rng) * jitter, retryAfterMs);
+  }
 }
+
+/** What a hurry does not help against: the server asks for patience, or only a person can mend it. */
+const patient: ReadonlySet<FailureKind> = new Set(['throttled', 'forbidden', 'missing', 'credentials']);

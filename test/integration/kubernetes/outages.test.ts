@@ -67,6 +67,29 @@ describe('what an outage costs', () => {
     expect(api.counts.lists).toBe(2);
   });
 
+  it('three restarts 10 s apart that lost their history, while calls fail: in step 10 s after each at the latest', async () => {
+    const { api, service } = await inStep();
+    const slow: string[] = [];
+    for (const [restart, members] of ['aR', 'aR bR cR', 'aR bR'].entries()) {
+      const restartedMs = service.clock.now();
+      await api.kill();
+      put(api, members);
+      const failingCalls = (): boolean => {
+        service.resolution.refresh();
+        return false;
+      };
+      await service.pass('5 s down', () => failingCalls() || service.clock.now() - restartedMs >= 5_000, 50);
+      await api.start({ history: 'lost', forbiddenMs: 0 });
+      const upMs = service.clock.now();
+      const set = [A, ABC, AB][restart] as string;
+      await service.pass('in step again', () => failingCalls() || service.addresses === set, 50);
+      const tookMs = service.clock.now() - upMs;
+      if (tookMs > 10_000) slow.push(`restart ${restart + 1}: ${tookMs} ms`);
+      await service.pass('10 s', () => service.clock.now() - restartedMs >= 10_000, 50);
+    }
+    expect(slow).toEqual([]);
+  });
+
   it('case 42: a pod deleted while the watch was lost is gone after the list that 410 calls for', async () => {
     const { api, service } = await inStep();
     api.disturb('end');

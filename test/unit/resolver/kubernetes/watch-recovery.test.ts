@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ResolveError } from '../../../../src/errors.js';
 import { settle } from '../../../../src/testing/fake-clock.js';
+import { seededRng } from '../../../../src/testing/seeded-rng.js';
 import { bookmark, status, wireSlice } from './fake-api-client.js';
 import { high, Loop, low } from './loop.js';
 
@@ -29,6 +30,33 @@ describe('W8 ERROR events', () => {
     expect(loop.client.count('list')).toBe(2);
     expect(await loop.nextPause()).toBe(800);
     expect(loop.client.count('list')).toBe(3);
+  });
+
+  it('410 has pauses of its own: the time for which the server was away does not count', async () => {
+    const loop = new Loop(low);
+    const watch = await loop.begin(10);
+    await watch.end();
+    for (let failure = 0; failure < 8; failure++) {
+      await loop.client.last.fail('ECONNREFUSED');
+      await loop.nextPause();
+    }
+    for (const pauseMs of [undefined, 800, 1_600]) {
+      (await loop.openWatch()).event('ERROR', status(410, 'Expired'));
+      await settle();
+      if (pauseMs !== undefined) expect(await loop.nextPause()).toBe(pauseMs);
+      await loop.list(30);
+    }
+    // A watch that lasts ends the row.
+    await loop.openWatch();
+    await loop.clock.advanceAsync(1_000);
+    await loop.client.last.end();
+    (await loop.openWatch()).event('ERROR', status(410, 'Expired'));
+    await settle();
+    expect(loop.client.last.verb).toBe('list');
+    await loop.list(30);
+    (await loop.openWatch()).event('ERROR', status(410, 'Expired'));
+    await settle();
+    expect(await loop.nextPause()).toBe(800);
   });
 
   it('429: backs off at least as long as asked, then watches from the same version', async () => {
@@ -151,6 +179,108 @@ describe('W12 pauses', () => {
     await settle();
     await loop.client.last.answer(503, 'busy', 20_000);
     expect(await loop.nextPause()).toBe(20_000);
+  });
+});
+
+describe('hurry: connections to endpoints fail, so the set may be outdated', () => {
+  /** A loop in a pause after so many refused connections. */
+  async function refused(times: number, rng = low): Promise<Loop> {
+    const loop = new Loop(rng);
+    const watch = await loop.begin(10);
+    await loop.clock.advanceAsync(2_000);
+    await watch.end();
+    for (let failure = 1; failure < times; failure++) {
+      await loop.client.last.fail('ECONNREFUSED');
+      await loop.nextPause();
+    }
+    await loop.client.last.fail('ECONNREFUSED');
+    return loop;
+  }
+
+  it('a long pause ends within 4 s of its beginning, or at once', async () => {
+    const loop = await refused(8);
+    loop.listWatch.hurry();
+    expect(await loop.nextPause()).toBe(4_000);
+    await loop.client.last.fail('ECONNREFUSED');
+    await loop.clock.advanceAsync(20_000);
+    loop.listWatch.hurry();
+    expect(await loop.nextPause()).toBe(0);
+  });
+
+  it('not sooner than a second after the first failure, and no pause gets longer', async () => {
+    for (const [failures, pauseMs] of [
+      [1, 800],
+      [2, 1_600],
+      [3, 3_200],
+    ] as const) {
+      const loop = await refused(failures);
+      for (let dial = 0; dial < 100; dial++) loop.listWatch.hurry();
+      expect(await loop.nextPause()).toBe(pauseMs);
+    }
+  });
+
+  it('many failed connections ask no more often than a few do', async () => {
+    const loop = await refused(8, seededRng(3));
+    const before = loop.client.all.length;
+    for (let ms = 0; ms < 60_000; ms += 10) {
+      loop.listWatch.hurry();
+      await loop.clock.advanceAsync(10);
+      if (loop.client.last !== loop.client.all.at(before - 1)) await loop.client.last.fail('ECONNREFUSED');
+    }
+    expect(loop.client.all.length - before).toBeLessThanOrEqual(15);
+  });
+
+  it('500 clients that lose a node at once do not come at once, and ask 125 times a second at most', async () => {
+    const atMs: number[] = [];
+    for (let client = 0; client < 500; client++) {
+      const loop = await refused(8, seededRng(client + 1));
+      await loop.clock.advanceAsync(15_000);
+      const hurriedMs = loop.clock.now();
+      let asked = loop.client.all.length;
+      for (let ms = 0; ms < 10_000; ms += 50) {
+        loop.listWatch.hurry();
+        await loop.clock.advanceAsync(50);
+        if (loop.client.all.length === asked) continue;
+        asked = loop.client.all.length;
+        atMs.push(loop.clock.now() - hurriedMs);
+        await loop.client.last.fail('ECONNREFUSED');
+      }
+      loop.listWatch.close();
+    }
+    const perTenth = Array.from({ length: 100 }, (_, tenth) => atMs.filter((ms) => Math.ceil(ms / 100) === tenth + 1));
+    expect(Math.max(...perTenth.map(({ length }) => length))).toBeLessThan(100);
+    expect(atMs.filter((ms) => ms > 1_000).length / 9).toBeLessThanOrEqual(125);
+  });
+
+  it.each([
+    ['429 with a time to wait', 429, 7_000, 7_000],
+    ['503 with a time to wait', 503, 7_000, 7_000],
+    ['500 with a time to wait', 500, 7_000, 7_000],
+    ['404', 404, undefined, 30_000],
+  ])('%s is kept', async (_what, code, retryAfterMs, pauseMs) => {
+    const loop = new Loop(low);
+    const watch = await loop.begin(10);
+    await loop.clock.advanceAsync(2_000);
+    await watch.end();
+    await loop.client.last.answer(code, status(code), retryAfterMs);
+    await loop.clock.advanceAsync(0);
+    loop.listWatch.hurry();
+    expect(await loop.nextPause()).toBe(pauseMs);
+  });
+
+  it('does nothing while a request runs, before the first, and after close', async () => {
+    const loop = new Loop(low);
+    loop.listWatch.hurry();
+    await loop.begin(10);
+    loop.listWatch.hurry();
+    expect(loop.requests).toBe('list 0, watch 10');
+    loop.listWatch.close();
+    loop.listWatch.hurry();
+    expect(loop.clock.timers).toBe(0);
+    const paused = await refused(8);
+    paused.listWatch.close();
+    paused.listWatch.hurry();
+    expect(paused.clock.timers).toBe(0);
   });
 });
 
