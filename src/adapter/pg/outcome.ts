@@ -124,14 +124,39 @@ function refusalOfPgBouncer(message: string): Refusal {
   return REFUSED_BY_PGBOUNCER.test(message) ? 'log-in' : 'unknown';
 }
 
-/** A statement that changes something, after white space and comments. */
 const CHANGE =
-  /^(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*(?:insert|update|delete|merge|truncate|create|drop|alter|grant|revoke|comment|with\b[\s\S]*\b(?:insert|update|delete|merge))\b/i;
+  /^(?:insert|update|delete|merge|truncate|create|drop|alter|grant|revoke|comment|with\b[\s\S]*\b(?:insert|update|delete|merge))\b/i;
 
 /**
  * Whether a read-only server that refused this text did nothing at all: it is a single statement of a kind refused before it runs. A
  * function may have had side effects before its refusal.
  */
 export function isWholeChange(text: unknown): boolean {
-  return typeof text === 'string' && CHANGE.test(text) && !/;\s*\S/.test(text);
+  return typeof text === 'string' && CHANGE.test(text.slice(statementStart(text))) && !/;\s*\S/.test(text);
+}
+
+/** Where white space and comments end. */
+function statementStart(text: string): number {
+  let at = 0;
+  for (;;) {
+    at = text.length - text.slice(at).trimStart().length;
+    if (text.startsWith('--', at)) at = lineEnd(text, at);
+    else if (text.startsWith('/*', at)) at = commentEnd(text, at);
+    else return at;
+  }
+}
+
+/** Comments of PostgreSQL nest. */
+function commentEnd(text: string, start: number): number {
+  let depth = 0;
+  for (const { 0: edge, index } of text.slice(start).matchAll(/\/\*|\*\//g)) {
+    depth += edge === '/*' ? 1 : -1;
+    if (depth === 0) return start + index + 2;
+  }
+  return text.length;
+}
+
+function lineEnd(text: string, start: number): number {
+  const end = text.indexOf('\n', start);
+  return end === -1 ? text.length : end;
 }

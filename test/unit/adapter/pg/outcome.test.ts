@@ -90,8 +90,22 @@ describe('what an error of PostgreSQL means', () => {
     ['SELECT write_somewhere()', false],
     ['CALL do_it()', false],
     ['DO $$ BEGIN COMMIT; END $$', false],
+    ['/* one /* in another */ insert */ SELECT write_somewhere()', false],
+    ['/* one /* in another */ -- */ insert into a values (1)', true],
+    ['/* one /* in another */ */ -- insert\n delete from a', true],
+    ['-- insert into a values (1)', false],
+    ['/* insert into a values (1)', false],
     [undefined, false],
   ])('refused as a whole: %s', (text, whole) => {
     expect(isWholeChange(text)).toBe(whole);
+  });
+
+  it('reads any number of comments before a statement, in a time that grows with the text alone', () => {
+    for (const comments of ['/**/', '/* a */ -- b\n', '/*/**/*/', '-- \n', ' ', '/* ', '/*']) {
+      const text = comments.repeat(20_000);
+      const isOpen = !comments.includes('*/') && comments.includes('/*');
+      expect(isWholeChange(`${text}SELECT 1`)).toBe(false);
+      expect(isWholeChange(`${text}INSERT INTO a VALUES (1)`)).toBe(!isOpen);
+    }
   });
 });
