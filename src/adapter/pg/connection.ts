@@ -1,6 +1,6 @@
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Timer } from '../../index.js';
 import { OpenConnection } from '../kit/index.js';
-import { isHangUp, refusalOf } from './outcome.js';
+import { isOrderlyEnd, refusalOf } from './outcome.js';
 import { type Borrower, OwnQuery, type Session, type SessionOwner, type SessionParts } from './session.js';
 
 /** The parts of a `PgServer`. */
@@ -16,10 +16,12 @@ export interface PgServerParts extends SessionParts {
 const CAPPED_MS = 5_000;
 /** How often idle connections are checked, in ms. */
 const LOOK_MS = 1_000;
+/** A server that has not been connected for this long is not connected anew, which may take a pause, because it ended a session. In ms. */
+const YOUNG_MS = 5_000;
 
 /**
  * One server: lends its sessions to calls, opens more on demand, and tells from them whether it is gone, leaving, or full. The first
- * session is opened ahead of the first statement, and one is always kept.
+ * session is opened ahead of the first statement, and one is always kept; if the server ended it, another is opened within a second.
  */
 export class PgServer implements Connection<PgServer>, SessionOwner {
   readonly handle: PgServer = this;
@@ -32,6 +34,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   readonly #waiting: Borrower[] = [];
   /** Cancels each connection that is being opened. */
   readonly #opening = new Set<() => void>();
+  readonly #openedAtMs: number;
   #hasLeft = false;
   #isClosing = false;
   #capped: Timer | undefined;
@@ -40,6 +43,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   constructor(parts: PgServerParts) {
     this.parts = parts;
     this.endpoint = parts.endpoint;
+    this.#openedAtMs = parts.clock.now();
     this.#open = new OpenConnection<PgServer>({
       handle: this,
       capacity: parts.settings.max,
@@ -124,8 +128,10 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   ask(query: object, signal: AbortSignal): Promise<unknown> {
     const own = new OwnQuery(query, signal, (late) => this.forget(late));
     const idle = this.#idle.shift();
-    if (idle === undefined) this.#waiting.unshift(own);
-    else {
+    if (idle === undefined) {
+      this.#waiting.unshift(own);
+      if (this.size === 0) this.open(() => {});
+    } else {
       idle.isIdle = false;
       this.#lend(idle, own);
     }
@@ -186,9 +192,12 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       this.#endIfEmpty(undefined);
       return;
     }
+    if (this.size > 0) this.#demand();
     // If the server does have a problem, opening another connection reveals it.
-    if (byApplication && this.size === 0) this.open(() => {});
-    else if (this.size === 0) this.#die(error, isIdle && isHangUp(error));
+    else if (byApplication) this.open(() => {});
+    else if (!isOrderlyEnd(error, isIdle)) this.#die(error);
+    else if (this.parts.clock.now() - this.#openedAtMs >= YOUNG_MS) this.#die(error, true);
+    // Not at once, because the next may end as soon: when it is needed, or at the next look.
     else this.#demand();
   }
 
@@ -277,6 +286,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
 
   /** Ends connections that have been idle too long, and replaces old ones. Those in use end when they are given back. */
   #retire(): void {
+    if (this.size === 0) this.open(() => {});
     const nowMs = this.parts.clock.now();
     const { idleTimeoutMs, min, max } = this.parts.settings;
     for (const session of [...this.#sessions]) {

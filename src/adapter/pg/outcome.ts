@@ -93,9 +93,10 @@ export function verdictOf(error: unknown): Verdict {
   return verdict(outcomes.success, false, true);
 }
 
-/** Whether the server closed the connection without an error. */
-export function isHangUp(error: unknown): boolean {
-  return (error as PgError | undefined)?.message === 'Connection terminated unexpectedly';
+/** Whether the server itself ended the session: it gave its reason, or closed the connection while nothing ran on it. */
+export function isOrderlyEnd(error: unknown, isIdle: boolean): boolean {
+  if (sqlState(error) !== undefined) return true;
+  return isIdle && (error as PgError | undefined)?.message === 'Connection terminated unexpectedly';
 }
 
 /** Whether a standby canceled the statement in favor of replication. */

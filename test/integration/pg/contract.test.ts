@@ -75,6 +75,7 @@ class ScriptedPostgres {
 
 transportContract<PgServer>({
   name: 'evenkeel/pg',
+  outlivesCleanEnd: true,
   open: async () => {
     const server = new ScriptedPostgres();
     const endpoint = createEndpoint(await server.start());

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { isEvenkeelError } from 'evenkeel';
 import { createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
-import { FakeResolver } from 'evenkeel/testing';
+import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import type { Notification } from 'pg';
 import QueryStream from 'pg-query-stream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -157,6 +157,70 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
         () => false,
       ),
     );
+  });
+
+  describe('sessions that the server ends while they are idle, or are ended by an administrator', () => {
+    const states: string[] = [];
+    const observer = { subchannelChanged: ({ to }: { readonly to: string }) => void states.push(to) };
+    const ends: Error[] = [];
+    const opened = (options: PgPoolOptions): PgPool => {
+      states.length = 0;
+      ends.length = 0;
+      return open({ observer, ...options }).on('error', (error) => ends.push(error)) as PgPool;
+    };
+    const terminate = (): Promise<unknown> =>
+      world.at(0).sql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1', [application.user]);
+
+    it.each([
+      { code: '57P05', options: { options: '-c idle_session_timeout=20' }, end: async () => {} },
+      { code: '57P01', options: {}, end: terminate },
+    ])('$code: the server is used on, without a pause', async ({ code, options, end }) => {
+      const pool = opened(options);
+      for (let round = 1; round <= 10; round++) {
+        await pool.query('SELECT 1');
+        const { length } = ends;
+        await end();
+        await until('the server has ended it', () => ends.length > length);
+      }
+      expect(new Set(ends.map((error) => (error as { code?: string }).code))).toEqual(new Set([code]));
+      expect(states).toEqual(['connecting', 'ready']);
+    });
+
+    it('another is opened though nobody asks for one', async () => {
+      const pool = opened({});
+      await pool.query('SELECT 1');
+      await terminate();
+      await until('the server has ended it', () => ends.length > 0);
+      await until('there is another', () => pool.idleCount === 1);
+    });
+
+    it('after a while the server is connected anew, at once', async () => {
+      const clock = new FakeClock();
+      const pool = opened({ clock });
+      await pool.query('SELECT 1');
+      await clock.advanceAsync(10_000);
+      await terminate();
+      await until('it is connected anew', async () => {
+        await clock.advanceAsync(0);
+        return states.length > 2 && states.at(-1) === 'ready';
+      });
+      expect(states).toEqual(['connecting', 'ready', 'connecting', 'ready']);
+    });
+
+    it('the statement or client it is ended under fails, and no other', async () => {
+      const pool = opened({ max: 2 });
+      const client = await pool.connect();
+      client.on('error', () => {});
+      const running = pool.query('SELECT pg_sleep(60)').catch((error) => error);
+      const waiting = Array.from({ length: 10 }, () => pool.query('SELECT 1 AS one'));
+      await until('both run', async () => (await world.at(0).connections()) === 2);
+      await terminate();
+      expect(await running).toMatchObject({ code: '57P01' });
+      await expect(client.query('SELECT 1')).rejects.toThrow();
+      client.release();
+      for (const { rows } of await Promise.all(waiting)) expect(rows).toEqual([{ one: 1 }]);
+      expect(states).toEqual(['connecting', 'ready']);
+    });
   });
 
   it('hands what a callback throws to the process, and goes on', async () => {
