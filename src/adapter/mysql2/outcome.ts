@@ -95,10 +95,17 @@ export function verdictOf(error: unknown): Verdict {
   return /in closed state|pool is closed/i.test(String(message)) ? refused : broken;
 }
 
-/** Whether a server closed an idle connection in an orderly way, with or without sending an error first. */
-export function isFarewell(error: Error | undefined): boolean {
+/** `wait_timeout` is at least a second, and we may have noticed late that the connection was idle. In ms. */
+const LEAST_WAIT_TIMEOUT_MS = 500;
+
+/**
+ * Whether a server closed an idle connection in an orderly way. MySQL sends an error first, or nothing. MariaDB resets a connection that
+ * was idle for `wait_timeout`, as a server that dies does: if it did die, connecting again shows that.
+ */
+export function isFarewell(error: Error | undefined, idleMs: number): boolean {
   if (error === undefined) return true;
   const { code, fatal } = error as { readonly code?: unknown; readonly fatal?: unknown };
+  if (code === 'ECONNRESET' || code === 'EPIPE') return idleMs >= LEAST_WAIT_TIMEOUT_MS;
   return fatal === true && (code === 'PROTOCOL_CONNECTION_LOST' || !/^E[A-Z]+$/.test(String(code)));
 }
 

@@ -16,7 +16,9 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
   let cluster: PoolCluster;
   let ejections: string[];
   let attempts: ObserverEvents['attemptEnded'][];
+  let states: string[];
   beforeEach(() => {
+    states = [];
     ejections = [];
     attempts = [];
   });
@@ -24,14 +26,19 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     await cluster?.end();
     await world?.close();
   });
-  const start = async (servers: number, more: Partial<PoolClusterOptions> = {}): Promise<void> => {
-    world = await startMariadbs(servers);
+  const start = async (
+    servers: number,
+    more: Partial<PoolClusterOptions> = {},
+    args: readonly string[] = [],
+  ): Promise<void> => {
+    world = await startMariadbs(servers, { args });
     cluster = createPoolCluster({
       resolver: staticEndpoints(world.endpoints),
       picker: roundRobin(),
       observer: {
         ejected: ({ endpoint }) => ejections.push(endpoint.key),
         attemptEnded: (event) => attempts.push(event),
+        subchannelChanged: ({ to }) => states.push(to),
       },
       ...application,
       ...more,
@@ -61,6 +68,15 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     expect(reading.errors).toEqual([]);
     expect(ready()).toBe(3);
     report('kill -9 and back', { reads: reading.total, failed: reading.errors.length });
+  });
+
+  it('connects again at once, and blames nobody, when the servers close idle connections', async () => {
+    await start(2, {}, ['--wait-timeout=2', '--interactive-timeout=2']);
+    const connectedOften = (): boolean => states.filter((state) => state === 'ready').length >= 6;
+    await until('every connection was closed and opened twice', connectedOften, 60_000);
+    expect(states).not.toContain('backoff');
+    await cluster.query('SELECT 1');
+    expect(ejections).toEqual([]);
   });
 
   it('repeats nothing that is not marked: a write whose connection dies fails, once', async () => {

@@ -140,6 +140,13 @@ describe('the connections to one server', () => {
     expect(await busy.closed).toBeInstanceOf(Error);
   });
 
+  it('end in order where the server resets one that was idle for wait_timeout', async () => {
+    const connection = await connect();
+    clock.advance(2_000);
+    server.end('badly');
+    expect(await connection.closed).toBeUndefined();
+  });
+
   it('go on when the server closes an idle one of several', async () => {
     const connection = await connect();
     await fill(connection, 2);

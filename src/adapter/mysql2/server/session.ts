@@ -272,11 +272,11 @@ export class Session {
     const was = this.#state;
     this.#state = 'dead';
     if (was === 'busy') this.#note(outcomes.reset);
-    const { address } = this.#owner;
+    const { address, clock } = this.#owner;
     const reason =
       was === 'busy'
         ? (error ?? new EvenkeelError('EVENKEEL_CONNECT', `${address} closed the connection`, { endpoint: address }))
-        : was === 'idle' && !isFarewell(error)
+        : was === 'idle' && !isFarewell(error, clock.now() - this.idleSinceMs)
           ? error
           : undefined;
     // After some errors mysql2 leaves the socket open.
