@@ -64,7 +64,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       rng,
       picker: options.picker,
       load: options.load,
-      limit: options.limit,
       stages: options.stages,
       pickSet: () => this.#slot.set,
       refresh: () => this.#slot.refresh(),

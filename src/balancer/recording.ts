@@ -1,6 +1,5 @@
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { ErrorCode } from '../errors.js';
-import type { LimitFactory } from '../limit/limit.js';
 import type { LoadFactory } from '../load/load.js';
 import type { Observer } from '../observe/observer.js';
 import type { PickerFactory, PickSet } from '../picker/picker.js';
@@ -31,7 +30,6 @@ export interface RecordedBalancer {
   readonly rng: Rng;
   readonly picker: PickerFactory;
   readonly load: LoadFactory;
-  readonly limit: LimitFactory | undefined;
   readonly stages: readonly StageFactory[];
   /** The set its picker was built with. */
   pickSet(): PickSet<unknown> | undefined;

@@ -46,10 +46,6 @@ export interface ReplayCommand {
   readonly name: 'replay';
   /** Of the recording. */
   readonly file: string;
-  /** Names with options in JSON, such as `p2c:{"choices":2}`. */
-  readonly picker: string | undefined;
-  readonly load: string | undefined;
-  readonly limit: string | undefined;
   readonly balancer: string | undefined;
 }
 
@@ -64,7 +60,7 @@ export type Command =
 export const help = `Usage: evenkeel doctor <target> [options]
        evenkeel top <url> [--once]
        evenkeel explain <recording> [--call <number> | --at <time> | --pod <name>]
-       evenkeel replay <recording> [--picker <name>] [--load <name>] [--limit <name>]
+       evenkeel replay <recording>
 
 doctor says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
 kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
@@ -100,11 +96,7 @@ explain says why a call went to its pod; without --call it lists calls. <recordi
   --at <time>                   list the calls from this time on: 12:03:04.5, UTC
   --pod <name>                  list the calls to this pod; a name or an address, or a part of it
 
-replay makes the recorded picks again, and says what another configuration would have done with the same traffic.
-
-  --picker <name>               such as roundRobin or p2c:{"choices":2}
-  --load <name>                 such as peakEwma
-  --limit <name>                such as adaptive or fixed:{"max":100}; none for no limit
+replay makes the recorded picks again and says how many are the same.
 
 explain and replay take --balancer <name> if the recording has several: a part of a balancer's name, or its number.
 
@@ -175,8 +167,7 @@ function explainCommand(file: string | undefined, more: readonly string[], value
 
 function replayCommand(file: string | undefined, more: readonly string[], values: Values): ReplayCommand {
   if (file === undefined || more.length > 0) throw usageError('replay needs one recording, such as dump.bin');
-  const { picker, load, limit, balancer } = values;
-  return { name: 'replay', file, picker, load, limit, balancer };
+  return { name: 'replay', file, balancer: values.balancer };
 }
 
 type Values = ReturnType<typeof parse>['values'];
@@ -220,9 +211,6 @@ function parse(args: readonly string[]) {
         context: { type: 'string' },
         'service-account': { type: 'string' },
         call: { type: 'string' },
-        picker: { type: 'string' },
-        load: { type: 'string' },
-        limit: { type: 'string' },
         at: { type: 'string' },
         pod: { type: 'string' },
         balancer: { type: 'string' },

@@ -4,14 +4,12 @@ import type { Configuration, Made } from './format.js';
 
 /** A balancer's configuration, as far as its functions are ours. */
 export function configurationOf(balancer: RecordedBalancer): Configuration {
-  const { picker, load, limit, stages } = balancer;
+  const { picker, load, stages } = balancer;
   const madePicker = madeBy(picker);
   const madeLoad = madeBy(load);
-  const madeLimit = limit === undefined ? 'none' : madeBy(limit);
   return {
     ...(madePicker !== undefined && { picker: madePicker }),
     ...(madeLoad !== undefined && { load: madeLoad }),
-    ...(madeLimit !== undefined && { limit: madeLimit }),
     stages: stages.map((stage) => descriptionOf(stage)?.name ?? null),
   };
 }

@@ -59,7 +59,7 @@ export const endFlags = { measured: 32, held: 64 } as const;
 /** Fields of a report, by bit. The last is the metric of `reported({ metric })`. */
 export const reportFields = ['application', 'cpu', 'rps', 'eps', 'inFlight', 'waiting', 'metric'] as const;
 
-/** A picker, load or limit; undefined = the application's own. */
+/** A picker or a load; undefined = the application's own. */
 export interface Made {
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
@@ -69,7 +69,6 @@ export interface Made {
 export interface Configuration {
   readonly picker?: Made;
   readonly load?: Made;
-  readonly limit?: Made | 'none';
   /** Undefined for the application's own. */
   readonly stages: readonly (string | null)[];
 }

@@ -1,7 +1,4 @@
 import { EvenkeelError } from '../errors.js';
-import { adaptive } from '../limit/adaptive.js';
-import { type FixedOptions, fixed } from '../limit/fixed.js';
-import type { LimitFactory } from '../limit/limit.js';
 import { inFlight } from '../load/in-flight.js';
 import type { LoadFactory } from '../load/load.js';
 import { peakEwma } from '../load/peak-ewma.js';
@@ -37,20 +34,14 @@ const loads: Readonly<Record<string, Maker<LoadFactory>>> = {
   relativeLatency: () => relativeLatency(),
   reported,
 };
-const limits: Readonly<Record<string, Maker<LimitFactory>>> = {
-  adaptive,
-  fixed: ({ max, ...options }: FixedOptions & { readonly max: number }) => fixed(max, options),
-};
 
-/** Creates one of our pickers, loads or limits by name. Throws EVENKEEL_OPTION for an unknown one. */
+/** Creates one of our pickers or loads by name. Throws EVENKEEL_OPTION for an unknown one. */
 export const make: {
   readonly picker: (made: Made) => PickerFactory;
   readonly load: (made: Made) => LoadFactory;
-  readonly limit: (made: Made) => LimitFactory;
 } = {
   picker: (made) => of('picker', pickers, made),
   load: (made) => of('load', loads, made),
-  limit: (made) => of('limit', limits, made),
 };
 
 function of<T>(what: string, makers: Readonly<Record<string, Maker<T>>>, { name, options }: Made): T {

@@ -106,11 +106,10 @@ function checkHeader(value: unknown): DumpHeader {
 }
 
 function checkConfiguration(value: unknown): Configuration {
-  const { picker, load, limit, stages } = object(value, 'configuration');
+  const { picker, load, stages } = object(value, 'configuration');
   return {
     ...(picker !== undefined && { picker: checkMade(picker) }),
     ...(load !== undefined && { load: checkMade(load) }),
-    ...(limit !== undefined && { limit: limit === 'none' ? limit : checkMade(limit) }),
     stages: list(stages, 'stages').map((stage) => (stage === null ? null : string(stage, 'stage'))),
   };
 }

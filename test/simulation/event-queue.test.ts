@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { type Event, EventQueue } from '../../src/recorder/event-queue.js';
 import { seededRng } from '../../src/testing/seeded-rng.js';
+import { type Event, EventQueue } from './lib/event-queue.js';
 
 it('events come by time, those of one time in the order they were added, and cancelled ones are gone', () => {
   const rng = seededRng(7);

@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { fixed } from '../../src/limit/fixed.js';
-import { ModelledPod } from '../../src/recorder/modelled-pod.js';
-import { VirtualClock } from '../../src/recorder/virtual-clock.js';
 import { Random32 } from '../../src/runtime/random32.js';
 import { PROOF, SEEDS } from './lib/proof.js';
 import { RefusingServer } from './lib/refusing-server.js';
 import { around, exponential, lognormal, Server, type ServiceTime } from './lib/server.js';
 import { oneCore, SharedServer } from './lib/shared-server.js';
+import { VirtualClock } from './lib/virtual-clock.js';
 
 const CALLS = PROOF ? 1_000_000 : 100_000;
 /** Mean work of a call, in ms. */
@@ -37,13 +36,6 @@ const shared =
     const server = new Server('10.0.0.1', clock, rng, workMs, Number.POSITIVE_INFINITY);
     return new SharedServer(server, clock, rng, workMs, { ...oneCore, allocated: cores, speed, cores: () => cores });
   };
-const modelled =
-  (kind: 'shared' | 'queue', places: number): MakeServer =>
-  (clock, workMs, rng) => {
-    const pod = new ModelledPod('10.0.0.1:80', clock, { kind, places } as never);
-    return { take: (reply) => pod.take(workMs(rng), () => reply('ok')) };
-  };
-
 /** Calls that come at random (Poisson), and take so long on average. `patience`: after how long a caller gives up. */
 async function meanResponse(
   make: MakeServer,
@@ -123,7 +115,6 @@ describe.each(SEEDS)('each kind of simulated server answers as queueing theory s
       'processor sharing at load %d: work / (1 − ρ), whatever the distribution',
       async (load) => {
         await check(shared(1), work, load / WORK, WORK / (1 - load));
-        await check(modelled('shared', 1), work, load / WORK, WORK / (1 - load));
         // At half the speed all takes twice as long.
         await check(shared(1, 0.5), work, load / WORK / 2, (2 * WORK) / (1 - load));
       },
@@ -131,14 +122,12 @@ describe.each(SEEDS)('each kind of simulated server answers as queueing theory s
 
     it('processor sharing by four cores: as M/M/4, whatever the distribution', async () => {
       await check(shared(4), work, (4 * 0.8) / WORK, erlangC(4, 0.8));
-      await check(modelled('shared', 4), work, (4 * 0.8) / WORK, erlangC(4, 0.8));
     });
 
     it('one worker, first come first served: M/G/1 (Pollaczek, Khinchine)', async () => {
       const load = 0.6;
       const expectedMs = WORK + (load * WORK * (1 + cv2)) / (2 * (1 - load));
       await check(queue(1), work, load / WORK, expectedMs);
-      await check(modelled('queue', 1), work, load / WORK, expectedMs);
     });
 
     it('without limit nothing waits: M/G/∞', async () => {
@@ -147,7 +136,7 @@ describe.each(SEEDS)('each kind of simulated server answers as queueing theory s
   });
 
   it('four workers: M/M/4', async () => {
-    for (const make of [queue(4), modelled('queue', 4), refusing(4)]) {
+    for (const make of [queue(4), refusing(4)]) {
       await check(make, exponential(WORK), (4 * 0.8) / WORK, erlangC(4, 0.8));
     }
   });

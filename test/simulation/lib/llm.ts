@@ -2,11 +2,11 @@ import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
-import { VirtualClock } from '../../../src/recorder/virtual-clock.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { Tally } from './tally.js';
+import { VirtualClock } from './virtual-clock.js';
 
 export interface LlmOptions {
   readonly seed: number;

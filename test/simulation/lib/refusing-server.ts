@@ -1,10 +1,10 @@
 import type { LimitFactory } from '../../../src/limit/limit.js';
-import type { VirtualClock } from '../../../src/recorder/virtual-clock.js';
 import type { Priority } from '../../../src/runtime/priority.js';
 import { SharedTimers } from '../../../src/runtime/shared-timers.js';
 import { Admission } from '../../../src/server/admission.js';
 import { ServedCall } from '../../../src/server/served-call.js';
 import type { Answer, Asked, Server, SimulatedServer } from './server.js';
+import type { VirtualClock } from './virtual-clock.js';
 
 /** A pod with `createPod({ limit })` in front: what it cannot do in time it does not begin. */
 export class RefusingServer implements SimulatedServer {

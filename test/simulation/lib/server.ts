@@ -1,6 +1,6 @@
-import type { VirtualClock } from '../../../src/recorder/virtual-clock.js';
 import type { Priority } from '../../../src/runtime/priority.js';
 import type { Rng } from '../../../src/runtime/rng.js';
+import type { VirtualClock } from './virtual-clock.js';
 
 /** How long a request takes on an idle server, in ms. */
 export type ServiceTime = (rng: Rng) => number;

@@ -1,7 +1,7 @@
-import type { VirtualClock } from '../../../src/recorder/virtual-clock.js';
 import type { Rng } from '../../../src/runtime/rng.js';
 import { Heap } from './heap.js';
 import type { Answer, Asked, Server, SimulatedServer } from './server.js';
+import type { VirtualClock } from './virtual-clock.js';
 
 /** What a `SharedServer` can do. */
 export interface Machine {

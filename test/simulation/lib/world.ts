@@ -8,7 +8,6 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import type { LoadFactory } from '../../../src/load/load.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
 import type { Connection, Transport } from '../../../src/pool/transport.js';
-import { VirtualClock } from '../../../src/recorder/virtual-clock.js';
 import type { Priority } from '../../../src/runtime/priority.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
@@ -19,6 +18,7 @@ import { type Answer, Server, type ServiceTime, type SimulatedServer } from './s
 import { ServerStats } from './server-stats.js';
 import { type Machine, SharedServer } from './shared-server.js';
 import { Tally } from './tally.js';
+import { VirtualClock } from './virtual-clock.js';
 
 /** How calls are balanced. */
 export interface Strategy {

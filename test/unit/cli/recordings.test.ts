@@ -105,20 +105,4 @@ describe('evenkeel replay', () => {
       true,
     ]);
   });
-
-  it('says what another configuration would have done, and what that assumes', async () => {
-    const { code, text } = await said('replay', file, '--picker', 'p2c:{"choices":2}', '--limit', 'none');
-    expect(code).toBe(0);
-    expect(text).toMatch(/recorded +30 +1 +0 +3\.0 ms/);
-    expect(text).toContain('what if: p2c:{"choices":2}, none');
-    expect(text).toContain('With 30 calls a 99th percentile says little.');
-  });
-
-  it.each([
-    [['--picker', 'p2c:{'], '--picker must be a name, or a name and its options such as p2c:{"choices":2}'],
-    [['--picker', 'fastest'], 'fastest'],
-    [['--load', 'cpu'], 'cpu'],
-  ])('refuses %j', async (args, message) => {
-    await expect(said('replay', file, ...args)).rejects.toThrow(message);
-  });
 });

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../runtime/clock.js';
+import type { Clock, Timer } from '../../../src/runtime/clock.js';
 import { type Event, EventQueue } from './event-queue.js';
 
 /**
