@@ -1,11 +1,11 @@
 import { type BalanceScenario, balanceScenarios, type Measures, playTestbed } from './lib/balance.js';
-import { contenders } from './lib/contenders.js';
+import { contenders, fleetContenders } from './lib/contenders.js';
+import { fleetScenarios } from './lib/fleet.js';
 import { latencyChart, writeChart } from './lib/svg.js';
 import { markdownTable } from './lib/table.js';
+import type { Strategy } from './lib/world.js';
 
-export { balanceScenarios };
-
-const SEEDS = [1, 2, 3];
+export { balanceScenarios, fleetScenarios };
 
 /** What to print. */
 export interface BalanceOptions {
@@ -13,30 +13,49 @@ export interface BalanceOptions {
   readonly scenarios: readonly string[];
   /** Parts of the names of contenders. Empty = all. */
   readonly contenders: readonly string[];
+  /** How many seeds are played. @defaultValue 3 */
+  readonly seeds?: number | undefined;
+  /** How long each is played, as a multiple of the usual. @defaultValue 1 */
+  readonly effort?: number | undefined;
   /** Where the picture of Prequal's testbed is drawn. @defaultValue not at all */
   readonly images?: string | undefined;
 }
 
-/** Prints a table per scenario: means of three seeds, and how far the seeds are from them. */
+/** Prints how ways to balance compare in each situation; then draws Prequal's testbed. */
 export async function reportBalance(options: BalanceOptions): Promise<void> {
-  const { scenarios, contenders: named } = options;
-  const unknown = scenarios.filter((asked) => balanceScenarios.every(({ name }) => name !== asked));
-  if (unknown.length > 0) {
-    throw new Error(
-      `no scenario ${unknown.join(', ')}; there are ${balanceScenarios.map(({ name }) => name).join(', ')}`,
-    );
-  }
-  const rows = contenders.filter(({ name }) => named.length === 0 || named.some((asked) => name.includes(asked)));
-  for (const scenario of balanceScenarios) {
-    if (scenarios.length > 0 && !scenarios.includes(scenario.name)) continue;
-    console.log(`\n${scenario.title} (${scenario.name}); mean of ${SEEDS.length} seeds ± the farthest\n`);
-    console.log(await tableOf(scenario, rows));
-  }
+  await reportTables(balanceScenarios, contenders, options);
   if (options.images !== undefined) await drawTestbed(options.images);
+}
+
+/** The same for what a fleet must reach, beside what users have and what one queue would reach. */
+export const reportFleet = (options: BalanceOptions): Promise<void> =>
+  reportTables(fleetScenarios, fleetContenders, options);
+
+/** A table per scenario: means of some seeds, and how far the seeds are from them. */
+async function reportTables(
+  played: readonly BalanceScenario[],
+  strategies: readonly Strategy[],
+  options: BalanceOptions,
+): Promise<void> {
+  const { scenarios, contenders: named, seeds = 3, effort = 1 } = options;
+  const unknown = scenarios.filter((asked) => played.every(({ name }) => name !== asked));
+  if (unknown.length > 0) {
+    throw new Error(`no scenario ${unknown.join(', ')}; there are ${played.map(({ name }) => name).join(', ')}`);
+  }
+  const rows = strategies.filter(({ name }) => named.length === 0 || named.some((asked) => name.includes(asked)));
+  for (const scenario of played) {
+    if (scenarios.length > 0 && !scenarios.includes(scenario.name)) continue;
+    console.log(
+      `\n${scenario.title} (${scenario.name}); ${seeds === 1 ? 'one seed' : `mean of ${seeds} seeds ± the farthest`}\n`,
+    );
+    console.log(await tableOf(scenario, rows, seeds, effort));
+  }
 }
 
 /** Those whose lines can be told apart. */
 const drawn = [
+  'ideal, one queue',
+  'stock, keep-alive',
   'default, reports',
   'default, no reports',
   'Prequal, 3 probes',
@@ -55,18 +74,26 @@ async function drawTestbed(images: string): Promise<void> {
   writeChart(images, 'prequal-testbed', latencyChart(title, 'time to answer, in ms', tallies));
 }
 
-async function tableOf(scenario: BalanceScenario, rows: typeof contenders): Promise<string> {
-  const lines: string[][] = [];
-  let columns: readonly string[] = [];
+async function tableOf(
+  scenario: BalanceScenario,
+  rows: readonly Strategy[],
+  seeds: number,
+  effort: number,
+): Promise<string> {
+  const cells: { readonly name: string; readonly of: ReadonlyMap<string, string> }[] = [];
   for (const strategy of rows) {
+    const { name } = strategy;
     const runs: Measures[] = [];
-    for (const seed of SEEDS) runs.push(await scenario.run(strategy, seed));
-    columns = Object.keys(runs[0] as Measures);
-    const line = [strategy.name, ...columns.map((column) => cell(runs.map((run) => run[column] as number)))];
-    lines.push(line);
+    for (let seed = 1; seed <= seeds; seed++) runs.push(await scenario.run(strategy, seed, effort));
+    const columns = Object.keys(runs[0] as Measures);
+    const of = new Map(columns.map((column) => [column, cell(runs.map((run) => run[column] as number))]));
+    cells.push({ name, of });
     // It takes minutes.
-    console.error(`${scenario.name}: ${line.join(' | ')}`);
+    console.error(`${scenario.name}: ${name}: ${[...of].map(([column, value]) => `${column} ${value}`).join(', ')}`);
   }
+  // Only some measure all: most send no probes.
+  const columns = [...new Set(cells.flatMap(({ of }) => [...of.keys()]))];
+  const lines = cells.map(({ name, of }) => [name, ...columns.map((column) => of.get(column) ?? '')]);
   return markdownTable(['', ...columns], lines);
 }
 
@@ -75,5 +102,5 @@ function cell(values: readonly number[]): string {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const spread = Math.max(...values.map((value) => Math.abs(value - mean)));
   const digits = mean >= 100 ? 0 : mean >= 20 ? 1 : 2;
-  return `${mean.toFixed(digits)} ± ${spread.toFixed(digits)}`;
+  return values.length === 1 ? mean.toFixed(digits) : `${mean.toFixed(digits)} ± ${spread.toFixed(digits)}`;
 }

@@ -2,8 +2,11 @@
  * The simulator by hand.
  *
  *   node test/simulation/run.mjs                        prints all tables and draws docs/images/simulation-*.svg
+ *   node test/simulation/run.mjs fleet [scenario …]     only what a fleet must reach, beside kube-proxy and one ideal queue: a minute
  *   node test/simulation/run.mjs balance [scenario …]   only how ways to balance compare, in all scenarios or those that are named
  *     --rows=Prequal,default                            only the rows whose names contain one of these
+ *     --seeds=10                                        so many seeds (three by default)
+ *     --effort=0.3                                      a third of the calls
  *   node test/simulation/run.mjs pickers                all tables but those
  *   node test/simulation/run.mjs list                   only the names of the scenarios
  *   node test/simulation/run.mjs --proof                the tests at full counts: five seeds, a few minutes
@@ -12,23 +15,42 @@
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { importSources } from '../../scripts/build.mjs';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const usage =
+  'Usage: run.mjs [--proof | --scale | list | pickers | fleet [scenario …] | balance [scenario …]] [--rows=name,…] [--seeds=n] [--effort=n]';
 
-const given = process.argv.slice(2);
-const isProof = given.length === 1 && given[0] === '--proof';
-const isScale = given.length === 1 && given[0] === '--scale';
-const rows = given.find((value) => value.startsWith('--rows='))?.slice('--rows='.length);
-const [what, ...scenarios] = given.filter((value) => !value.startsWith('--'));
-const isKnown =
-  what === undefined || what === 'balance' || (['pickers', 'list'].includes(what) && scenarios.length === 0);
-const isUnknownOption = given.some((value) => value.startsWith('--') && !value.startsWith('--rows='));
-if (!isKnown || (isUnknownOption && !isProof && !isScale)) {
-  console.error('Usage: run.mjs [--proof | --scale | list | pickers | balance [scenario …] [--rows=name,…]]');
+/** What the command line says; undefined if it makes no sense. */
+function given() {
+  const text = { type: /** @type {const} */ ('string') };
+  const flag = { type: /** @type {const} */ ('boolean') };
+  try {
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: { proof: flag, scale: flag, rows: text, seeds: text, effort: text },
+    });
+    const [what, ...scenarios] = positionals;
+    const isKnown = what === undefined || ['fleet', 'balance', 'pickers', 'list'].includes(what);
+    const takesScenarios = what === 'fleet' || what === 'balance';
+    const seeds = Number(values.seeds ?? 3);
+    const effort = Number(values.effort ?? 1);
+    if (!isKnown || (scenarios.length > 0 && !takesScenarios)) return undefined;
+    if (!Number.isInteger(seeds) || seeds < 1 || !(effort > 0)) return undefined;
+    return { ...values, what, scenarios, seeds, effort, contenders: values.rows?.split(',') ?? [] };
+  } catch {
+    return undefined;
+  }
+}
+
+const asked = given();
+if (asked === undefined) {
+  console.error(usage);
   process.exit(2);
 }
-if (isProof) {
+const { what, proof, scale: isScale, ...options } = asked;
+if (proof) {
   const vitest = join(root, 'node_modules/vitest/vitest.mjs');
   const args = [vitest, 'run', '--project=simulation', '--testTimeout=600000'];
   const env = { ...process.env, EVENKEEL_PROOF: '1' };
@@ -45,18 +67,22 @@ if (isProof) {
 } else {
   // Bundled, because a million calls through the loader of the test runner take half as long again.
   const folder = 'test/simulation';
-  const [{ scale }, { report }, { balanceScenarios, reportBalance }] = await importSources(
+  const [{ scale }, { report }, { balanceScenarios, fleetScenarios, reportBalance, reportFleet }] = await importSources(
     `${folder}/scale.ts`,
     `${folder}/report.ts`,
     `${folder}/balance-report.ts`,
   );
+  const images = join(root, 'docs/images');
+  const isAll = options.scenarios.length === 0 && options.contenders.length === 0;
   if (isScale) await scale();
-  else if (what === 'list') for (const { name, title } of balanceScenarios) console.log(`${name}: ${title}`);
-  else {
-    const images = join(root, 'docs/images');
-    if (what !== 'balance') await report(images);
-    const isAll = scenarios.length === 0 && rows === undefined;
-    const contenders = rows === undefined ? [] : rows.split(',');
-    if (what !== 'pickers') await reportBalance({ scenarios, contenders, images: isAll ? images : undefined });
+  else if (what === 'list') {
+    const all = new Map([...fleetScenarios, ...balanceScenarios].map(({ name, title }) => [name, title]));
+    for (const [name, title] of all) console.log(`${name}: ${title}`);
+  } else {
+    if (what === undefined || what === 'fleet') await reportFleet(options);
+    if (what === undefined || what === 'pickers') await report(images);
+    if (what === undefined || what === 'balance') {
+      await reportBalance({ ...options, images: isAll ? images : undefined });
+    }
   }
 }

@@ -17,7 +17,7 @@ export interface BalanceScenario {
   run(strategy: Strategy, seed: number, effort?: number): Promise<Measures>;
 }
 
-interface Play extends Omit<Partial<WorldOptions>, 'strategy' | 'seed'> {
+export interface Play extends Omit<Partial<WorldOptions>, 'strategy' | 'seed'> {
   readonly servers: number;
   readonly callsPerSecond: number;
   readonly warmUpMs?: number;
@@ -29,7 +29,7 @@ interface Play extends Omit<Partial<WorldOptions>, 'strategy' | 'seed'> {
 }
 
 /** Where nothing else is said: work of 10 ms on average with a long tail, four workers per pod. */
-const usual = { workers: 4, serviceTime: lognormal(10, 1), networkMs: 0.25 };
+const usual = { workers: 4, serviceTime: lognormal(10, 1), networkMs: 0.25, callsBringWork: true };
 
 /** Runs a scenario. `effort` shortens it. */
 export async function play(strategy: Strategy, seed: number, scenario: Play, effort = 1): Promise<[Tally, World]> {
@@ -50,17 +50,18 @@ export async function play(strategy: Strategy, seed: number, scenario: Play, eff
   return [tally, world];
 }
 
-const latencies = (tally: Tally): Measures => ({
+export const latencies = (tally: Tally): Measures => ({
   mean: tally.meanMs,
   p50: tally.quantileMs(0.5),
   p99: tally.quantileMs(0.99),
   'p99.9': tally.quantileMs(0.999),
 });
-const probesPerCall = (tally: Tally): Measures => ({ 'probes / call': tally.probes / tally.calls });
+const probesPerCall = (tally: Tally): Measures =>
+  tally.probes === 0 ? {} : { 'probes / call': tally.probes / tally.calls };
 const errors = (tally: Tally): Measures => ({ 'errors, %': (1 - tally.successRatio) * 100 });
 
 /** Latency, how even the calls are, and what was asked. */
-function evenness(name: string, title: string, scenario: Play): BalanceScenario {
+export function evenness(name: string, title: string, scenario: Play): BalanceScenario {
   return {
     name,
     title,
@@ -81,7 +82,7 @@ export async function playTestbed(load: number, strategy: Strategy, seed: number
   return tally;
 }
 
-function testbed(load: number): BalanceScenario {
+export function testbed(load: number): BalanceScenario {
   const percent = Math.round(load * 100);
   return {
     name: `testbed-${percent}`,
@@ -126,19 +127,27 @@ function oneFails(name: string, title: string, stages: readonly StageFactory[]):
   };
 }
 
+export const equalHundred: BalanceScenario = evenness('equal-100', '100 equal pods of one worker, 100 clients, 90 %', {
+  servers: 100,
+  clients: 100,
+  callsPerSecond: 9_000,
+  workers: 1,
+  serviceTime: exponential(10),
+  warmUpMs: 5_000,
+  lengthMs: 10_000,
+});
+
+export const twoSeconds: BalanceScenario = {
+  name: 'two-seconds',
+  title: 'One of 11 pods answers in 2 s for half a minute of one; deadline 1 s',
+  run: async (strategy, seed, effort = 1) => errors(await oneServerSlow(strategy, seed, 60_000 * effort)),
+};
+
 /** Those of the table in docs/guide/choosing-a-picker.md. */
 export const balanceScenarios: readonly BalanceScenario[] = [
   testbed(0.9),
   testbed(0.7),
-  evenness('equal-100', '100 equal pods of one worker, 100 clients, 90 %', {
-    servers: 100,
-    clients: 100,
-    callsPerSecond: 9_000,
-    workers: 1,
-    serviceTime: exponential(10),
-    warmUpMs: 5_000,
-    lengthMs: 10_000,
-  }),
+  equalHundred,
   evenness('equal-10', '10 equal pods, 10 clients, 80 %', { servers: 10, clients: 10, callsPerSecond: 3_200 }),
   evenness('equal-3', '3 equal pods, 20 clients, 80 %', { servers: 3, clients: 20, callsPerSecond: 960 }),
   evenness('tenth', 'One of 10 pods at a tenth of its speed, 10 clients, 60 %', {
@@ -166,11 +175,7 @@ export const balanceScenarios: readonly BalanceScenario[] = [
       world.list();
     },
   }),
-  {
-    name: 'two-seconds',
-    title: 'One of 11 pods answers in 2 s for half a minute of one; deadline 1 s',
-    run: async (strategy, seed, effort = 1) => errors(await oneServerSlow(strategy, seed, 60_000 * effort)),
-  },
+  twoSeconds,
   oneFails('fails', 'One of 10 pods fails at once, no ejection', []),
   oneFails('fails-ejecting', 'One of 10 pods fails at once, with ejection', standardStages()),
   {

@@ -4,22 +4,37 @@ import { inFlightMetric } from '../../../src/load/orca.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { reported } from '../../../src/load/reported.js';
+import { leastLoaded } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
 import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
 import { slowStart } from '../../../src/stage/slow-start.js';
 import { envoyLeastRequest } from './envoy.js';
 import { aperture, plainPeakEwma, twoChoices } from './finagle.js';
+import { KeepAliveClient } from './keep-alive-client.js';
 import { prequal, prequalMetrics } from './prequal.js';
 import type { SaidBy, Strategy } from './world.js';
 
 const inFlightReport = ({ inFlight }: SaidBy): LoadReport => ({ namedMetrics: { [inFlightMetric]: inFlight } });
 const ours = { picker: p2c(), load: relativeLatency() };
 
+/** The bound for all: one client sees every call, and knows what it has on each server. */
+export const ideal: Strategy = { name: 'ideal, one queue', picker: leastLoaded(), load: inFlight(), seesAll: true };
+
+/** What users have without a balancer: connections that are kept alive, through kube-proxy. */
+export const stock: Strategy = {
+  name: 'stock, keep-alive',
+  picker: roundRobin(),
+  makeClient: (clock, rng) => new KeepAliveClient(clock, rng),
+};
+
 /** Our default load, by what servers say. */
 export const withoutReports: Strategy = { ...ours, name: 'default, no reports' };
 export const withReports: Strategy = { ...ours, name: 'default, reports', says: inFlightReport };
 
 export const callsInFlight: Strategy = { name: 'p2c of two, inFlight', picker: p2c({ choices: 2 }), load: inFlight() };
+export const leastInFlight: Strategy = { name: 'leastLoaded, inFlight', picker: leastLoaded(), load: inFlight() };
+export const inTurn: Strategy = { name: 'roundRobin', picker: roundRobin() };
 export const byPeakEwma: Strategy = { name: 'p2c of two, peakEwma', picker: p2c({ choices: 2 }), load: peakEwma() };
 
 export const prequalOfPaper: Strategy = {
@@ -41,6 +56,8 @@ const envoy: Strategy = { name: 'Envoy, least request', picker: envoyLeastReques
 
 /** Every way to balance that the tables compare. The file of each picker names its source. */
 export const contenders: readonly Strategy[] = [
+  ideal,
+  stock,
   withReports,
   withoutReports,
   prequalOfPaper,
@@ -68,4 +85,16 @@ export const contenders: readonly Strategy[] = [
     load: reported(),
     says: ({ stats, nowMs, isAsked }) => (isAsked ? undefined : stats.utilization(nowMs)),
   },
+];
+
+/** Those that the tables of the fleet compare. */
+export const fleetContenders: readonly Strategy[] = [
+  ideal,
+  stock,
+  inTurn,
+  callsInFlight,
+  leastInFlight,
+  byPeakEwma,
+  withoutReports,
+  withReports,
 ];

@@ -30,6 +30,7 @@ export async function oneServerSlow(strategy: Strategy, seed: number, lengthMs =
     servers: 11,
     callsPerSecond: 1_000,
     serviceTime: around(167, 5),
+    callsBringWork: true,
     deadlineMs: 1_000,
   });
   await world.start(5_000);

@@ -85,6 +85,8 @@ export class Server implements SimulatedServer {
   behaviour: (nowMs: number) => Behaviour = () => ({ kind: 'serve' });
   /** Begins what waits also when its caller has left, as ordinary servers do. */
   worksForGone = false;
+  /** Requests it has got since it exists. */
+  begun = 0;
   /** Requests begun, served or waiting now. */
   taken = 0;
   present = 0;
@@ -127,6 +129,7 @@ export class Server implements SimulatedServer {
   /** @returns Tells that the caller gave up: what waits is dropped, what is being served goes on. */
   take(reply: (answer: Answer) => void, { workMs }: Asked = {}): () => void {
     const job: Job = { workMs, reply, dropped: false, gone: false };
+    this.begun++;
     this.taken++;
     this.present++;
     if (this.#busy < this.#workers) this.#serve(job);

@@ -83,6 +83,7 @@ export class SharedServer implements SimulatedServer {
   }
 
   take(reply: (answer: Answer) => void, asked: Asked = {}): () => void {
+    this.#server.begun++;
     const behaviour = this.#server.behaviour(this.#clock.now());
     this.#server.taken++;
     this.#server.present++;

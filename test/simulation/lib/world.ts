@@ -8,6 +8,7 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import type { LoadFactory } from '../../../src/load/load.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
 import type { Connection, Transport } from '../../../src/pool/transport.js';
+import type { Clock } from '../../../src/runtime/clock.js';
 import type { Priority } from '../../../src/runtime/priority.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
@@ -30,9 +31,30 @@ export interface Strategy {
   /** Calls carry one of `KEYS` keys, all alike in demand. @defaultValue false */
   readonly keyed?: boolean;
   /** What differs from one client to another. */
-  readonly ofClient?: (client: number, clients: number) => { readonly picker: PickerFactory };
+  readonly ofClient?: (
+    client: number,
+    clients: number,
+  ) => { readonly picker: PickerFactory; readonly load?: LoadFactory };
   /** What servers say with each answer, and to those that ask. @defaultValue as `WorldOptions.reports` */
   readonly says?: (state: SaidBy) => LoadReport | undefined;
+  /** One client sees the calls of all, as one queue would. @defaultValue false */
+  readonly seesAll?: boolean;
+  /** Clients that are not balancers; `picker` is then not used. Only for an open loop without `limit`. */
+  readonly makeClient?: (clock: Clock, rng: Rng) => OtherClient;
+}
+
+/** What a call needs of its client: a balancer has it. */
+interface Picks {
+  pick(call?: { readonly key?: string | undefined }): PickedServer | undefined;
+}
+
+/** A server for one call. */
+export type PickedServer = Pick<Lease<SimulatedServer>, 'handle' | 'end'>;
+
+/** A client that is not a balancer. */
+export interface OtherClient extends Picks {
+  /** What there is from now on. Calls that run on others go on. */
+  list(servers: readonly SimulatedServer[]): void;
 }
 
 /** A connection over which a picker can ask its server how busy it is, apart from any call, as Prequal does. */
@@ -90,6 +112,15 @@ export interface WorldOptions {
    * moment after its answer, and tries up to `tries` times at once if it gets none. Needs `limit`. @defaultValue an open loop
    */
   readonly callers?: { readonly count: number; readonly tries: number };
+  /**
+   * Calls bring their work with them, drawn as they arrive, so that every strategy meets the same calls.
+   * @defaultValue false: the server draws it
+   */
+  readonly callsBringWork?: boolean;
+  /** The share of calls that a client makes, against those of others. @defaultValue all the same */
+  readonly share?: (client: number) => number;
+  /** Calls per second of a client at a time, as a multiple of its mean; at most `peak`. @defaultValue always 1 */
+  readonly rate?: { readonly peak: number; readonly at: (client: number, nowMs: number) => number };
 }
 
 /** What a pod says that has not begun a request. */
@@ -113,15 +144,25 @@ export class World {
   readonly #stats = new Map<SimulatedServer, ServerStats>();
   readonly #resolvers: FakeResolver[] = [];
   readonly #balancers: Balancer<SimulatedServer>[] = [];
+  readonly #others: OtherClient[] = [];
+  /** How many clients there have been in a place. */
+  readonly #generations: number[] = [];
   /** Draws the keys of calls. */
   readonly #keys: Rng;
   #listed: Server[] = [];
+  /** The sum of all clients' shares. */
+  #shares: number | undefined;
 
   constructor(options: WorldOptions) {
     this.#options = options;
     this.#keys = this.#stream(900_000);
     for (let index = 0; index < options.servers; index++) this.addServer();
-    for (let client = 0; client < (options.clients ?? 1); client++) this.#addClient(client);
+    const clients = options.strategy.seesAll === true ? 1 : this.#clients;
+    for (let client = 0; client < clients; client++) this.#addClient(client);
+  }
+
+  get #clients(): number {
+    return this.#options.clients ?? 1;
   }
 
   /** Adds a server, not yet listed. */
@@ -152,14 +193,32 @@ export class World {
     for (const resolver of this.#resolvers) {
       resolver.update(...this.#listed.map(({ address }) => ({ address, port: 80 })));
     }
+    for (const other of this.#others) other.list(this.#simulated());
     this.clock.disturb();
+  }
+
+  /** A client's process is replaced: a fresh one makes its calls from now on. */
+  replaceClient(client: number): void {
+    if (this.#options.strategy.seesAll === true) return;
+    const old = this.#balancers[client];
+    this.#addClient(client);
+    this.#resolvers[client]?.update(...this.#listed.map(({ address }) => ({ address, port: 80 })));
+    this.#others[client]?.list(this.#simulated());
+    // Its calls go on.
+    if (old !== undefined)
+      this.clock.at(this.clock.now() + 60_000, () => void old.close({ signal: AbortSignal.abort() }));
+    this.clock.disturb();
+  }
+
+  #simulated(): SimulatedServer[] {
+    return this.#listed.map(({ address }) => this.#byAddress.get(address) as SimulatedServer);
   }
 
   /** Lists all servers, connects, and lets calls run for `warmUpMs` before anything is measured. */
   async start(warmUpMs: number): Promise<void> {
     this.list();
     await this.clock.run(1);
-    for (let client = 0; client < this.#balancers.length; client++) {
+    for (let client = 0; client < this.#clients; client++) {
       const { callers } = this.#options;
       if (callers === undefined) this.#scheduleCall(client, this.#stream(client));
       else this.#scheduleCallers(client, callers, this.#stream(client));
@@ -189,25 +248,37 @@ export class World {
 
   #addClient(index: number): void {
     const { strategy } = this.#options;
+    const generation = (this.#generations[index] ?? 0) + 1;
+    this.#generations[index] = generation;
+    const rng = this.#stream(500_000 + index + (generation - 1) * 1_000_000);
+    if (strategy.makeClient !== undefined) {
+      this.#others[index] = strategy.makeClient(this.clock, rng);
+      return;
+    }
+    const own = strategy.ofClient?.(index, this.#clients);
     const resolver = new FakeResolver();
-    this.#resolvers.push(resolver);
-    this.#balancers.push(
-      createBalancer<SimulatedServer>({
-        resolver,
-        transport: this.#transport(),
-        picker: strategy.ofClient?.(index, this.#options.clients ?? 1).picker ?? strategy.picker,
-        load: strategy.load ?? inFlight(),
-        limit: this.#options.limit,
-        recorder: index === 0 ? this.#options.recorder : undefined,
-        stages: strategy.stages ?? [],
-        pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY, maxConnecting: Number.POSITIVE_INFINITY },
-        observer: {
-          ejected: ({ endpoint }) => this.ejections.push({ atMs: this.clock.now(), address: endpoint.address }),
-        },
-        clock: this.clock,
-        rng: this.#stream(500_000 + index),
-      }),
-    );
+    this.#resolvers[index] = resolver;
+    this.#balancers[index] = createBalancer<SimulatedServer>({
+      resolver,
+      transport: this.#transport(),
+      picker: own?.picker ?? strategy.picker,
+      load: own?.load ?? strategy.load ?? inFlight(),
+      limit: this.#options.limit,
+      recorder: index === 0 ? this.#options.recorder : undefined,
+      stages: strategy.stages ?? [],
+      pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY, maxConnecting: Number.POSITIVE_INFINITY },
+      observer: {
+        ejected: ({ endpoint }) => this.ejections.push({ atMs: this.clock.now(), address: endpoint.address }),
+      },
+      clock: this.clock,
+      rng,
+    });
+  }
+
+  /** Who makes the calls of a client. */
+  #callerOf(client: number): Picks {
+    const callers: readonly Picks[] = this.#others.length > 0 ? this.#others : this.#balancers;
+    return callers[client % callers.length] as Picks;
   }
 
   #transport(): Transport<SimulatedServer> {
@@ -232,15 +303,30 @@ export class World {
   }
 
   #scheduleCall(client: number, rng: Rng): void {
-    const perMs = this.#options.callsPerSecond / 1_000 / this.#balancers.length;
+    const { rate } = this.#options;
+    const perMs = (this.#options.callsPerSecond / 1_000) * this.#shareOf(client) * (rate?.peak ?? 1);
     const next = (): void => {
       this.clock.at(this.clock.now() - Math.log(1 - rng.next()) / (perMs * this.demand), () => {
-        if (this.#options.limit === undefined) this.#call(client);
-        else this.#waitAndCall(client, rng);
+        // Of the calls at the peak's rate those are left out that are too many now: a Poisson process whose rate changes.
+        const isMade = rate === undefined || rng.next() * rate.peak < rate.at(client, this.clock.now());
+        if (isMade) {
+          if (this.#options.limit === undefined) this.#call(client, rng);
+          else this.#waitAndCall(client, rng);
+        }
         next();
       });
     };
     next();
+  }
+
+  #shareOf(client: number): number {
+    const { share } = this.#options;
+    if (share === undefined) return 1 / this.#clients;
+    this.#shares ??= Array.from({ length: this.#clients }, (_, index) => share(index)).reduce(
+      (sum, one) => sum + one,
+      0,
+    );
+    return share(client) / this.#shares;
   }
 
   #scheduleCallers(
@@ -248,7 +334,7 @@ export class World {
     { count, tries }: { readonly count: number; readonly tries: number },
     rng: Rng,
   ): void {
-    const clients = this.#balancers.length;
+    const clients = this.#clients;
     const pause = (then: () => void): void => {
       const perMs = (this.#options.callsPerSecond * this.demand) / 1_000 / count;
       this.clock.at(this.clock.now() - Math.log(1 - rng.next()) / perMs, then);
@@ -263,24 +349,30 @@ export class World {
     for (let caller = client; caller < count; caller += clients) pause(() => ask(tries));
   }
 
-  #call(client: number): void {
-    const balancer = this.#balancers[client] as Balancer<SimulatedServer>;
+  #call(client: number, rng: Rng): void {
     const { tally } = this;
     const beganMs = this.clock.now();
     const key = this.#options.strategy.keyed === true ? KEYS[drawIndex(this.#keys, KEYS.length)] : undefined;
-    const lease = balancer.pick({ key });
+    const workMs = this.#workMs(rng);
+    const lease = this.#callerOf(client).pick({ key });
     if (lease === undefined) {
       tally.refused(beganMs);
       return;
     }
     tally.began(lease.handle.address);
-    this.#send(lease, tally, beganMs);
+    this.#send(lease, tally, beganMs, { workMs });
+  }
+
+  /** The work that a call brings with it. */
+  #workMs(rng: Rng): number | undefined {
+    return this.#options.callsBringWork === true ? this.#options.serviceTime(rng) : undefined;
   }
 
   /** As adapters do: picks, or waits until the caller gives up. */
   #waitAndCall(client: number, rng: Rng, done: (isAnswered: boolean) => void = () => {}): void {
-    const balancer = this.#balancers[client] as Balancer<SimulatedServer>;
+    const balancer = this.#balancers[client % this.#balancers.length] as Balancer<SimulatedServer>;
     const { deadlineMs = 0, priority } = this.#options;
+    const workMs = this.#workMs(rng);
     const ofCall = priority?.(rng) ?? 'default';
     const tally = this.#tallyOf(ofCall);
     const beganMs = this.clock.now();
@@ -288,7 +380,7 @@ export class World {
     const lease = balancer.pick();
     if (lease !== undefined) {
       tally.began(lease.handle.address);
-      this.#send(lease, tally, beganMs, { priority: ofCall, done });
+      this.#send(lease, tally, beganMs, { priority: ofCall, workMs, done });
       return;
     }
     const gaveUp = new AbortController();
@@ -299,7 +391,7 @@ export class World {
     balancer.acquire({ signal: gaveUp.signal, priority: ofCall, deadlineMs }).then(
       (late) => {
         tally.began(late.handle.address);
-        this.#send(late, tally, beganMs, { priority: ofCall, done });
+        this.#send(late, tally, beganMs, { priority: ofCall, workMs, done });
       },
       () => {
         tally.refused(beganMs);
@@ -316,14 +408,16 @@ export class World {
   }
 
   #send(
-    lease: Lease<SimulatedServer>,
+    lease: PickedServer,
     tally: Tally,
     beganMs: number,
-    { priority, done }: { readonly priority: Priority; readonly done: (isAnswered: boolean) => void } = {
-      priority: 'default',
-      done: () => {},
+    call: {
+      readonly priority?: Priority;
+      readonly workMs: number | undefined;
+      readonly done?: (isAnswered: boolean) => void;
     },
   ): void {
+    const { priority = 'default', workMs, done = () => {} } = call;
     const { deadlineMs, networkMs = 0 } = this.#options;
     let ended = false;
     let giveUp = (): void => {};
@@ -333,7 +427,11 @@ export class World {
       const cameMs = this.clock.now();
       const met = lease.handle.present + 1;
       const leftMs = deadlineMs === undefined ? undefined : beganMs + deadlineMs - this.clock.now();
-      const asked = leftMs === undefined ? { priority } : { priority, deadlineMs: leftMs };
+      const asked = {
+        priority,
+        ...(leftMs !== undefined && { deadlineMs: leftMs }),
+        ...(workMs !== undefined && { workMs }),
+      };
       giveUp = lease.handle.take((answer: Answer) => {
         this.#statsOf(lease.handle).answered(met, this.clock.now() - cameMs, answer);
         const outcome = this.#outcomeOf(lease.handle, answer);

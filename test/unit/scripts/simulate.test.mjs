@@ -3,15 +3,21 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { importSources } from '../../../scripts/build.mjs';
 import { balanceScenarios } from '../../simulation/lib/balance.js';
+import { fleetScenarios } from '../../simulation/lib/fleet.js';
 
 const program = fileURLToPath(new URL('../../simulation/run.mjs', import.meta.url));
 
 it('npm run simulate knows every scenario, and plays one', () => {
   const run = (...args) => execFileSync(process.execPath, [program, ...args], { encoding: 'utf8' });
   const listed = run('list').trim().split('\n');
-  expect(listed.map((line) => line.split(':')[0])).toEqual(balanceScenarios.map(({ name }) => name));
+  const names = new Set([...fleetScenarios, ...balanceScenarios].map(({ name }) => name));
+  expect(listed.map((line) => line.split(':')[0])).toEqual([...names]);
   // No contender is named so: what is left is the table's head.
   expect(run('balance', 'tenth', '--rows=none')).toContain('One of 10 pods at a tenth of its speed');
+  expect(run('fleet', 'cold-1-of-4', '--rows=ideal,stock', '--seeds=1')).toMatch(
+    /ideal, one queue .*\n.*stock, keep-alive/,
+  );
+  expect(() => run('fleet', '--seeds=none')).toThrow('Usage');
 });
 
 it('sources imported after others export what they should', async () => {

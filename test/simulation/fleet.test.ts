@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest';
+import { type Outcome, outcomes } from '../../src/endpoint/outcome.js';
+import { FakeClock } from '../../src/testing/fake-clock.js';
+import { seededRng } from '../../src/testing/seeded-rng.js';
+import { play } from './lib/balance.js';
+import { callsInFlight, ideal, inTurn, stock } from './lib/contenders.js';
+import { fleet } from './lib/fleet.js';
+import { KeepAliveClient } from './lib/keep-alive-client.js';
+import { LENGTH_MS, SEEDS } from './lib/proof.js';
+import type { SimulatedServer } from './lib/server.js';
+import type { PickedServer, Strategy } from './lib/world.js';
+
+const KEEP_ALIVE_MS = 4_000;
+const pods = Array.from({ length: 50 }, (_, index) => ({ address: `10.0.0.${index}` }) as SimulatedServer);
+
+describe('a client that keeps connections alive, through kube-proxy', () => {
+  function setUp(): { clock: FakeClock; client: KeepAliveClient; call: () => PickedServer } {
+    const clock = new FakeClock();
+    const client = new KeepAliveClient(clock, seededRng(1), KEEP_ALIVE_MS);
+    client.list(pods);
+    return { clock, client, call: () => client.pick() as PickedServer };
+  }
+
+  it('makes one call at a time per connection, on the first free one', () => {
+    const { client, call } = setUp();
+    const running = [call(), call(), call()];
+    expect(client.connections).toBe(3);
+    const [first, second] = running.map(({ handle }) => handle);
+    expect(new Set(running.map(({ handle }) => handle)).size).toBe(3);
+    for (const one of running.reverse()) one.end(outcomes.success);
+    expect([call().handle, call().handle]).toEqual([first, second]);
+    expect(client.connections).toBe(3);
+  });
+
+  it('draws a pod for each connection', () => {
+    const { call } = setUp();
+    const counts = new Map<SimulatedServer, number>();
+    for (let opened = 0; opened < 5_000; opened++) {
+      const { handle } = call();
+      counts.set(handle, (counts.get(handle) ?? 0) + 1);
+    }
+    // 100 each on average, ± five standard deviations.
+    expect(counts.size).toBe(pods.length);
+    expect(Math.max(...counts.values())).toBeLessThan(150);
+    expect(Math.min(...counts.values())).toBeGreaterThan(50);
+  });
+
+  it('closes connections that were idle for long', async () => {
+    const { clock, client, call } = setUp();
+    const [kept, closed] = [call(), call()];
+    kept.end(outcomes.success);
+    closed.end(outcomes.success);
+    await clock.advanceAsync(KEEP_ALIVE_MS - 1);
+    call().end(outcomes.success);
+    await clock.advanceAsync(1);
+    call();
+    expect(client.connections).toBe(1);
+  });
+
+  it.each<[string, Outcome, boolean]>([
+    ['an error status', outcomes.status, true],
+    ['a call that broke off', outcomes.timeout, false],
+    ['a caller who left', outcomes.cancelled, false],
+  ])('after %s the connection is used again or not', (_name, outcome, isKept) => {
+    const { call } = setUp();
+    const first = call();
+    first.end(outcome);
+    // Of 50 pods, the seed draws another one for the next connection.
+    expect(call().handle === first.handle).toBe(isKept);
+  });
+
+  it('closes the connections to a pod that leaves when their calls are over', () => {
+    const { client, call } = setUp();
+    const [leaving, stays] = [call(), call()];
+    client.list(pods.filter((pod) => pod !== leaving.handle));
+    leaving.end(outcomes.success);
+    stays.end(outcomes.success);
+    expect(call().handle).toBe(stays.handle);
+    expect(client.connections).toBe(1);
+    client.list([]);
+    expect(client.pick()).toBeUndefined();
+  });
+});
+
+it('every way to balance meets the same calls with the same work', async () => {
+  const seen = async (strategy: Strategy): Promise<readonly number[]> => {
+    // So many pods that no call waits for another: the latency is the work.
+    const [tally] = await play(strategy, 1, fleet(5, 200, 0.001, { warmUpMs: 1_000, lengthMs: 60_000 }));
+    return [tally.calls, ...[0.1, 0.5, 0.9].map((share) => Math.round(tally.quantileMs(share)))];
+  };
+  const calls = await seen(ideal);
+  expect(calls[0]).toBeGreaterThan(400);
+  for (const strategy of [stock, inTurn]) expect(await seen(strategy)).toEqual(calls);
+});
+
+describe.each(SEEDS)('30 pods of one core, 20 clients, 67 % (seed %i)', (seed) => {
+  // What two other simulators show. Kube-proxy strays by 15 % from one draw of connections to another.
+  const known: readonly [Strategy, number, number][] = [
+    [ideal, 127, 0.1],
+    [stock, 340, 0.25],
+    [inTurn, 366, 0.12],
+    [callsInFlight, 368, 0.12],
+  ];
+  it.each(known.map(([strategy, p99, within]) => [strategy.name, p99, within, strategy] as const))(
+    '%s: a 99th percentile of %i ms',
+    async (_name, p99, within, strategy) => {
+      const [tally] = await play(strategy, seed, fleet(20, 30, 0.67, { lengthMs: 2 * LENGTH_MS }));
+      expect(tally.quantileMs(0.99) / p99).toBeGreaterThan(1 - within);
+      expect(tally.quantileMs(0.99) / p99).toBeLessThan(1 + within);
+    },
+  );
+});
