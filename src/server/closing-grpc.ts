@@ -8,6 +8,8 @@ export interface ClosingServer {
   close(): void;
   /** Closes idle connections and accepts no new ones. Resolves when nothing runs any more. */
   end(): Promise<void>;
+  /** Closes connections that were to stay longer. @defaultValue it has none */
+  hurry?(): void;
   /** Ends whatever still runs. */
   cut(): void;
 }

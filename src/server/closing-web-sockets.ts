@@ -1,5 +1,6 @@
 import { checkFunction, optionError } from '../runtime/check.js';
-import type { Clock, Timer } from '../runtime/clock.js';
+import type { Clock } from '../runtime/clock.js';
+import { ClosingConnections, type ConnectionTimes } from './closing-connections.js';
 import type { ClosingServer } from './closing-grpc.js';
 
 /** The part of a WebSocket of the package `ws` used here. */
@@ -19,43 +20,22 @@ export interface WebSockets {
 const SERVICE_RESTART = 1012;
 const REASON = 'the pod is leaving';
 
-/** Closes WebSockets with 1012, evenly spread over `spreadMs`, so that clients do not all reconnect to other pods at once. */
-export function webSocketClosing(webSockets: WebSockets, clock: Clock, spreadMs: number): ClosingServer {
+/** Closes WebSockets with 1012. */
+export function webSocketClosing(webSockets: WebSockets, clock: Clock, times: ConnectionTimes): ClosingServer {
   checkFunction('webSockets.on', webSockets?.on);
-  if (!(webSockets.clients instanceof Set)) {
+  const { clients } = webSockets;
+  if (!(clients instanceof Set)) {
     throw optionError('webSockets', 'a WebSocketServer that tracks its clients', webSockets);
   }
-  const timers = new Set<Timer>();
-  let isClosing = false;
   const close = (socket: WebSocket): void => socket.close(SERVICE_RESTART, REASON);
-  webSockets.on('connection', (socket) => {
-    if (isClosing) close(socket);
-  });
+  const connections = new ClosingConnections<WebSocket>(clients, close, clock, times);
+  webSockets.on('connection', (socket) => connections.opened(socket));
   return {
-    close() {
-      isClosing = true;
-      const sockets = [...webSockets.clients];
-      sockets.forEach((socket, index) => {
-        const timer = clock.timer(
-          () => {
-            timers.delete(timer);
-            close(socket);
-          },
-          (spreadMs * index) / sockets.length,
-        );
-        timers.add(timer);
-      });
-    },
-    async end() {
-      for (const timer of timers) timer.cancel();
-      timers.clear();
-      const open = [...webSockets.clients];
-      const closed = open.map((socket) => new Promise<void>((resolve) => socket.once('close', resolve)));
-      for (const socket of open) close(socket);
-      await Promise.all(closed);
-    },
+    close: () => connections.begin(),
+    end: () => connections.ended(),
+    hurry: () => connections.closeAll(),
     cut() {
-      for (const socket of webSockets.clients) socket.terminate();
+      for (const socket of clients) socket.terminate();
     },
   };
 }

@@ -1,9 +1,12 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2Server } from 'node:http2';
+import type { Socket, Server as TcpServer } from 'node:net';
 import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
+import type { ConnectionTimes } from './closing-connections.js';
 import { type ClosingServer, type GrpcServer, grpcClosing } from './closing-grpc.js';
 import { httpClosing } from './closing-http.js';
+import { tcpClosing } from './closing-tcp.js';
 import { type WebSockets, webSocketClosing } from './closing-web-sockets.js';
 
 /** Options of `gracefulShutdown`. */
@@ -14,15 +17,25 @@ export interface ShutdownOptions {
   readonly grpc?: GrpcServer | undefined;
   /** A `WebSocketServer` of the package `ws`. @defaultValue none */
   readonly webSockets?: WebSockets | undefined;
+  /** Servers of `node:net` or `node:tls`, for other protocols. @defaultValue none */
+  readonly tcp?: TcpServer | readonly TcpServer[] | undefined;
+  /** Closes a connection of `tcp` as its protocol does. @defaultValue `socket.end()` */
+  readonly finish?: ((socket: Socket) => void) | undefined;
   /** Signals that begin it; a second one cuts it short. @defaultValue ['SIGTERM'] */
   readonly signals?: readonly NodeJS.Signals[] | undefined;
   /** How long everything is served as before, so that callers can learn that this pod is leaving, in ms. @defaultValue 2000 */
   readonly delayMs?: number | undefined;
   /**
-   * How long idle connections then stay open, in ms: a request on one is answered, with the hint not to use it again. WebSockets are
-   * closed one by one in the same time. @defaultValue 5000
+   * How long idle connections then stay open, in ms: a request on one is answered, with the hint not to use it again.
+   * @defaultValue 5000
    */
   readonly idleMs?: number | undefined;
+  /**
+   * How long WebSockets and connections of `tcp` stay open after `delayMs`, in ms: clients that watch leave by themselves within
+   * `leaveSpreadMs`, 10 s by default. The others are then closed one by one over `idleMs`, earlier if `drainTimeoutMs` needs it.
+   * @defaultValue 10000
+   */
+  readonly leaveMs?: number | undefined;
   /**
    * What still runs after this long is cut, in ms from the signal. Must be less than `terminationGracePeriodSeconds`.
    * @defaultValue 25000
@@ -40,8 +53,12 @@ export interface ShutdownOptions {
 export const shutdownDefaults: {
   readonly delayMs: number;
   readonly idleMs: number;
+  readonly leaveMs: number;
   readonly drainTimeoutMs: number;
-} = Object.freeze({ delayMs: 2_000, idleMs: 5_000, drainTimeoutMs: 25_000 });
+} = Object.freeze({ delayMs: 2_000, idleMs: 5_000, leaveMs: 10_000, drainTimeoutMs: 25_000 });
+
+/** How long before `drainTimeoutMs` the last long-lived connection is closed, in ms: closing takes a round trip. */
+const CLOSE_MS = 1_000;
 
 /** Controls how a pod starts and leaves. */
 export interface Shutdown {
@@ -65,9 +82,12 @@ const optionNames: readonly (keyof ShutdownOptions)[] = [
   'http',
   'grpc',
   'webSockets',
+  'tcp',
+  'finish',
   'signals',
   'delayMs',
   'idleMs',
+  'leaveMs',
   'drainTimeoutMs',
   'onDrained',
   'exit',
@@ -76,8 +96,8 @@ const optionNames: readonly (keyof ShutdownOptions)[] = [
 
 /**
  * Lets this process exit without losing a request. At SIGTERM it serves on for `delayMs`, then responds with `Connection: close`
- * (GOAWAY in HTTP/2 and gRPC, 1012 in WebSockets), closes idle connections last, and exits with 0 when nothing runs. Replaces a
- * `preStop` hook that sleeps.
+ * (GOAWAY in HTTP/2 and gRPC), closes idle connections, and exits with 0 when nothing runs. WebSockets and raw TCP connections may
+ * stay for `leaveMs` more, because clients that watch leave by themselves. Replaces a `preStop` hook that sleeps.
  *
  * @throws EVENKEEL_OPTION for invalid options.
  * @example const shutdown = gracefulShutdown({ http: server }); shutdown.ready();
@@ -112,11 +132,12 @@ class PodShutdown implements Shutdown {
 
   constructor(options: ShutdownOptions) {
     checkKeys('options', options, optionNames);
-    const { http, grpc, webSockets, signals = ['SIGTERM'], onDrained, clock = systemClock } = options;
+    const { http, grpc, webSockets, tcp, finish, signals = ['SIGTERM'], onDrained, clock = systemClock } = options;
     if (!Array.isArray(signals)) throw optionError('signals', 'a list of signals', signals);
     if (onDrained !== undefined) checkFunction('onDrained', onDrained);
+    if (finish !== undefined) checkFunction('finish', finish);
     const bounds = { min: 0, max: 86_400_000 };
-    const { delayMs, idleMs, drainTimeoutMs } = shutdownDefaults;
+    const { delayMs, idleMs, leaveMs, drainTimeoutMs } = shutdownDefaults;
     this.#delayMs = checkNumber('delayMs', options.delayMs, delayMs, bounds);
     this.#idleMs = checkNumber('idleMs', options.idleMs, idleMs, bounds);
     this.#drainTimeoutMs = checkNumber('drainTimeoutMs', options.drainTimeoutMs, drainTimeoutMs, bounds);
@@ -124,12 +145,18 @@ class PodShutdown implements Shutdown {
     this.#onDrained = onDrained;
     this.#clock = clock;
     this.#signals = signals;
+    const latestMs = this.#drainTimeoutMs - this.#delayMs - this.#idleMs - CLOSE_MS;
+    const times: ConnectionTimes = {
+      leaveMs: Math.max(0, Math.min(checkNumber('leaveMs', options.leaveMs, leaveMs, bounds), latestMs)),
+      spreadMs: this.#idleMs,
+    };
     const servers: ClosingServer[] = [];
-    for (const server of http === undefined ? [] : Array.isArray(http) ? http : [http])
-      servers.push(httpClosing(server));
+    for (const server of listOf(http)) servers.push(httpClosing(server));
     if (grpc !== undefined) servers.push(grpcClosing(grpc));
-    if (webSockets !== undefined) servers.push(webSocketClosing(webSockets, clock, this.#idleMs));
-    if (servers.length === 0) throw optionError('options', 'an object with http, grpc or webSockets', options);
+    if (webSockets !== undefined) servers.push(webSocketClosing(webSockets, clock, times));
+    for (const server of listOf(tcp))
+      servers.push(tcpClosing(server, finish ?? ((socket) => socket.end()), clock, times));
+    if (servers.length === 0) throw optionError('options', 'an object with http, grpc, webSockets or tcp', options);
     this.#servers = servers;
     this.readiness = (_request, response) => answer(response, this.isReady);
     this.liveness = (_request, response) => answer(response, true);
@@ -153,10 +180,11 @@ class PodShutdown implements Shutdown {
 
   begin(): Promise<void> {
     if (this.#done === undefined) this.#done = this.#leave();
-    else if (this.#phase === 'leaving') {
+    else {
       this.#close();
       this.#end();
-    } else if (this.#phase === 'closing') this.#end();
+      for (const server of this.#servers) server.hurry?.();
+    }
     return this.#done;
   }
 
@@ -207,6 +235,11 @@ class PodShutdown implements Shutdown {
     this.#timer = this.#clock.timer(fn, delayMs);
     this.#timer.ref();
   }
+}
+
+function listOf<T>(given: T | readonly T[] | undefined): readonly T[] {
+  if (given === undefined) return [];
+  return Array.isArray(given) ? given : [given as T];
 }
 
 function answer(response: ServerResponse, isWell: boolean): void {

@@ -1,11 +1,16 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, createServer, request as httpRequest } from 'node:http';
-import { connect as connectHttp2 } from 'node:http2';
-import { type AddressInfo, connect } from 'node:net';
+import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import { gracefulShutdown, type ShutdownOptions } from 'evenkeel/server';
+import { createConnector } from 'evenkeel/tcp';
+import { FakeResolver } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createWebSockets } from 'evenkeel/ws';
 import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
@@ -15,6 +20,7 @@ interface LeavingPod {
   readonly child: ChildProcess;
   readonly port: number;
   readonly grpcPort: number;
+  readonly tcpPort: number;
   readonly exited: Promise<number | null>;
 }
 
@@ -28,8 +34,8 @@ async function start(options: ShutdownOptions, kind: 'http' | 'http2' = 'http'):
   const child = fork(program, [JSON.stringify(options), kind], { execArgv: [] });
   started.push(child);
   const exited = once(child, 'exit').then(([code]) => code as number | null);
-  const [{ port, grpcPort }] = (await once(child, 'message')) as [{ port: number; grpcPort: number }];
-  return { child, port, grpcPort, exited };
+  const [ports] = (await once(child, 'message')) as [Pick<LeavingPod, 'port' | 'grpcPort' | 'tcpPort'>];
+  return { child, ...ports, exited };
 }
 
 /** Status of a probe, on a connection of its own. */
@@ -59,6 +65,80 @@ function post(agent: Agent, port: number, path = '/'): Promise<number | string> 
     request.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
     request.end('an order');
   });
+}
+
+/** A connection that gets back what it sends. */
+interface Echo {
+  send(text: string): void;
+  close(): void;
+}
+type Open = (leaving: () => void, got: (text: string) => void) => Promise<Echo>;
+
+function openWebSockets(resolver: FakeResolver) {
+  const chat = createWebSockets('ws://chat.shop', { resolver, leaveSpreadMs: 500 });
+  const open: Open = async (leaving, got) => {
+    const socket = new chat.WebSocket('ws://chat.shop');
+    socket.on('leaving' as 'open', leaving);
+    socket.on('message', (message) => got(String(message)));
+    await once(socket, 'open');
+    return { send: (text) => socket.send(text), close: () => socket.close(1000) };
+  };
+  return { open, close: () => chat.close({ signal: AbortSignal.abort() }) };
+}
+
+function openTcp(resolver: FakeResolver) {
+  const broker = createConnector('chat.shop:80', { resolver, leaveSpreadMs: 500 });
+  const open: Open = async (leaving, got) => {
+    const socket = await broker.connect({ onLeaving: leaving });
+    // One message is on its way at a time.
+    socket.on('data', (bytes) => got(String(bytes)));
+    socket.on('error', () => {});
+    return { send: (text) => socket.write(text), close: () => socket.end() };
+  };
+  return { open, close: () => broker.close({ signal: AbortSignal.abort() }) };
+}
+
+/** Sends one message after the other, and moves when it is told that its pod leaves. */
+class Caller {
+  readonly #open: Open;
+  answered = 0;
+  #sent = 0;
+  isOver = false;
+
+  constructor(open: Open) {
+    this.#open = open;
+  }
+
+  /** Messages that were not answered. */
+  get lost(): number {
+    return this.#sent - this.answered;
+  }
+
+  async move(): Promise<void> {
+    let isLeaving = false;
+    let echo: Echo | undefined;
+    const next = (): void => {
+      if (isLeaving) {
+        echo?.close();
+        void this.move();
+      } else if (this.isOver) echo?.close();
+      else {
+        this.#sent++;
+        echo?.send(`message ${this.#sent}`);
+      }
+    };
+    echo = await this.#open(
+      () => {
+        isLeaving = true;
+      },
+      (text) => {
+        if (text !== `message ${this.#sent}`) return;
+        this.answered++;
+        next();
+      },
+    );
+    next();
+  }
 }
 
 describe('connections that are idle when a pod begins to leave', () => {
@@ -176,6 +256,40 @@ describe('a pod that leaves', () => {
     expect(await exited).toBe(0);
   });
 
+  it('refuses a server of HTTP as one of another protocol', () => {
+    for (const tcp of [createServer(), createHttp2Server()])
+      expect(() => gracefulShutdown({ tcp, signals: [] })).toThrow(
+        expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
+      );
+  });
+
+  it('says goodbye over TLS, also to clients whose handshake is not over', async () => {
+    const { cert, key } = createCertificate({ commonName: 'pod', hosts: ['pod'] });
+    const tcp = createTlsServer({ cert, key }, (socket) => void socket.on('error', () => {}).resume());
+    await once(tcp.listen(0, '127.0.0.1'), 'listening');
+    const { port } = tcp.address() as AddressInfo;
+    const times = { delayMs: 0, idleMs: 0, leaveMs: 0 };
+    const finish = (socket: Socket): void => void socket.end('bye');
+    const shutdown = gracefulShutdown({ tcp, finish, ...times, signals: [], exit: false });
+    const whole = async (socket: Socket): Promise<string> => {
+      let text = '';
+      for await (const chunk of socket) text += chunk;
+      return text;
+    };
+    const early = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+    const slow = connect(port, '127.0.0.1');
+    await Promise.all([once(early, 'secureConnect'), once(slow, 'connect')]);
+    await until(
+      'both are there',
+      () => new Promise((resolve) => tcp.getConnections((_, count) => resolve(count === 2))),
+    );
+    const over = shutdown.begin();
+    expect(await whole(early)).toBe('bye');
+    const late = connectTls({ socket: slow, rejectUnauthorized: false });
+    expect(await whole(late)).toBe('bye');
+    await over;
+  });
+
   it('hurries at a second signal', async () => {
     const { child, port, exited } = await start({ delayMs: 600_000, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
     child.kill('SIGTERM');
@@ -185,7 +299,7 @@ describe('a pod that leaves', () => {
   });
 
   it('closes 50 WebSockets with 1012, one after the other', async () => {
-    const { child, port, exited } = await start({ delayMs: 0, idleMs: 500 });
+    const { child, port, exited } = await start({ delayMs: 0, idleMs: 500, leaveMs: 0 });
     const codes: number[] = [];
     const sockets = Array.from({ length: 50 }, () => new WebSocket(`ws://127.0.0.1:${port}`));
     await Promise.all(sockets.map((socket) => once(socket, 'open')));
@@ -195,6 +309,51 @@ describe('a pod that leaves', () => {
     await until('all are closed', () => codes.length === 50);
     expect(new Set(codes)).toEqual(new Set([1012]));
   });
+
+  it('closes connections of other protocols as the application says, and stops listening', async () => {
+    const { child, tcpPort, exited } = await start({ delayMs: 0, idleMs: 300, leaveMs: 0 });
+    const said: string[] = [];
+    const sockets = Array.from({ length: 20 }, () => connect(tcpPort, '127.0.0.1'));
+    const ended = sockets.map(async (socket) => {
+      socket.write('hello ');
+      let all = '';
+      for await (const chunk of socket) {
+        all += chunk;
+        if (all === 'hello ') said.push(all);
+      }
+      return all;
+    });
+    await until('all are served', () => said.length === 20);
+    child.kill('SIGTERM');
+    expect(await Promise.all(ended)).toEqual(Array(20).fill('hello bye\n'));
+    expect(await exited).toBe(0);
+  });
+
+  it.each(['WebSockets', 'TCP'] as const)(
+    '%s: clients that leave by themselves lose no message, and it waits no longer than they take',
+    async (protocol) => {
+      const hour = { leaveMs: 3_600_000, drainTimeoutMs: 7_300_000 };
+      const pods = await Promise.all([start({ delayMs: 0, idleMs: 0, ...hour }), start({})]);
+      const endpoints = pods.map(({ port, tcpPort }) => ({
+        address: '127.0.0.1',
+        port: protocol === 'TCP' ? tcpPort : port,
+      }));
+      const resolver = new FakeResolver();
+      const opener = (protocol === 'TCP' ? openTcp : openWebSockets)(resolver);
+      resolver.update(...endpoints);
+      const callers = Array.from({ length: 12 }, () => new Caller(opener.open));
+      await Promise.all(callers.map((caller) => caller.move()));
+      await until('messages are answered', () => callers.every(({ answered }) => answered > 20));
+      const [leaving, staying] = pods;
+      leaving?.child.kill('SIGTERM');
+      resolver.update(endpoints[1] as (typeof endpoints)[number]);
+      expect(await leaving?.exited).toBe(0);
+      for (const caller of callers) caller.isOver = true;
+      await until('every message is answered', () => callers.every(({ lost }) => lost === 0));
+      await opener.close();
+      staying?.child.kill('SIGKILL');
+    },
+  );
 
   it('sends GOAWAY to gRPC clients and lets their calls finish', async () => {
     const { child, grpcPort, exited } = await start({ delayMs: 0, idleMs: 0 });

@@ -1,9 +1,10 @@
 /**
- * A server that leaves as `gracefulShutdown` does, as a process of its own: HTTP, WebSockets and gRPC. Sends its ports to the
- * parent. `node leaving-pod.mjs <options as JSON> [http|http2]`
+ * A server that leaves as `gracefulShutdown` does, as a process of its own: HTTP, WebSockets, gRPC, and plain TCP that answers with
+ * what it gets. Sends its ports to the parent. `node leaving-pod.mjs <options as JSON> [http|http2]`
  */
 import { createServer } from 'node:http';
 import { createServer as createHttp2Server } from 'node:http2';
+import { createServer as createTcpServer } from 'node:net';
 import * as grpc from '@grpc/grpc-js';
 import { gracefulShutdown } from 'evenkeel/server';
 import { WebSocketServer } from 'ws';
@@ -31,6 +32,15 @@ server.on('upgrade', (/** @type {any} */ request, /** @type {any} */ socket, /**
   webSockets.handleUpgrade(request, socket, head, (webSocket) => webSockets.emit('connection', webSocket, request));
 });
 
+webSockets.on('connection', (socket) => socket.on('message', (message) => socket.send(String(message))));
+
+const tcp = createTcpServer((socket) => {
+  socket.on('error', () => {});
+  socket.on('data', (bytes) => {
+    if (socket.writable) socket.write(bytes);
+  });
+});
+
 const calls = new grpc.Server();
 const same = (/** @type {Buffer} */ bytes) => bytes;
 const codec = { requestSerialize: same, requestDeserialize: same, responseSerialize: same, responseDeserialize: same };
@@ -48,13 +58,18 @@ const shutdown = gracefulShutdown({
   http: server,
   grpc: calls,
   webSockets,
+  tcp,
+  finish: (socket) => socket.end('bye\n'),
   onDrained: () => new Promise((resolve) => process.send?.({ drained: true }, () => resolve(undefined))),
   ...options,
 });
 server.listen(0, '127.0.0.1', () => {
   calls.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, grpcPort) => {
     if (error) throw error;
-    process.send?.({ port: server.address().port, grpcPort });
+    tcp.listen(0, '127.0.0.1', () => {
+      const { port: tcpPort } = /** @type {import('node:net').AddressInfo} */ (tcp.address());
+      process.send?.({ port: server.address().port, grpcPort, tcpPort });
+    });
   });
 });
 process.on('message', (/** @type {string} */ message) => {

@@ -1,0 +1,83 @@
+import type { Clock, Timer } from '../runtime/clock.js';
+
+/** A connection that lives for hours. */
+interface LivingConnection {
+  once(event: 'close', listener: () => void): unknown;
+}
+
+/** When long-lived connections are closed, in ms. */
+export interface ConnectionTimes {
+  /** How long clients have to leave by themselves, from the moment the pod closes. */
+  readonly leaveMs: number;
+  /** The time over which those that have not left are closed. */
+  readonly spreadMs: number;
+}
+
+/**
+ * Closes long-lived connections. Clients that know that the pod is leaving leave by themselves, one by one; those that are still there
+ * after `leaveMs` are closed, evenly spread over `spreadMs`, so that clients do not all reconnect to other pods at once.
+ */
+export class ClosingConnections<C extends LivingConnection> {
+  readonly #open: ReadonlySet<C>;
+  readonly #close: (connection: C) => void;
+  readonly #clock: Clock;
+  readonly #times: ConnectionTimes;
+  readonly #timers = new Set<Timer>();
+  #isClosing = false;
+
+  /** @param open The open connections, kept up to date. @param close Closes one as its protocol does. */
+  constructor(open: ReadonlySet<C>, close: (connection: C) => void, clock: Clock, times: ConnectionTimes) {
+    this.#open = open;
+    this.#close = close;
+    this.#clock = clock;
+    this.#times = times;
+  }
+
+  /** A connection was opened. */
+  opened(connection: C): void {
+    if (this.#isClosing) this.#close(connection);
+  }
+
+  /** The pod closes. */
+  begin(): void {
+    if (!this.#isClosing) this.#after(this.#times.leaveMs, () => this.#spread());
+  }
+
+  /** Closes all that are still open. */
+  closeAll(): void {
+    this.#isClosing = true;
+    this.#stop();
+    for (const connection of [...this.#open]) this.#close(connection);
+  }
+
+  /** Resolves when all are closed. */
+  async ended(): Promise<void> {
+    for (const connection of this.#open) {
+      await new Promise<void>((resolve) => {
+        connection.once('close', resolve);
+      });
+    }
+    this.#stop();
+  }
+
+  #spread(): void {
+    this.#isClosing = true;
+    const connections = [...this.#open];
+    connections.forEach((connection, index) => {
+      this.#after((this.#times.spreadMs * index) / connections.length, () => this.#close(connection));
+    });
+  }
+
+  #stop(): void {
+    for (const timer of this.#timers) timer.cancel();
+    this.#timers.clear();
+  }
+
+  #after(delayMs: number, fn: () => void): void {
+    const timer = this.#clock.timer(() => {
+      this.#timers.delete(timer);
+      fn();
+    }, delayMs);
+    this.#timers.add(timer);
+  }
+}
