@@ -30,6 +30,7 @@ export class EndpointFeed {
   #failedAtMs: number | undefined;
   #closed = false;
   #error: ResolveError | undefined;
+  #reason: string | undefined;
 
   constructor(resolver: Resolver, owner: EndpointFeedOwner) {
     this.name = resolver.name;
@@ -38,7 +39,7 @@ export class EndpointFeed {
     try {
       this.#resolution = resolver.watch(
         {
-          update: (endpoints) => this.#update(endpoints),
+          update: (endpoints, reason) => this.#update(endpoints, reason),
           fail: (error) => this.#fail(error),
           fresh: () => this.#fresh(),
         },
@@ -81,6 +82,11 @@ export class EndpointFeed {
     return this.#error;
   }
 
+  /** Why the set is empty, in words, if that is known. */
+  get emptyReason(): string | undefined {
+    return this.#error?.message ?? this.#reason;
+  }
+
   /** In ms; 0 when the set is fresh. */
   get staleForMs(): number {
     return this.#failedAtMs === undefined ? 0 : this.#owner.clock.now() - this.#failedAtMs;
@@ -103,7 +109,7 @@ export class EndpointFeed {
     }
   }
 
-  #update(endpoints: readonly Endpoint[]): void {
+  #update(endpoints: readonly Endpoint[], reason: string | undefined): void {
     if (this.#closed) return; // final, even if the resolver continues
     if (!Array.isArray(endpoints) || !endpoints.every(isEndpoint)) {
       this.#fail(new ResolveError(`the resolver ${this.name} listed something that createEndpoint did not make`));
@@ -115,8 +121,13 @@ export class EndpointFeed {
     for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
     this.#byKey = byKey;
     this.#version++;
+    this.#reason = endpoints.length === 0 && typeof reason === 'string' ? reason : undefined;
     this.#fresh();
-    notify(this.#owner.observer, 'resolved', { endpoints: this.#endpoints, version: this.#version });
+    notify(this.#owner.observer, 'resolved', {
+      endpoints: this.#endpoints,
+      version: this.#version,
+      ...(this.#reason !== undefined && { reason: this.#reason }),
+    });
     this.#owner.endpointsChanged();
   }
 

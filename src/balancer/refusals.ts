@@ -52,10 +52,8 @@ function noEndpointsError(feed: EndpointFeed): EvenkeelError {
   if (listed > 0) {
     return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: none of its ${listed} endpoints is usable`);
   }
-  const { error } = feed;
-  const reason = error?.message.startsWith(`${feed.name}: `)
-    ? error.message.slice(feed.name.length + 2)
-    : error?.message;
+  const { error, emptyReason } = feed;
+  const reason = emptyReason?.startsWith(`${feed.name}: `) ? emptyReason.slice(feed.name.length + 2) : emptyReason;
   const why = reason === undefined ? '' : `; ${reason}`;
   return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: it has no endpoint${why}`, { cause: error });
 }

@@ -10,7 +10,7 @@ export type SubchannelState = 'idle' | 'connecting' | 'ready' | 'backoff' | 'dra
 /** The values of the events: plain objects, created after the fact and owned by the callee. */
 export interface ObserverEvents {
   /** The resolver published a set. */
-  resolved: { readonly endpoints: readonly Endpoint[]; readonly version: number };
+  resolved: { readonly endpoints: readonly Endpoint[]; readonly version: number; readonly reason?: string };
   /** The resolver could not get a set; the last one stays in use. Once per kind of failure, not per attempt. */
   resolveFailed: { readonly error: ResolveError; readonly stale: boolean };
   /** The resolver's last set was confirmed after a failure. */

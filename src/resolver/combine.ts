@@ -34,6 +34,8 @@ export function union(resolvers: readonly Resolver[], options?: CombineOptions):
 /** The last result of one of the combined resolvers. */
 interface Source {
   readonly endpoints: readonly Endpoint[] | undefined;
+  /** Why there are none, in words. */
+  readonly reason?: string | undefined;
   /** Set while its endpoints are stale or unknown. */
   readonly error: ResolveError | undefined;
 }
@@ -63,7 +65,9 @@ const chooseAll: Choose = (sources, mayWait) => {
   const endpoints = sources.flatMap((source) => source.endpoints ?? []);
   // The set is not known to be empty while one resolver's endpoints are unknown.
   const partial = endpoints.length === 0 && sources.some((source) => source.endpoints === undefined);
-  return partial ? nothingKnown(sources) : { endpoints, error };
+  const reasons = new Set(sources.flatMap(({ reason }) => reason ?? []));
+  const reason = reasons.size === 0 ? undefined : [...reasons].join('; ');
+  return partial ? nothingKnown(sources) : { endpoints, reason, error };
 };
 
 function nothingKnown(sources: readonly Source[]): Choice {
@@ -131,9 +135,9 @@ class CombinedWatch implements Resolution {
     try {
       for (const [index, resolver] of resolvers.entries()) {
         const heard: ResolverListener = {
-          update: (endpoints) => this.#said(index, { endpoints, error: undefined }),
-          fail: (error) => this.#said(index, { endpoints: this.#sources[index]?.endpoints, error }),
-          fresh: () => this.#said(index, { endpoints: this.#sources[index]?.endpoints, error: undefined }),
+          update: (endpoints, reason) => this.#said(index, { endpoints, reason, error: undefined }),
+          fail: (error) => this.#said(index, { ...this.#sources[index], error } as Source),
+          fresh: () => this.#said(index, { ...this.#sources[index], error: undefined } as Source),
         };
         this.#resolutions.push(resolver.watch(heard, context));
       }
@@ -160,18 +164,19 @@ class CombinedWatch implements Resolution {
 
   #evaluate(): void {
     if (this.#closed) return;
-    const { endpoints, error } = this.#choose(this.#sources, this.#patient && this.#last === undefined);
-    if (endpoints !== undefined) this.#publish(endpoints);
+    const { endpoints, reason, error } = this.#choose(this.#sources, this.#patient && this.#last === undefined);
+    if (endpoints !== undefined) this.#publish(endpoints, reason);
     // The listener may close this watch.
     if (!this.#closed) this.#tell(error, endpoints !== undefined);
   }
 
-  #publish(endpoints: readonly Endpoint[]): void {
+  #publish(endpoints: readonly Endpoint[], reason: string | undefined): void {
     const sorted = sortedEndpoints(endpoints);
     if (this.#last !== undefined && sameEndpoints(this.#last, sorted)) return;
     this.#last = sorted;
     this.#toldError = undefined; // an update ends every earlier failure
-    this.#listener.update(sorted);
+    if (sorted.length > 0) this.#listener.update(sorted);
+    else this.#listener.update(sorted, reason);
   }
 
   #tell(error: ResolveError | undefined, known: boolean): void {

@@ -102,6 +102,20 @@ export function outsideError(
   );
 }
 
+/** What the API server's refusal is, in words; undefined if it does not refuse us. */
+export function refusalOf(finding: Finding): string | undefined {
+  return finding.kind === 'failed' && isEvenkeelError(finding.error, 'EVENKEEL_FORBIDDEN')
+    ? whyNoSlices(finding)
+    : undefined;
+}
+
+/** DNS has no such name, and the API server refuses us; undefined if it does not. */
+export function refusedError(target: string, finding: Finding, dnsError: ResolveError): ResolveError | undefined {
+  const refusal = refusalOf(finding);
+  if (refusal === undefined) return undefined;
+  return new ResolveError(`${target}: ${dnsError.message}; ${refusal}`, { cause: dnsError });
+}
+
 /** Nothing was ever found: the problem of each mode. Never permanent, because a lower mode may answer any moment. */
 export function withoutAnyError(target: string, finding: Finding, dnsError: ResolveError): ResolveError {
   const sliceError = finding.kind === 'failed' ? finding.error : undefined;

@@ -2,7 +2,14 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, isEvenkeelError, ResolveError } from '../errors.js';
 import type { Timer } from '../runtime/clock.js';
 import { type ClusterNames, clusterNames, serviceOf } from './cluster-domain.js';
-import { type DiscoveryMode, type Finding, outsideError, withoutAnyError } from './discovery-advice.js';
+import {
+  type DiscoveryMode,
+  type Finding,
+  outsideError,
+  refusalOf,
+  refusedError,
+  withoutAnyError,
+} from './discovery-advice.js';
 import { DiscoveryNews } from './discovery-news.js';
 import { type DnsModeOptions, dnsMode } from './dns-mode.js';
 import { NothingSoFar } from './polling.js';
@@ -173,6 +180,8 @@ class DiscoveryWatch implements Resolution {
       return;
     }
     this.#descend(this.#finding);
+    if (this.#mode !== undefined) return;
+    this.#giveUp();
     if (this.#mode === undefined) this.#failWithoutAny();
   }
 
@@ -192,9 +201,14 @@ class DiscoveryWatch implements Resolution {
     else if (this.#count === 0) this.#fail(error);
   }
 
-  /** Nothing in DNS either, and a reason not to wait for a second answer (D7): empty, with the reason. */
+  /**
+   * Nothing in DNS either, and a reason not to wait for a second answer (D7): empty, with the reason. Where the API server refuses us,
+   * DNS is all there is, and calls must not wait for a name that is misspelt; they make it look again.
+   */
   #giveUp(): void {
-    if (this.#hopeless === undefined || !(this.#dnsError instanceof NothingSoFar)) return;
+    if (!(this.#dnsError instanceof NothingSoFar)) return;
+    this.#hopeless ??= refusedError(this.#options.target, this.#finding, this.#dnsError);
+    if (this.#hopeless === undefined) return;
     this.#publish('dns', []);
     this.#fail(this.#hopeless);
   }
@@ -230,7 +244,7 @@ class DiscoveryWatch implements Resolution {
     }
     this.#dns = dnsMode(this.#options, this.#names, () => this.#podPorts).watch(
       {
-        update: (endpoints) => this.#dnsUpdate(endpoints),
+        update: (endpoints, reason) => this.#dnsUpdate(endpoints, reason),
         fail: (error) => this.#dnsFail(error),
         fresh: () => this.#dnsFresh(),
       },
@@ -238,7 +252,7 @@ class DiscoveryWatch implements Resolution {
     );
   }
 
-  #dnsUpdate(endpoints: readonly Endpoint[]): void {
+  #dnsUpdate(endpoints: readonly Endpoint[], reason: string | undefined): void {
     this.#dnsError = undefined;
     // "No such name" from DNS does not outweigh what the slices said before they were lost.
     if (this.#mode === 'slices' && endpoints.length === 0) return;
@@ -249,7 +263,8 @@ class DiscoveryWatch implements Resolution {
     if (this.#mode === 'slices' && guessed) return;
     if (endpoints.length > 0) this.#hopeless = undefined;
     const empty = endpoints.length === 0 && this.#mode !== undefined;
-    this.#publish(empty ? (this.#mode as DiscoveryMode) : isSlots(endpoints) ? 'name' : 'dns', endpoints);
+    const mode = empty ? (this.#mode as DiscoveryMode) : isSlots(endpoints) ? 'name' : 'dns';
+    this.#publish(mode, endpoints, reason && [reason, refusalOf(this.#finding)].filter(Boolean).join('; '));
   }
 
   #dnsFail(error: ResolveError): void {
@@ -272,12 +287,13 @@ class DiscoveryWatch implements Resolution {
     return this.#hopeless !== undefined && this.#told === this.#hopeless;
   }
 
-  #publish(mode: DiscoveryMode, endpoints: readonly Endpoint[]): void {
+  #publish(mode: DiscoveryMode, endpoints: readonly Endpoint[], reason?: string): void {
     this.#mode = mode;
     this.#count = endpoints.length;
     this.#news.tell(mode, this.#finding, this.#count, this.#names);
     this.#told = undefined;
-    this.#listener.update(endpoints);
+    if (reason === undefined || endpoints.length > 0) this.#listener.update(endpoints);
+    else this.#listener.update(endpoints, reason);
   }
 
   #fail(error: ResolveError): void {

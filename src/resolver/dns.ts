@@ -183,12 +183,21 @@ export function dnsPolling(
       const asker = new Asker(name, options, context);
       return async (signal) => {
         const { found, client, absolute } = await asker.ask(signal);
-        const records = options.srv === undefined ? 'address' : `SRV record ${options.srv}`;
-        const detail = `DNS has no ${records} for ${absolute} so far`;
+        const detail = nothingFound(absolute, options.srv);
         return { endpoints: await endpointsOf(found, client, absolute), validForMs: found.ttlMs, detail };
       };
     },
   });
+}
+
+function nothingFound(absolute: string, srv: string | undefined): string {
+  const records = srv === undefined ? 'address' : `SRV record ${srv}`;
+  const nothing = `DNS has no ${records} for ${absolute}`;
+  const service = parseServiceHost(absolute);
+  if (service === undefined) return nothing;
+  // One answer for all of these (D6).
+  const which = `is the namespace ${service.namespace} right?`;
+  return `${nothing}: there is no such Service, or none of its pods is ready; ${which}`;
 }
 
 /** The queries of one watch: knows the absolute name, and gets a new client after a failure. */

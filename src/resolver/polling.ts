@@ -14,7 +14,7 @@ export interface PollAnswer {
   readonly endpoints: readonly Endpoint[];
   /** How long the result may be used before the next lookup, in ms; absent: `intervalMs`. */
   readonly validForMs?: number | undefined;
-  /** Why nothing was found, in words, for callers waiting for the first endpoint. */
+  /** Why nothing was found, in words, for the errors of calls. */
   readonly detail?: string | undefined;
 }
 
@@ -179,17 +179,16 @@ class PollWatch implements Resolution {
       if (leftMs > 0) {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
         if (this.#last === undefined) {
-          const found = detail ?? `${this.#plan.name}: no endpoint so far`;
-          this.#tellFailure(new NothingSoFar(`${found} (believed once another look finds the same)`));
+          this.#tellFailure(new NothingSoFar(detail ?? `${this.#plan.name}: it has no endpoint so far`));
         }
         return;
       }
     }
     this.#schedule(delayMs, 'set');
-    this.#publish(endpoints);
+    this.#publish(endpoints, detail);
   }
 
-  #publish(endpoints: readonly Endpoint[]): void {
+  #publish(endpoints: readonly Endpoint[], detail: string | undefined): void {
     const sorted = sortedEndpoints(endpoints);
     const hadFailed = this.#toldFailure !== undefined;
     this.#toldFailure = undefined;
@@ -198,7 +197,8 @@ class PollWatch implements Resolution {
       return;
     }
     this.#last = sorted;
-    this.#listener.update(sorted);
+    if (sorted.length > 0) this.#listener.update(sorted);
+    else this.#listener.update(sorted, detail);
   }
 
   #failed(reason: unknown): void {

@@ -18,8 +18,11 @@ export interface Resolver {
 }
 
 export interface ResolverListener {
-  /** The whole set, every endpoint listed, with its conditions; an empty array is an authoritative "none". */
-  update(endpoints: readonly Endpoint[]): void;
+  /**
+   * The whole set, every endpoint listed, with its conditions; an empty array is an authoritative "none", and `reason` may say in
+   * words why, for the errors of calls.
+   */
+  update(endpoints: readonly Endpoint[], reason?: string): void;
   /** The set could not be determined. The last one, if any, stays in use but is stale until `update` or `fresh`. */
   fail(error: ResolveError): void;
   /** The last set was confirmed after a `fail`. */

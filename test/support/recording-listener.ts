@@ -8,8 +8,12 @@ export class RecordingListener implements ResolverListener {
   readonly errors: ResolveError[] = [];
   endpoints: readonly Endpoint[] | undefined;
 
-  update(endpoints: readonly Endpoint[]): void {
+  /** Why the last set is empty. */
+  reason: string | undefined;
+
+  update(endpoints: readonly Endpoint[], reason?: string): void {
     this.endpoints = endpoints;
+    this.reason = reason;
     this.events.push(endpoints.map((endpoint) => endpoint.key).join(' ') || '∅');
   }
 

@@ -86,6 +86,8 @@ export class Admission {
   /** Why there is no first set. */
   #resolveError: ResolveError | undefined;
   #staleError: ResolveError | undefined;
+  /** Why there is none, in words. */
+  #emptyReason: string | undefined;
   #refusal: Refusal | undefined;
   /** Runs from the first call told to wait until a call is placed. */
   #patience: Timer | undefined;
@@ -110,8 +112,9 @@ export class Admission {
     return this.#refusal;
   }
 
-  resolved(listed: number): void {
+  resolved(listed: number, reason?: string): void {
     this.#listed = listed;
+    this.#emptyReason = reason;
     this.#resolveError = undefined;
     this.#staleError = undefined;
   }
@@ -223,11 +226,8 @@ export class Admission {
       if (this.#waitForEndpoints && !this.#impatient) return undefined;
       const listed = this.#listed;
       const why = listed === 0 ? 'it has no endpoint' : `none of its ${listed} endpoints is usable`;
-      const error = listed === 0 ? this.#staleError : undefined;
-      return this.#because(
-        'EVENKEEL_NO_ENDPOINTS',
-        error === undefined ? why : `${why}; ${this.#unnamed(error.message)}`,
-      );
+      const reason = listed === 0 ? (this.#staleError?.message ?? this.#emptyReason) : undefined;
+      return this.#because('EVENKEEL_NO_ENDPOINTS', reason === undefined ? why : `${why}; ${this.#unnamed(reason)}`);
     }
     if (this.#impatient) return this.#waitedTooLong();
     // As with gRPC's own policies: once every endpoint has failed, calls fail until one works.

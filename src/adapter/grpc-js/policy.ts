@@ -147,7 +147,7 @@ class Running implements RunningPolicy {
         notify(observer, event, value);
       };
     };
-    also('resolved', ({ endpoints }) => this.#admission.resolved(endpoints.length));
+    also('resolved', ({ endpoints, reason }) => this.#admission.resolved(endpoints.length, reason));
     also('resolveFailed', ({ error, stale }) => this.#admission.resolveFailed(error, stale));
     also('resolveRecovered', () => this.#admission.resolveRecovered());
     // Calls fail only once every endpoint has failed.

@@ -82,6 +82,6 @@ function absent(subject: string, kind: 'missing' | 'forbidden', cause: unknown):
   const message =
     kind === 'missing'
       ? `there is no Service ${service} in ${namespace === undefined ? 'this namespace' : `the namespace ${namespace}`}`
-      : `${namespace ?? 'this namespace'} has no EndpointSlice of a Service ${service}: it does not exist, or nothing is behind it`;
+      : `${namespace ?? 'this namespace'} has no EndpointSlice of a Service ${service}: it does not exist, or nothing is behind it; is the namespace right?`;
   return new WrongTarget('service', message, { cause });
 }

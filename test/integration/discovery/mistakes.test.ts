@@ -42,3 +42,26 @@ it.each([
     await expect(dispatcher.request({ path: '/', method: 'GET' })).rejects.toMatchObject({ code, message });
   }
 });
+
+it('without permission: a misspelt name is refused by what DNS says, in the first call and in those after it', async () => {
+  world.allow([]);
+  dispatcher = createDispatcher('http://odrers.shop:8080', {
+    resolver: resolverFrom('odrers.shop:8080', world.options({ allowAddresses: ['loopback'] })),
+    waitTimeoutMs: 600_000,
+    startTimeoutMs: 600_000,
+  });
+  const messages = new Set<string>();
+  for (let request = 0; request < 3; request++) {
+    const error = await dispatcher.request({ path: '/', method: 'GET' }).then(
+      () => undefined,
+      (reason: unknown) => reason as Error & { readonly code: string },
+    );
+    expect(error?.code).toBe('EVENKEEL_NO_ENDPOINTS');
+    messages.add(String(error?.message));
+  }
+  expect([...messages]).toEqual([
+    expect.stringMatching(
+      /^odrers\.shop:8080: it has no endpoint; DNS has no address for odrers\.shop\.svc\.cluster\.local\.: .*is the namespace shop right\?; EndpointSlices are not watched: .*in the namespace shop.*403/,
+    ),
+  ]);
+});

@@ -59,7 +59,8 @@ describe('a plain target in a pod', () => {
     async (target) => {
       world.allow([{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }]);
       const one = watch(target);
-      const what = 'shop has no EndpointSlice of a Service nobody: it does not exist, or nothing is behind it';
+      const what =
+        'shop has no EndpointSlice of a Service nobody: it does not exist, or nothing is behind it; is the namespace right?';
       // No time passes: what API server and DNS agree on needs no second look.
       await one.until('the reason', () => one.listener.errors.at(-1)?.message === what, 0);
       expect(one.listener.endpoints).toEqual([]);

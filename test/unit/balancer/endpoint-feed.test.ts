@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
+import type { Resolver, ResolverListener } from '../../../src/resolver/resolver.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
 
@@ -80,6 +82,34 @@ describe('what the resolver says', () => {
     fixture.resolver.fail(new ResolveError('not any more', { code: 'EVENKEEL_FORBIDDEN', permanent: true }));
     await fixture.balancer.ready();
     expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
+  });
+
+  it('why the set is empty stays with it: every call is told', async () => {
+    const told: (string | undefined)[] = [];
+    let publish: ResolverListener['update'] = () => {};
+    const resolver: Resolver = {
+      name: 'custom',
+      watch: ({ update }) => {
+        publish = update;
+        return { refresh() {}, close() {} };
+      },
+    };
+    const fixture = new BalancerFixture({ resolver, observer: { resolved: ({ reason }) => told.push(reason) } });
+    publish([], 'custom: nobody is here');
+    await settle();
+    for (let call = 0; call < 3; call++) {
+      expect(await failure(fixture.balancer.acquire())).toMatchObject({
+        code: 'EVENKEEL_NO_ENDPOINTS',
+        message: 'custom: it has no endpoint; nobody is here',
+      });
+    }
+    publish([]);
+    await settle();
+    expect(await failure(fixture.balancer.acquire())).toMatchObject({ message: 'custom: it has no endpoint' });
+    publish([createEndpoint({ address: '10.0.0.1', port: 80 })], 'not empty');
+    publish([], 1 as never);
+    await settle();
+    expect(told).toEqual(['custom: nobody is here', undefined, undefined, undefined]);
   });
 
   it('calls that find the set empty are hints to look, whether they fail or wait', async () => {

@@ -128,6 +128,22 @@ describe('union', () => {
   });
 });
 
+it.each([
+  ['union', union, 'no blue pod; no green pod'],
+  ['firstAvailable', firstAvailable, 'no blue pod'],
+])('%s says why it is empty', (_name, combine, expected) => {
+  const none = (reason: string): Resolver => ({
+    name: reason,
+    watch: ({ update }) => {
+      clock.defer(() => update([], reason));
+      return { refresh() {}, close() {} };
+    },
+  });
+  watch(combine([none('no blue pod'), none('no green pod')]));
+  clock.advance(2_000);
+  expect([listener.keys, listener.reason]).toEqual(['', expected]);
+});
+
 it('hints and close go to all; nothing is said after close', () => {
   watch(union([a, b]));
   resolution.refresh();

@@ -10,6 +10,9 @@ import { FakeDnsClient } from '../../support/fake-dns-client.js';
 import { RecordingListener } from '../../support/recording-listener.js';
 
 const orders = 'orders.shop.svc.cluster.local';
+const noSuchName =
+  'DNS has no address for orders.shop.svc.cluster.local.: there is no such Service, or none of its pods is ready; ' +
+  'is the namespace shop right?';
 const slotKeys = Array.from({ length: 8 }, (_, index) => `10.96.0.7:80#slot-${index + 1}`).join(' ');
 const forbidden = new ResolveError(
   'the API server does not let us list endpointslices: User "system:serviceaccount:web:frontend" cannot list',
@@ -165,10 +168,10 @@ describe('a first list without any slice', () => {
     onSlices(0);
     slices.update();
     await turn();
-    const reason = 'DNS has no address for orders.shop.svc.cluster.local. so far';
-    expect(listener.events).toEqual([`fail orders.shop:80: ${reason} (believed once another look finds the same)`]);
+    expect(listener.events).toEqual([`fail orders.shop:80: ${noSuchName}`]);
     await turn(5_000);
     expect(listener.events.slice(1)).toEqual(['∅']);
+    expect(listener.reason).toBe(noSuchName);
     expect(modes[0]?.reason).toContain('DNS has no such name: there is no such Service, or none of its pods is ready');
   });
 
@@ -211,6 +214,44 @@ describe('no permission', () => {
     expect(modes[0]?.reason).toContain('does not let us list endpointslices');
     expect(modes[0]?.advice).toContain('namespace: shop');
     expect(modes[0]?.advice).toContain('name: frontend\n    namespace: web');
+  });
+
+  it('with a name that DNS does not know is empty at once, with both reasons, and stays so', async () => {
+    await watch();
+    slices.fail(new ResolveError(forbidden.message, { code: 'EVENKEEL_FORBIDDEN' }));
+    await turn();
+    const both = `fail orders.shop:80: ${noSuchName}; EndpointSlices are not watched: ${forbidden.message}`;
+    expect(listener.events).toEqual(['∅', both]);
+    slices.fail(forbidden);
+    await turn(60_000);
+    expect(listener.events).toEqual(['∅', both]);
+    headless('10.0.0.1');
+    resolution.refresh();
+    await turn(1_000);
+    expect(listener.events.slice(2)).toEqual(['10.0.0.1:80']);
+  });
+
+  it('is a reason for an empty set later on, too', async () => {
+    headless('10.0.0.1');
+    await watch();
+    slices.fail(forbidden);
+    await turn();
+    client.answers[`A ${orders}.`] = 'ENOTFOUND';
+    await turn(20_000);
+    expect(listener.events).toEqual(['10.0.0.1:80', '∅']);
+    expect(listener.reason).toBe(`${noSuchName}; EndpointSlices are not watched: ${forbidden.message}`);
+  });
+
+  it('DNS answers before the API server refuses us: empty as soon as both are known', async () => {
+    await watch();
+    await turn(2_500);
+    expect(listener.events).toEqual([`fail orders.shop:80: ${noSuchName}`]);
+    slices.fail(forbidden);
+    await turn();
+    expect(listener.events.slice(1)).toEqual([
+      '∅',
+      `fail orders.shop:80: ${noSuchName}; EndpointSlices are not watched: ${forbidden.message}`,
+    ]);
   });
 
   it('a first refusal is enough to ask DNS, and told no more than once when it lasts', async () => {

@@ -114,7 +114,7 @@ describe('addresses', () => {
     await clock.advanceAsync(5_000);
     await clock.advanceAsync(5_000);
     expect(listener.events).toEqual([
-      `fail DNS has no address for ${orders}. so far (believed once another look finds the same)`,
+      `fail DNS has no address for ${orders}.: there is no such Service, or none of its pods is ready; is the namespace shop right?`,
       `fail DNS has no answer for AAAA ${orders}.: the name server could not answer (ESERVFAIL)`,
     ]);
   });
@@ -268,7 +268,7 @@ describe('SRV (D2)', () => {
     await watch({ srv: 'http' });
     await clock.advanceAsync(5_000);
     expect(listener.events).toEqual([
-      `fail DNS has no SRV record http for ${orders}. so far (believed once another look finds the same)`,
+      `fail DNS has no SRV record http for ${orders}.: there is no such Service, or none of its pods is ready; is the namespace shop right?`,
       '∅',
     ]);
   });

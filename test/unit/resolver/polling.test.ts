@@ -303,7 +303,7 @@ describe('empty answers (D7)', () => {
     watch({ emptyAgreementMs: 5_000 });
     await settle();
     await answer(set());
-    const reason = 'fail registry: no endpoint so far (believed once another look finds the same)';
+    const reason = 'fail registry: it has no endpoint so far';
     expect(listener.events).toEqual([reason]);
     await clock.advanceAsync(5_000);
     await answer(set('10.0.0.1'));

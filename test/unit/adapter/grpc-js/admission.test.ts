@@ -57,6 +57,8 @@ describe('the state of a channel', () => {
     expect(assessed()).toContain('orders.shop:50051: it has no endpoint; not in a cluster (EVENKEEL_NO_ENDPOINTS)');
     subject.resolveRecovered();
     expect(assessed()).toContain('orders.shop:50051: it has no endpoint (EVENKEEL_NO_ENDPOINTS)');
+    subject.resolved(0, 'orders.shop:50051: DNS has no address for it');
+    expect(assessed()).toContain('it has no endpoint; DNS has no address for it (EVENKEEL_NO_ENDPOINTS)');
     subject.resolved(3);
     expect(assessed()).toContain('none of its 3 endpoints is usable (EVENKEEL_NO_ENDPOINTS)');
   });
