@@ -7,6 +7,12 @@
  *     --rows=Prequal,default                            only the rows whose names contain one of these
  *     --seeds=10                                        so many seeds (three by default)
  *     --effort=0.3                                      a third of the calls
+ *   node test/simulation/run.mjs map                    the default against others for 1 to 500 clients, 3 to 100 pods, 50 to 90 %:
+ *                                                       tables, and docs/images/simulation-map.svg if nothing is left out
+ *     --clients=1,20 --pods=3,30 --loads=0.5,0.9        only these
+ *     --shape=bursty                                    another kind of fleet; --shape=none lists them
+ *     --reports                                         servers report their load
+ *     --image=map.svg                                   where the picture goes
  *   node test/simulation/run.mjs pickers                all tables but those
  *   node test/simulation/run.mjs list                   only the names of the scenarios
  *   node test/simulation/run.mjs --proof                the tests at full counts: five seeds, a few minutes
@@ -17,10 +23,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { importSources } from '../../scripts/build.mjs';
+import { bootstrapMedian } from '../bench/lib/statistics.mjs';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const usage =
-  'Usage: run.mjs [--proof | --scale | list | pickers | fleet [scenario …] | balance [scenario …]] [--rows=name,…] [--seeds=n] [--effort=n]';
+  'Usage: run.mjs [--proof | --scale | list | pickers | fleet [scenario …] | balance [scenario …] | map [--clients=n,…] [--pods=n,…] [--loads=n,…] [--shape=name] [--reports] [--image=file]] [--rows=name,…] [--seeds=n] [--effort=n]';
 
 /** What the command line says; undefined if it makes no sense. */
 function given() {
@@ -29,16 +36,30 @@ function given() {
   try {
     const { values, positionals } = parseArgs({
       allowPositionals: true,
-      options: { proof: flag, scale: flag, rows: text, seeds: text, effort: text },
+      options: {
+        ...{ proof: flag, scale: flag, rows: text, seeds: text, effort: text },
+        ...{ clients: text, pods: text, loads: text, shape: text, reports: flag, image: text },
+      },
     });
     const [what, ...scenarios] = positionals;
-    const isKnown = what === undefined || ['fleet', 'balance', 'pickers', 'list'].includes(what);
+    const isKnown = what === undefined || ['fleet', 'balance', 'map', 'pickers', 'list'].includes(what);
     const takesScenarios = what === 'fleet' || what === 'balance';
     const seeds = Number(values.seeds ?? 3);
     const effort = Number(values.effort ?? 1);
     if (!isKnown || (scenarios.length > 0 && !takesScenarios)) return undefined;
     if (!Number.isInteger(seeds) || seeds < 1 || !(effort > 0)) return undefined;
-    return { ...values, what, scenarios, seeds, effort, contenders: values.rows?.split(',') ?? [] };
+    const numbers = (/** @type {string | undefined} */ list, /** @type {number[]} */ usual) =>
+      list === undefined ? usual : list.split(',').map(Number);
+    const map = {
+      clients: numbers(values.clients, [1, 3, 6, 20, 100, 500]),
+      pods: numbers(values.pods, [3, 12, 30, 100]),
+      loads: numbers(values.loads, [0.5, 0.7, 0.9]),
+      shape: values.shape ?? 'plain',
+      reports: values.reports ?? false,
+      image: values.image,
+    };
+    if (Object.values(map).some((value) => Array.isArray(value) && value.some((one) => !(one > 0)))) return undefined;
+    return { ...values, what, scenarios, seeds, effort, map, contenders: values.rows?.split(',') ?? [] };
   } catch {
     return undefined;
   }
@@ -67,17 +88,25 @@ if (proof) {
 } else {
   // Bundled, because a million calls through the loader of the test runner take half as long again.
   const folder = 'test/simulation';
-  const [{ scale }, { report }, { balanceScenarios, fleetScenarios, reportBalance, reportFleet }] = await importSources(
-    `${folder}/scale.ts`,
-    `${folder}/report.ts`,
-    `${folder}/balance-report.ts`,
-  );
+  const [{ scale }, { report }, { balanceScenarios, fleetScenarios, reportBalance, reportFleet }, { reportMap }] =
+    await importSources(
+      `${folder}/scale.ts`,
+      `${folder}/report.ts`,
+      `${folder}/balance-report.ts`,
+      `${folder}/map-report.ts`,
+    );
   const images = join(root, 'docs/images');
   const isAll = options.scenarios.length === 0 && options.contenders.length === 0;
   if (isScale) await scale();
   else if (what === 'list') {
     const all = new Map([...fleetScenarios, ...balanceScenarios].map(({ name, title }) => [name, title]));
     for (const [name, title] of all) console.log(`${name}: ${title}`);
+  } else if (what === 'map') {
+    const { map, seeds, effort } = options;
+    // The picture of the docs is that of the whole map.
+    const isWhole = !process.argv.slice(3).some((value) => !/^--(seeds|effort)=/.test(value));
+    const image = map.image ?? (isWhole ? join(images, 'simulation-map.svg') : undefined);
+    await reportMap({ ...map, seeds, effort, interval: bootstrapMedian, image });
   } else {
     if (what === undefined || what === 'fleet') await reportFleet(options);
     if (what === undefined || what === 'pickers') await report(images);

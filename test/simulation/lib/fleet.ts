@@ -9,9 +9,10 @@ import {
   testbed,
   twoSeconds,
 } from './balance.js';
-import { lognormal, type Server } from './server.js';
+import { KeepAliveClient } from './keep-alive-client.js';
+import { around, exponential, lognormal, pareto, type Server } from './server.js';
 import { oneCore } from './shared-server.js';
-import type { World } from './world.js';
+import type { Strategy, World } from './world.js';
 
 /** Mean work of a call, in ms. */
 const WORK_MS = 20;
@@ -42,6 +43,81 @@ function replacing(everyMs: number): (world: World) => void {
       world.clock.at(world.clock.now() + everyMs, replaceNext);
     };
     world.clock.at(world.clock.now() + everyMs, replaceNext);
+  };
+}
+
+/** Every so often, in ms, each client's process is replaced by a fresh one, one after the other. */
+function restartingClients(everyMs: number, clients: number): (world: World) => void {
+  return (world) => {
+    let next = 0;
+    const restartNext = (): void => {
+      world.replaceClient(next);
+      next = (next + 1) % clients;
+      world.clock.at(world.clock.now() + everyMs / clients, restartNext);
+    };
+    restartNext();
+  };
+}
+
+/** How long a client is busy or idle at least, in ms. */
+const BURST_MS = 500;
+
+/** A client is busy for a tenth of the time, at ten times the rate that it has otherwise; each at times of its own. */
+const bursts = {
+  peak: 10 / 1.9,
+  at: (client: number, nowMs: number): number => {
+    // Any mixing of the two numbers will do.
+    const mixed = Math.imul(client + 1, 0x9e3779b1) ^ Math.imul(Math.floor(nowMs / BURST_MS) + 1, 0x85ebca6b);
+    return (Math.imul(mixed ^ (mixed >>> 15), 0x2c1b3c6d) >>> 0) % 10 === 0 ? 10 / 1.9 : 1 / 1.9;
+  },
+};
+
+/** What may be different in a fleet, by the name on the command line. */
+export const shapes: Readonly<Record<string, { readonly title: string; readonly change: (plain: Play) => Play }>> = {
+  plain: { title: 'equal pods, equal clients', change: (plain) => plain },
+  bursty: { title: 'each client now and then ten times as busy', change: (plain) => ({ ...plain, rate: bursts }) },
+  unequal: {
+    title: 'the calls of clients follow Zipf: 1, 1/2, 1/3 …',
+    change: (plain) => ({ ...plain, share: (client) => 1 / (client + 1) }),
+  },
+  restarting: {
+    title: 'each client restarts every 30 s',
+    change: (plain) => ({ ...plain, begin: restartingClients(30_000, plain.clients ?? 1) }),
+  },
+  replaced: { title: 'a pod is replaced every 5 s', change: (plain) => ({ ...plain, begin: replacing(5_000) }) },
+  machines: {
+    title: 'a fifth of the pods at 0.6 of the speed',
+    change: (plain) => ({
+      ...plain,
+      callsPerSecond: plain.callsPerSecond * 0.92,
+      machine: (index) => ({ ...oneCore, speed: index % 5 === 0 ? 0.6 : 1 }),
+    }),
+  },
+  constant: { title: 'all calls take 20 ms', change: (plain) => ({ ...plain, serviceTime: around(WORK_MS, 0) }) },
+  exponential: { title: 'exponential work', change: (plain) => ({ ...plain, serviceTime: exponential(WORK_MS) }) },
+  pareto: { title: 'Pareto work, α = 2', change: (plain) => ({ ...plain, serviceTime: pareto(WORK_MS, 2) }) },
+  lengths: {
+    title: 'calls of 5 ms, one in ten of 155',
+    change: (plain) => ({ ...plain, serviceTime: (rng) => (rng.next() < 0.1 ? 155 : 5) }),
+  },
+  queue: {
+    title: 'pods of 4 workers, first come first served',
+    change: ({ machine: _none, ...plain }) => ({ ...plain, workers: 4, callsPerSecond: 4 * plain.callsPerSecond }),
+  },
+};
+
+/** The way to balance in some of the clients; the others have what users have without it. */
+function adopted(percent: number): BalanceScenario {
+  return {
+    name: `fleet-${percent}-percent`,
+    title: `30 pods of one core, 67 %: ${percent} % of 20 clients balance so, the others have kept-alive connections through kube-proxy`,
+    async run(strategy, seed, effort) {
+      const makeClient: Strategy['makeClient'] = (clock, rng, client) =>
+        strategy.seesAll || (client * percent) % 100 < percent
+          ? strategy.makeClient?.(clock, rng, client)
+          : new KeepAliveClient(clock, rng);
+      return latencies((await play({ ...strategy, makeClient }, seed, fleet(20, 30, 0.67), effort))[0]);
+    },
   };
 }
 
@@ -115,10 +191,18 @@ export const fleetScenarios: readonly BalanceScenario[] = [
     fleet(20, 30, 0.6, { behaviour: (index) => ({ kind: 'serve', slower: index === 3 ? 10 : 1 }) }),
   ),
   latency(
-    'fleet-replaced',
+    'ten-replaced',
     '10 pods, one of which is replaced every 5 s, 20 clients, 67 %',
     fleet(20, 10, 0.67, { begin: replacing(5_000) }),
   ),
+  ...Object.entries(shapes)
+    .filter(([name]) => name !== 'plain')
+    .map(([name, { title, change }]) =>
+      latency(`fleet-${name}`, `30 pods, 20 clients, 67 %: ${title}`, change(fleet(20, 30, 0.67))),
+    ),
+  adopted(25),
+  adopted(50),
+  adopted(75),
   testbed(0.9),
   equalHundred,
   cold(4, 4),

@@ -39,8 +39,8 @@ export interface Strategy {
   readonly says?: (state: SaidBy) => LoadReport | undefined;
   /** One client sees the calls of all, as one queue would. @defaultValue false */
   readonly seesAll?: boolean;
-  /** Clients that are not balancers; `picker` is then not used. Only for an open loop without `limit`. */
-  readonly makeClient?: (clock: Clock, rng: Rng) => OtherClient;
+  /** Clients that are not balancers; undefined = this one is. Only for an open loop without `limit`. */
+  readonly makeClient?: (clock: Clock, rng: Rng, client: number) => OtherClient | undefined;
 }
 
 /** What a call needs of its client: a balancer has it. */
@@ -142,9 +142,9 @@ export class World {
   readonly #byAddress = new Map<string, SimulatedServer>();
   readonly #indexes = new Map<string, number>();
   readonly #stats = new Map<SimulatedServer, ServerStats>();
-  readonly #resolvers: FakeResolver[] = [];
-  readonly #balancers: Balancer<SimulatedServer>[] = [];
-  readonly #others: OtherClient[] = [];
+  readonly #resolvers: (FakeResolver | undefined)[] = [];
+  readonly #balancers: (Balancer<SimulatedServer> | undefined)[] = [];
+  readonly #others: (OtherClient | undefined)[] = [];
   /** How many clients there have been in a place. */
   readonly #generations: number[] = [];
   /** Draws the keys of calls. */
@@ -191,9 +191,9 @@ export class World {
   list(servers: readonly Server[] = this.servers): void {
     this.#listed = [...servers];
     for (const resolver of this.#resolvers) {
-      resolver.update(...this.#listed.map(({ address }) => ({ address, port: 80 })));
+      resolver?.update(...this.#listed.map(({ address }) => ({ address, port: 80 })));
     }
-    for (const other of this.#others) other.list(this.#simulated());
+    for (const other of this.#others) other?.list(this.#simulated());
     this.clock.disturb();
   }
 
@@ -228,7 +228,7 @@ export class World {
 
   /** The limits of all clients now. */
   get limits(): number[] {
-    return this.#balancers.map((balancer) => balancer.snapshot().limit?.max ?? 0);
+    return this.#balancers.map((balancer) => balancer?.snapshot().limit?.max ?? 0);
   }
 
   /** Goes on for so long, and returns what happened to the calls that began in this time and have ended. */
@@ -242,7 +242,7 @@ export class World {
   }
 
   async close(): Promise<void> {
-    for (const balancer of this.#balancers) void balancer.close({ signal: AbortSignal.abort() });
+    for (const balancer of this.#balancers) void balancer?.close({ signal: AbortSignal.abort() });
     await this.clock.run(this.clock.now() + 60_000);
   }
 
@@ -251,10 +251,8 @@ export class World {
     const generation = (this.#generations[index] ?? 0) + 1;
     this.#generations[index] = generation;
     const rng = this.#stream(500_000 + index + (generation - 1) * 1_000_000);
-    if (strategy.makeClient !== undefined) {
-      this.#others[index] = strategy.makeClient(this.clock, rng);
-      return;
-    }
+    this.#others[index] = strategy.makeClient?.(this.clock, rng, index);
+    if (this.#others[index] !== undefined) return;
     const own = strategy.ofClient?.(index, this.#clients);
     const resolver = new FakeResolver();
     this.#resolvers[index] = resolver;
@@ -277,8 +275,8 @@ export class World {
 
   /** Who makes the calls of a client. */
   #callerOf(client: number): Picks {
-    const callers: readonly Picks[] = this.#others.length > 0 ? this.#others : this.#balancers;
-    return callers[client % callers.length] as Picks;
+    const index = this.#options.strategy.seesAll === true ? 0 : client;
+    return this.#others[index] ?? (this.#balancers[index] as Picks);
   }
 
   #transport(): Transport<SimulatedServer> {
@@ -370,7 +368,7 @@ export class World {
 
   /** As adapters do: picks, or waits until the caller gives up. */
   #waitAndCall(client: number, rng: Rng, done: (isAnswered: boolean) => void = () => {}): void {
-    const balancer = this.#balancers[client % this.#balancers.length] as Balancer<SimulatedServer>;
+    const balancer = this.#balancers[this.#options.strategy.seesAll === true ? 0 : client] as Balancer<SimulatedServer>;
     const { deadlineMs = 0, priority } = this.#options;
     const workMs = this.#workMs(rng);
     const ofCall = priority?.(rng) ?? 'default';

@@ -17,6 +17,8 @@ it('npm run simulate knows every scenario, and plays one', () => {
   expect(run('fleet', 'cold-1-of-4', '--rows=ideal,stock', '--seeds=1')).toMatch(
     /ideal, one queue .*\n.*stock, keep-alive/,
   );
+  const map = run('map', '--clients=1', '--pods=3', '--loads=0.5', '--shape=bursty', '--seeds=1', '--effort=0.1');
+  expect(map).toMatch(/against stock, keep-alive[\s\S]*\| 3 pods, 50 % \|/);
   expect(() => run('fleet', '--seeds=none')).toThrow('Usage');
 });
 
