@@ -36,6 +36,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   readonly #opening = new Set<() => void>();
   readonly #openedAtMs: number;
   #hasLeft = false;
+  #isSuperseded = false;
   #isClosing = false;
   #capped: Timer | undefined;
   #look: Timer | undefined;
@@ -90,6 +91,10 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   /** Lends a session. The borrower returns it with `session.release`, then calls `ended`. */
   borrow(borrower: Borrower): void {
     this.#open.callBegins();
+    if (this.#isSuperseded) {
+      this.parts.clock.defer(() => borrower.notLent(this.#supersededError(), 'left'));
+      return;
+    }
     const session = this.#idle.pop();
     if (session !== undefined) {
       session.isIdle = false;
@@ -122,6 +127,21 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
 
   returned(): void {
     this.#hasLeft = false;
+  }
+
+  /** Another server took over: ends the sessions that calls have, and lends none until `reinstate`. Its role can still be asked for. */
+  supersede(): void {
+    if (this.#isSuperseded) return;
+    this.#isSuperseded = true;
+    const error = this.#supersededError();
+    const waiting = this.#waiting.splice(0);
+    this.#waiting.push(...waiting.filter(({ isOwn }) => isOwn));
+    for (const borrower of waiting) if (!borrower.isOwn) borrower.notLent(error, 'left');
+    for (const session of [...this.#sessions]) if (session.isUsed) session.cut(error);
+  }
+
+  reinstate(): void {
+    this.#isSuperseded = false;
   }
 
   /** Runs a query of our own, which is not a call. Prefers the session that has been idle longest, so that all are tested in turn. */
@@ -162,6 +182,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       return;
     }
     const next = this.#waiting.shift();
+    session.isUsed = false;
     if (next !== undefined) {
       this.#lend(session, next);
       return;
@@ -176,6 +197,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   #lend(session: Session, borrower: Borrower): void {
     if (borrower.isOwn) session.unref();
     else session.ref();
+    session.isUsed = !borrower.isOwn;
     borrower.lent(session);
   }
 
@@ -302,6 +324,12 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
         if ((isIdle || !isFull) && this.#opening.size === 0) this.open(() => {});
       }
     }
+  }
+
+  #supersededError(): EvenkeelError {
+    const endpoint = endpointAddress(this.endpoint);
+    const message = `the connection to ${endpoint} was cut: another server was promoted since`;
+    return new EvenkeelError('EVENKEEL_CONNECT', message, { endpoint });
   }
 
   #gone(): EvenkeelError {

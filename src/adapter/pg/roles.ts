@@ -1,4 +1,4 @@
-import type { Endpoint, Stage, StageContext, StageFactory } from '../../index.js';
+import type { Endpoint, EndpointSet, Stage, StageContext, StageFactory } from '../../index.js';
 import { LogPositions, notify } from '../kit/index.js';
 import type { PgServer } from './connection.js';
 import type { Role } from './options.js';
@@ -14,6 +14,10 @@ const HURRY_MS = 250;
 export class ServerRoles {
   readonly #parts: AskedParts;
   readonly #servers = new Map<string, AskedServer>();
+  /** Also those whose address has a newer connection, while calls finish on them. */
+  readonly #open = new Set<AskedServer>();
+  /** Of each endpoint that was a primary when it last answered, also while it is not connected. */
+  readonly #timelines = new Map<string, string>();
   readonly #positions: LogPositions;
   #timeline = '';
   /** The identity of the one server that takes writes, while several say they do. */
@@ -36,11 +40,13 @@ export class ServerRoles {
     });
     await asked.ask(signal);
     this.#servers.set(key, asked);
+    this.#open.add(asked);
     this.#elect();
     this.#invalidate();
     asked.schedule();
     void server.closed.then(() => {
       asked.stop();
+      this.#open.delete(asked);
       if (this.#servers.get(key) !== asked) return;
       this.#servers.delete(key);
       this.#elect();
@@ -70,6 +76,7 @@ export class ServerRoles {
       this.#invalidate = () => context.invalidate();
       return {
         apply: (set) => {
+          this.#forgetGone(set);
           let best = Number.POSITIVE_INFINITY;
           for (const { endpoint, weight } of set.entries) {
             const rank = this.#rank(this.#servers.get(endpoint.key));
@@ -94,6 +101,9 @@ export class ServerRoles {
     const { facts } = asked;
     if (facts === undefined) return;
     const nowMs = this.#parts.clock.now();
+    const { key } = asked.server.endpoint;
+    if (facts.timeline === '') this.#timelines.delete(key);
+    else this.#timelines.set(key, facts.timeline);
     if (facts.timeline > this.#timeline) {
       this.#timeline = facts.timeline;
       this.#positions.forget();
@@ -120,6 +130,26 @@ export class ServerRoles {
       if (best === undefined || isAhead(asked, best)) best = asked;
     }
     this.#primary = best && identityOf(best);
+    this.#supersede();
+  }
+
+  /** What a primary acknowledges after another server was promoted is lost: its callers get an error instead. */
+  #supersede(): void {
+    const { role } = this.#parts.settings;
+    if (role !== 'primary' && role !== 'prefer-replica') return;
+    for (const { facts, server } of this.#open) {
+      if (facts !== undefined && facts.timeline !== '' && this.#isOutdated(facts)) server.supersede();
+      else server.reinstate();
+    }
+  }
+
+  /** Servers that left, and are not connected any more, supersede nobody. */
+  #forgetGone(set: EndpointSet): void {
+    const present = new Set(set.entries.map(({ endpoint }) => endpoint.key));
+    for (const key of this.#timelines.keys()) {
+      if (!present.has(key) && !this.#servers.has(key)) this.#timelines.delete(key);
+    }
+    this.#elect();
   }
 
   /** 0 = first choice; a server without a rank gets nothing. */
@@ -130,10 +160,13 @@ export class ServerRoles {
     return ranks[role](facts, asked.isBehind, this.#isOutdated(facts) || this.#isRival(asked));
   }
 
-  /** Whether another server was promoted after this one: its timeline has ended. */
+  /**
+   * Whether another server was promoted after this one: its timeline has ended. That one may be gone for the moment, as long as its
+   * endpoint is there.
+   */
   #isOutdated({ isStandby, timeline }: Facts): boolean {
     if (isStandby) return false;
-    for (const { facts } of this.#servers.values()) if (facts !== undefined && facts.timeline > timeline) return true;
+    for (const other of this.#timelines.values()) if (other > timeline) return true;
     return false;
   }
 

@@ -79,6 +79,8 @@ export class Session {
   uses = 0;
   expiresAtMs: number = Number.POSITIVE_INFINITY;
   isIdle = false;
+  /** A call has it, or has left something running on it. */
+  isUsed = false;
   readonly #owner: SessionOwner;
   #isAlive = true;
   /** The state of its transaction: I = none. */
@@ -193,6 +195,14 @@ export class Session {
     if (!this.#isAlive) return;
     this.#endedByApplication = byApplication;
     this.#destroy();
+    this.#ended(error);
+  }
+
+  /** Ends the connection now, though its server may be well. What runs on it fails with `error`. */
+  cut(error: Error): void {
+    if (!this.#isAlive) return;
+    this.#endedByApplication = true;
+    internalsOf(this.client).connection.stream.destroy(error);
     this.#ended(error);
   }
 

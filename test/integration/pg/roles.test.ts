@@ -1,5 +1,6 @@
 import { createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
 import { FakeResolver } from 'evenkeel/testing';
+import type { PoolClient } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   application,
@@ -178,4 +179,61 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
     });
     expect({ lost, twice, surprised }).toEqual({ lost: [], twice: [], surprised: [] });
   };
+});
+
+describe.skipIf(noPostgres)(titled('a primary that is superseded while it hangs'), () => {
+  it.each(['primary', 'prefer-replica'] as const)('%s: acknowledges nothing any more', async (role) => {
+    await using world = await startPostgres(1, { addresses: ADDRESSES.slice(0, 2), init: [ledgerTable] });
+    const [old, next] = world.all as readonly Postgres[] as [Postgres, Postgres];
+    const resolver = new FakeResolver();
+    // For `prefer-replica`, the standby is not in the Service while the primary is used.
+    resolver.update(...(role === 'primary' ? world.endpoints : [old.endpoint]));
+    await using pool = createPool({ resolver, ...application, role, probeIntervalMs: 200 });
+    pool.on('error', () => {});
+    const insert = 'INSERT INTO ledger VALUES ($1)';
+    const begin = async (id: number): Promise<PoolClient> => {
+      const client = await pool.connect();
+      client.on('error', () => {});
+      await client.query('BEGIN');
+      await client.query(insert, [id]);
+      return client;
+    };
+    const late = await begin(1);
+    const running = await begin(2);
+    const idle = await begin(3);
+    await idle.query('COMMIT');
+    const spare = await Promise.all([1, 2, 3].map(() => pool.connect()));
+    for (const client of spare) client.release();
+
+    old.freeze();
+    const unanswered = [
+      running.query('COMMIT'),
+      pool.query(insert, [4]),
+      pool.query({ text: 'SELECT host(inet_server_addr()) AS it', idempotent: true }),
+    ];
+    const [commit, statement, read] = unanswered.map((answer) => answer.catch((error) => error));
+    await next.promote();
+    resolver.update(...world.endpoints);
+    const superseded = { code: 'EVENKEEL_CONNECT', message: expect.stringContaining('promoted since') };
+    expect(await commit).toMatchObject(superseded);
+    expect(await statement).toMatchObject(superseded);
+    // What may run twice goes to the new one.
+    expect((await read).rows).toEqual([{ it: next.address }]);
+
+    old.thaw();
+    for (const client of [late, idle]) await expect(client.query('COMMIT')).rejects.toThrow();
+    for (const client of [late, idle, running]) client.release();
+    await pool.query(insert, [5]);
+    expect(await next.sql('SELECT id FROM ledger WHERE id > 3')).toEqual([{ id: 5 }]);
+    // The old one is asked again, and still gets nothing.
+    await until('it is connected', () => pool.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'));
+    const who = 'SELECT host(inet_server_addr()) AS it';
+    for (let round = 0; round < 20; round++) expect((await pool.query(who)).rows).toEqual([{ it: next.address }]);
+    await next.kill();
+    await until('the new one is gone', () =>
+      pool.balancer.snapshot().endpoints.some(({ state }) => state === 'backoff'),
+    );
+    const refused = await pool.query(who).catch((error) => error);
+    expect(refused).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+  });
 });

@@ -33,6 +33,8 @@ class FakeServer {
   readonly closed: Promise<void>;
   close: () => void = () => {};
   answer: () => Promise<Row>;
+  isSuperseded = false;
+  cuts = 0;
 
   constructor(address: string, row: Row) {
     this.endpoint = createEndpoint({ address, port: 5432 });
@@ -40,6 +42,15 @@ class FakeServer {
     this.closed = new Promise((resolve) => {
       this.close = resolve;
     });
+  }
+
+  supersede(): void {
+    if (!this.isSuperseded) this.cuts++;
+    this.isSuperseded = true;
+  }
+
+  reinstate(): void {
+    this.isSuperseded = false;
   }
 
   says(row: Row): void {
@@ -190,6 +201,72 @@ describe('roles of servers', () => {
         'lag and timeline are not known: unknown function',
         'lag and timeline are not known: unknown function',
       ]);
+    });
+  });
+
+  describe('a primary after which another server was promoted', () => {
+    const promoted = primary({ timeline: '00000002', log: 1_100, started: '2' });
+
+    it.each(['primary', 'prefer-replica'] as const)('%s: is cut as soon as the other says so, once', async (role) => {
+      const fixture = new Fixture(role, [primary(), standby()]);
+      await fixture.connectAll();
+      const [old, next] = [fixture.at(0), fixture.at(1)];
+      // Frozen: it answers nothing any more.
+      old.answer = () => new Promise(() => {});
+      await fixture.pass(3_000);
+      expect(old.cuts).toBe(0);
+      next.says(promoted);
+      await fixture.pass(1_500);
+      expect([old.cuts, next.cuts]).toEqual([1, 0]);
+      old.says(primary({ log: 2_000 }));
+      await fixture.pass(10_000);
+      expect(old).toMatchObject({ cuts: 1, isSuperseded: true });
+      old.says(standby());
+      await fixture.pass(2_000);
+      expect(old.isSuperseded).toBe(false);
+      expect(next.cuts).toBe(0);
+    });
+
+    it('gets no write while the other is gone for a moment, but when its endpoint has left', async () => {
+      const fixture = new Fixture('primary', [primary(), standby()]);
+      await fixture.connectAll();
+      const [old, next] = fixture.servers as [FakeServer, FakeServer];
+      next.says(promoted);
+      await fixture.pass(1_500);
+      next.close();
+      await fixture.pass(60_000);
+      expect(fixture.roles.isUsable(old.endpoint)).toBe(false);
+      expect(old).toMatchObject({ cuts: 1, isSuperseded: true });
+      fixture.stage.apply(EndpointSet.of(2, [old.endpoint]));
+      await fixture.clock.advanceAsync(1_500);
+      expect(fixture.roles.isUsable(old.endpoint)).toBe(true);
+      expect(old.isSuperseded).toBe(false);
+    });
+
+    it('is cut on each connection it has, also one that a newer one has replaced', async () => {
+      const fixture = new Fixture('primary', [primary(), standby()]);
+      await fixture.connectAll();
+      const newer = new FakeServer(fixture.at(0).endpoint.address, primary());
+      await fixture.connect(newer);
+      fixture.at(1).says(promoted);
+      await fixture.pass(1_500);
+      expect([fixture.at(0).cuts, newer.cuts]).toEqual([1, 1]);
+    });
+
+    it.each(['any', 'replica'] as const)('%s: is not cut', async (role) => {
+      const fixture = new Fixture(role, [primary(), standby()], 10_000);
+      await fixture.connectAll();
+      fixture.at(1).says(promoted);
+      await fixture.pass(2_000);
+      expect(fixture.at(0).cuts).toBe(0);
+    });
+
+    it('is not cut for one whose timeline is not known, or the same', async () => {
+      const fixture = new Fixture('primary', [primary({ log: 2_000 }), primary({ started: '2' }), standby()]);
+      await fixture.connectAll();
+      fixture.at(2).says(['false', 'off', null, null, null, null, null]);
+      await fixture.pass(2_000);
+      expect(fixture.servers.map(({ cuts }) => cuts)).toEqual([0, 0, 0]);
     });
   });
 
