@@ -31,6 +31,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   declare readonly ending: boolean;
   declare readonly ended: boolean;
   readonly #transport: PgTransport;
+  readonly #toldOnce = new Set<string>();
   /** Since `end`: nobody waits any longer. */
   #noneWaits: () => void = () => {};
 
@@ -56,6 +57,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
           this.#tell('error', error, client);
         },
         warned,
+        leftOpen: (byClient) => this.#toldLeftOpen(byClient, warned),
       },
     });
     const balancing: BalancingOptions = pickNames(options as BalancingOptions, balancingOptionNames);
@@ -176,6 +178,14 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     return query;
   }
 
+  /** A mistake of the application that is made with every such call: once is enough. */
+  #toldLeftOpen(byClient: boolean, warned: (error: Error) => void): void {
+    const told = byClient ? LEFT_BY_CLIENT : LEFT_BY_STATEMENT;
+    if (this.#toldOnce.has(told)) return;
+    this.#toldOnce.add(told);
+    warned(new Error(told));
+  }
+
   #tell(event: string, ...given: unknown[]): void {
     if (this.listenerCount(event) > 0) apart(() => this.emit(event, ...given))();
   }
@@ -188,6 +198,11 @@ interface QueryObject {
 
 /** For query objects that were never sent: they take their listeners off a connection. */
 const noConnection = { removeListener: () => {}, sync: () => {}, close: () => {} };
+
+const LEFT_BY_STATEMENT =
+  'a statement of pool.query() began a transaction, which was rolled back: the next statement may run on another connection. Run all of a transaction on one client of pool.connect(). Told once per pool';
+const LEFT_BY_CLIENT =
+  'a client was released in the middle of a transaction, which was rolled back: COMMIT or ROLLBACK first. Told once per pool';
 
 const AFTER_END = 'Cannot use a pool after calling end on the pool';
 

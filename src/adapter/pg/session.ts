@@ -31,6 +31,8 @@ export interface ClientEvents {
   /** An idle client failed. */
   failed(error: Error, client: PoolClient): void;
   warned(error: Error): void;
+  /** The connection was given back in a transaction, and is closed. @param byClient It had been checked out; otherwise a statement began it. */
+  leftOpen(byClient: boolean): void;
 }
 
 /** A call that borrows a session from a server. Either `lent` or `notLent` is called, once. */
@@ -88,6 +90,7 @@ export class Session {
   /** It was given back while something still runs on it: to be called when that has ended. */
   #settled: (() => void) | undefined;
   #endedByApplication = false;
+  #isCheckedOut = false;
 
   constructor(client: PoolClient, owner: SessionOwner) {
     this.client = client;
@@ -156,6 +159,7 @@ export class Session {
   checkOut(released: (error: unknown, client: PoolClient) => void, ended: (outcome: Outcome) => void): PoolClient {
     const { client } = this;
     let isReleased = false;
+    this.#isCheckedOut = true;
     client.release = (error?: unknown): void => {
       if (isReleased) throw new Error('Release called on client which has already been released to the pool.');
       isReleased = true;
@@ -222,7 +226,11 @@ export class Session {
     if (this.#settled === undefined) return;
     this.#settled = undefined;
     // The next caller must not find itself in a transaction somebody else began.
-    if (this.#isAlive && this.#transaction !== 'I') this.quit();
+    if (this.#isAlive && this.#transaction !== 'I') {
+      this.#owner.parts.events.leftOpen(this.#isCheckedOut);
+      this.quit();
+    }
+    this.#isCheckedOut = false;
     if (this.#isAlive) {
       this.uses++;
       this.#owner.freed(this);

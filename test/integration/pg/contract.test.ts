@@ -85,7 +85,7 @@ transportContract<PgServer>({
       settings: poolSettings({ target: 'postgres.shop:5432', user: 'app', database: 'app' }),
       clock: systemClock,
       rng: systemRng,
-      events: { connected: nothing, removed: nothing, failed: nothing, warned: nothing },
+      events: { connected: nothing, removed: nothing, failed: nothing, warned: nothing, leftOpen: nothing },
       roles: undefined,
     });
     return {

@@ -87,16 +87,36 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(pool.totalCount).toBeLessThanOrEqual(2);
   });
 
-  it('gives nobody a transaction that somebody else left open', async () => {
-    await pool.query('BEGIN');
-    await pool.query('CREATE TABLE left_open (id int)');
-    expect((await pool.query("SELECT to_regclass('left_open') AS it")).rows).toEqual([{ it: 'left_open' }]);
-    await pool.query('DROP TABLE left_open');
-    const client = await pool.connect();
+  it('gives nobody a transaction that somebody else left open, and says so once', async () => {
+    const warnings: string[] = [];
+    const warned = open({ observer: { warned: ({ message }) => void warnings.push(message) }, max: 1 });
+    for (let round = 0; round < 2; round++) {
+      await warned.query('BEGIN');
+      await warned.query('CREATE TABLE left_open (id int)');
+      expect((await warned.query("SELECT to_regclass('left_open') AS it")).rows).toEqual([{ it: 'left_open' }]);
+      // Nothing is left to be rolled back.
+      await warned.query('ROLLBACK');
+      await warned.query('DROP TABLE left_open');
+    }
+    expect(warnings).toEqual([expect.stringContaining('pool.query() began a transaction')]);
+    for (let round = 0; round < 2; round++) {
+      const client = await warned.connect();
+      await client.query('BEGIN');
+      await client.query('INSERT INTO items VALUES (1)');
+      if (round === 1) await client.query('SELECT nothing').catch(() => {});
+      client.release();
+      expect((await warned.query('SELECT count(*)::int AS n FROM items')).rows).toEqual([{ n: 0 }]);
+    }
+    expect(warnings.slice(1)).toEqual([
+      expect.stringContaining('a client was released in the middle of a transaction'),
+    ]);
+    // Whoever hands back an error knows.
+    const other = open({ observer: { warned: ({ message }) => void warnings.push(message) } });
+    const client = await other.connect();
     await client.query('BEGIN');
-    await client.query('INSERT INTO items VALUES (1)');
-    client.release();
-    expect((await pool.query('SELECT count(*)::int AS n FROM items')).rows).toEqual([{ n: 0 }]);
+    client.release(new Error('mine'));
+    await other.query('BEGIN; COMMIT');
+    expect(warnings.length).toBe(2);
   });
 
   it('runs a transaction on one client, by promise and by callback', async () => {
