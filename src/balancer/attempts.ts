@@ -1,7 +1,6 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { CallNote } from '../observe/live-balancers.js';
 import { isTraced, observes } from '../observe/observer.js';
-import { RetryBudget } from '../retry/budget.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import {
   type AttemptEnd,
@@ -64,8 +63,7 @@ export class Attempts<C> implements AttemptTally<C> {
   /** Makes the first attempt, on `given` if the call already has a lease. False if no endpoint can take it now: call `wait`. */
   begin(given?: Lease<C>): boolean {
     const isWhole = this.tally === this;
-    const budget = isWhole ? this.#source.retries?.budget : undefined;
-    if (budget !== undefined && ++budget.undated >= RetryBudget.settlesAfter) budget.settle();
+    if (isWhole) this.#source.retries?.budget?.deposit();
     const trace = isWhole && isTraced() ? traceOf(this.#source, this.#call) : this.tally.trace;
     if (trace === undefined) return this.#begin(given);
     this.#traces = new AttemptTraces(trace, isWhole, this.#isHedge);

@@ -196,13 +196,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   madeRoom(): void {
-    if (this.#room.size > 0) this.#room.wake();
+    this.#room.wake();
   }
 
   callEnded(subchannel: Subchannel<C>): void {
     if (this.#slot.wantsEnds) this.#slot.ended(subchannel);
     this.recording?.settled();
-    if (this.#room.size > 0) this.#room.wake();
+    this.#room.wake();
   }
 
   misused(value: unknown): Outcome {
@@ -213,7 +213,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   #pickInTurn(options: PickOptions<C> | undefined, mayWait = false): Lease<C> | undefined {
     // Callers that are already waiting go first.
-    if (this.#room.size > 0) this.#room.wake();
+    this.#room.wake();
     if (options === undefined) return this.#pick(undefined, undefined);
     return this.#pick(options.key, options.avoid, mayWait, options.unlimited);
   }

@@ -3,26 +3,37 @@ const STEPS_PER_DOUBLING = 4;
 const BUCKETS = 32 * STEPS_PER_DOUBLING;
 /** Latencies are counted in eighths of a millisecond. */
 const UNITS_PER_MS = 8;
+/** All counts are halved once the quick samples, or the others, have reached this number: old latencies fade. */
+const FADES_AFTER = 16_384;
 
 /** A coarse histogram of latencies that forgets old ones. Adding a sample takes a few nanoseconds and allocates nothing. */
 export class LatencyQuantile {
-  /** All counts are halved once `quick`, or the rest together, has reached this: old latencies fade. */
-  static readonly fadesAfter = 16_384;
   /** A quantile is at most this many times too high, apart from a quarter of a millisecond. */
   static readonly excess: number = 1 + 1 / STEPS_PER_DOUBLING;
-  /** Samples below every sample passed to `add`. The caller counts them here, and calls `fade` at `fadesAfter`. */
-  quick = 0;
+  readonly #quickMs: number;
+  /** Samples below `#quickMs`. */
+  #quick = 0;
   readonly #counts = new Uint32Array(BUCKETS);
   #total = 0;
 
+  /** @param quickMs Samples below this, in ms, are only counted: no quantile that matters is among them. */
+  constructor(quickMs = 0) {
+    this.#quickMs = quickMs;
+  }
+
   add(latencyMs: number): void {
+    if (latencyMs >= this.#quickMs) this.#count(latencyMs);
+    else if (++this.#quick >= FADES_AFTER) this.#fade();
+  }
+
+  #count(latencyMs: number): void {
     const units = (latencyMs * UNITS_PER_MS) | 0;
     // The top bits of the number: the position of the highest one, and the two behind it.
     const doubling = 31 - Math.clz32(units | 1);
     const step = doubling >= 2 ? (units >>> (doubling - 2)) & 3 : 0;
     const bucket = doubling * STEPS_PER_DOUBLING + step;
     this.#counts[bucket] = (this.#counts[bucket] as number) + 1;
-    if (++this.#total >= LatencyQuantile.fadesAfter) this.fade();
+    if (++this.#total >= FADES_AFTER) this.#fade();
   }
 
   /**
@@ -30,7 +41,7 @@ export class LatencyQuantile {
    * quick one.
    */
   quantile(share: number): number {
-    let left = Math.ceil((this.#total + this.quick) * share) - this.quick;
+    let left = Math.ceil((this.#total + this.#quick) * share) - this.#quick;
     if (left <= 0) return 0;
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       left -= this.#counts[bucket] as number;
@@ -43,8 +54,8 @@ export class LatencyQuantile {
   }
 
   /** Halves all counts. */
-  fade(): void {
-    this.quick >>>= 1;
+  #fade(): void {
+    this.#quick >>>= 1;
     this.#total = 0;
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       const half = (this.#counts[bucket] as number) >>> 1;

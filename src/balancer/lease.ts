@@ -157,22 +157,19 @@ const UNUSUAL = 3;
 export class CallTimes<C> {
   readonly owner: LeaseOwner<C>;
   readonly #stalls: StallWatch;
-  readonly #latency = new LatencyQuantile();
+  readonly #latency: LatencyQuantile;
   readonly #stalledAfterMs: number;
-  /** Latencies below this, in ms, cannot make `UNUSUAL` times the percentile exceed `stalledAfterMs`: they need no bucket. */
-  readonly #quickMs: number;
 
   constructor(owner: LeaseOwner<C>, stalledAfterMs: number) {
     this.owner = owner;
     this.#stalls = new StallWatch(owner.clock);
     this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
-    this.#quickMs = this.#stalledAfterMs / UNUSUAL / LatencyQuantile.excess - 1;
+    // Below this, `UNUSUAL` times the percentile cannot exceed `stalledAfterMs`.
+    this.#latency = new LatencyQuantile(this.#stalledAfterMs / UNUSUAL / LatencyQuantile.excess - 1);
   }
 
   began(): void {
-    const stalls = this.#stalls;
-    stalls.running++;
-    if (!stalls.isWatching) stalls.watch();
+    this.#stalls.began();
     this.owner.limit?.started();
   }
 
@@ -201,7 +198,7 @@ export class CallTimes<C> {
     let judged = outcome;
     if (outcome.kind !== 'success') judged = this.judge(outcome, startedMs, nowMs, answered);
     else if (isMeasured) this.took(nowMs - askedMs);
-    this.#stalls.running--;
+    this.#stalls.ended();
     if (limit !== undefined) {
       if (!answered) limit.freed();
       if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
@@ -218,14 +215,12 @@ export class CallTimes<C> {
 
   /** Whether our event loop was blocked at any time since then, while calls were running. */
   stalledSince(sinceMs: number): boolean {
-    return this.#stalledMs(sinceMs, this.owner.clock.now()) > 0;
+    return this.#stalls.stalledSince(sinceMs, this.owner.clock.now()) > 0;
   }
 
   /** A measured call succeeded after `latencyMs`. */
   took(latencyMs: number): void {
-    const latency = this.#latency;
-    if (latencyMs >= this.#quickMs) latency.add(latencyMs);
-    else if (++latency.quick >= LatencyQuantile.fadesAfter) latency.fade();
+    this.#latency.add(latencyMs);
   }
 
   /** The outcome of an unsuccessful call as far as its endpoint is concerned. */
@@ -240,18 +235,12 @@ export class CallTimes<C> {
     this.#stalls.close();
   }
 
-  /** As `StallWatch.stalledSince`; usually two comparisons without a call. */
-  #stalledMs(sinceMs: number, nowMs: number): number {
-    const stalls = this.#stalls;
-    return nowMs < stalls.lateFromMs && stalls.overMs <= sinceMs ? 0 : stalls.stalledSince(sinceMs, nowMs);
-  }
-
   /**
    * A duration that consists largely of a stall of our own event loop says nothing about the endpoint. The stall may have been at any
    * time during the call, also before the first byte.
    */
   #isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
-    return 4 * this.#stalledMs(startedMs, nowMs) <= nowMs - askedMs;
+    return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - askedMs;
   }
 
   /**
@@ -261,12 +250,12 @@ export class CallTimes<C> {
   #waitedTooLong(startedMs: number, nowMs: number): boolean {
     const stalledAfterMs = this.#stalledAfterMs;
     if (nowMs - startedMs <= stalledAfterMs) return false;
-    const waitedMs = nowMs - startedMs - this.#stalledMs(startedMs, nowMs);
+    const waitedMs = nowMs - startedMs - this.#stalls.stalledSince(startedMs, nowMs);
     return waitedMs > stalledAfterMs && waitedMs > UNUSUAL * this.#latency.quantile(0.99);
   }
 
   /** A timeout says nothing about the endpoint if our own event loop was blocked for most of the call. */
   #wasBlocked(startedMs: number, nowMs: number): boolean {
-    return 2 * this.#stalledMs(startedMs, nowMs) > nowMs - startedMs;
+    return 2 * this.#stalls.stalledSince(startedMs, nowMs) > nowMs - startedMs;
   }
 }

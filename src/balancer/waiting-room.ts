@@ -147,8 +147,11 @@ export class WaitingRoom<C, L = Lease<C>> {
 
   /** Something may be pickable now: serves callers in order. */
   wake(): void {
-    // Called from within a pick: the caller being picked for must not be served twice.
-    if (this.#waking) return;
+    // Called from within a pick, the caller being picked for must not be served twice.
+    if (this.size > 0 && !this.#waking) this.#wake();
+  }
+
+  #wake(): void {
     this.#waking = true;
     try {
       this.#shedOld();

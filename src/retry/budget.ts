@@ -26,6 +26,8 @@ export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<R
 const KEPT_MS = 10_000;
 /** Time alone adds retries for at most this long, in ms: a quiet period must not save up for a storm. */
 const SAVED_MS = 2_000;
+/** The clock is read once per this many calls, before it is unknown when they were made. */
+const SETTLES_AFTER = 128;
 
 /**
  * Limits retries to a share of the traffic: without a budget, a struggling Service gets several times its load at the worst
@@ -38,13 +40,8 @@ export class RetryBudget {
   readonly #ratio: number;
   readonly #perMs: number;
   readonly #clock: Clock;
-  /** The clock is read once per this many calls. */
-  static readonly settlesAfter = 128;
-  /**
-   * Calls since `#updatedMs`. The code that starts a call adds it here, which is all that is cheap enough for every call, and calls
-   * `settle` at `settlesAfter`, before it is unknown when these calls were made.
-   */
-  undated = 0;
+  /** Calls since `#updatedMs`. The clock is not read for each of them. */
+  #undated = 0;
   #tokens: number;
   /** Calls before that. */
   #callsBefore = 0;
@@ -66,23 +63,23 @@ export class RetryBudget {
 
   /** Calls started since creation. */
   get calls(): number {
-    return this.#callsBefore + this.undated;
+    return this.#callsBefore + this.#undated;
   }
 
   /** How many retries the budget would pay for now. */
   get left(): number {
-    this.settle();
+    this.#settle();
     return Math.floor(this.#tokens);
   }
 
   /** A call started. */
   deposit(): void {
-    if (++this.undated >= RetryBudget.settlesAfter) this.settle();
+    if (++this.#undated >= SETTLES_AFTER) this.#settle();
   }
 
   /** Whether a retry is allowed; if so, withdraws its token. */
   withdraw(): boolean {
-    this.settle();
+    this.#settle();
     if (this.#tokens < 1) return false;
     this.#tokens--;
     return true;
@@ -94,10 +91,10 @@ export class RetryBudget {
   }
 
   /** Credits the calls counted so far, as made now. */
-  settle(): void {
+  #settle(): void {
     const nowMs = this.#clock.now();
-    const calls = this.undated;
-    this.undated = 0;
+    const calls = this.#undated;
+    this.#undated = 0;
     this.#callsBefore += calls;
     const spanMs = nowMs - this.#spanSinceMs;
     if (spanMs >= KEPT_MS) {

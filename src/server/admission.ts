@@ -72,7 +72,7 @@ export class Admission {
   /** Undefined: it may begin. Otherwise resolves when it may; rejects when it is refused. */
   enter(call: ServedCall): Promise<true> | undefined {
     // Waiting requests came first.
-    if (this.#room.size > 0) this.#room.wake();
+    this.#room.wake();
     if (this.#room.size === 0 && this.#limit.hasRoom) {
       this.#begin();
       call.begunMs = call.cameMs;
@@ -87,11 +87,11 @@ export class Admission {
     if (begunMs === undefined) return;
     call.begunMs = undefined;
     const nowMs = this.#clock.now();
-    this.#stalls.running--;
+    this.#stalls.ended();
     this.#limit.freed();
     const outcome = isAnswered ? (isFailure ? outcomes.status : outcomes.success) : outcomes.cancelled;
     this.#limit.learn(outcome, nowMs - begunMs, nowMs, isAnswered);
-    if (this.#room.size > 0) this.#room.wake();
+    this.#room.wake();
   }
 
   /**
@@ -101,9 +101,9 @@ export class Admission {
   leaves(call: ServedCall): boolean {
     if (call.begunMs === undefined) return false;
     call.begunMs = undefined;
-    this.#stalls.running--;
+    this.#stalls.ended();
     this.#limit.freed();
-    if (this.#room.size > 0) this.#room.wake();
+    this.#room.wake();
     return true;
   }
 
@@ -130,7 +130,6 @@ export class Admission {
 
   #begin(): void {
     this.#limit.started();
-    this.#stalls.running++;
-    if (!this.#stalls.isWatching) this.#stalls.watch();
+    this.#stalls.began();
   }
 }

@@ -166,8 +166,7 @@ describe('the watch for stalls', () => {
   it('knows how long the event loop stood still, at its end and afterwards', async () => {
     const clock = new FakeClock(0);
     const stalls = new StallWatch(clock);
-    stalls.running++;
-    stalls.watch();
+    stalls.began();
     await clock.advanceAsync(1_000);
     expect(stalls.stalledSince(0, clock.now())).toBe(0);
     let atOnce = 0;
@@ -185,8 +184,7 @@ describe('the watch for stalls', () => {
   it('takes a short delay for ordinary work', async () => {
     const clock = new FakeClock(0);
     const stalls = new StallWatch(clock);
-    stalls.running++;
-    stalls.watch();
+    stalls.began();
     await clock.stall(340);
     expect(stalls.stalledSince(0, clock.now())).toBe(0);
   });
@@ -195,10 +193,11 @@ describe('the watch for stalls', () => {
     const clock = new FakeClock(0);
     const stalls = new StallWatch(clock);
     expect(clock.timers).toBe(0);
-    stalls.watch();
+    stalls.began();
+    stalls.ended();
     await clock.advanceAsync(250);
     expect(clock.timers).toBe(0);
-    stalls.watch();
+    stalls.began();
     expect(clock.timers).toBe(1);
     expect(clock.referencedTimers).toBe(0);
     stalls.close();

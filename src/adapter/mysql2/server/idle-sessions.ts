@@ -30,7 +30,7 @@ const PAUSE_MS = 100;
 export class IdleSessions {
   readonly #parts: IdleSessionsParts;
   /** It will look at all sessions by itself. */
-  isWatching = false;
+  #isWatching = false;
   #timer: Timer | undefined;
   #closed = false;
 
@@ -58,9 +58,9 @@ export class IdleSessions {
     return clock.now() + jittered(rng, Math.min(settings.maxConnectionAgeMs, given), AGE_JITTER_RATIO);
   }
 
-  /** A session became idle: to be called unless it `isWatching`. */
+  /** A session became idle. */
   watch(session: Session): void {
-    this.#schedule(this.#dueMs(session));
+    if (!this.#isWatching) this.#schedule(this.#dueMs(session));
   }
 
   /** Replaces sessions that expire later, as soon as they are idle. */
@@ -95,12 +95,12 @@ export class IdleSessions {
   #schedule(dueMs: number): void {
     if (this.#closed || !Number.isFinite(dueMs)) return;
     const { clock } = this.#parts;
-    this.isWatching = true;
+    this.#isWatching = true;
     this.#timer = clock.timer(() => this.#sweep(), Math.max(PAUSE_MS, dueMs - clock.now()));
   }
 
   #sweep(): void {
-    this.isWatching = false;
+    this.#isWatching = false;
     const nowMs = this.#parts.clock.now();
     let due: Session | undefined;
     let nextMs = Number.POSITIVE_INFINITY;

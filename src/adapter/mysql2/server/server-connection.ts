@@ -77,15 +77,15 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
     hideSecrets(this.handle);
     this.handle.on('connection', (connection: PoolConnection) => {
       this.#established(connection);
-      if (events?.emitter?.listenerCount('connection')) tell(events, 'connection', connection);
+      tell(events, 'connection', connection);
     });
     this.handle.on('acquire', (connection: PoolConnection) => {
       this.#sessions.get(connection)?.acquired();
-      if (events?.emitter?.listenerCount('acquire')) tell(events, 'acquire', connection);
+      tell(events, 'acquire', connection);
     });
     this.handle.on('release', (connection: PoolConnection) => {
       this.#sessions.get(connection)?.returned();
-      if (events?.emitter?.listenerCount('release')) tell(events, 'release', connection);
+      tell(events, 'release', connection);
     });
     this.handle.on('enqueue', () => {
       this.#isQueued = true;
@@ -171,7 +171,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
 
   becameIdle(session: Session): void {
     this.#heardAtMs = session.idleSinceMs;
-    if (!this.#idle.isWatching) this.#idle.watch(session);
+    this.#idle.watch(session);
   }
 
   ended(session: Session, error: Error | undefined): void {
