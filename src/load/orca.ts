@@ -9,6 +9,12 @@ export const loadReportHeader = 'endpoint-load-metrics';
  */
 export const loadReportFormatHeader = 'endpoint-load-metrics-format';
 
+/**
+ * Response header, or gRPC trailer, in which `evenkeel/server` says that it reports to requests that ask. Its value is the
+ * `addressMark` of the server: one that a gateway passes on is not believed.
+ */
+export const reportsHeader = 'evenkeel-reports';
+
 /** Named metric of `evenkeel/server`: requests in flight on the whole server, including the one being answered. */
 export const inFlightMetric = 'evenkeel_in_flight';
 

@@ -1,4 +1,4 @@
-import { loadReportFormatHeader, loadReportHeader } from '../load/orca.js';
+import { loadReportFormatHeader, loadReportHeader, reportsHeader } from '../load/orca.js';
 import { optionError } from '../runtime/check.js';
 import { addressMark, notBegunHeader } from '../runtime/not-begun.js';
 import { untilDate } from '../runtime/wall-clock.js';
@@ -206,10 +206,8 @@ class GrpcCall {
   #turnAway({ text, retryAfterMs }: Refusal): void {
     if (!this.#isOpen) return;
     const trailers = new ((this.#asked as Metadata).constructor as new () => Metadata)();
-    const { localAddress, localPort } = this.#call.getConnectionInfo?.() ?? {};
-    if (localAddress !== undefined && localPort !== undefined) {
-      trailers.set(notBegunHeader, addressMark(localAddress, localPort));
-    }
+    const mark = this.#mark;
+    if (mark !== undefined) trailers.set(notBegunHeader, mark);
     if (retryAfterMs !== undefined) trailers.set(PUSHBACK, String(Math.round(retryAfterMs)));
     const code = retryAfterMs === undefined ? DEADLINE_EXCEEDED : RESOURCE_EXHAUSTED;
     this.#call.sendStatus({ code, details: text, metadata: trailers });
@@ -240,17 +238,29 @@ class GrpcCall {
     return { path: this.#method.path, metadata: this.#asked as Metadata, getPeer: () => call.getPeer() };
   }
 
-  /** The status with a report in its trailers. Leaves the application's own metadata unchanged. */
+  /** The mark of the address the call came to. */
+  get #mark(): string | undefined {
+    const { localAddress, localPort } = this.#call.getConnectionInfo?.() ?? {};
+    return localAddress === undefined || localPort === undefined ? undefined : addressMark(localAddress, localPort);
+  }
+
+  /**
+   * The status with a report in its trailers, or, if the call does not ask for one, a note that calls may: in every status, because
+   * clients share connections. Leaves the application's own metadata unchanged.
+   */
   #withReport(status: Status): Status {
     const { reporter } = this.#parts;
     const asked = this.#asked;
     if (!this.#isOpen || reporter === undefined || asked === undefined) return status;
-    if (asked.get(loadReportFormatHeader).length === 0) return status;
+    const asks = asked.get(loadReportFormatHeader).length > 0;
+    const name = asks ? TRAILER : reportsHeader;
     const { metadata } = status;
     // The application sends its own report.
-    if (metadata != null && metadata.get(TRAILER).length > 0) return status;
+    if (metadata != null && metadata.get(name).length > 0) return status;
+    const value = asks ? reporter.message() : this.#mark;
+    if (value === undefined) return status;
     const own = metadata == null ? new (asked.constructor as new () => Metadata)() : clone(metadata);
-    own.set(TRAILER, reporter.message());
+    own.set(name, value);
     return { ...status, metadata: own };
   }
 }

@@ -1,11 +1,12 @@
 import { constants } from 'node:http2';
 import { optionError } from '../runtime/check.js';
+import { markOf } from './address.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
 import { answerNotBegun } from './http-refusal.js';
-import { reportOn } from './http-report.js';
+import { announceOn, reportOn } from './http-report.js';
 import type { HttpRequest, HttpRequests, HttpResponse } from './http-requests.js';
-import type { LoadReporter } from './load-reporter.js';
+import type { LoadReporter, ReportFormat } from './load-reporter.js';
 import type { RequestHeaders } from './request-headers.js';
 import type { RequestRules } from './request-rules.js';
 import { ServedCall, type ServedCallOwner } from './served-call.js';
@@ -15,6 +16,14 @@ import type { ServedContext } from './served-context.js';
 const answeredBy = Symbol('evenkeel.answeredBy');
 /** Property of a response: the call it belongs to. */
 const servedCall = Symbol('evenkeel.servedCall');
+/** Property of a connection: how many of its requests have not asked for a report. */
+const unasking = Symbol('evenkeel.unasking');
+
+/**
+ * The first response on a connection says that requests may ask for a report, and after that one in this many: a proxy in between may
+ * use the connection for several clients. Responses to requests that ask do not count.
+ */
+const TOLD_ONE_IN = 64;
 
 interface Marked {
   [answeredBy]?: HttpResponse;
@@ -69,7 +78,7 @@ export class HttpAdmission {
         : undefined;
     if (call !== undefined) (response as Marked)[servedCall] = call;
     requests.began(request, response, call);
-    if (format !== undefined && reporter !== undefined) reportOn(response, format, reporter);
+    if (reporter !== undefined) this.#report(request, response, format, reporter);
     if (call === undefined) return serve();
     const turnAway = (error: unknown): undefined => {
       leave?.();
@@ -98,6 +107,19 @@ export class HttpAdmission {
     return call;
   }
 
+  #report(
+    request: HttpRequest,
+    response: HttpResponse,
+    format: ReportFormat | undefined,
+    reporter: LoadReporter,
+  ): void {
+    if (format !== undefined) reportOn(response, format, reporter);
+    else if (isTold(request)) {
+      const mark = markOf(request);
+      if (mark !== undefined) announceOn(response, mark);
+    }
+  }
+
   /** The request's place depends on its body. */
   #await(request: HttpRequest, call: ServedCall, admission: Admission): void {
     const body = new AwaitedBody(admission, call, this.#parts.timers, () => {
@@ -119,6 +141,18 @@ export class HttpAdmission {
     if (context === undefined || call === undefined) serve();
     else context.run(call, serve);
   }
+}
+
+/** Whether the caller of a request that does not ask for a report is told that it may. */
+function isTold(request: HttpRequest): boolean {
+  const connection = ('stream' in request ? request.stream.session : request.socket) as
+    | { [unasking]?: number }
+    | null
+    | undefined;
+  if (connection === null || connection === undefined) return false;
+  const count = connection[unasking] ?? 0;
+  connection[unasking] = count + 1;
+  return count % TOLD_ONE_IN === 0;
 }
 
 /** Whether a request's headers announce a body. */

@@ -1,4 +1,5 @@
-import { addressMark, notBegunHeader } from '../runtime/not-begun.js';
+import { notBegunHeader } from '../runtime/not-begun.js';
+import { markOf } from './address.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
 /** Why a request is refused, and when its caller may try again. */
@@ -17,10 +18,8 @@ export function answerNotBegun(request: HttpRequest, response: HttpResponse, { t
     'content-length': String(Buffer.byteLength(text)),
   };
   if (retryAfterMs !== undefined) headers['retry-after'] = String(Math.ceil(retryAfterMs / 1_000));
-  const { localAddress, localPort } = request.socket ?? {};
-  if (localAddress !== undefined && localPort !== undefined) {
-    headers[notBegunHeader] = addressMark(localAddress, localPort);
-  }
+  const mark = markOf(request);
+  if (mark !== undefined) headers[notBegunHeader] = mark;
   // Both kinds of response accept this.
   (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
   response.end(text);

@@ -1,7 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type HedgeOptions, hedgingOf } from '../../src/adapter/http/hedging.js';
 import { RequestDeadline } from '../../src/adapter/http/request-deadline.js';
-import { Propagation } from '../../src/adapter/kit/index.js';
+import { Propagation, ReportAsking } from '../../src/adapter/kit/index.js';
 import { Call, type CallOwner } from '../../src/adapter/undici/call.js';
 import { Caller as CallersSide } from '../../src/adapter/undici/caller.js';
 import type { HandlerV2 } from '../../src/adapter/undici/handler.js';
@@ -147,7 +147,7 @@ export class HedgeFixture implements CallOwner {
   readonly origin: string = 'http://orders.shop:8080';
   readonly isClosing = false;
   readonly destroyedBy = undefined;
-  readonly asking = undefined;
+  readonly askForReports = false;
   readonly transport = { lost: (): void => {} };
   /** No request here is upgraded. */
   readonly placements = undefined as never;
@@ -237,6 +237,6 @@ export class HedgeFixture implements CallOwner {
       if (this.beginsAtOnce) request.begin();
       return true;
     };
-    return { dispatch } as unknown as Pool;
+    return { dispatch, asking: new ReportAsking() } as unknown as Pool;
   }
 }

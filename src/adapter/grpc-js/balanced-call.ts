@@ -6,14 +6,14 @@ import {
   type CallNote,
   type CallTrace,
   loadReportHeader,
-  type ReportAsking,
   reportAttempt,
+  reportsHeader,
 } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import type { Leaf } from './leaf.js';
 import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
-import { loadReportOf, reportTrailer } from './server-reports.js';
+import { announcesReports, loadReportOf, reportTrailer } from './server-reports.js';
 import type { Method } from './service-config.js';
 import { endTrace } from './traced-call.js';
 import type { WaitingCall } from './waiting-call.js';
@@ -25,8 +25,6 @@ const { OK } = statusCode;
 /** What the attempts of a policy share. */
 export interface AttemptOwner {
   readonly admission: Admission;
-  /** Undefined if no reports are requested. */
-  readonly asking: ReportAsking | undefined;
 }
 
 /** For metrics with the names of gRPC. */
@@ -229,7 +227,8 @@ export class Attempt implements experimental.PickResult {
     if (answeredMs !== undefined && messages !== 1) latencyMs = answeredMs - lease.startedMs;
     const trailers = metadata.getMap();
     const report = reportTrailer in trailers || loadReportHeader in trailers ? loadReportOf(trailers) : undefined;
-    if (report !== undefined) this.#owner.asking?.heard();
+    if (report !== undefined) lease.handle.asking.reported();
+    if (reportsHeader in trailers && announcesReports(trailers, lease.endpoint)) lease.handle.asking.announced();
     if (code !== OK || report !== undefined) {
       // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
       const quiet = answeredMs !== undefined || method.streaming;

@@ -12,9 +12,10 @@ import {
   systemRng,
 } from '../../index.js';
 import {
+  type AskForReports,
   balancingOptionNames,
+  checkAskForReports,
   checkBalancingOptions,
-  checkBoolean,
   checkFunction,
   checkNumber,
   isPriority,
@@ -92,10 +93,10 @@ export interface GrpcOptions
    */
   readonly healthService?: string | undefined;
   /**
-   * Whether calls ask servers how busy they are, with the metadata `endpoint-load-metrics-format: BIN`. Servers that do not know it
-   * ignore it. @defaultValue true
+   * Whether calls ask servers how busy they are, with the metadata `endpoint-load-metrics-format: BIN`: those to servers that have said
+   * that they report (`evenkeel/server`), or with `'always'` every call. @defaultValue true
    */
-  readonly askForReports?: boolean | undefined;
+  readonly askForReports?: AskForReports | undefined;
   /** Called once per channel, when it is created, with an object that inspects and closes its balancing. @defaultValue none */
   readonly onBalancer?: ((balancer: ChannelBalancer) => void) | undefined;
   readonly [grpcOption: `grpc.${string}`]: unknown;
@@ -114,7 +115,7 @@ export interface ResolvedGrpcOptions {
   readonly connections: number;
   readonly maxConcurrentStreams: number;
   readonly healthService: string;
-  readonly askForReports: boolean;
+  readonly askForReports: AskForReports;
   readonly onBalancer: ((balancer: ChannelBalancer) => void) | undefined;
   readonly clock: Clock;
   readonly rng: Rng;
@@ -187,7 +188,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
       infinite: true,
     }),
     healthService,
-    askForReports: checkBoolean('askForReports', options.askForReports, true),
+    askForReports: checkAskForReports('askForReports', options.askForReports),
     onBalancer,
     clock,
     rng,

@@ -1,6 +1,6 @@
 import { experimental, Metadata, status as statusCode } from '@grpc/grpc-js';
 import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } from '../../index.js';
-import { checkPriority, loadReportFormatHeader, notify, ReportAsking } from '../kit/index.js';
+import { checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { Attempt, type AttemptOwner, BalancedCall, type CallStatus } from './balanced-call.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
@@ -22,7 +22,6 @@ const queued: experimental.PickResult = Object.freeze({
 /** Converts the balancer's picks to the form grpc-js needs. One per policy, because the balancer swaps its own picker inside. */
 export class BalancerPicker implements experimental.Picker, AttemptOwner {
   readonly admission: Admission;
-  readonly asking: ReportAsking | undefined;
   readonly #balancer: Balancer<PodConnection>;
   readonly #options: ResolvedGrpcOptions;
 
@@ -30,7 +29,6 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     this.#balancer = balancer;
     this.admission = admission;
     this.#options = options;
-    this.asking = options.askForReports ? new ReportAsking() : undefined;
   }
 
   pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
@@ -44,7 +42,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
       const settled = this.#again(call, metadata);
       if (settled !== undefined) return settled;
     }
-    const { key, hasPriority } = this.#options;
+    const { key, hasPriority, askForReports } = this.#options;
     const options = key === undefined && call.last === undefined ? undefined : this.#pickOptions(call, key, metadata);
     const lease = this.#granted(call) ?? this.#balancer.pick(options);
     const leaf = lease?.handle.leastBusy();
@@ -59,10 +57,8 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     if (this.admission.isWaited) this.admission.placed();
     if (hasPriority) this.#sayPriority(metadata);
     // The attempt's own copy of the metadata.
-    const { asking } = this;
-    if (asking !== undefined && --asking.passing < 0) {
-      asking.asked();
-      if (metadata.get(loadReportFormatHeader).length === 0) metadata.set(loadReportFormatHeader, 'BIN');
+    if (lease.handle.asking.next(askForReports) && metadata.get(loadReportFormatHeader).length === 0) {
+      metadata.set(loadReportFormatHeader, 'BIN');
     }
     const attempt = new Attempt(call, lease, leaf, this);
     if (call.trace !== undefined) attempt.trace(call.trace, metadata);

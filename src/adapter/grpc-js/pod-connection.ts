@@ -1,5 +1,5 @@
 import { type Connection, type Endpoint, EvenkeelError, type Timer } from '../../index.js';
-import { jittered } from '../kit/index.js';
+import { jittered, ReportAsking } from '../kit/index.js';
 import { Leaf, type LeafContext } from './leaf.js';
 import type { ResolvedGrpcOptions } from './options.js';
 import { checkHealth } from './server-reports.js';
@@ -27,6 +27,8 @@ export class PodConnection implements Connection<PodConnection> {
   readonly opened: Promise<PodConnection>;
   readonly leaving: Promise<void>;
   readonly closed: Promise<undefined>;
+  /** Which calls ask the server for a load report. */
+  readonly asking: ReportAsking = new ReportAsking();
   readonly #endpoint: Endpoint;
   readonly #context: PodContext;
   /** Connections that can carry calls. */

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
-import type { LoadReport } from '../../index.js';
-import { loadReportHeader, parseLoadReport } from '../kit/index.js';
+import type { Endpoint, LoadReport } from '../../index.js';
+import { addressMark, loadReportHeader, parseLoadReport, reportsHeader } from '../kit/index.js';
 import type { Leaf, Question } from './leaf.js';
 
 /**
@@ -32,6 +32,14 @@ export function loadReportOf(trailers: Readonly<Record<string, string | Buffer>>
   if (typeof binary === 'object') return decodeLoadReport(binary);
   const text = trailers[loadReportHeader];
   return typeof text === 'string' ? parseLoadReport(text) : undefined;
+}
+
+/** Whether the server says that it reports to calls that ask, and not a server behind it. */
+export function announcesReports(
+  trailers: Readonly<Record<string, string | Buffer>>,
+  { address, port }: Endpoint,
+): boolean {
+  return trailers[reportsHeader] === addressMark(address, port);
 }
 
 /** `HealthCheckResponse.ServingStatus` of grpc.health.v1. */

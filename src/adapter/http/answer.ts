@@ -1,5 +1,5 @@
 import { type Endpoint, endpointAddress, type LoadReport, type Outcome, outcomes } from '../../index.js';
-import { addressMark, notBegunHeader, parseLoadReport } from '../kit/index.js';
+import { addressMark, notBegunHeader, parseLoadReport, reportsHeader } from '../kit/index.js';
 
 /** The longest Retry-After that is honored, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
@@ -34,9 +34,17 @@ export function outcomeOfAnswer(
   return report === undefined ? outcome : { ...outcome, report };
 }
 
+function isNotBegun(header: HeaderOf, endpoint: Endpoint): boolean {
+  return isMarkOf(endpoint, header(notBegunHeader));
+}
+
+/** Whether a pod says that it reports to requests that ask. */
+export function announcesReports(header: HeaderOf, endpoint: Endpoint): boolean {
+  return isMarkOf(endpoint, header(reportsHeader));
+}
+
 /** Whether this very pod says so, and not a server behind it. */
-function isNotBegun(header: HeaderOf, { address, port }: Endpoint): boolean {
-  const mark = header(notBegunHeader);
+function isMarkOf({ address, port }: Endpoint, mark: unknown): boolean {
   return typeof mark === 'string' && mark === addressMark(address, port);
 }
 

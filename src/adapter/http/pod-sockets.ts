@@ -1,11 +1,14 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import { ReportAsking } from '../kit/index.js';
 import type { Dialled } from './dial.js';
 
 /** Every socket to one pod, whatever uses it, so that none can leak. */
 export class PodSockets {
   /** How many are open, connecting ones not counted. A field, because requests read it. */
   open = 0;
+  /** Which requests ask the pod for a load report. */
+  readonly asking: ReportAsking = new ReportAsking();
   readonly #dial: (dialled: Dialled) => Socket;
   /** The last socket ended, with the system error that ended it, if any. */
   readonly #emptied: (failure: Error | undefined) => void;
@@ -87,6 +90,7 @@ export class PodSockets {
       this.#sockets.delete(socket);
       this.#count();
       if (this.#spare === socket) this.#spare = undefined;
+      if (this.open === 0) this.asking.forget();
       if (this.#sockets.size > 0) return;
       this.#allClosed?.();
       if (wasOpen) this.#emptied(failure);

@@ -39,6 +39,7 @@ export {
   loadReportFormatHeader,
   loadReportHeader,
   parseLoadReport,
+  reportsHeader,
 } from '../../load/orca.js';
 export type { CallNote } from '../../observe/live-balancers.js';
 export { isTraced, notify, observes } from '../../observe/observer.js';
@@ -85,7 +86,7 @@ export { type Dial, type DialledConnection, type Opening, Site } from './dial.js
 export { type OpenSocketOptions, openSocket, serviceTls } from './open-socket.js';
 export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';
 export { type LogPosition, LogPositions, ReplicationLag } from './replication-lag.js';
-export { ReportAsking } from './report-asking.js';
+export { type AskForReports, checkAskForReports, ReportAsking } from './report-asking.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
 export {
   type HeldSocket,

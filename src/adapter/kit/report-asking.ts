@@ -1,27 +1,42 @@
-/** How many requests ask at the start, and again after each report. */
-const AT_FIRST = 8;
-const AFTER_REPORT = 256;
-/** If none of them brings a report, one in this many requests asks. */
-const ONE_IN = 64;
+import { optionError } from '../../runtime/check.js';
 
-/**
- * Decides which requests ask pods for a load report: all of them while pods report. If none does, an unanswered header would cost each
- * request a few percent.
- */
+/** Which pods are asked for load reports: those that say that they report, every pod, or none. */
+export type AskForReports = boolean | 'always';
+
+/** Returns `value`, or true when it is undefined. Throws EVENKEEL_OPTION for an invalid value. */
+export function checkAskForReports(name: string, value: unknown): AskForReports {
+  if (value === undefined) return true;
+  if (typeof value !== 'boolean' && value !== 'always') throw optionError(name, "true, false or 'always'", value);
+  return value;
+}
+
+/** How many requests ask after the pod has last said that it reports, or has last reported. */
+const ASKING = 64;
+
+/** Decides whether a request asks its pod for a load report. One per connection of the balancer to a pod. */
 export class ReportAsking {
-  /** How many requests still pass without asking. Each counts itself down; the one that makes it negative asks, and calls `asked`. */
-  passing = 0;
-  #left = AT_FIRST;
+  #left = 0;
 
-  /** A request asks. */
-  asked(): void {
-    if (this.#left > 0) this.#left--;
-    this.passing = this.#left > 0 ? 0 : ONE_IN - 1;
+  /** Whether the next request asks. */
+  next(rule: AskForReports): boolean {
+    if (rule !== true) return rule === 'always';
+    if (this.#left === 0) return false;
+    this.#left--;
+    return true;
   }
 
-  /** A pod reported. */
-  heard(): void {
-    this.#left = AFTER_REPORT;
-    this.passing = 0;
+  /** The pod said that it reports to those who ask. */
+  announced(): void {
+    this.#left = ASKING;
+  }
+
+  /** The pod reported. If nobody had asked, it is a server that sends reports anyway, and need not be asked. */
+  reported(): void {
+    if (this.#left > 0) this.#left = ASKING;
+  }
+
+  /** No connection to the pod is open any longer: another pod may have its address. */
+  forget(): void {
+    this.#left = 0;
   }
 }

@@ -8,13 +8,12 @@ import type { OriginMatcher } from '../http/origin.js';
 import { type DeadlineOf, RequestDeadline } from '../http/request-deadline.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
+  type AskForReports,
   checkPriority,
   formatDeadline,
   inheritedPriority,
-  loadReportFormatHeader,
   type Propagation,
   parseDeadline,
-  type ReportAsking,
   remainingOf,
   SharedTimers,
 } from '../kit/index.js';
@@ -34,8 +33,7 @@ export interface AgentCoreParts {
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
-  /** Undefined if no reports are requested. */
-  readonly asking: ReportAsking | undefined;
+  readonly askForReports: AskForReports;
   readonly transport: PodTransport;
   readonly balancer: Balancer<PodAgent>;
 }
@@ -81,8 +79,8 @@ export class AgentCore implements CallOwner {
     return this.balancer.snapshot().state === 'closed';
   }
 
-  heardReport(): void {
-    this.#parts.asking?.heard();
+  get askForReports(): AskForReports {
+    return this.#parts.askForReports;
   }
 
   waits(request: ClientRequest): void {
@@ -153,11 +151,7 @@ export class AgentCore implements CallOwner {
   }
 
   #begin(request: ClientRequest): void {
-    const { key, deadlineOf, asking, propagation, priority: priorityOf } = this.#parts;
-    if (asking !== undefined && --asking.passing < 0) {
-      asking.asked();
-      askForReport(request);
-    }
+    const { key, deadlineOf, propagation, priority: priorityOf } = this.#parts;
     const call = new Call(this, request, key?.(request) ?? undefined);
     const served = propagation.context?.current() ?? undefined;
     const given = priorityOf?.(request);
@@ -203,12 +197,6 @@ export class AgentCore implements CallOwner {
 }
 
 const SLASH = 47;
-
-/** Makes a request ask its pod for a load report, unless its caller does, or Node has already built its headers. */
-function askForReport(request: ClientRequest): void {
-  if (request.headersSent || request.method === 'CONNECT' || request.hasHeader('upgrade')) return;
-  if (!request.hasHeader(loadReportFormatHeader)) request.setHeader(loadReportFormatHeader, 'TEXT');
-}
 
 /**
  * Says how long the caller will wait, and its priority, unless Node has put the head together. Never longer than what a header of

@@ -15,15 +15,15 @@ import { type RequestOptions, takesRequests } from '../http/node-agent.js';
 import { originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
 import {
+  type AskForReports,
   balancingOptionNames,
-  checkBoolean,
+  checkAskForReports,
   checkFunction,
   checkKeys,
   optionError,
   type PropagateOptions,
   Propagation,
   pickNames,
-  ReportAsking,
 } from '../kit/index.js';
 import { AgentCore } from './agent-core.js';
 import { Fallback } from './fallback.js';
@@ -55,10 +55,10 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`. Pods that do not know it
-   * ignore it. @defaultValue true
+   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have said
+   * that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
    */
-  readonly askForReports?: boolean | undefined;
+  readonly askForReports?: AskForReports | undefined;
   /**
    * What goes along with a request: its deadline, as it is when the request begins, and its priority.
    * @defaultValue {}, see `PropagateOptions`
@@ -143,7 +143,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     clock,
     drainTimeoutMs,
-    asking: checkBoolean('askForReports', options.askForReports, true) ? new ReportAsking() : undefined,
+    askForReports: checkAskForReports('askForReports', options.askForReports),
     transport,
     balancer: createBalancer({
       picker: pickerOf(key),

@@ -12,10 +12,19 @@ import {
   outcomes,
   type Priority,
 } from '../../index.js';
-import { explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { announcesReports, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { endWithoutSocket, PendingRequest, responseOf } from '../http/node-agent.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
-import { type AttemptedCall, Attempts, type CallFacts, loadReportHeader, type Timed } from '../kit/index.js';
+import {
+  type AskForReports,
+  type AttemptedCall,
+  Attempts,
+  type CallFacts,
+  loadReportFormatHeader,
+  loadReportHeader,
+  type ReportAsking,
+  type Timed,
+} from '../kit/index.js';
 import { outcomeOfAbort, outcomeOfBroken, refusedAttempt } from './outcome.js';
 import type { PodAgent, SocketSeeker } from './pod-agent.js';
 
@@ -25,8 +34,8 @@ export interface CallOwner {
   readonly clock: Clock;
   /** The target, for messages. */
   readonly origin: string;
-  /** A pod reported how busy it is. */
-  heardReport(): void;
+  /** Which pods requests ask for load reports. */
+  readonly askForReports: AskForReports;
   /** A request started, or stopped, waiting for a pod. */
   waits(request: ClientRequest): void;
   served(request: ClientRequest): void;
@@ -56,6 +65,9 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   #report: LoadReport | undefined | null = null;
   /** Where it went; also when its lease has been concluded. */
   #endpoint: Endpoint | undefined;
+  #asking: ReportAsking | undefined;
+  /** Whether it has our header that asks for a load report. */
+  #asks = false;
   readonly #heard = (): void => this.#began();
 
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
@@ -113,6 +125,8 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   }
 
   begin(): void {
+    // A request that has to wait gets its pod when Node has built its headers.
+    if (this.#owner.askForReports === 'always') this.#ask(true);
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
@@ -122,6 +136,8 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
 
   send(lease: Lease<PodAgent>): void {
     this.#endpoint = lease.endpoint;
+    this.#asking = lease.handle.asking;
+    this.#ask(this.#asking.next(this.#owner.askForReports));
     this.#attempts.noted(this.request.method);
     lease.handle.serve(this);
     this.#hold();
@@ -164,16 +180,30 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     if (response === undefined) return;
     const report = this.#reportOf(response);
     if (report === undefined) return;
-    this.#owner.heardReport();
     lease?.reported(report);
   }
 
   #reportOf({ headers }: IncomingMessage): LoadReport | undefined {
-    if (this.#report === null) {
-      const report = headers[loadReportHeader];
-      this.#report = report === undefined ? undefined : reportOf(report);
+    if (this.#report !== null) return this.#report;
+    const header = headers[loadReportHeader];
+    const report = header === undefined ? undefined : reportOf(header);
+    this.#report = report;
+    if (this.#endpoint !== undefined && announcesReports((name) => headers[name], this.#endpoint)) {
+      this.#asking?.announced();
     }
-    return this.#report;
+    if (report !== undefined) this.#asking?.reported();
+    return report;
+  }
+
+  /** Makes the request ask its pod for a load report, or not, unless its caller does, or Node has already built its headers. */
+  #ask(asks: boolean): void {
+    const { request } = this;
+    if (asks === this.#asks || request.headersSent) return;
+    if (!asks) request.removeHeader(loadReportFormatHeader);
+    else if (request.method === 'CONNECT' || request.hasHeader('upgrade')) return;
+    else if (request.hasHeader(loadReportFormatHeader)) return;
+    else request.setHeader(loadReportFormatHeader, 'TEXT');
+    this.#asks = asks;
   }
 
   #outcomeOf(response: IncomingMessage): Outcome {

@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream';
 import { type Clock, type Endpoint, endpointAddress, systemClock } from '../../index.js';
 import { addRequest, endWithoutSocket, inheritOptions, type SocketTaker } from '../http/node-agent.js';
 import type { PodLink } from '../http/pod-link.js';
-import { afterPendingIo } from '../kit/index.js';
+import { afterPendingIo, type ReportAsking } from '../kit/index.js';
 import { IdleSockets, keepAliveMs } from './idle-sockets.js';
 
 /** A request that needs a socket. Exactly one of `served` and `refused` is called, unless it stops needing one before. */
@@ -73,9 +73,9 @@ export class PodAgent extends Agent {
     return this.#cut;
   }
 
-  /** Whether a socket is open on which nothing runs. */
-  get hasIdle(): boolean {
-    return (this.#free?.length ?? 0) > 0;
+  /** Which requests ask the pod for a load report. */
+  get asking(): ReportAsking {
+    return this.#parts.link.sockets.asking;
   }
 
   /** Whether the socket belongs to its caller since an upgrade. */

@@ -1,10 +1,11 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
-import { type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { announcesReports, type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import type { ConcurrentAttemptsOwner } from '../http/concurrent-attempts.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
+  type AskForReports,
   type AttemptedCall,
   Attempts,
   type CallFacts,
@@ -16,11 +17,11 @@ import {
   type Timed,
 } from '../kit/index.js';
 import { type AttemptHandler, type CallersRequest, isCallersError } from './handler.js';
-import { isRefusedError } from './http2.js';
+import { isRefusedError, type SessionPool } from './http2.js';
 import { isUntried, outcomeOfAbort, outcomeOfError, podLeftError } from './outcome.js';
 import { needingNewConnection, type PodClient, PodPool } from './pod-pool.js';
 import { bodyOf } from './request-body.js';
-import { headerSetter, sayDeadline } from './request-headers.js';
+import { askForReport, headerSetter, sayDeadline } from './request-headers.js';
 import { canBeSent, isRepeatable, type OwnOptions } from './request-options.js';
 import type { PodTransport } from './transport.js';
 import { refusalOf, unsentTeller, watchBody } from './unsent-request.js';
@@ -35,7 +36,8 @@ export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
   /** The error the dispatcher was destroyed with; its calls fail with it. */
   readonly destroyedBy: Error | undefined;
   readonly propagation: Propagation;
-  readonly asking: ReportAsking | undefined;
+  /** Which pods requests ask for load reports. */
+  readonly askForReports: AskForReports;
   readonly transport: Pick<PodTransport, 'lost'>;
   /** A call started, or stopped, waiting for an endpoint. */
   waits(): void;
@@ -154,11 +156,15 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
 
   /** What the head of the final response says about its pod. */
   verdictOf(status: number, header: HeaderOf): Outcome {
-    const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), this.lease?.endpoint);
+    const { lease } = this;
+    const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease?.endpoint);
     this.#verdict = verdict;
-    if (verdict.report !== undefined) {
-      this.#owner.asking?.heard();
-      this.lease?.reported(verdict.report);
+    if (lease !== undefined) {
+      if (announcesReports(header, lease.endpoint)) askingOf(lease).announced();
+      if (verdict.report !== undefined) {
+        askingOf(lease).reported();
+        lease.reported(verdict.report);
+      }
     }
     return verdict;
   }
@@ -259,7 +265,9 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
     // A second attempt takes fewer risks, and the last one none.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
-    const options = isLast ? needingNewConnection(this.#options) : this.#options;
+    const asks = askingOf(lease).next(this.#owner.askForReports);
+    const asked = asks ? askForReport(this.#options) : this.#options;
+    const options = isLast ? needingNewConnection(asked) : asked;
     const handler = this.handler as Dispatcher.DispatchHandler;
     if (isRepeated && handle instanceof PodPool) handle.dispatchRepeatable(options, handler);
     else handle.dispatch(options, handler);
@@ -296,4 +304,9 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
       this.#owner.handlerThrew(thrown);
     }
   }
+}
+
+/** A dispatcher's leases are of its own pools only. */
+function askingOf({ handle }: Lease<Pool>): ReportAsking {
+  return (handle as PodPool | SessionPool).asking;
 }

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { loadReportHeader } from '../kit/index.js';
+import { loadReportHeader, reportsHeader } from '../kit/index.js';
 import { type AttemptHandler, type CallersRequest, type HandlerV1, markCallersError } from './handler.js';
 import type { PodClient } from './pod-pool.js';
 
@@ -51,7 +51,9 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   onHeaders(status: number, headers: unknown, resume: () => void, statusText: string): boolean {
     const call = this.#call;
     call.responded(status);
-    if (status >= 500 || status === 429 || rawHeader(headers, loadReportHeader) !== undefined) {
+    const isReporting =
+      rawHeader(headers, loadReportHeader) !== undefined || rawHeader(headers, reportsHeader) !== undefined;
+    if (status >= 500 || status === 429 || isReporting) {
       this.#isDiscarding = call.judged(status, (name) => rawHeader(headers, name));
       if (this.#isDiscarding) return true;
     }

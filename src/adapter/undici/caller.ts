@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
-import { loadReportHeader } from '../kit/index.js';
+import { loadReportHeader, reportsHeader } from '../kit/index.js';
 import {
   type AttemptHandler,
   type CallersRequest,
@@ -87,7 +87,8 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     const request = this.#request;
     request.responded?.(status);
     if (controller.rawHeaders === undefined) withRawHeaders(controller, headers);
-    if (status >= 500 || status === 429 || headers[loadReportHeader] !== undefined) {
+    const isReporting = headers[loadReportHeader] !== undefined || headers[reportsHeader] !== undefined;
+    if (status >= 500 || status === 429 || isReporting) {
       this.#isDiscarding = request.judged?.(status, (name) => headers[name]) === true;
       if (this.#isDiscarding) {
         this.#endPause(controller);

@@ -16,6 +16,7 @@ import { type OriginMatcher, originMatcher, resolverOf, serviceOrigin } from '..
 import { RequestDeadline } from '../http/request-deadline.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
+  type AskForReports,
   asError,
   balancingOptionNames,
   checkKeys,
@@ -24,7 +25,6 @@ import {
   Placements,
   Propagation,
   pickNames,
-  type ReportAsking,
   remainingOf,
   resolvePlacingOptions,
   SharedTimers,
@@ -48,7 +48,7 @@ import {
   webSocketLimits,
 } from './options.js';
 import { withGivenBody, withWatchedBody } from './request-body.js';
-import { askForReport, sayPriority } from './request-headers.js';
+import { sayPriority } from './request-headers.js';
 import {
   completedWith,
   faultOf,
@@ -102,7 +102,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   readonly timers: SharedTimers;
   readonly hedging: Hedging | undefined;
   readonly propagation: Propagation;
-  readonly asking: ReportAsking | undefined;
+  readonly askForReports: AskForReports;
   readonly transport: PodTransport;
   readonly placements: Placements;
   readonly webSocket: WebSocketOptions;
@@ -127,7 +127,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     const { clock = systemClock, rng = systemRng } = options;
     this.#rules = callRules(options);
     this.hedging = this.#rules.hedging;
-    this.asking = this.#rules.asking;
+    this.askForReports = this.#rules.askForReports;
     checkFallback(fallbackDispatcher);
     const drainTimeoutMs = pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
     this.#drainTimeoutMs = drainTimeoutMs;
@@ -214,12 +214,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
       return this.#mocked.dispatch(own, handler);
     const { keyOf, priorityOf, deadlineOf } = this.#rules;
-    const { asking } = this;
     const key = keyOf?.(withGivenBody(own)) ?? undefined;
-    if (asking !== undefined && --asking.passing < 0) {
-      asking.asked();
-      own = askForReport(own);
-    }
     const served = this.propagation.context?.current() ?? undefined;
     const given = priorityOf?.(own);
     const priority = given === undefined ? served && inheritedPriority(served) : checkPriority(given);

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher, errors, Pool } from 'undici';
 import type { Clock } from '../../index.js';
-import { afterPendingIo } from '../kit/index.js';
+import { afterPendingIo, ReportAsking } from '../kit/index.js';
 import { coreTakesHandlerV1 } from './handler.js';
 import { ownOptions } from './request-options.js';
 
@@ -27,6 +27,8 @@ export function http2Defect(): string | undefined {
  */
 export class SessionPool extends Pool {
   readonly http1: Pool;
+  /** As `PodPool.asking`. */
+  readonly asking: ReportAsking;
   /** Sockets in use. */
   readonly #sockets = new Set<Socket>();
   /** Bytes received on sockets that are closed by now. */
@@ -34,9 +36,10 @@ export class SessionPool extends Pool {
   /** Sockets that ended without undici having been told yet. */
   #untoldEnds = 0;
 
-  constructor(origin: URL | string, options: Pool.Options, http1: Pool) {
+  constructor(origin: URL | string, options: Pool.Options, http1: Pool, asking: ReportAsking = new ReportAsking()) {
     super(origin, options);
     this.http1 = http1;
+    this.asking = asking;
   }
 
   /** A request waits while the session has ended but undici has not been told: nobody would read it. */

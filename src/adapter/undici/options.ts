@@ -6,9 +6,10 @@ import { type HedgeOptions, type Hedging, hedgingOf } from '../http/hedging.js';
 import { keyOfCookie, keyOfHeader, type PrefixKey, type PrefixKeyOptions, prefixKeyOf } from '../http/key.js';
 import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
 import {
+  type AskForReports,
   balancingOptionNames,
   type Complete,
-  checkBoolean,
+  checkAskForReports,
   checkFunction,
   checkKeys,
   checkLeaveCode,
@@ -16,7 +17,6 @@ import {
   type PlacingOptions,
   type PropagateOptions,
   placingOptionNames,
-  ReportAsking,
   resolvePlacingOptions,
 } from '../kit/index.js';
 
@@ -42,10 +42,10 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   /** Limits for WebSockets to the Service, and how they leave their pod. @defaultValue {}, see `WebSocketOptions` */
   readonly webSocket?: WebSocketOptions | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: every request while pods
-   * report, otherwise one in 64. Pods that do not know it ignore it. @defaultValue true
+   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have said
+   * that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
    */
-  readonly askForReports?: boolean | undefined;
+  readonly askForReports?: AskForReports | undefined;
   /** What goes along with a request: its deadline, its priority. @defaultValue {}, see `PropagateOptions` */
   readonly propagate?: PropagateOptions | undefined;
 }
@@ -150,8 +150,7 @@ export interface CallRules {
   readonly priorityOf: DispatcherOptions['priority'];
   readonly deadlineOf: DeadlineOf<Dispatcher.DispatchOptions> | undefined;
   readonly hedging: Hedging | undefined;
-  /** Which requests ask pods for load reports. */
-  readonly asking: ReportAsking | undefined;
+  readonly askForReports: AskForReports;
 }
 
 /** Throws EVENKEEL_OPTION for invalid values. */
@@ -166,7 +165,7 @@ export function callRules(
     priorityOf: priority,
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     hedging: hedge === undefined ? undefined : hedgingOf(hedge),
-    asking: checkBoolean('askForReports', askForReports, true) ? new ReportAsking() : undefined,
+    askForReports: checkAskForReports('askForReports', askForReports),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
+import { ReportAsking } from '../kit/index.js';
 
 /** A getter of undici's Client, by the description of its symbol. Undefined in a version without it. */
 const getterNamed = (name: string): symbol | undefined =>
@@ -198,10 +199,13 @@ export class PodPool extends Pool {
   /** Requests queued in the Pool, which go first. */
   #queued = 0;
   #hurries = true;
+  /** Which requests ask the pod for a load report. */
+  readonly asking: ReportAsking;
 
-  constructor(origin: URL, options: Pool.Options) {
+  constructor(origin: URL, options: Pool.Options, asking: ReportAsking = new ReportAsking()) {
     const factory = (own: URL, client: object): PodClient => new PodClient(own, client, this);
     super(origin, { ...options, factory });
+    this.asking = asking;
     this.#needDrain = Object.getOwnPropertySymbols(this).find(({ description }) => description === 'needDrain');
     // A Pool drops a client that could not connect, and creates others.
     this.on('connectionError', (_origin, targets) => {

@@ -22,17 +22,24 @@ export function sayPriority(own: OwnOptions, { priorityHeader }: Propagation, pr
   if (headerOf(own, priorityHeader) === undefined) setHeader(own, priorityHeader, priority);
 }
 
-/** Makes a request ask its pod for a load report, unless its caller does. Returns the request's options. */
-export function askForReport(own: OwnOptions): OwnOptions {
-  if (takesConnection(own)) return own;
-  if (own.headers == null) {
-    // Not added to `own`: on Node 20, copies that got a property later make undici's reading of all options three times as slow.
-    const asking: OwnOptions = { headers: null, ...own };
-    asking.headers = { [loadReportFormatHeader]: 'TEXT' };
-    return asking;
-  }
-  if (headerOf(own, loadReportFormatHeader) === undefined) addHeader(own.headers, loadReportFormatHeader, 'TEXT');
-  return own;
+/**
+ * The options of a request that asks its pod for a load report, unless the caller has asked, or its headers are of a form that undici
+ * refuses. A copy: another attempt may go to a pod that is not asked.
+ */
+export function askForReport(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  const own: OwnOptions = options;
+  const headers: unknown = own.headers ?? {};
+  if (takesConnection(own) || headerOf(own, loadReportFormatHeader) !== undefined) return options;
+  if (Array.isArray(headers) && headers.length % 2 === 0)
+    return withHeaders(own, [...headers, loadReportFormatHeader, 'TEXT']);
+  return isRecord(headers) ? withHeaders(own, { ...headers, [loadReportFormatHeader]: 'TEXT' }) : options;
+}
+
+/** Not added to a copy: on Node 20, copies that got a property later make undici's reading of all options three times as slow. */
+function withHeaders(own: OwnOptions, headers: unknown): OwnOptions {
+  const copy: OwnOptions = { headers: null, ...own };
+  copy.headers = headers as NonNullable<OwnOptions['headers']>;
+  return copy;
 }
 
 /** What sets headers of a request for traces. Undefined for what is not HTTP for long. */

@@ -147,7 +147,8 @@ function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const connect = connectorOf(link, (socket) => {
     if (isHttp2(socket)) delayEnd(socket);
   });
-  return poolUser(parts, link, [new PodPool(dial.origin, { ...pool, connect, connections: limitOf(connections) })]);
+  const options = { ...pool, connect, connections: limitOf(connections) };
+  return poolUser(parts, link, [new PodPool(dial.origin, options, link.sockets.asking)]);
 }
 
 /** The same over HTTP/2: one connection, and a Pool for requests that must not use HTTP/2. */
@@ -157,15 +158,16 @@ function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const opened = (socket: Socket): void => {
     if (isHttp2(socket)) sessions.addSession(socket);
   };
-  const http1 = new PodPool(dial.origin, {
+  const http1Options: Pool.Options = {
     ...pool,
     allowH2: false,
     connections: limitOf(connections),
     connect: (_options, supplied) => dialFor(link, opened, supplied, dialHttp1),
-  });
+  };
+  const http1 = new PodPool(dial.origin, http1Options, link.sockets.asking);
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
   const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
-  const sessions = new SessionPool(dial.origin, options, http1);
+  const sessions = new SessionPool(dial.origin, options, http1, link.sockets.asking);
   // undici's PINGs follow real time, whatever clock a test uses.
   const stopWatch = sessions.watchSilence(systemClock, () => link.sockets.dropSpare());
   return poolUser(parts, link, [sessions, http1], stopWatch);

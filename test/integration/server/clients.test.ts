@@ -95,7 +95,7 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
   it('asks for a report, and hears it', async () => {
     const served = await serve();
     const heard: Ended[] = [];
-    expect(await send(served, (event) => heard.push(event), {})).toBe('hello');
+    expect(await send(served, (event) => heard.push(event), { askForReports: 'always' })).toBe('hello');
     expect(served.headers[0]).toHaveProperty(ASK, 'TEXT');
     await until('the attempt ended', () => heard.length === 1);
     expect(heard[0]?.outcome).toMatchObject({ kind: 'success', report: { namedMetrics: { evenkeel_in_flight: 1 } } });
@@ -113,9 +113,9 @@ describe('other hosts', () => {
     const other = await serve();
     const { port } = other.endpoint;
     const resolver = staticEndpoints([(await serve()).endpoint]);
-    const dispatcher = createDispatcher(origin, { resolver });
+    const dispatcher = createDispatcher(origin, { resolver, askForReports: 'always' });
     closing.push(() => dispatcher.destroy());
-    const agent = createAgent(origin, { resolver });
+    const agent = createAgent(origin, { resolver, askForReports: 'always' });
     closing.push(() => agent.destroy());
     const { body } = await stockRequest(`http://127.0.0.1:${port}/`, { dispatcher });
     await body.dump();
@@ -136,7 +136,8 @@ describe('headers in every form undici takes', () => {
     ['Headers', new Headers({ 'x-a': '1' })],
   ])('%s', async (_name, headers) => {
     const served = await serve();
-    const dispatcher = createDispatcher(origin, { resolver: staticEndpoints([served.endpoint]) });
+    const resolver = staticEndpoints([served.endpoint]);
+    const dispatcher = createDispatcher(origin, { resolver, askForReports: 'always' });
     closing.push(() => dispatcher.destroy());
     const before = headers === undefined ? undefined : JSON.stringify([...Object.entries(headers)]);
     const { body } = await dispatcher.request({
@@ -161,6 +162,7 @@ describe('headers in every form undici takes', () => {
     const dispatcher = createDispatcher(origin, {
       resolver: staticEndpoints([served.endpoint]),
       observer: { attemptEnded: (event) => heard.push(event) },
+      askForReports: 'always',
     });
     closing.push(() => dispatcher.destroy());
     const { body } = await dispatcher.request({ path: '/', method: 'GET', headers });

@@ -161,6 +161,7 @@ describe('reports of a grpc-js server', () => {
     const options = channelOptions({
       resolver: staticEndpoints([{ address: '127.0.0.1', port }]),
       observer: { attemptEnded: ({ outcome }) => heard.push(outcome) },
+      askForReports: 'always',
     });
     const client = new Client(target('echo.shop:50051'), credentials.createInsecure(), options);
     closing.push(() => client.close());
@@ -180,7 +181,7 @@ describe('reports of a grpc-js server', () => {
     const resolver = staticEndpoints([{ address: '127.0.0.1', port }]);
     for (const [askForReports, ask] of [
       [false, undefined],
-      [true, 'TEXT'],
+      ['always', 'TEXT'],
     ] as const) {
       const client = new Client(
         target('echo.shop:50051'),

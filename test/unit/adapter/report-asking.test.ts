@@ -1,26 +1,48 @@
 import { expect, it } from 'vitest';
-import { ReportAsking } from '../../../src/adapter/kit/report-asking.js';
+import { type AskForReports, checkAskForReports, ReportAsking } from '../../../src/adapter/kit/report-asking.js';
 
-/** As the path of a request has it. */
-function asks(asking: ReportAsking): boolean {
-  if (--asking.passing >= 0) return false;
-  asking.asked();
-  return true;
-}
+const asked = (asking: ReportAsking, requests: number, rule: AskForReports = true): number =>
+  Array.from({ length: requests }, () => asking.next(rule)).filter(Boolean).length;
 
-const asked = (asking: ReportAsking, requests: number): number =>
-  Array.from({ length: requests }, () => asks(asking)).filter(Boolean).length;
-
-it('the first requests ask, then one in 64, and all of them while there are reports', () => {
+it('no request asks a pod that has not said that it reports, not even if it does', () => {
   const asking = new ReportAsking();
-  expect(asked(asking, 8)).toBe(8);
-  expect(asked(asking, 640)).toBe(10);
-  asking.heard();
-  expect(asked(asking, 256)).toBe(256);
+  expect(asked(asking, 1_000)).toBe(0);
+  asking.reported();
+  expect(asked(asking, 1_000)).toBe(0);
+});
+
+it('requests ask a pod that has said so, until it no longer answers', () => {
+  const asking = new ReportAsking();
+  asking.announced();
   for (let request = 0; request < 1_000; request++) {
-    asking.heard();
-    expect(asks(asking)).toBe(true);
+    expect(asking.next(true)).toBe(true);
+    asking.reported();
   }
-  asked(asking, 255);
-  expect(asked(asking, 640)).toBe(10);
+  expect(asked(asking, 1_000)).toBe(64);
+  asking.announced();
+  expect(asked(asking, 10)).toBe(10);
+});
+
+it('another pod at the address starts afresh', () => {
+  const asking = new ReportAsking();
+  asking.announced();
+  asking.forget();
+  expect(asked(asking, 100)).toBe(0);
+});
+
+it('with `always` every request asks, with false none', () => {
+  const asking = new ReportAsking();
+  expect(asked(asking, 100, 'always')).toBe(100);
+  asking.announced();
+  expect(asked(asking, 100, false)).toBe(0);
+});
+
+it('the option is one of three', () => {
+  expect([undefined, true, false, 'always'].map((value) => checkAskForReports('askForReports', value))).toEqual([
+    true,
+    true,
+    false,
+    'always',
+  ]);
+  expect(() => checkAskForReports('askForReports', 'never')).toThrow("askForReports must be true, false or 'always'");
 });

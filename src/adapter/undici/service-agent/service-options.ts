@@ -3,8 +3,8 @@ import { type Clock, resolverFrom, systemClock, type TargetOptions } from '../..
 import { checkClusterDomain } from '../../http/origin.js';
 import {
   balancingOptionNames,
+  checkAskForReports,
   checkBalancingOptions,
-  checkBoolean,
   checkFunction,
   checkKeys,
   checkNumber,
@@ -142,7 +142,7 @@ function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origi
   const { key, priority, clusterDomain, webSocket } = options;
   if (key !== undefined) checkFunction('options.key', key);
   if (priority !== undefined) checkFunction('options.priority', priority);
-  checkBoolean('options.askForReports', options.askForReports, true);
+  checkAskForReports('options.askForReports', options.askForReports);
   new Propagation(options.propagate);
   if (clusterDomain !== undefined) checkClusterDomain(clusterDomain);
   checkBalancingOptions(pickNames(options, balancingOptionNames));

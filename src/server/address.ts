@@ -1,0 +1,8 @@
+import { addressMark } from '../runtime/not-begun.js';
+import type { HttpRequest } from './http-requests.js';
+
+/** The mark of the address a request came to; undefined if it did not come over a socket. */
+export function markOf({ socket }: HttpRequest): string | undefined {
+  const { localAddress, localPort } = socket ?? {};
+  return localAddress === undefined || localPort === undefined ? undefined : addressMark(localAddress, localPort);
+}
