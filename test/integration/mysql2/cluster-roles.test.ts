@@ -28,6 +28,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     return seen;
   };
   const id = 'SELECT @@server_id AS id';
+  const allReady = (): boolean => cluster.balancer.snapshot().endpoints.every(({ state }) => state === 'ready');
   const start = async (servers: number, options: () => Partial<PoolClusterOptions>): Promise<void> => {
     world = await startMariadbs(servers, { init: tables });
     cluster = createPoolCluster({ picker: roundRobin(), ...application, ...options() });
@@ -88,6 +89,52 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     await waiting;
     expect(await world.at(1).sql('SELECT COUNT(*) AS n FROM shop.t')).toEqual([{ n: 1 }]);
     expect(await world.at(1).connections()).toBe(connected);
+  });
+
+  it('acknowledges nothing on a primary that was frozen while a replica took over', async () => {
+    world = await startMariadbs(2, { init: tables });
+    await world.at(1).setReadOnly(true);
+    cluster = createPoolCluster({ resolver: at(0, 1), writable: true, ...application });
+    const weights = (): number[] => cluster.balancer.snapshot().endpoints.map(({ weight }) => weight);
+    await until('the primary is known', () => weights().join() === '1,0' && allReady());
+    const begin = async () => {
+      const connection = await cluster.getConnection();
+      await connection.beginTransaction();
+      await connection.query('INSERT INTO t VALUES (1)');
+      return connection;
+    };
+    const committing = await begin();
+    const idle = await begin();
+    const [old, next] = [world.at(0), world.at(1)];
+    // Leaves an idle connection, on which the next statement is sent.
+    await cluster.query('INSERT INTO t VALUES (1)');
+    old.freeze();
+    const commit = committing.commit().then(() => 'acknowledged', String);
+    const write = cluster.query('INSERT INTO t VALUES (2)').then(() => 'acknowledged', String);
+    await next.setReadOnly(false);
+    const superseded = `superseded by 127.0.0.1:${next.port}`;
+    try {
+      expect(await commit).toContain(superseded);
+      expect(await write).toContain(superseded);
+      // The next one takes writes meanwhile.
+      await cluster.query('INSERT INTO t VALUES (3)');
+    } finally {
+      old.thaw();
+    }
+    await expect(idle.commit()).rejects.toThrow();
+    for (const connection of [committing, idle]) connection.release();
+    // It still takes writes, and is connected again: it gets none.
+    await until('both are connected', allReady);
+    expect(weights()).toEqual([0, 1]);
+    expect(await ids(() => cluster.query(id), 6)).toEqual(new Set([2]));
+    // As its replica it is of use again, also as the next primary.
+    await old.setReadOnly(true);
+    await next.setReadOnly(true);
+    const waiting = cluster.query('INSERT INTO t VALUES (4)');
+    await until('it is known that none takes writes', () => weights().join() === '0,0');
+    await old.setReadOnly(false);
+    await waiting;
+    expect(weights()).toEqual([1, 0]);
   });
 
   it('finds the one writer among several by asking when it connects', async () => {

@@ -1,13 +1,14 @@
-import type {
-  Clock,
-  Endpoint,
-  EndpointEntry,
-  Outcome,
-  Stage,
-  StageContext,
-  StageFactory,
-  Timer,
-  Tracker,
+import {
+  type Clock,
+  type Endpoint,
+  type EndpointEntry,
+  endpointAddress,
+  type Outcome,
+  type Stage,
+  type StageContext,
+  type StageFactory,
+  type Timer,
+  type Tracker,
 } from '../../../index.js';
 import { deadline, jittered, notify } from '../../kit/index.js';
 
@@ -28,6 +29,24 @@ export interface ServerProbeRules {
   readonly isFinal: boolean;
   /** The objection in an outcome, if any. */
   objection?(outcome: Outcome): Objection;
+  /** What follows if one server takes over from others. @defaultValue nothing */
+  readonly succession?: SuccessionRules | undefined;
+}
+
+/** Which server a server is, as it reports itself. */
+export interface Identity {
+  /** The same for two proxies in front of one server. */
+  readonly id: string;
+  readonly isReadOnly: boolean;
+  /** It is made to accept writes beside others. */
+  readonly isOneOfSeveral: boolean;
+}
+
+/** A server that had an objection and has none any longer has taken over: the others are superseded, unless they prove otherwise. */
+export interface SuccessionRules {
+  identify(endpoint: Endpoint, signal: AbortSignal): Promise<Identity>;
+  /** Cuts the sessions of a server that is superseded. */
+  cut(endpoint: Endpoint, by: Endpoint): void;
 }
 
 const JITTER_RATIO = 0.2;
@@ -46,11 +65,15 @@ export function serverProbe(rules: ServerProbeRules): StageFactory {
       told = error.message;
       notify(context.observer, 'warned', { message: `a server was not asked: ${error.message}`, error });
     };
-    const objects = ({ key }: Endpoint): boolean => servers.get(key)?.objection !== undefined;
+    const objects = ({ key }: Endpoint): boolean => {
+      const server = servers.get(key);
+      return server !== undefined && (server.objection !== undefined || server.isInDoubt);
+    };
     return {
       track: (endpoint) => {
         const server: ProbedServer = new ProbedServer(endpoint, rules, context, {
           failed: warn,
+          tookOver: () => void supersede(server, [...servers.values()], rules, context),
           closed: () => {
             if (servers.get(endpoint.key) === server) servers.delete(endpoint.key);
           },
@@ -75,22 +98,61 @@ export function serverProbe(rules: ServerProbeRules): StageFactory {
 interface ProbeEvents {
   /** It could not be asked. */
   failed(error: Error): void;
+  /** It had an objection, and has none any longer. */
+  tookOver(): void;
   closed(): void;
+}
+
+/**
+ * A server took over. Each of the others that had no objection is asked who it is, and gets nothing meanwhile. One that does not answer,
+ * or still accepts writes, would acknowledge changes that are lost when it follows the new primary: its sessions are cut, and it stands by.
+ */
+async function supersede(
+  primary: ProbedServer,
+  all: readonly ProbedServer[],
+  { succession, timeoutMs }: ServerProbeRules,
+  { clock, invalidate }: StageContext,
+): Promise<void> {
+  const others = all.filter((server) => server !== primary && server.objection === undefined);
+  if (succession === undefined || others.length === 0) return;
+  const identify = ({ endpoint }: ProbedServer): Promise<Identity | undefined> => {
+    const limit = new AbortController();
+    return limited(clock, timeoutMs, limit, () => succession.identify(endpoint, limit.signal)).catch(() => undefined);
+  };
+  for (const other of others) other.isInDoubt = true;
+  invalidate();
+  const [its, ...theirs] = await Promise.all([primary, ...others].map(identify));
+  for (const [index, other] of others.entries()) {
+    other.isInDoubt = false;
+    if (its === undefined || its.isOneOfSeveral || primary.objection !== undefined) continue;
+    const { id, isReadOnly } = theirs[index] ?? {};
+    if (id === its.id || other.objection !== undefined) continue;
+    if (isReadOnly === true) other.ask();
+    else {
+      other.superseded(primary);
+      succession.cut(other.endpoint, primary.endpoint);
+    }
+  }
+  invalidate();
 }
 
 /** One server, and what it last reported. */
 class ProbedServer implements Tracker {
   isConnected = false;
   objection: Objection;
-  readonly #endpoint: Endpoint;
+  /** Another one took over, and it has not answered yet who it is. */
+  isInDoubt = false;
+  readonly endpoint: Endpoint;
   readonly #rules: ServerProbeRules;
   readonly #context: StageContext;
   readonly #events: ProbeEvents;
   #timer: Timer | undefined;
   #question: AbortController | undefined;
+  #supersededBy: ProbedServer | undefined;
+  #isClosed = false;
 
   constructor(endpoint: Endpoint, rules: ServerProbeRules, context: StageContext, events: ProbeEvents) {
-    this.#endpoint = endpoint;
+    this.endpoint = endpoint;
     this.#rules = rules;
     this.#context = context;
     this.#events = events;
@@ -116,8 +178,26 @@ class ProbedServer implements Tracker {
   }
 
   closed(): void {
+    this.#isClosed = true;
     this.stop();
     this.#events.closed();
+  }
+
+  /** Another one took over. It stands by until it has followed that one, or that one is no primary any longer. */
+  superseded(by: ProbedServer): void {
+    this.#supersededBy = by;
+    this.#judge(this.#supersession);
+    if (this.isConnected) this.#schedule();
+  }
+
+  get #supersession(): Objection {
+    const by = this.#supersededBy;
+    if (by === undefined || by.#isClosed || by.objection !== undefined) return undefined;
+    return `superseded by ${endpointAddress(by.endpoint)}`;
+  }
+
+  ask(): void {
+    void this.#ask();
   }
 
   stop(): void {
@@ -139,10 +219,11 @@ class ProbedServer implements Tracker {
     this.#question = question;
     try {
       const objection = await limited(this.#context.clock, this.#rules.timeoutMs, question, () =>
-        this.#rules.ask(this.#endpoint, question.signal),
+        this.#rules.ask(this.endpoint, question.signal),
       );
       if (this.#question !== question) return;
-      this.#judge(objection);
+      if (objection !== undefined) this.#supersededBy = undefined;
+      this.#judge(objection ?? this.#supersession);
     } catch (error) {
       if (this.#question !== question) return;
       this.#events.failed(error as Error);
@@ -156,11 +237,14 @@ class ProbedServer implements Tracker {
     this.objection = objection;
     if ((before === undefined) === (objection === undefined)) return;
     const { observer, invalidate } = this.#context;
-    const endpoint = this.#endpoint;
+    const { endpoint } = this;
     if (objection !== undefined) {
       const { intervalMs: durationMs } = this.#rules;
       notify(observer, 'ejected', { endpoint, reason: objection, cause: 'server', durationMs });
-    } else notify(observer, 'restored', { endpoint, reason: `no longer: ${before}` });
+    } else {
+      notify(observer, 'restored', { endpoint, reason: `no longer: ${before}` });
+      this.#events.tookOver();
+    }
     invalidate();
   }
 }

@@ -2,7 +2,7 @@
 import { type Endpoint, EvenkeelError, type StageFactory } from '../../../index.js';
 import { checkFunction, checkKeys, checkNumber, optionError } from '../../kit/index.js';
 import { readOnlyOutcome } from '../outcome.js';
-import { serverProbe } from './server-probe.js';
+import { type Identity, serverProbe } from './server-probe.js';
 
 /** Asks one server. */
 export type Ask = (endpoint: Endpoint, sql: string, signal: AbortSignal) => Promise<readonly Record<string, unknown>[]>;
@@ -11,12 +11,18 @@ const WRITABLE_QUESTION = 'SELECT @@global.read_only AS read_only, @@global.inno
 /** How often a server on standby is asked, in ms. */
 const WRITABLE_INTERVAL_MS = 1_000;
 const WRITABLE_TIMEOUT_MS = 1_000;
+/** Answered by every version: variables that a server does not have are missing. */
+const IDENTITY_QUESTION = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid', 'hostname', 'read_only',
+  'innodb_read_only', 'wsrep_on', 'group_replication_single_primary_mode')`;
 
 /**
  * Servers that take no writes are on standby: they are asked when they connect and once they refused a statement because of it, then
- * every second until they take writes. While none does, callers wait.
+ * every second until they take writes. While none does, callers wait. One that takes writes again is the primary from then on: the
+ * others are superseded.
+ *
+ * @param cut Ends the sessions of a server that is superseded.
  */
-export function writable(ask: Ask): StageFactory {
+export function writable(ask: Ask, cut: (endpoint: Endpoint, by: Endpoint) => void): StageFactory {
   return serverProbe({
     ask: async (endpoint, signal) => {
       const [row] = await ask(endpoint, WRITABLE_QUESTION, signal);
@@ -27,7 +33,22 @@ export function writable(ask: Ask): StageFactory {
     timeoutMs: WRITABLE_TIMEOUT_MS,
     keepsAsking: false,
     isFinal: true,
+    succession: {
+      identify: async (endpoint, signal) => identityOf(await ask(endpoint, IDENTITY_QUESTION, signal)),
+      cut,
+    },
   });
+}
+
+function identityOf(rows: readonly Record<string, unknown>[]): Identity {
+  const variables = new Map(rows.map((row) => [row.Variable_name, row.Value]));
+  const value = (name: string): unknown => variables.get(name);
+  return {
+    id: JSON.stringify(['server_id', 'server_uuid', 'hostname'].map(value)),
+    isReadOnly: isOn(value('read_only')) || isOn(value('innodb_read_only')),
+    // Galera, and group replication in multi-primary mode.
+    isOneOfSeveral: isOn(value('wsrep_on')) || value('group_replication_single_primary_mode') === 'OFF',
+  };
 }
 
 /** MySQL and older MariaDB answer 0 and 1, newer MariaDB answers words (ON, NO_LOCK …). */

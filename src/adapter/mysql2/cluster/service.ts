@@ -87,7 +87,7 @@ export function createService(name: string, given: ServiceOptions, events: Event
   const ask: Ask = (endpoint, sql, signal) => transport.ask(endpoint, sql, signal);
   const own: StageFactory[] = [];
   if (options.hosts !== undefined) own.push(only(options.hosts));
-  if (mustWrite) own.push(writable(ask));
+  if (mustWrite) own.push(writable(ask, (endpoint, by) => transport.supersede(endpoint, by)));
   if (options.replicaLag !== undefined) own.push(replicaLag(options.replicaLag, ask));
   const balancing: Record<string, unknown> = {};
   for (const option of balancingOptionNames) {

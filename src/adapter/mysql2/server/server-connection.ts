@@ -42,7 +42,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
   #isClosing = false;
   readonly #closing = new Closing(
     () => this.#finish(),
-    () => this.#cut(),
+    () => this.#cut('EVENKEEL_CLOSED', `the connection to ${this.address} was cut`),
   );
   #allClosed: (() => void) | undefined;
   #settleClosed!: (error: Error | undefined) => void;
@@ -287,10 +287,14 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
     this.#settleClosed(undefined);
   }
 
-  #cut(): void {
-    const endpoint = this.address;
+  /** Another server is the primary now: what runs here fails, rather than be acknowledged and lost. */
+  supersede(by: Endpoint): void {
+    this.#cut('EVENKEEL_CONNECT', `${this.address} was cut: it is superseded by ${endpointAddress(by)}`);
+  }
+
+  #cut(code: 'EVENKEEL_CLOSED' | 'EVENKEEL_CONNECT', what: string): void {
     for (const session of [...this.#sessions.values()]) {
-      session.kill(new EvenkeelError('EVENKEEL_CLOSED', `the connection to ${endpoint} was cut`, { endpoint }));
+      session.kill(new EvenkeelError(code, what, { endpoint: this.address }));
     }
   }
 

@@ -115,6 +115,11 @@ export class ServerTransport implements Transport<Pool> {
     return this.#servers.get(pool);
   }
 
+  /** Another server is the primary now: cuts the sessions of the former one. */
+  supersede({ key }: Endpoint, by: Endpoint): void {
+    this.#byKey.get(key)?.supersede(by);
+  }
+
   /** Asks a server something, beside the calls. */
   async ask(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);

@@ -3,6 +3,7 @@ import { type Ask, replicaLag, writable } from '../../../../src/adapter/mysql2/c
 import { readOnlyOutcome } from '../../../../src/adapter/mysql2/outcome.js';
 import {
   createEndpoint,
+  type Endpoint,
   EndpointSet,
   type Observer,
   outcomes,
@@ -19,22 +20,28 @@ class Fixture {
   readonly questions: string[] = [];
   readonly told: string[] = [];
   /** What the next question to a server is answered with; a function may be a long time about it. */
-  answers: Record<string, () => Promise<readonly Record<string, unknown>[]>> = {};
+  answers: Record<string, (sql: string) => Promise<readonly Record<string, unknown>[]>> = {};
+  /** Servers whose sessions were cut, and for which others. */
+  readonly cut: string[] = [];
   invalidations = 0;
   readonly stage: Stage;
   readonly trackers;
 
-  constructor(make: (ask: Ask) => StageFactory) {
+  constructor(make: (ask: Ask, cut: Parameters<typeof writable>[1]) => StageFactory) {
     const ask: Ask = (endpoint, sql) => {
       this.questions.push(`${endpoint.address} ${sql}`);
-      return this.answers[endpoint.address]?.() ?? Promise.resolve([]);
+      return this.answers[endpoint.address]?.(sql) ?? Promise.resolve([]);
     };
     const observer: Observer = {
       ejected: ({ endpoint, reason }) => this.told.push(`${endpoint.address} ${reason}`),
       restored: ({ endpoint }) => this.told.push(`${endpoint.address} is back`),
       warned: ({ message }) => this.told.push(message),
     };
-    this.stage = make(ask)({
+    const cut = (endpoint: Endpoint, by: Endpoint) => void this.cut.push(`${endpoint.address} for ${by.address}`);
+    this.stage = make(
+      ask,
+      cut,
+    )({
       clock: this.clock,
       rng: { next: () => 0.5 },
       observer,
@@ -147,6 +154,98 @@ describe('servers that have to take writes', () => {
     fixture.trackers[0]?.closed?.();
     expect(fixture.weights).toEqual([1, 1]);
     expect(fixture.clock.timers).toBe(0);
+  });
+});
+
+describe('a primary, when a replica takes over', () => {
+  let fixture: Fixture;
+  /** A server's answers to both questions. */
+  const is = (hostname: string, readOnly: 'ON' | 'OFF', more: Record<string, string> = {}) => {
+    return (sql: string) => {
+      if (sql.startsWith('SELECT')) return Promise.resolve([{ read_only: readOnly === 'ON' ? 1 : 0 }]);
+      const variables = Object.entries({ server_id: '1', hostname, read_only: readOnly, ...more });
+      return Promise.resolve(variables.map(([Variable_name, Value]) => ({ Variable_name, Value })));
+    };
+  };
+  const silent = () => new Promise<never>(() => {});
+  beforeEach(async () => {
+    fixture = new Fixture(writable);
+    fixture.answers = { '10.0.0.1': is('a', 'OFF'), '10.0.0.2': is('b', 'ON') };
+    await fixture.connect();
+    expect(fixture.weights).toEqual([1, 0]);
+  });
+  const promote = async (more: Record<string, string> = {}): Promise<void> => {
+    fixture.answers['10.0.0.2'] = is('b', 'OFF', more);
+    await fixture.clock.advanceAsync(1_000);
+  };
+
+  it('is superseded if it does not answer: it gets nothing from the first moment on, and its sessions are cut', async () => {
+    fixture.answers['10.0.0.1'] = silent;
+    await promote();
+    expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.cut).toEqual([]);
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.cut).toEqual(['10.0.0.1 for 10.0.0.2']);
+    expect(fixture.told.at(-1)).toBe('10.0.0.1 superseded by 10.0.0.2:3306');
+  });
+
+  it('is superseded if it still takes writes, until it was read-only or the other one is no primary any longer', async () => {
+    await promote();
+    expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.cut).toEqual(['10.0.0.1 for 10.0.0.2']);
+    await fixture.clock.advanceAsync(60_000);
+    fixture.trackers[0]?.disconnected?.(undefined);
+    fixture.trackers[0]?.connected?.();
+    await fixture.clock.advanceAsync(60_000);
+    expect(fixture.weights).toEqual([0, 1]);
+    fixture.answers['10.0.0.2'] = is('b', 'ON');
+    fixture.trackers[1]?.completed?.(readOnlyOutcome, 5, 1, 0);
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.weights).toEqual([1, 0]);
+    expect(fixture.cut).toHaveLength(1);
+  });
+
+  it('may take over again once it was its replica', async () => {
+    await promote();
+    fixture.answers['10.0.0.1'] = is('a', 'ON');
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.weights).toEqual([0, 1]);
+    fixture.answers['10.0.0.1'] = is('a', 'OFF');
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.weights).toEqual([1, 0]);
+    expect(fixture.cut).toEqual(['10.0.0.1 for 10.0.0.2', '10.0.0.2 for 10.0.0.1']);
+  });
+
+  it('may be used again when the other one is gone', async () => {
+    await promote();
+    fixture.trackers[1]?.closed?.();
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.weights[0]).toBe(1);
+  });
+
+  it('keeps its sessions if it is read-only by now', async () => {
+    fixture.answers['10.0.0.1'] = is('a', 'ON');
+    await promote();
+    expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.cut).toEqual([]);
+  });
+
+  it.each([
+    ['a Galera cluster', { wsrep_on: 'ON' }],
+    ['a group with several primaries', { group_replication_single_primary_mode: 'OFF' }],
+    ['a server of which both are proxies', { hostname: 'a' }],
+  ])('goes on beside the other in %s', async (_what, more) => {
+    await promote(more);
+    expect(fixture.weights).toEqual([1, 1]);
+    expect(fixture.cut).toEqual([]);
+  });
+
+  it('is left alone if the other one does not say who it is', async () => {
+    fixture.answers['10.0.0.2'] = (sql) => (sql.startsWith('SELECT') ? Promise.resolve([{ read_only: 0 }]) : silent());
+    await fixture.clock.advanceAsync(2_000);
+    expect(fixture.weights).toEqual([1, 1]);
+    expect(fixture.cut).toEqual([]);
   });
 });
 
