@@ -4,6 +4,7 @@
  *
  *   node scripts/set-up.mjs             dependencies and dist (npm start)
  *   node scripts/set-up.mjs --system    and system packages (npm test)
+ *   node scripts/set-up.mjs --only-system            only system packages (npm run setup:system)
  *   node scripts/set-up.mjs --system --no-install    says which system packages are missing, and installs none
  */
 import { spawnSync } from 'node:child_process';
@@ -94,7 +95,9 @@ function installSystemPackages() {
   const allowed =
     mayInstall && process.platform === 'linux' && process.getuid?.() === 0 && findCommand(['apt-get']) !== undefined;
   if (allowed) {
-    say(`installing ${missing.map(({ name }) => name).join(', ')} (apt-get; not with npm test -- --no-install) …`);
+    say(
+      `installing ${missing.map(({ name }) => name).join(', ')} (apt-get; npm test -- --no-install leaves them out) …`,
+    );
     const started = performance.now();
     aptGet(['update', '-qq'], 120_000);
     const failed = missing.filter((wanted) => {
@@ -150,6 +153,9 @@ function seconds(started) {
 }
 
 checkNode();
-installDependencies();
-build();
-if (process.argv.includes('--system')) installSystemPackages();
+const isOnlySystem = process.argv.includes('--only-system');
+if (!isOnlySystem) {
+  installDependencies();
+  build();
+}
+if (isOnlySystem || process.argv.includes('--system')) installSystemPackages();

@@ -1,7 +1,7 @@
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
 import { seededRng } from '../../src/testing/seeded-rng.js';
 
-/** Cases of each input: a million in `npm run proof:fuzz`, enough to notice a slip in the tests. */
+/** Cases of each input: a million in `npm run proof -- fuzz`, enough to notice a slip in the tests. */
 export const CASES: number = process.env.EVENKEEL_PROOF === undefined ? 10_000 : 1_000_000;
 
 /** `EVENKEEL_SEED=7 npx vitest run --project=unit test/fuzz` runs one case of each. */

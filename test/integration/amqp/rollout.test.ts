@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/rabbitmq.js';
 import { until } from '../../support/until.js';
 
-/** In the suite one broker of three is replaced, with few messages; `npm run proof:amqp` is the promise at its full size. */
+/** In the suite one broker of three is replaced, with few messages; `npm run proof -- amqp` is the promise at its full size. */
 const isProof = process.env.EVENKEEL_PROOF === '1';
 const size = isProof
   ? { replaced: [0, 1, 2], perSecond: 500, connections: 10, beforeMs: 5_000, evenMs: 300_000, ratioPerMinute: 0.1 }

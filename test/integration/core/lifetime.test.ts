@@ -39,7 +39,7 @@ describe('the process of a balancer', () => {
   });
 });
 
-/** `npm run proof:core` has 100,000. */
+/** `npm run proof -- core` has 100,000. */
 const ADDS = process.env.EVENKEEL_PROOF === '1' ? 100_000 : 20_000;
 
 describe('churn', () => {

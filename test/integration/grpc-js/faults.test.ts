@@ -5,7 +5,7 @@ import { connected, type Orders, ordersClient, say } from './support/client.js';
 import { type Pod, type PodBehaviour, Pods } from './support/pods.js';
 
 const DEADLINE_MS = 1_000;
-/** `npm run proof:grpc`: ten pods, a minute, and the number that is promised for it. */
+/** `npm run proof -- grpc`: ten pods, a minute, and the number that is promised for it. */
 const PROOF = process.env.EVENKEEL_PROOF === '1';
 const PODS = PROOF ? 10 : 4;
 const CALLS_BEFORE = 200;

@@ -187,7 +187,7 @@ describe('8 threads', () => {
   });
 
   it.runIf(isProof)(
-    titleOf('one that leads is replaced when it is terminated, and says nothing', isProof, 'npm run proof:sharing'),
+    titleOf('one that leads is replaced when it is terminated, and says nothing', isProof, 'npm run proof -- sharing'),
     async () => {
       const pod = new SharingPod('threads', 3);
       await pod.agrees();
@@ -202,7 +202,7 @@ describe('8 threads', () => {
   );
 
   it.runIf(isProof)(
-    titleOf('take over from one that is paused, and it follows when it wakes up', isProof, 'npm run proof:sharing'),
+    titleOf('take over from one that is paused, and it follows when it wakes up', isProof, 'npm run proof -- sharing'),
     async () => {
       const pod = new SharingPod('threads', 3);
       await pod.agrees();

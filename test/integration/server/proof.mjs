@@ -1,5 +1,5 @@
 /**
- * A rolling update of pods that leave by `gracefulShutdown`, without any preStop hook: `npm run proof:shutdown -- 50000`.
+ * A rolling update of pods that leave by `gracefulShutdown`, without any preStop hook: `npm run proof -- shutdown 50000`.
  *
  * Ten pods are replaced one by one, over and over. evenkeel (undici, node:http, gRPC) learns of it as from a watch; undici,
  * node:http, axios and grpc-js as they are go through a stand-in for kube-proxy, which picks a ready pod for each connection and

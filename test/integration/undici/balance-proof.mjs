@@ -1,12 +1,12 @@
 /**
- * Loads compared over real sockets: `npm run proof:loads`.
+ * Loads compared over real sockets: `npm run proof -- loads`.
  *
  * Eight pods, one process each, of four workers of 200 ms (exponential, first come first served). One is five times slower; one has
  * a neighbour that makes it four times slower a third of the time. Four client processes that know nothing of one another send three
  * quarters of what the pods can do. The pods only wait (timers) and use no CPU, so two cores are enough for all of them, and
  * what is measured is where calls go, not who gets a core.
  *
- *   npm run proof:loads -- 5     runs of each, 3 by default
+ *   npm run proof -- loads 5     runs of each, 3 by default
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

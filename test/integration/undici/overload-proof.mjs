@@ -1,14 +1,14 @@
 /**
- * An overload that ends, over real sockets: `npm run proof:overload`.
+ * An overload that ends, over real sockets: `npm run proof -- overload`.
  *
  * Four pods of four workers (exponential, 20 ms, first come first served, working on for callers who left), callers who give up
  * after 250 ms, load 0.7, then 1.4 for 5 s, then 0.7 again. Printed: the share of requests answered in time per 5 s, without a
  * limit, with one in the client, and with `evenkeel/server` at the other end too, in alternation; the same for three priorities;
  * 1,000 callers in a closed loop at three times the load for 60 s; and what the limit costs a Service that is well.
  *
- *   npm run proof:overload -- 5               runs of each, 5 by default
- *   npm run proof:overload -- 5 --write       and the pictures of the guide
- *   npm run proof:overload -- 5 storm costs   these parts only: phases, priorities, storm, healthy, costs
+ *   npm run proof -- overload 5               runs of each, 5 by default
+ *   npm run proof -- overload 5 --write       and the pictures of the guide
+ *   npm run proof -- overload 5 storm costs   these parts only: phases, priorities, storm, healthy, costs
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 import { WsPod } from '../../support/ws-pods.js';
 
-/** In the suite at a small size; `npm run proof:longlived` at that of a large Service, with the rates. */
+/** In the suite at a small size; `npm run proof -- websocket` at that of a large Service, with the rates. */
 const isProof = process.env.EVENKEEL_PROOF === '1';
 const size = isProof
   ? { pods: 10, clients: 10, sockets: 1_000, drainTimeoutMs: 15_000, leaveSpreadMs: 5_000, ratioPerMinute: 0.25 }

@@ -1,4 +1,4 @@
-/** EVENKEEL_PROOF=1 (`npm run proof:balancing`): five seeds and full counts. Otherwise two, and about a third. */
+/** EVENKEEL_PROOF=1 (`npm run proof -- balancing`): five seeds and full counts. Otherwise two, and about a third. */
 export const PROOF: boolean = process.env.EVENKEEL_PROOF === '1';
 
 export const SEEDS: readonly number[] = PROOF ? [1, 2, 3, 4, 5] : [1, 2];

@@ -1,6 +1,8 @@
 /** `npm run board`: draws the board, the page and `top` over a minute and a half of a rolling update, a slow pod and a broken one. */
 import { spawnSync } from 'node:child_process';
-import { root } from '../../../support/prove.mjs';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../../..', import.meta.url));
 
 const { status } = spawnSync(
   process.execPath,

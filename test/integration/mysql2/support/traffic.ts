@@ -1,7 +1,7 @@
 import type { PoolCluster } from 'evenkeel/mysql2';
 import { Readers } from '../../../support/readers.js';
 
-/** Whether the tests run at the counts that are promised (`npm run proof:mysql`), or at small ones (`npm test`). */
+/** Whether the tests run at the counts that are promised (`npm run proof -- mysql`), or at small ones (`npm test`). */
 export const PROOF: boolean = process.env.EVENKEEL_PROOF === '1';
 
 /** In a proof: prints what was measured, for the reader. */

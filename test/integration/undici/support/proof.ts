@@ -1,4 +1,4 @@
-/** Whether the tests run at the counts that are promised (`npm run proof:http`), or at small ones (`npm test`). */
+/** Whether the tests run at the counts that are promised (`npm run proof -- http`), or at small ones (`npm test`). */
 export const PROOF: boolean = process.env.EVENKEEL_PROOF === '1';
 
 /** In a proof: prints what was measured, for the reader. */
