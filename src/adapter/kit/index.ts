@@ -70,6 +70,7 @@ export {
 export { Closing } from '../../runtime/closing.js';
 export type { Complete } from '../../runtime/complete.js';
 export { deadline } from '../../runtime/deadline.js';
+export { closestOf } from '../../runtime/did-you-mean.js';
 export { hash32 } from '../../runtime/hash.js';
 export { addressMark, notBegunHeader } from '../../runtime/not-begun.js';
 export { checkPeer } from '../../runtime/peer-version.js';

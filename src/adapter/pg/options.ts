@@ -17,9 +17,11 @@ import {
   checkKeys,
   checkNumber,
   checkString,
+  closestOf,
   markLasting,
   optionError,
   serviceName,
+  unknownOption,
 } from '../kit/index.js';
 
 /** Which servers get statements: those that take writes, those that replicate, or both. */
@@ -163,10 +165,32 @@ export interface PoolSettings extends ServerSettings {
   readonly endTimeoutMs: number;
 }
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field; no message contains a secret. */
+const ours: readonly string[] = [...balancingOptionNames, ...ownNames];
+const known: readonly string[] = [...ours, ...clientNames, ...poolNames];
+
+/** Throws EVENKEEL_OPTION if there is one that neither pg nor evenkeel knows. */
+export function checkOptionNames(options: PgPoolOptions): void {
+  checkKeys('options', options, known);
+}
+
+/**
+ * The same for libraries that give their pool all of their own options: pg ignores those that it does not know. A name that resembles
+ * one of ours is a mistake.
+ */
+function checkMisspelled(options: object): void {
+  for (const name of Object.keys(options)) {
+    if (known.includes(name)) continue;
+    if (name === 'stream' || closestOf(name, ours) !== undefined) throw unknownOption('options', name, known);
+  }
+}
+
+/**
+ * Fills in defaults and checks everything; options with unknown names are for the clients. Throws EVENKEEL_OPTION that names the field;
+ * no message contains a secret.
+ */
 export function poolSettings(options: PgPoolOptions): PoolSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-  checkKeys('options', options, [...balancingOptionNames, ...pgOptionNames]);
+  checkMisspelled(options);
   if (options.limit !== undefined)
     throw optionError('limit', 'left out: max bounds what runs at a server', options.limit);
   const given = options as Readonly<Record<string, unknown>>;
@@ -180,7 +204,9 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
   const count = { min: 1, max: 100_000, integer: true };
   const max = checkNumber('max', given.max || given.poolSize || undefined, pgDefaults.max, count);
   const config: Record<string, unknown> = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
-  for (const name of clientNames) if (given[name] !== undefined) config[name] = given[name];
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined && !ours.includes(name) && !poolNames.includes(name)) config[name] = value;
+  }
   if (typeof config.password === 'function') config.password = lastingly(config.password as AskPassword);
   // Ours, because it also ends a dial nobody waits for.
   config.connectionTimeoutMillis = 0;

@@ -9,10 +9,24 @@ import {
   systemClock,
   systemRng,
 } from '../../index.js';
-import { balancingOptionNames, checkBoolean, checkString, notify, pickNames } from '../kit/index.js';
+import {
+  balancingOptionNames,
+  checkBalancingOptions,
+  checkBoolean,
+  checkString,
+  notify,
+  pickNames,
+} from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import type { PgServer } from './connection.js';
-import { type PgPool, type PgPoolOptions, type PoolSettings, pgOptionNames, poolSettings } from './options.js';
+import {
+  checkOptionNames,
+  type PgPool,
+  type PgPoolOptions,
+  type PoolSettings,
+  pgOptionNames,
+  poolSettings,
+} from './options.js';
 import { ServerRoles } from './roles.js';
 import type { Answer } from './session.js';
 import { PgTransport } from './transport.js';
@@ -35,8 +49,9 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   /** Since `end`: nobody waits any longer. */
   #noneWaits: () => void = () => {};
 
-  constructor(options: PgPoolOptions = {}) {
-    const settings = poolSettings(options);
+  constructor(given: PgPoolOptions = {}) {
+    const settings = poolSettings(given);
+    const options = withoutForeignClock(given);
     super(pickNames(options as Record<string, unknown>, pgOptionNames));
     const { clock = systemClock, rng = systemRng, observer = {} } = options;
     this.settings = settings;
@@ -206,6 +221,12 @@ const LEFT_BY_CLIENT =
 
 const AFTER_END = 'Cannot use a pool after calling end on the pool';
 
+/** Libraries that give their pool all of their options may have a clock among them that is none of ours, such as pg-boss. */
+function withoutForeignClock(options: PgPoolOptions): PgPoolOptions {
+  const { clock } = options;
+  return typeof clock?.timer === 'function' ? options : { ...options, clock: undefined };
+}
+
 /** The counts are properties in pg's types, which a class may not turn into accessors. */
 for (const [name, count] of [
   ['totalCount', 'total'],
@@ -263,8 +284,8 @@ function promised(start: (answer: Answer) => void): Promise<unknown> {
 }
 
 /**
- * The class of what `createPool` returns, for libraries that make their pool themselves: it takes the same options. A `pg.Pool`
- * by `instanceof`.
+ * The class of what `createPool` returns, for libraries that make their pool themselves: it takes the same options, and
+ * ignores those it does not know, unless they resemble one of evenkeel's. A `pg.Pool` by `instanceof`.
  */
 export const BalancedPool: new (options?: PgPoolOptions) => PgPool = PoolOverService as unknown as new (
   options?: PgPoolOptions,
@@ -281,5 +302,7 @@ export const BalancedPool: new (options?: PgPoolOptions) => PgPool = PoolOverSer
  * await replicas.end();
  */
 export function createPool(options: PgPoolOptions = {}): PgPool {
+  checkOptionNames(options);
+  checkBalancingOptions(pickNames(options as BalancingOptions, balancingOptionNames));
   return new BalancedPool(options);
 }

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { isEvenkeelError } from 'evenkeel';
-import { BalancedPool, createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
+import { createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
 import { FakeResolver } from 'evenkeel/testing';
 import pg from 'pg';
 import Cursor from 'pg-cursor';
@@ -294,7 +294,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(hooked.options.max).toBe(10);
     expect(JSON.stringify(pool)).not.toContain(password);
     expect(inspect(pool, { depth: 30 })).not.toContain(password);
-    expect(() => new BalancedPool({ target: 'postgres.shop:5432', tarqet: 1 } as never)).toThrow('tarqet');
+    expect(() => createPool({ target: 'postgres.shop:5432', schema: 'boss' } as never)).toThrow('schema');
     expect(() => createPool({ host: '/var/run/postgresql' })).toThrow('Unix socket');
   });
 

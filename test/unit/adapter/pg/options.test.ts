@@ -1,0 +1,56 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { BalancedPool, createPool, type PgPool } from '../../../../src/adapter/pg/index.js';
+import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
+
+const pools: PgPool[] = [];
+afterEach(async () => {
+  for (const pool of pools.splice(0)) await pool.end();
+});
+
+describe('options that neither pg nor evenkeel knows', () => {
+  const library = {
+    // Of pg-boss, Sequelize and graphile-worker.
+    ...{ schema: 'pgboss', supervise: true, schedule: false, migrate: true, monitorIntervalSeconds: 60, uuid: 'v4' },
+    ...{ archiveCompletedAfterSeconds: 3_600, deleteAfterDays: 7, retentionDays: 14, maintenanceIntervalMinutes: 2 },
+    ...{ dialect: 'postgres', logging: false, define: {}, timezone: '+00:00', concurrency: 5, pollInterval: 1_000 },
+    ...{ crontab: '', preparedStatements: true, useWarn: true, superuser: undefined, persistWarnings: true },
+  };
+  const fake = (): { readonly resolver: FakeResolver } => ({ resolver: new FakeResolver() });
+
+  it('are ignored by BalancedPool, which libraries give all they have, and refused by createPool', () => {
+    pools.push(new BalancedPool({ ...library, ...fake(), user: 'shop' } as never));
+    for (const name of Object.keys(library)) {
+      expect(() => createPool({ ...fake(), [name]: 1 }), name).toThrow(`options has no option "${name}"`);
+    }
+  });
+
+  it.each(['tarqet', 'roles', 'maxLagMS', 'max_lag_ms', 'idempotant', 'waitTimeout', 'resolvr', 'stage', 'stream'])(
+    '%s is refused by both: it would be missed',
+    (name) => {
+      for (const open of [createPool, (given: object) => new BalancedPool(given)]) {
+        expect(() => open({ ...fake(), [name]: 1 } as never)).toThrow(`options has no option "${name}"`);
+      }
+    },
+  );
+
+  it('may be a clock that is none of ours', () => {
+    const clock = { now: () => 0, sleep: async () => {} };
+    pools.push(new BalancedPool({ ...fake(), clock } as never));
+    expect(() => createPool({ ...fake(), clock } as never)).toThrow('clock.timer must be a function');
+  });
+
+  it('get to the clients, as with pg.Pool, which may know them one day', async () => {
+    const configs: object[] = [];
+    class Client {
+      readonly connection = {};
+      readonly host = 'postgres.shop';
+      readonly port = 5432;
+      constructor(config: object) {
+        configs.push(config);
+      }
+    }
+    pools.push(new BalancedPool({ ...fake(), Client: Client as never, newInPg: 1, max: 3 } as never));
+    expect(configs).toEqual([expect.objectContaining({ newInPg: 1 })]);
+    expect(Object.keys(configs[0] as object)).not.toContain('max');
+  });
+});
