@@ -1,7 +1,8 @@
 import type { Leaving } from '../pool/drain.js';
 import { poolDefaults } from '../pool/pool-options.js';
-import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
+import { checkBoolean, checkFunction, checkNumber } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
+import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 
 /** Why a connection should leave, and how long it may stay. */
 export interface ConnectionLeaving extends Leaving {
@@ -52,7 +53,12 @@ export const placingOptionNames: readonly (keyof PlacingOptions<unknown>)[] = Ob
   'rebalance',
 ] as const);
 
-export const rebalanceDefaults: Complete<RebalanceOptions> = Object.freeze({ ratioPerMinute: 0.1, maxToMean: 1.2 });
+const rebalanceTable = optionTable('rebalance', {
+  ratioPerMinute: numberOption(0.1, { above: 0, max: 60 }),
+  maxToMean: numberOption(1.2, { min: 1 }),
+} satisfies OptionsOf<RebalanceOptions>);
+
+export const rebalanceDefaults: Complete<RebalanceOptions> = rebalanceTable.defaults;
 
 /** The largest default of `leaveSpreadMs`. */
 const MAX_SPREAD_MS = 10_000;
@@ -78,18 +84,6 @@ export function resolvePlacingOptions(
     closeLeaving: checkBoolean('closeLeaving', options.closeLeaving, false),
     leaveSpreadMs: checkNumber('leaveSpreadMs', options.leaveSpreadMs, usual, bounds),
     drainTimeoutMs,
-    rebalance: rebalance === undefined ? undefined : resolveRebalance(rebalance),
-  };
-}
-
-function resolveRebalance(options: RebalanceOptions): Complete<RebalanceOptions> {
-  checkKeys('rebalance', options, Object.keys(rebalanceDefaults));
-  const { ratioPerMinute, maxToMean } = rebalanceDefaults;
-  return {
-    ratioPerMinute: checkNumber('rebalance.ratioPerMinute', options.ratioPerMinute, ratioPerMinute, {
-      above: 0,
-      max: 60,
-    }),
-    maxToMean: checkNumber('rebalance.maxToMean', options.maxToMean, maxToMean, { min: 1 }),
+    rebalance: rebalance === undefined ? undefined : rebalanceTable.resolve(rebalance),
   };
 }

@@ -1,6 +1,6 @@
 import type { Outcome } from '../endpoint/outcome.js';
-import { checkKeys, checkNumber } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 import { Cells } from './cells.js';
 import type { Load, LoadFacts } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
@@ -29,6 +29,11 @@ const UNTRIED = 1;
 /** Replaces a latency of 0, because 0 means that no call has ended. */
 const MIN_LATENCY_MS = 1e-6;
 
+const table = optionTable('peakEwma', {
+  decayMs: numberOption(10_000, { min: 1, max: 3_600_000 }),
+  initialMs: numberOption(1_000, { min: 1, max: 3_600_000 }),
+} satisfies OptionsOf<PeakEwmaOptions>);
+
 /**
  * Latency times calls in flight. A slower response raises the estimate to its duration immediately, a faster one lowers it
  * gradually, so an endpoint is avoided quickly and trusted again slowly. Without news the estimate fades, so that every
@@ -42,9 +47,7 @@ const MIN_LATENCY_MS = 1e-6;
  * Source: the Peak EWMA of Finagle.
  */
 export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
-  checkKeys('peakEwma', options, ['decayMs', 'initialMs']);
-  const decayMs = checkNumber('peakEwma.decayMs', options.decayMs, 10_000, { min: 1, max: 3_600_000 });
-  const initialMs = checkNumber('peakEwma.initialMs', options.initialMs, 1_000, { min: 1, max: 3_600_000 });
+  const { decayMs, initialMs } = table.resolve(options);
   const rule = new PeakEwmaRule(decayMs, initialMs);
   const cells = new Cells(FIELDS);
   return described(() => new RuledLoad(rule, cells.take()), 'peakEwma', options);

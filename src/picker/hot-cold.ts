@@ -1,6 +1,6 @@
 import type { Subchannel } from '../pool/subchannel.js';
-import { checkKeys, checkNumber } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { MAX_WEIGHTED_CHOICES } from './draw-picker.js';
@@ -16,6 +16,11 @@ export interface HotColdOptions {
   readonly quantile?: number | undefined;
 }
 
+const table = optionTable('hotCold', {
+  choices: numberOption(5, { min: 2, max: 16, integer: true }),
+  quantile: numberOption(0.8, { min: 0, max: 1 }),
+} satisfies OptionsOf<HotColdOptions>);
+
 /** How far the bound between hot and cold moves per draw, in calls. */
 const STEP = 0.05;
 
@@ -28,9 +33,7 @@ const STEP = 0.05;
  * with this process's own counts instead of probes.
  */
 export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
-  checkKeys('hotCold', options, ['choices', 'quantile']);
-  const choices = checkNumber('hotCold.choices', options.choices, 5, { min: 2, max: 16, integer: true });
-  const quantile = checkNumber('hotCold.quantile', options.quantile, 0.8, { min: 0, max: 1 });
+  const { choices, quantile } = table.resolve(options);
   const factory: PickerFactory = (set, previous, { rng }) => new HotColdPicker(set, previous, choices, quantile, rng);
   return described(factory, 'hotCold', options);
 };

@@ -1,6 +1,6 @@
-import type { BackoffOptions } from '../runtime/backoff.js';
-import { checkKeys, checkNumber } from '../runtime/check.js';
+import { checkNumber } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
+import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 
 /** How connections are opened, kept and closed. */
 export interface PoolOptions {
@@ -24,70 +24,29 @@ export interface PoolOptions {
   readonly maxConnectionAgeMs?: number | undefined;
 }
 
-/** The same, complete. */
-export interface ResolvedPoolOptions {
-  readonly connectTimeoutMs: number;
-  readonly maxConnecting: number;
-  readonly reconnect: BackoffOptions;
-  readonly drainTimeoutMs: number;
-  readonly maxConnectionAgeMs: number;
-}
+/** Pool options with every default filled in. */
+export type ResolvedPoolOptions = Complete<PoolOptions>;
 
-export const poolDefaults: Complete<PoolOptions> = Object.freeze({
-  connectTimeoutMs: 2_000,
-  maxConnecting: 32,
-  reconnectInitialMs: 200,
-  reconnectMaxMs: 3_000,
-  drainTimeoutMs: 30_000,
-  maxConnectionAgeMs: 1_800_000,
-});
+const table = optionTable('pool', {
+  connectTimeoutMs: numberOption(2_000, { min: 1, max: 600_000 }),
+  maxConnecting: numberOption(32, { min: 1, integer: true, infinite: true }),
+  reconnectInitialMs: numberOption(200, { min: 1, max: 600_000 }),
+  reconnectMaxMs: numberOption(3_000, { min: 1, max: 3_600_000 }),
+  drainTimeoutMs: numberOption(30_000, { min: 0, max: 86_400_000, infinite: true }),
+  maxConnectionAgeMs: numberOption(1_800_000, { min: 1_000, infinite: true }),
+} satisfies OptionsOf<PoolOptions>);
+
+export const poolDefaults: Complete<PoolOptions> = table.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export function resolvePoolOptions(options: PoolOptions = {}): ResolvedPoolOptions {
-  checkKeys('pool', options, Object.keys(poolDefaults));
-  const initialMs = checkNumber(
-    'pool.reconnectInitialMs',
-    options.reconnectInitialMs,
-    poolDefaults.reconnectInitialMs,
-    {
-      min: 1,
-      max: 600_000,
-    },
+  const resolved = table.resolve(options);
+  const { reconnectInitialMs } = resolved;
+  const reconnectMaxMs = checkNumber(
+    'pool.reconnectMaxMs',
+    options.reconnectMaxMs,
+    Math.max(reconnectInitialMs, poolDefaults.reconnectMaxMs),
+    { min: reconnectInitialMs, max: 3_600_000 },
   );
-  return {
-    connectTimeoutMs: checkNumber('pool.connectTimeoutMs', options.connectTimeoutMs, poolDefaults.connectTimeoutMs, {
-      min: 1,
-      max: 600_000,
-    }),
-    maxConnecting: checkNumber('pool.maxConnecting', options.maxConnecting, poolDefaults.maxConnecting, {
-      min: 1,
-      integer: true,
-      infinite: true,
-    }),
-    reconnect: {
-      initialMs,
-      factor: 1.6,
-      maxMs: checkNumber(
-        'pool.reconnectMaxMs',
-        options.reconnectMaxMs,
-        Math.max(initialMs, poolDefaults.reconnectMaxMs),
-        {
-          min: initialMs,
-          max: 3_600_000,
-        },
-      ),
-      jitterRatio: 0.2,
-    },
-    drainTimeoutMs: checkNumber('pool.drainTimeoutMs', options.drainTimeoutMs, poolDefaults.drainTimeoutMs, {
-      min: 0,
-      max: 86_400_000,
-      infinite: true,
-    }),
-    maxConnectionAgeMs: checkNumber(
-      'pool.maxConnectionAgeMs',
-      options.maxConnectionAgeMs,
-      poolDefaults.maxConnectionAgeMs,
-      { min: 1_000, infinite: true },
-    ),
-  };
+  return { ...resolved, reconnectMaxMs };
 }

@@ -66,11 +66,11 @@ export class Reconnect {
    */
   ended(how: EndOfConnection, succeeded: boolean): EndedLife {
     const { clock, options } = this.#owner;
-    const { initialMs, maxMs } = options.reconnect;
+    const { reconnectInitialMs, reconnectMaxMs } = options;
     const livedMs = clock.now() - this.#connectedAtMs;
-    const minLifeMs = how === 'leaving' ? Math.min(initialMs, MIN_ASKED_LIFE_MS) : MIN_USEFUL_LIFE_MS;
+    const minLifeMs = how === 'leaving' ? Math.min(reconnectInitialMs, MIN_ASKED_LIFE_MS) : MIN_USEFUL_LIFE_MS;
     const atOnce = how !== 'failed' && (succeeded || livedMs >= minLifeMs);
-    if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, maxMs) || (atOnce && how === 'leaving')) this.#failures = 0;
+    if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, reconnectMaxMs) || (atOnce && how === 'leaving')) this.#failures = 0;
     return { livedMs, atOnce };
   }
 
@@ -81,7 +81,9 @@ export class Reconnect {
   /** Calls `due` after the pause. */
   pause(): void {
     const { clock, rng, options } = this.#owner;
-    this.#timer = clock.timer(this.#due, backoffDelay(options.reconnect, this.#failures, rng));
+    const { reconnectInitialMs: initialMs, reconnectMaxMs: maxMs } = options;
+    const pauseMs = backoffDelay({ initialMs, maxMs, factor: 1.6, jitterRatio: 0.2 }, this.#failures, rng);
+    this.#timer = clock.timer(this.#due, pauseMs);
   }
 
   stop(): void {

@@ -1,6 +1,7 @@
 import type { DumpOptions, RecordedBalancer, Recorder, Recording } from '../balancer/recording.js';
-import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
+import { checkBoolean, checkKeys } from '../runtime/check.js';
 import { inBackground } from '../runtime/clock.js';
+import { functionOption, numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 import { writeDump } from './dump.js';
 import { Parts } from './parts.js';
 import { Track } from './track.js';
@@ -24,36 +25,28 @@ export interface FlightRecorder extends Recorder {
   dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
 }
 
+const table = optionTable('flightRecorder', {
+  seconds: numberOption(60, { min: 1, max: 3_600 }),
+  bytes: numberOption(16 * 1024 * 1024, { min: 2 ** 20, max: 2 ** 30, integer: true }),
+  onPanic: functionOption<NonNullable<FlightRecorderOptions['onPanic']>>(),
+} satisfies OptionsOf<FlightRecorderOptions>);
+
 /** The defaults of `flightRecorder`. */
-export const recorderDefaults: { readonly seconds: number; readonly bytes: number } = Object.freeze({
-  seconds: 60,
-  bytes: 16 * 1024 * 1024,
-});
+export const recorderDefaults: { readonly seconds: number; readonly bytes: number } = table.defaults;
 
 /** Minimum time between dumps of a balancer that panics repeatedly, in ms. */
 const PANIC_PAUSE_MS = 60_000;
 
 /**
  * A ring in memory with everything picks are based on: endpoint sets, verdicts, picks, outcomes, times and the random state. From it
- * `evenkeel explain` says why a call went to its endpoint, and `evenkeel replay` what another configuration would have done. One may
+ * `evenkeel explain` says why a call went to its endpoint, and `evenkeel replay` makes the picks again. One may
  * serve several balancers of a thread. Throws EVENKEEL_OPTION for invalid options.
  *
  * @example const recorder = flightRecorder(); const fetch = createFetch('http://orders.shop:8080', { recorder });
  * process.on('SIGUSR2', () => writeFileSync('/tmp/evenkeel.bin', recorder.dump()));
  */
 export function flightRecorder(options: FlightRecorderOptions = {}): FlightRecorder {
-  checkKeys('flightRecorder', options, ['seconds', 'bytes', 'onPanic']);
-  const seconds = checkNumber('flightRecorder.seconds', options.seconds, recorderDefaults.seconds, {
-    min: 1,
-    max: 3_600,
-  });
-  const bytes = checkNumber('flightRecorder.bytes', options.bytes, recorderDefaults.bytes, {
-    min: 2 ** 20,
-    max: 2 ** 30,
-    integer: true,
-  });
-  const { onPanic } = options;
-  if (onPanic !== undefined) checkFunction('flightRecorder.onPanic', onPanic);
+  const { seconds, bytes, onPanic } = table.resolve(options);
   return new RingRecorder(new Parts(bytes, seconds * 1_000), onPanic);
 }
 

@@ -1,6 +1,6 @@
-import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
+import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 
 /** How many retries are allowed in relation to traffic. */
 export interface RetryBudgetOptions {
@@ -10,17 +10,16 @@ export interface RetryBudgetOptions {
   readonly minPerSecond?: number | undefined;
 }
 
-export const retryBudgetDefaults: Complete<RetryBudgetOptions> = Object.freeze({ ratio: 0.2, minPerSecond: 10 });
+const table = optionTable('retry.budget', {
+  ratio: numberOption(0.2, { min: 0, max: 1 }),
+  minPerSecond: numberOption(10, { min: 0, max: 1e6 }),
+} satisfies OptionsOf<RetryBudgetOptions>);
+
+export const retryBudgetDefaults: Complete<RetryBudgetOptions> = table.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
-export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<RetryBudgetOptions> {
-  checkKeys('retry.budget', options, Object.keys(retryBudgetDefaults));
-  const { ratio, minPerSecond } = retryBudgetDefaults;
-  return {
-    ratio: checkNumber('retry.budget.ratio', options.ratio, ratio, { min: 0, max: 1 }),
-    minPerSecond: checkNumber('retry.budget.minPerSecond', options.minPerSecond, minPerSecond, { min: 0, max: 1e6 }),
-  };
-}
+export const resolveRetryBudget = (options?: RetryBudgetOptions): Complete<RetryBudgetOptions> =>
+  table.resolve(options);
 
 /** Deposits expire after about this long, in ms. */
 const KEPT_MS = 10_000;

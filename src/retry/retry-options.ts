@@ -1,5 +1,6 @@
-import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { checkNumber, optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
+import { functionOption, numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 import { type RetryBudgetOptions, resolveRetryBudget } from './budget.js';
 import type { RetryCandidate } from './ended-attempt.js';
 
@@ -29,59 +30,41 @@ export interface RetryOptions {
   readonly when?: ((attempt: RetryCandidate) => boolean) | undefined;
 }
 
-/** The same, complete and checked. */
-export interface ResolvedRetryOptions {
-  readonly maxAttempts: number;
-  readonly budget: Complete<RetryBudgetOptions>;
-  readonly statuses: readonly number[];
-  readonly methods: readonly string[];
-  readonly when: ((attempt: RetryCandidate) => boolean) | undefined;
-}
-
 /** `methods` are those that may safely run twice. Source: RFC 9110, 9.2.2. */
-export const retryDefaults: {
-  readonly maxAttempts: number;
-  readonly statuses: readonly number[];
-  readonly methods: readonly string[];
-} = Object.freeze({
-  maxAttempts: 3,
-  statuses: Object.freeze([]),
-  methods: Object.freeze(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']),
-});
+const table = optionTable('retry', {
+  maxAttempts: numberOption(3, { min: 1, max: 100, integer: true }),
+  budget: { default: resolveRetryBudget(), check: (_name, value) => resolveRetryBudget(value as RetryBudgetOptions) },
+  statuses: { default: Object.freeze<number[]>([]), check: checkStatuses },
+  methods: { default: Object.freeze(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']), check: checkMethods },
+  when: functionOption<NonNullable<RetryOptions['when']>>(),
+} satisfies OptionsOf<RetryOptions>);
+
+/** Retry options with every default filled in. */
+export type ResolvedRetryOptions = Omit<Complete<RetryOptions>, 'budget' | 'when'> & {
+  readonly budget: Complete<RetryBudgetOptions>;
+  readonly when: RetryOptions['when'];
+};
+
+export const retryDefaults: ResolvedRetryOptions = table.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
-export function resolveRetryOptions(options: RetryOptions = {}): ResolvedRetryOptions {
-  checkKeys('retry', options, [...Object.keys(retryDefaults), 'budget', 'when']);
-  const { maxAttempts, budget, statuses, methods, when } = options;
-  if (when !== undefined) checkFunction('retry.when', when);
-  return {
-    maxAttempts: checkNumber('retry.maxAttempts', maxAttempts, retryDefaults.maxAttempts, {
-      min: 1,
-      max: 100,
-      integer: true,
-    }),
-    budget: resolveRetryBudget(budget),
-    statuses: statuses === undefined ? retryDefaults.statuses : checkStatuses(statuses),
-    methods: methods === undefined ? retryDefaults.methods : checkMethods(methods),
-    when,
-  };
-}
+export const resolveRetryOptions = (options?: RetryOptions): ResolvedRetryOptions => table.resolve(options);
 
-function checkStatuses(statuses: unknown): readonly number[] {
-  if (!Array.isArray(statuses)) throw optionError('retry.statuses', 'a list of statuses', statuses);
+function checkStatuses(name: string, statuses: unknown): readonly number[] {
+  if (!Array.isArray(statuses)) throw optionError(name, 'a list of statuses', statuses);
   return statuses.map((status, index) =>
-    checkNumber(`retry.statuses[${index}]`, status ?? Number.NaN, 0, { min: 400, max: 599, integer: true }),
+    checkNumber(`${name}[${index}]`, status ?? Number.NaN, 0, { min: 400, max: 599, integer: true }),
   );
 }
 
 /** A token (RFC 9110, 5.6.2); case matters, and known methods are upper case. */
 const METHOD = /^[A-Z!#$%&'*+.^_`|~0-9-]+$/;
 
-function checkMethods(methods: unknown): readonly string[] {
-  if (!Array.isArray(methods)) throw optionError('retry.methods', 'a list of methods', methods);
+function checkMethods(name: string, methods: unknown): readonly string[] {
+  if (!Array.isArray(methods)) throw optionError(name, 'a list of methods', methods);
   for (const [index, method] of methods.entries()) {
     if (typeof method !== 'string' || !METHOD.test(method)) {
-      throw optionError(`retry.methods[${index}]`, 'a method in upper case', method);
+      throw optionError(`${name}[${index}]`, 'a method in upper case', method);
     }
   }
   return [...methods];

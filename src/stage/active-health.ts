@@ -3,10 +3,10 @@ import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import { asError, isEvenkeelError } from '../errors.js';
 import { notify } from '../observe/observer.js';
-import { checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
 import { described } from '../runtime/described.js';
+import { functionOption, numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 import { jittered } from '../runtime/rng.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
@@ -24,13 +24,14 @@ export interface ActiveHealthOptions {
   readonly check?: ((endpoint: Endpoint, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
-interface HealthRules {
-  readonly intervalMs: number;
-  readonly timeoutMs: number;
-  readonly unhealthyAfter: number;
-  readonly healthyAfter: number;
-  readonly check: ActiveHealthOptions['check'];
-}
+const table = optionTable('activeHealth', {
+  intervalMs: numberOption(10_000, { min: 10, max: 86_400_000 }),
+  timeoutMs: numberOption(1_000, { min: 1, max: 600_000 }),
+  unhealthyAfter: numberOption(3, { min: 1, max: 1_000, integer: true }),
+  healthyAfter: numberOption(2, { min: 1, max: 1_000, integer: true }),
+  check: functionOption<NonNullable<ActiveHealthOptions['check']>>(),
+} satisfies OptionsOf<ActiveHealthOptions>);
+type HealthRules = typeof table.defaults;
 
 const JITTER_RATIO = 0.2;
 
@@ -41,16 +42,7 @@ const JITTER_RATIO = 0.2;
  * reported once and no endpoint becomes suspect. Throws EVENKEEL_OPTION.
  */
 export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory => {
-  checkKeys('activeHealth', options, ['intervalMs', 'timeoutMs', 'unhealthyAfter', 'healthyAfter', 'check']);
-  if (options.check !== undefined) checkFunction('activeHealth.check', options.check);
-  const count = { min: 1, max: 1_000, integer: true };
-  const rules: HealthRules = {
-    intervalMs: checkNumber('activeHealth.intervalMs', options.intervalMs, 10_000, { min: 10, max: 86_400_000 }),
-    timeoutMs: checkNumber('activeHealth.timeoutMs', options.timeoutMs, 1_000, { min: 1, max: 600_000 }),
-    unhealthyAfter: checkNumber('activeHealth.unhealthyAfter', options.unhealthyAfter, 3, count),
-    healthyAfter: checkNumber('activeHealth.healthyAfter', options.healthyAfter, 2, count),
-    check: options.check,
-  };
+  const rules = table.resolve(options);
   return described((context) => new ActiveHealth(rules, context), 'activeHealth');
 };
 

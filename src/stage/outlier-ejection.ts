@@ -1,7 +1,8 @@
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { OutcomeCause } from '../endpoint/outcome.js';
-import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { checkNumber, optionError } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 import { Invalidation } from './invalidation.js';
 import { OutlierRecord, type OutlierRules } from './outlier-record.js';
 import { deservesPanic } from './panic.js';
@@ -34,16 +35,18 @@ export interface OutlierEjectionOptions {
   readonly causes?: readonly Exclude<OutcomeCause, 'connect'>[] | undefined;
 }
 
-const defaults = Object.freeze({
-  consecutiveFailures: 5,
-  failureRatio: 0.2,
-  timesWorse: 3,
-  minCalls: 50,
-  baseEjectionMs: 1_000,
-  maxEjectionMs: 60_000,
-  maxEjectedRatio: 0.5,
-  causes: Object.freeze(['timeout', 'reset', 'status', 'overload', 'protocol'] as const),
-});
+const allCauses = Object.freeze(['timeout', 'reset', 'status', 'overload', 'protocol'] as const);
+
+const table = optionTable('outlierEjection', {
+  consecutiveFailures: numberOption(5, { min: 1, integer: true, infinite: true }),
+  failureRatio: numberOption(0.2, { min: 0, max: 1, infinite: true }),
+  timesWorse: numberOption(3, { min: 1, max: 1_000 }),
+  minCalls: numberOption(50, { min: 1, max: 1_000_000, integer: true }),
+  baseEjectionMs: numberOption(1_000, { min: 1, max: 3_600_000 }),
+  maxEjectionMs: numberOption(60_000, { min: 1, max: 86_400_000 }),
+  maxEjectedRatio: numberOption(0.5, { min: 0, max: 0.5 }),
+  causes: { default: allCauses, check: checkCauses },
+} satisfies OptionsOf<OutlierEjectionOptions>);
 
 /**
  * Marks endpoints whose calls fail as suspect: after 5 failures in a row, 5 unanswered calls of which one timed out, or a failure
@@ -130,34 +133,20 @@ class OutlierEjection implements Stage {
 }
 
 function resolveRules(options: OutlierEjectionOptions): OutlierRules {
-  checkKeys('outlierEjection', options, Object.keys(defaults));
-  const number = (
-    name: Exclude<keyof OutlierEjectionOptions, 'causes'>,
-    bounds: { min: number; max?: number; integer?: boolean; infinite?: boolean },
-  ): number => checkNumber(`outlierEjection.${name}`, options[name], defaults[name], bounds);
-  const { causes = defaults.causes } = options;
-  if (!Array.isArray(causes)) {
-    throw optionError('outlierEjection.causes', `a list of ${defaults.causes.join(', ')}`, causes);
-  }
-  for (const cause of causes) {
-    if (!defaults.causes.includes(cause)) {
-      throw optionError('outlierEjection.causes[]', `one of ${defaults.causes.join(', ')}`, cause);
-    }
-  }
-  const baseEjectionMs = number('baseEjectionMs', { min: 1, max: 3_600_000 });
-  return {
-    consecutiveFailures: number('consecutiveFailures', { min: 1, integer: true, infinite: true }),
-    failureRatio: number('failureRatio', { min: 0, max: 1, infinite: true }),
-    timesWorse: number('timesWorse', { min: 1, max: 1_000 }),
-    minCalls: number('minCalls', { min: 1, max: 1_000_000, integer: true }),
-    baseEjectionMs,
-    maxEjectionMs: checkNumber(
-      'outlierEjection.maxEjectionMs',
-      options.maxEjectionMs,
-      Math.max(baseEjectionMs, defaults.maxEjectionMs),
-      { min: baseEjectionMs, max: 86_400_000 },
-    ),
-    maxEjectedRatio: number('maxEjectedRatio', { min: 0, max: 0.5 }),
-    causes: new Set<OutcomeCause | undefined>(causes),
-  };
+  const { causes, ...rules } = table.resolve(options);
+  const { baseEjectionMs } = rules;
+  const maxEjectionMs = checkNumber(
+    'outlierEjection.maxEjectionMs',
+    options.maxEjectionMs,
+    Math.max(baseEjectionMs, table.defaults.maxEjectionMs),
+    { min: baseEjectionMs, max: 86_400_000 },
+  );
+  return { ...rules, maxEjectionMs, causes: new Set<OutcomeCause | undefined>(causes) };
+}
+
+function checkCauses(name: string, value: unknown): readonly (typeof allCauses)[number][] {
+  const known = allCauses.join(', ');
+  if (!Array.isArray(value)) throw optionError(name, `a list of ${known}`, value);
+  for (const cause of value) if (!allCauses.includes(cause)) throw optionError(`${name}[]`, `one of ${known}`, cause);
+  return value;
 }

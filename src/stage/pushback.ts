@@ -1,9 +1,9 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Outcome } from '../endpoint/outcome.js';
-import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
@@ -15,6 +15,11 @@ export interface PushbackOptions {
   readonly maxMs?: number | undefined;
 }
 
+const table = optionTable('pushback', {
+  ratio: numberOption(0.1, { min: 0.001, max: 1 }),
+  maxMs: numberOption(60_000, { min: 1, max: 3_600_000 }),
+} satisfies OptionsOf<PushbackOptions>);
+
 /**
  * An endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) gets a tenth of its share until then. That
  * does not make it suspect: it works, and does not count towards panic.
@@ -23,9 +28,7 @@ export interface PushbackOptions {
  * move the problem. The same applies if the pause is not about the endpoint but a limit on individual callers.
  */
 export const pushback = (options: PushbackOptions = {}): StageFactory => {
-  checkKeys('pushback', options, ['ratio', 'maxMs']);
-  const ratio = checkNumber('pushback.ratio', options.ratio, 0.1, { min: 0.001, max: 1 });
-  const maxMs = checkNumber('pushback.maxMs', options.maxMs, 60_000, { min: 1, max: 3_600_000 });
+  const { ratio, maxMs } = table.resolve(options);
   return described((context) => new Pushback(ratio, maxMs, context), 'pushback');
 };
 

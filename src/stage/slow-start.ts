@@ -1,9 +1,10 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Outcome } from '../endpoint/outcome.js';
-import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /** Options of `slowStart`. */
@@ -18,12 +19,13 @@ export interface SlowStartOptions {
   readonly aggression?: number | undefined;
 }
 
-interface SlowStartRules {
-  readonly windowMs: number;
-  readonly calls: number;
-  readonly minRatio: number;
-  readonly aggression: number;
-}
+const table = optionTable('slowStart', {
+  windowMs: numberOption(30_000, { min: 1, max: 86_400_000 }),
+  calls: numberOption(1_000, { min: 1, infinite: true }),
+  minRatio: numberOption(0.1, { min: 0.001, max: 1 }),
+  aggression: numberOption(1, { min: 0.1, max: 100 }),
+} satisfies OptionsOf<SlowStartOptions>);
+type SlowStartRules = Complete<SlowStartOptions>;
 
 /** The weights of new endpoints are updated this many times per window, at most every `MIN_STEP_MS`. */
 const STEPS = 20;
@@ -39,13 +41,7 @@ const MIN_STEP_MS = 250;
  * Source: Envoy's slow start, including `aggression`.
  */
 export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
-  checkKeys('slowStart', options, ['windowMs', 'calls', 'minRatio', 'aggression']);
-  const rules: SlowStartRules = {
-    windowMs: checkNumber('slowStart.windowMs', options.windowMs, 30_000, { min: 1, max: 86_400_000 }),
-    calls: checkNumber('slowStart.calls', options.calls, 1_000, { min: 1, infinite: true }),
-    minRatio: checkNumber('slowStart.minRatio', options.minRatio, 0.1, { min: 0.001, max: 1 }),
-    aggression: checkNumber('slowStart.aggression', options.aggression, 1, { min: 0.1, max: 100 }),
-  };
+  const rules = table.resolve(options);
   return described((context) => new SlowStart(rules, context), 'slowStart');
 };
 

@@ -119,9 +119,9 @@ describe('options of a balancer', () => {
 
   it('a longest pause below the first is refused; unset, it follows the first', () => {
     expect(message({ pool: { reconnectInitialMs: 500, reconnectMaxMs: 400 } })).toContain('pool.reconnectMaxMs');
-    expect(resolveBalancerOptions({ ...parts, pool: { reconnectInitialMs: 9_000 } }).pool.reconnect).toMatchObject({
-      initialMs: 9_000,
-      maxMs: 9_000,
+    expect(resolveBalancerOptions({ ...parts, pool: { reconnectInitialMs: 9_000 } }).pool).toMatchObject({
+      reconnectInitialMs: 9_000,
+      reconnectMaxMs: 9_000,
     });
   });
 
