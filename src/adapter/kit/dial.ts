@@ -5,6 +5,7 @@ import type { Balancer } from '../../balancer/balancer.js';
 import type { Lease } from '../../balancer/lease.js';
 import type { PlacedConnection } from '../../balancer/placement-group.js';
 import type { Placements } from '../../balancer/placements.js';
+import type { ConnectionLeaving } from '../../balancer/placing-options.js';
 import { endpointAddress } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { outcomeOfSystemError } from '../../endpoint/system-errors.js';
@@ -41,55 +42,49 @@ export interface DialledConnection extends Omit<PlacedConnection, 'cut'> {
 /** After being open for this long, a connection proves that its endpoint works, in ms. */
 const WORKS_AFTER_MS = 1_000;
 
-/** Tells the observer that the connection has ended. */
-type Report = (error: unknown) => void;
-
 /**
  * One dial to the endpoint of a lease, and the connection it opens. The dialing code passes `signal` on and reports the result:
  * `opened` and later `ended`, or `failed`. Calls in any other order do nothing.
  */
-export class Dial {
+export class Dial implements PlacedConnection {
   readonly lease: Lease<Site>;
   readonly #settings: DialSettings;
-  readonly #limit = new AbortController();
-  readonly #timer: Timer;
-  readonly #callers: AbortSignal | undefined;
-  readonly #report: Report;
-  #isConnecting = true;
+  /** The number of the attempt, for the observer. */
+  readonly #attempt: number;
+  /** Undefined once it is over: an open connection lives for hours, and keeps nothing that only dialing needs. */
+  #dialing: Dialing | undefined;
+  #limit: AbortController | undefined;
+  #held: DialledConnection | undefined;
   #release: (() => void) | undefined;
   #tookMs = 0;
   /** Runs until the connection proves that the endpoint works. */
   #works: Timer | undefined;
   #isOurs = false;
-  readonly #given = (): void => this.#limit.abort(this.#callers?.reason);
-  readonly #left = (): void => this.#limit.abort(new Error('it left while it was connected to'));
 
-  constructor(lease: Lease<Site>, settings: DialSettings, callers?: AbortSignal, report?: Report) {
+  constructor(lease: Lease<Site>, settings: DialSettings, callers?: AbortSignal, attempt = 1) {
     this.lease = lease;
     this.#settings = settings;
-    this.#callers = callers;
-    this.#report = report ?? ((error) => reportAttempt(lease, { attempt: 1, error }));
-    const { clock, connectTimeoutMs } = settings;
-    const late = new Error(`it did not accept within ${connectTimeoutMs} ms`);
-    this.#timer = deadline(clock, () => this.#limit.abort(late), connectTimeoutMs);
-    this.#timer.ref();
-    onAbort(callers, this.#given);
-    onAbort(lease.leaving, this.#left);
+    this.#attempt = attempt;
+    this.#limit = new AbortController();
+    this.#dialing = new Dialing(this.#limit, lease.leaving, settings, callers);
   }
 
-  /** Aborts when the dial, or the open connection, has to end. */
+  /** Aborts when the dial has to end, or the open connection if that has no `cut`. */
   get signal(): AbortSignal {
+    this.#limit ??= new AbortController();
     return this.#limit.signal;
   }
 
   /** Whether no result has been reported yet. */
   get isConnecting(): boolean {
-    return this.#isConnecting;
+    return this.#dialing !== undefined;
   }
 
   /** It is open. */
-  opened({ leave, finish, cut = () => this.#limit.abort(), movesItself }: DialledConnection): void {
+  opened(connection: DialledConnection): void {
     if (!this.#settle()) return;
+    this.#held = connection;
+    if (connection.cut !== undefined) this.#limit = undefined;
     // From now on its duration says nothing about the endpoint.
     this.lease.progressed();
     this.#tookMs = this.#settings.clock.now() - this.lease.startedMs;
@@ -97,18 +92,28 @@ export class Dial {
       this.#works = undefined;
       this.lease.works();
     }, WORKS_AFTER_MS);
-    this.#release = this.#settings.placements.hold(this.lease, {
-      leave,
-      finish: () => {
-        this.#isOurs = true;
-        finish();
-      },
-      cut: () => {
-        this.#isOurs = true;
-        cut();
-      },
-      ...(movesItself && { movesItself }),
-    });
+    this.#release = this.#settings.placements.hold(this.lease, this);
+  }
+
+  /** For `Placements`, as the next three. */
+  leave(leaving: ConnectionLeaving): boolean {
+    return this.#held?.leave(leaving) === true;
+  }
+
+  finish(): void {
+    this.#isOurs = true;
+    this.#held?.finish();
+  }
+
+  cut(): void {
+    this.#isOurs = true;
+    const held = this.#held;
+    if (held?.cut === undefined) this.#limit?.abort();
+    else held.cut();
+  }
+
+  get movesItself(): boolean {
+    return this.#held?.movesItself === true;
   }
 
   /** The connection has ended. @param outcome What that says about the endpoint, if more than the error shows. */
@@ -159,13 +164,43 @@ export class Dial {
     return new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint: address });
   }
 
+  #report(error: unknown): void {
+    reportAttempt(this.lease, { attempt: this.#attempt, error });
+  }
+
   #settle(): boolean {
-    if (!this.#isConnecting) return false;
-    this.#isConnecting = false;
+    if (this.#dialing === undefined) return false;
+    this.#dialing.over();
+    this.#dialing = undefined;
+    return true;
+  }
+}
+
+/** What ends a dial that takes too long, that its caller gives up, or whose endpoint leaves. */
+class Dialing {
+  readonly #timer: Timer;
+  readonly #callers: AbortSignal | undefined;
+  readonly #leaving: AbortSignal;
+  readonly #given: () => void;
+  readonly #left: () => void;
+
+  constructor(limit: AbortController, leaving: AbortSignal, settings: DialSettings, callers: AbortSignal | undefined) {
+    const { clock, connectTimeoutMs } = settings;
+    this.#callers = callers;
+    this.#leaving = leaving;
+    this.#given = () => limit.abort(callers?.reason);
+    this.#left = () => limit.abort(new Error('it left while it was connected to'));
+    const late = (): void => limit.abort(new Error(`it did not accept within ${connectTimeoutMs} ms`));
+    this.#timer = deadline(clock, late, connectTimeoutMs);
+    this.#timer.ref();
+    onAbort(callers, this.#given);
+    onAbort(leaving, this.#left);
+  }
+
+  over(): void {
     this.#timer.cancel();
     offAbort(this.#callers, this.#given);
-    offAbort(this.lease.leaving, this.#left);
-    return true;
+    offAbort(this.#leaving, this.#left);
   }
 }
 
@@ -235,8 +270,7 @@ class Connect<T> implements AttemptedCall<Site> {
   async #dial(lease: Lease<Site>): Promise<void> {
     const attempts = this.#attempts;
     const { opening, settings } = this.#parts;
-    const report = (error: unknown): void => attempts.report(lease, { ...(error !== undefined && { error }) });
-    const dial = new Dial(lease, settings, this.signal, report);
+    const dial = new Dial(lease, settings, this.signal, attempts.number);
     try {
       const connection = await opening.open(dial);
       attempts.conclude(outcomes.success);

@@ -90,6 +90,7 @@ export { type LogPosition, LogPositions, ReplicationLag } from './replication-la
 export { type AskForReports, checkAskForReports, ReportAsking } from './report-asking.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
 export {
+  answeredOn,
   type HeldSocket,
   type PlaceOptions,
   placeOptionNames,

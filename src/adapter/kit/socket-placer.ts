@@ -66,8 +66,6 @@ export interface HeldSocket {
   leave(leaving: ConnectionLeaving, socket: Socket): boolean;
   /** Closes it as its protocol does. */
   finish(socket: Socket): void;
-  /** What the end of a connection says about the endpoint. @defaultValue what the socket shows */
-  outcome?(socket: Socket): Outcome | undefined;
 }
 
 /**
@@ -153,17 +151,11 @@ export class SocketPlacer {
     const { onLeaving = this.#onLeaving, finish, key, signal } = options;
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
     if (finish !== undefined) checkFunction('finish', finish);
-    const holder = held ?? {
-      leave: (leaving, socket) => {
-        onLeaving?.(leaving, socket);
-        return onLeaving !== undefined;
-      },
-      finish: finish ?? ((socket) => void socket.end()),
-    };
+    const holder = held ?? new SocketHolder(onLeaving, finish);
     return this.place(
       {
         open: (dial) => this.#openSocket(dial.lease.endpoint, dial.signal),
-        opened: (socket, dial) => placedSocket(socket, holder, dial),
+        opened: (socket, dial) => new PlacedSocket(socket, holder, dial),
       },
       { key, signal },
     );
@@ -204,25 +196,89 @@ export class SocketPlacer {
   }
 }
 
-/** The socket given to the user. */
-function placedSocket(socket: Socket, held: HeldSocket, dial: Dial): DialledConnection {
-  let failure: Error | undefined;
-  // The user of the socket handles its errors; this only watches.
-  socket.prependListener('error', (error) => {
-    failure ??= error;
-  });
-  // An endpoint that drops everybody has the fewest connections, and would get every client that reconnects.
-  let isHungUp = false;
-  socket.prependOnceListener('end', () => {
-    isHungUp = socket.bytesRead === 0 && !socket.writableEnded;
-  });
-  socket.once('close', () => {
-    const hungUp = isHungUp && dial.isUnproven ? outcomes.reset : undefined;
-    dial.ended(failure, held.outcome?.(socket) ?? hungUp);
-  });
-  return {
-    leave: (leaving) => held.leave(leaving, socket),
-    finish: () => held.finish(socket),
-    cut: () => socket.destroy(),
-  };
+/** Tells an application's functions. */
+class SocketHolder implements HeldSocket {
+  readonly #onLeaving: PlaceOptions['onLeaving'];
+  readonly #finish: PlaceOptions['finish'];
+
+  constructor(onLeaving: PlaceOptions['onLeaving'], finish: PlaceOptions['finish']) {
+    this.#onLeaving = onLeaving;
+    this.#finish = finish;
+  }
+
+  leave(leaving: ConnectionLeaving, socket: Socket): boolean {
+    const onLeaving = this.#onLeaving;
+    onLeaving?.(leaving, socket);
+    return onLeaving !== undefined;
+  }
+
+  finish(socket: Socket): void {
+    const finish = this.#finish;
+    if (finish === undefined) socket.end();
+    else finish(socket);
+  }
+}
+
+/** Property of a socket: its place. */
+const placedAs = Symbol('evenkeel.placedAs');
+
+interface Marked {
+  [placedAs]?: PlacedSocket;
+}
+
+/** What the response on a socket, if that has been placed, says about its endpoint. @defaultValue what the socket shows */
+export function answeredOn(socket: Socket, outcome: Outcome): void {
+  const placed = (socket as Marked)[placedAs];
+  if (placed !== undefined) placed.outcome = outcome;
+}
+
+/** The place of a socket that was given to its user. There may be tens of thousands: they share their listeners. */
+class PlacedSocket implements DialledConnection {
+  outcome: Outcome | undefined = undefined;
+  failure: Error | undefined = undefined;
+  isHungUp = false;
+  readonly dial: Dial;
+  readonly #socket: Socket;
+  readonly #held: HeldSocket;
+
+  constructor(socket: Socket, held: HeldSocket, dial: Dial) {
+    this.#socket = socket;
+    this.#held = held;
+    this.dial = dial;
+    (socket as Marked)[placedAs] = this;
+    // The user of the socket handles its errors; this only watches.
+    socket.prependListener('error', failed);
+    socket.prependListener('end', hungUp);
+    socket.on('close', closed);
+  }
+
+  leave(leaving: ConnectionLeaving): boolean {
+    return this.#held.leave(leaving, this.#socket);
+  }
+
+  finish(): void {
+    this.#held.finish(this.#socket);
+  }
+
+  cut(): void {
+    this.#socket.destroy();
+  }
+}
+
+function failed(this: Socket, error: Error): void {
+  const placed = (this as Marked)[placedAs];
+  if (placed !== undefined) placed.failure ??= error;
+}
+
+/** An endpoint that drops everybody has the fewest connections, and would get every client that reconnects. */
+function hungUp(this: Socket): void {
+  const placed = (this as Marked)[placedAs];
+  if (placed !== undefined) placed.isHungUp = this.bytesRead === 0 && !this.writableEnded;
+}
+
+function closed(this: Socket): void {
+  const placed = (this as Marked)[placedAs];
+  if (placed === undefined) return;
+  const { dial, failure, outcome, isHungUp } = placed;
+  dial.ended(failure, outcome ?? (isHungUp && dial.isUnproven ? outcomes.reset : undefined));
 }

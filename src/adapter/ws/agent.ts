@@ -2,11 +2,10 @@ import { Agent, type ClientRequest, type ClientRequestArgs } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
-import type { Outcome } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
 import { addRequest, endWithoutSocket, PendingRequest, type RequestOptions } from '../http/node-agent.js';
 import type { OriginMatcher } from '../http/origin.js';
-import { closeFrame, type HeldSocket, type SocketPlacer } from '../kit/index.js';
+import { answeredOn, closeFrame, type HeldSocket, type SocketPlacer } from '../kit/index.js';
 
 type Created = (error: Error | null, stream: Duplex) => void;
 
@@ -17,19 +16,25 @@ export interface AgentParts {
   readonly isSecure: boolean;
 }
 
+/** Option of a request: how its connection is told to leave, and closed. Node passes options on that it does not know. */
+export const heldBy: unique symbol = Symbol('evenkeel.heldBy');
+
+interface HeldOptions {
+  readonly [heldBy]?: HeldSocket;
+}
+
 /** An agent whose connections to the Service go to its pods, one for each request. */
 export class PlacingAgent extends Agent {
   readonly #parts: AgentParts;
-  readonly #held: HeldSocket;
-  /** Outcomes of responses that did not open a WebSocket. */
-  readonly #answers = new WeakMap<object, Outcome>();
+  readonly #held: HeldSocket | undefined;
   /** The request Node's Agent is asking a connection for. */
   #asking: ClientRequest | undefined;
 
-  constructor(parts: AgentParts, held: HeldSocket) {
+  /** @param held For requests without the option `heldBy`. */
+  constructor(parts: AgentParts, held?: HeldSocket) {
     super();
     this.#parts = parts;
-    this.#held = { ...held, outcome: (socket) => this.#answers.get(socket) };
+    this.#held = held;
     // Without a protocol Node allows any: a redirect may lead from `wss:` to `ws:`, or back.
     Object.assign(this, { protocol: undefined, defaultPort: parts.isSecure ? 443 : 80 });
   }
@@ -39,10 +44,8 @@ export class PlacingAgent extends Agent {
     if (request.getHeader('upgrade') !== undefined) {
       request.prependOnceListener('response', (answer) => {
         const { socket, statusCode = 0, headers } = answer;
-        this.#answers.set(
-          socket,
-          outcomeOfAnswer(statusCode, (name) => headers[name], undefined),
-        );
+        const outcome = outcomeOfAnswer(statusCode, (name) => headers[name], undefined);
+        if (outcome !== undefined) answeredOn(socket, outcome);
         // With a listener, Node no longer discards a response that nobody reads.
         if (request.listenerCount('response') === 0) answer.resume();
       });
@@ -63,13 +66,13 @@ export class PlacingAgent extends Agent {
     if (!origin.matches(`${isSecure ? 'https' : 'http'}://${at}:${port}`)) {
       return isSecure ? connectTls(options as never) : connectTcp(options as never);
     }
-    this.#connect(this.#asking, created);
+    this.#connect(this.#asking, (options as HeldOptions)[heldBy] ?? this.#held, created);
     // The socket is passed to the callback.
     return undefined;
   }
 
   /** Until it has a socket, Node tells neither that a request was given up nor that its time is over. */
-  #connect(request: ClientRequest | undefined, created: Created | undefined): void {
+  #connect(request: ClientRequest | undefined, held: HeldSocket | undefined, created: Created | undefined): void {
     const { placer } = this.#parts;
     const gaveUp = new AbortController();
     const pending =
@@ -80,7 +83,7 @@ export class PlacingAgent extends Agent {
         pending?.release();
         endWithoutSocket(request);
       });
-    placer.connect({ signal: gaveUp.signal }, this.#held).then(
+    placer.connect({ signal: gaveUp.signal }, held).then(
       (socket) => {
         if (gaveUp.signal.aborted) {
           socket.on('error', () => {}).destroy();

@@ -1,9 +1,10 @@
 import type { Agent } from 'node:http';
+import type { Socket } from 'node:net';
 import WebSocket, { type ClientOptions } from 'ws';
 import type { Balancer } from '../../index.js';
 import { OriginMatcher, serviceOrigin } from '../http/origin.js';
-import { checkLeaveCode, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';
-import { type AgentParts, PlacingAgent, SharedAgent } from './agent.js';
+import { type ConnectionLeaving, checkLeaveCode, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';
+import { type AgentParts, heldBy, PlacingAgent, SharedAgent } from './agent.js';
 import { LEAVE_CODE, LEAVE_REASON, type ServiceWebSockets, type WebSocketsOptions } from './options.js';
 
 /**
@@ -59,22 +60,16 @@ class BalancedWebSockets implements ServiceWebSockets {
       code,
       reason,
     );
+    const shared: Leaving = { code, reason, onLeaving };
+    const agent = new PlacingAgent(parts);
     this.WebSocket = class ServiceWebSocket extends WebSocket {
       constructor(address: string | URL, protocols?: string | string[] | ClientOptions, more?: ClientOptions) {
         const areOptions = typeof protocols === 'object' && protocols !== null && !Array.isArray(protocols);
         const given = areOptions ? protocols : more;
-        const held: HeldSocket = {
-          leave: (leaving) => {
-            onLeaving?.(leaving, this);
-            return this.emit('leaving', leaving) || onLeaving !== undefined;
-          },
-          finish: (socket) => {
-            if (this.readyState === WebSocket.OPEN) void this.close(code, reason);
-            else if (this.readyState === WebSocket.CONNECTING) socket.destroy();
-          },
-        };
-        const agent = parts.origin.matches(originOf(address)) ? { agent: new PlacingAgent(parts, held) } : {};
-        super(address, areOptions ? [] : protocols, { ...given, ...agent } as ClientOptions);
+        const held = new HeldWebSocket(shared);
+        const ours = parts.origin.matches(originOf(address)) ? { agent, [heldBy]: held } : {};
+        super(address, areOptions ? [] : protocols, { ...given, ...ours } as ClientOptions);
+        held.webSocket = this;
       }
     } as typeof WebSocket;
   }
@@ -85,6 +80,38 @@ class BalancedWebSockets implements ServiceWebSockets {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+}
+
+/** How the WebSockets of a client leave. */
+interface Leaving {
+  readonly code: number;
+  readonly reason: string;
+  readonly onLeaving: WebSocketsOptions['onLeaving'];
+}
+
+/** One WebSocket, as its connection's place sees it. */
+class HeldWebSocket implements HeldSocket {
+  readonly #leaving: Leaving;
+  /** Set before it is connected. */
+  webSocket: WebSocket | undefined;
+
+  constructor(leaving: Leaving) {
+    this.#leaving = leaving;
+  }
+
+  leave(leaving: ConnectionLeaving): boolean {
+    const { webSocket } = this;
+    if (webSocket === undefined) return false;
+    const { onLeaving } = this.#leaving;
+    onLeaving?.(leaving, webSocket);
+    return webSocket.emit('leaving', leaving) || onLeaving !== undefined;
+  }
+
+  finish(socket: Socket): void {
+    const { webSocket } = this;
+    if (webSocket?.readyState === WebSocket.OPEN) void webSocket.close(this.#leaving.code, this.#leaving.reason);
+    else if (webSocket?.readyState === WebSocket.CONNECTING) socket.destroy();
   }
 }
 
