@@ -1,16 +1,19 @@
 /**
  * What a plain script does with one entry point, as published: calls in parallel before there is a connection; some one after the
- * other; and calls in parallel right after the servers cut every connection. It closes nothing and
- * nothing else keeps the process alive, so it has to finish all of that first, and then to end by itself.
+ * other; and calls in parallel after each kind of loss: the servers `cut` every connection, are killed (`kill`), or `stop` in order. It
+ * closes nothing and nothing else keeps the process alive, so it has to finish all of that first, and then to end by itself.
  *
- *   node script.mjs <entry point> '{"parallel": 40, "ports": [1234, …], "login": {…}}'
+ *   node script.mjs <entry point> '{"parallel": 40, "losses": ["cut", "kill"], "ports": [1234, …], "login": {…}}'
+ *
+ * The lines `kill` and `stop` ask the test to do that, and `down` to start the servers again.
  */
 import { once } from 'node:events';
-import { setImmediate } from 'node:timers/promises';
+import { connect } from 'node:net';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { staticEndpoints } from 'evenkeel';
 
 const [name, given] = process.argv.slice(2);
-const { ports, login, parallel: PARALLEL } = JSON.parse(given);
+const { ports, login, losses, parallel: PARALLEL } = JSON.parse(given);
 const resolver = staticEndpoints(ports.map((port) => ({ address: '127.0.0.1', port })));
 
 /** Per entry point: one call, and how the servers are made to cut all connections. Nothing of it waits for `ready()`. */
@@ -129,20 +132,96 @@ const entryPoints = {
     ];
     return { call: () => transaction(pool, release[calls++ % release.length]), cut: () => terminateAll(pool) };
   },
+  async 'mysql2 followService'() {
+    const { followService } = await import('evenkeel/mysql2');
+    const { createPoolCluster } = await import('mysql2/promise');
+    const own = createPoolCluster({ restoreNodeTimeout: 50 });
+    const follower = followService(own, { resolver, node: () => ({ ...login, connectionLimit: 4 }) });
+    const begun = follower.ready();
+    const call = async () => {
+      await begun;
+      const connection = await own.getConnection();
+      try {
+        await connection.query('SELECT SLEEP(0.01)');
+        connection.release();
+      } catch (error) {
+        connection.destroy();
+        throw error;
+      }
+    };
+    const query = async (sql) => {
+      const connection = await own.getConnection();
+      return connection.query(sql).finally(() => connection.release());
+    };
+    const cut = () =>
+      killAll(
+        () => query('SHOW PROCESSLIST'),
+        (id) => query(`KILL ${id}`),
+      );
+    // The connections are mysql2's own, and hold the process as it has them.
+    return { call, cut, close: () => Promise.all([follower.close(), own.end()]) };
+  },
   async ioredis() {
     const { Redis } = await import('ioredis');
-    const { createReplicas } = await import('evenkeel/redis');
+    // Never connected to.
     const primary = new Redis({ port: ports[0], ...login, lazyConnect: true });
-    primary.on('error', () => {});
-    const replica = { address: '127.0.0.1', port: ports[1] };
-    const { client } = createReplicas(primary, 'redis.shop:6379', { resolver: staticEndpoints([replica]) });
-    const cut = async () => {
-      const other = new Redis({ port: ports[1] });
-      await other.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-      other.disconnect();
+    return redisReplicas(primary);
+  },
+  async 'node-redis'() {
+    const { createClient } = await import('redis');
+    const primary = createClient({ url: `redis://127.0.0.1:${ports[0]}` });
+    return redisReplicas(primary);
+  },
+  async amqplib() {
+    const { createBrokers } = await import('evenkeel/amqp');
+    const { connect } = await import('amqplib');
+    const brokers = createBrokers('amqp://rabbit.shop:5672', { resolver });
+    const call = async () => {
+      const connection = await brokers.connect(connect);
+      connection.on('error', () => {});
+      const channel = await connection.createConfirmChannel();
+      await channel.assertQueue('orders');
+      channel.sendToQueue('orders', Buffer.from('order'));
+      await channel.waitForConfirms();
+      await connection.close();
     };
-    // The primary's connection is the application's own, and holds the process as ioredis has it.
-    return { call: () => client.get('key'), cut, close: () => primary.disconnect() };
+    return { call };
+  },
+  async 'amqp-connection-manager'() {
+    const { createBrokers } = await import('evenkeel/amqp');
+    const { connect } = await import('amqp-connection-manager');
+    const brokers = createBrokers('amqp://rabbit.shop:5672', { resolver });
+    const manager = brokers.connectManager(connect);
+    const orders = manager.createChannel({ setup: (channel) => channel.assertQueue('orders') });
+    orders.on('error', () => {});
+    // The connection is the library's own, and holds the process as it has it.
+    return { call: () => orders.sendToQueue('orders', 'order'), close: () => brokers.close() };
+  },
+  async 'rabbitmq-client'() {
+    const { createBrokers } = await import('evenkeel/amqp');
+    const { Connection } = await import('rabbitmq-client');
+    const brokers = createBrokers('amqp://rabbit.shop:5672', { resolver });
+    await brokers.balancer.ready();
+    const rabbit = brokers.createConnection(Connection);
+    rabbit.on('error', () => {});
+    await rabbit.queueDeclare('orders').catch(() => {});
+    const orders = rabbit.createPublisher({ confirm: true, maxAttempts: 100 });
+    const close = async () => {
+      await orders.close();
+      await brokers.close();
+    };
+    return { call: () => orders.send('orders', 'order'), close };
+  },
+  async rsocket() {
+    const { createRSocket } = await import('evenkeel/rsocket');
+    const rsocket = createRSocket('orders.shop:7000', { resolver });
+    const call = () =>
+      new Promise((resolve, reject) => {
+        const onNext = (_, isLast) => isLast && resolve();
+        const receiver = { onNext, onComplete: resolve, onError: reject, onExtension() {} };
+        rsocket.requestResponse({ data: Buffer.from('name') }, receiver);
+      });
+    return { call };
   },
   async ws() {
     const { createWebSockets } = await import('evenkeel/ws');
@@ -176,6 +255,20 @@ const entryPoints = {
     return { call, cut: () => call('cut').catch(() => {}) };
   },
 };
+
+async function redisReplicas(primary) {
+  const { createReplicas } = await import('evenkeel/redis');
+  const { Redis } = await import('ioredis');
+  primary.on('error', () => {});
+  const resolver = staticEndpoints([{ address: '127.0.0.1', port: ports[1] }]);
+  const { client } = createReplicas(primary, 'redis.shop:6379', { resolver, fallback: 'error' });
+  const cut = async () => {
+    const other = new Redis({ port: ports[1] });
+    await other.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    other.disconnect();
+  };
+  return { call: () => client.get('key'), cut };
+}
 
 /** Rejects if the socket closes first. */
 function onceOpen(socket, event) {
@@ -211,6 +304,14 @@ async function killAll(list, kill) {
   for (const { Id, User } of rows) if (User === login.user) await kill(Id).catch(() => {});
 }
 
+const accepts = (port) =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    }).on('error', () => resolve(false));
+  });
+
 const { call, cut, close } = await entryPoints[name]();
 
 const many = async () => {
@@ -226,10 +327,20 @@ const isFalse = () => false;
 console.log('cold', await many());
 for (let n = 0; n < 10; n++) await call();
 console.log('one by one');
-await cut(call);
-// Calls that ran into the cut itself may fail, as with every client; each has to end.
-await Promise.allSettled(Array.from({ length: PARALLEL }, () => call()));
-for (let failed = 0; failed < 20 && !(await call().then(isTrue, isFalse)); failed++) await setImmediate();
-console.log('heard');
-console.log('after a loss', await many());
-close?.();
+for (const loss of losses) {
+  if (loss === 'cut') await cut(call);
+  else {
+    console.log(loss);
+    for (const port of ports) while (await accepts(port)) await setTimeout(20);
+    console.log('down');
+  }
+  // Calls that ran into the loss itself may fail, as with every client; each has to end.
+  await Promise.allSettled(Array.from({ length: PARALLEL }, () => call()));
+  for (let failed = 0; failed < 500 && !(await call().then(isTrue, isFalse)); failed++) {
+    if (loss === 'cut') await setImmediate();
+    else await setTimeout(100);
+  }
+  console.log('heard');
+  console.log(`after ${loss}`, await many());
+}
+await close?.();
