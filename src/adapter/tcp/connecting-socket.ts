@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import type { Clock, Timer } from '../../index.js';
 
@@ -6,10 +6,14 @@ type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'ref' | 'unref';
 
 /**
  * A stream that exists before its socket, for libraries that need one synchronously. It cannot be the socket itself, because another pod
- * is tried if the first cannot be connected to.
+ * is tried if the first cannot be connected to. It has the documented properties and methods of `net.Socket`.
  */
 export class ConnectingSocket extends Duplex {
+  /** As `setTimeout` was called, in ms. */
+  timeout: number | undefined = undefined;
   #socket: Socket | undefined;
+  /** Bytes handed to the socket that it has not taken yet: both count them. */
+  #passing = 0;
   readonly #given = new AbortController();
   readonly #connect: (signal: AbortSignal) => Promise<Socket>;
   readonly #waiting: ((socket: Socket) => void)[] = [];
@@ -28,12 +32,80 @@ export class ConnectingSocket extends Duplex {
     return this.#socket === undefined && !this.destroyed;
   }
 
+  get pending(): boolean {
+    return this.#socket?.pending ?? true;
+  }
+
+  get readyState(): 'opening' | 'open' | 'readOnly' | 'writeOnly' | 'closed' {
+    if (this.connecting) return 'opening';
+    if (this.readable) return this.writable ? 'open' : 'readOnly';
+    return this.writable ? 'writeOnly' : 'closed';
+  }
+
   get remoteAddress(): string | undefined {
     return this.#socket?.remoteAddress;
   }
 
+  get remoteFamily(): string | undefined {
+    return this.#socket?.remoteFamily;
+  }
+
   get remotePort(): number | undefined {
     return this.#socket?.remotePort;
+  }
+
+  get localAddress(): string | undefined {
+    return this.#socket?.localAddress;
+  }
+
+  get localFamily(): string | undefined {
+    return this.#socket?.localFamily;
+  }
+
+  get localPort(): number | undefined {
+    return this.#socket?.localPort;
+  }
+
+  get bytesRead(): number {
+    return this.#socket?.bytesRead ?? 0;
+  }
+
+  /** Includes what is still buffered, as for a socket. */
+  get bytesWritten(): number {
+    return (this.#socket?.bytesWritten ?? 0) + this.writableLength - this.#passing;
+  }
+
+  get bufferSize(): number {
+    return this.writableLength;
+  }
+
+  get autoSelectFamilyAttemptedAddresses(): string[] | undefined {
+    return (this.#socket as { autoSelectFamilyAttemptedAddresses?: string[] } | undefined)
+      ?.autoSelectFamilyAttemptedAddresses;
+  }
+
+  address(): AddressInfo | object {
+    return this.#socket?.address() ?? {};
+  }
+
+  /** For libraries that connect the socket they are given. It connects by itself, to a pod, whatever the arguments say. */
+  connect(...args: unknown[]): this {
+    const callback = args.at(-1);
+    if (typeof callback !== 'function') return this;
+    if (this.connecting) this.once('connect', callback as () => void);
+    else process.nextTick(callback as () => void);
+    return this;
+  }
+
+  destroySoon(): void {
+    if (this.writable) this.end();
+    if (this.writableFinished) this.destroy();
+    else this.once('finish', () => this.destroy());
+  }
+
+  resetAndDestroy(): this {
+    this.#socket?.resetAndDestroy();
+    return this.destroy();
   }
 
   setNoDelay(on?: boolean): this {
@@ -45,6 +117,7 @@ export class ConnectingSocket extends Duplex {
   }
 
   setTimeout(ms: number, callback?: () => void): this {
+    this.timeout = ms;
     if (callback !== undefined && ms === 0) this.off('timeout', callback);
     else if (callback !== undefined) this.once('timeout', callback);
     this.#timer?.cancel();
@@ -77,7 +150,11 @@ export class ConnectingSocket extends Duplex {
   }
 
   override _write(chunk: unknown, encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    this.#socket?.write(chunk as Buffer, encoding, done);
+    this.#passing = (chunk as Buffer).length;
+    this.#socket?.write(chunk as Buffer, encoding, (error) => {
+      this.#passing = 0;
+      done(error);
+    });
   }
 
   override _final(done: (error?: Error | null) => void): void {

@@ -1,5 +1,4 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { type Balancer, outcomes } from '../../index.js';
 import { asError, checkFunction, optionError, SocketPlacer } from '../kit/index.js';
 import { ConnectingSocket } from './connecting-socket.js';
@@ -53,7 +52,7 @@ class ServiceConnector implements Connector {
     return this.#placer.connect(isUsual ? options : { ...options, finish });
   }
 
-  createConnection(_options?: unknown, callback?: (error: Error | null, socket?: Socket) => void): Duplex {
+  createConnection(_options?: unknown, callback?: (error: Error | null, socket?: Socket) => void): Socket {
     if (typeof callback === 'function') {
       this.connect().then(
         (socket) => callback(null, socket),
@@ -62,7 +61,7 @@ class ServiceConnector implements Connector {
       // An agent would take a returned value for the socket.
       return undefined as never;
     }
-    return new ConnectingSocket((signal) => this.connect({ signal }), this.#placer.clock);
+    return new ConnectingSocket((signal) => this.connect({ signal }), this.#placer.clock) as unknown as Socket;
   }
 
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void> {

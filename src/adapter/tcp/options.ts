@@ -1,5 +1,4 @@
 import type { LookupFunction, Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import type { Balancer } from '../../index.js';
 import type { PlaceOptions, SocketPlacerOptions } from '../kit/index.js';
 
@@ -29,9 +28,10 @@ export interface Connector extends AsyncDisposable {
   /**
    * For libraries that take a function of this name, or a stream. With a callback, it calls that with an error or the socket, like an
    * `http.Agent`. Without one it returns a stream that connects by itself, buffers writes until then, and emits `connect`, or `error`
-   * if it cannot connect. Other arguments are ignored: pod, name and certificate are the connector's.
+   * if it cannot connect. It has the properties and methods of a `net.Socket`, but is no instance of it. Other arguments are ignored:
+   * pod, name and certificate are the connector's.
    */
-  createConnection(options?: unknown, callback?: (error: Error | null, socket?: Socket) => void): Duplex;
+  createConnection(options?: unknown, callback?: (error: Error | null, socket?: Socket) => void): Socket;
   /**
    * For libraries that only take the `lookup` of `net.connect`: returns the addresses of pods, with a different one first each time.
    * evenkeel does not see these connections: they are not counted, told to leave or closed. TLS and port are up to the library.

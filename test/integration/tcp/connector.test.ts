@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
-import { connect as netConnect, type Socket } from 'node:net';
+import { type AddressInfo, createServer, Socket as NetSocket, connect as netConnect, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { type ObserverEvents, type Resolver, staticEndpoints } from 'evenkeel';
 import { type ConnectionLeaving, type Connector, type ConnectorOptions, createConnector } from 'evenkeel/tcp';
@@ -240,6 +240,69 @@ describe('createConnection and lookup', () => {
       stream.end();
       await once(stream, 'close');
     }
+    await until('they are given back', () => inFlight(made).every((count) => count === 0));
+  });
+
+  it('gives a stream with the properties and methods of a socket', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
+    const stream = made.createConnection();
+    const named = Object.getOwnPropertyNames(NetSocket.prototype).filter((name) => !name.startsWith('_'));
+    expect(named.filter((name) => !(name in stream))).toEqual([]);
+    const shown = () => {
+      const { pending, connecting, readyState, bytesRead, bytesWritten, bufferSize, timeout } = stream;
+      return { pending, connecting, readyState, bytesRead, bytesWritten, bufferSize, timeout };
+    };
+    const none = { bytesRead: 0, timeout: undefined };
+    const opening = { ...none, pending: true, connecting: true, readyState: 'opening' };
+    expect(shown()).toEqual({ ...opening, bytesWritten: 0, bufferSize: 0 });
+    expect([stream.localPort, stream.remoteFamily, stream.address()]).toEqual([undefined, undefined, {}]);
+    stream.write('early');
+    expect(shown()).toEqual({ ...opening, bytesWritten: 5, bufferSize: 5 });
+    const told: string[] = [];
+    expect(stream.connect(9, 'elsewhere', () => told.push('connected'))).toBe(stream);
+    let text = '';
+    stream.on('data', (data) => {
+      text += data;
+    });
+    await until('it came back', () => text === 'a\nearly');
+    expect(told).toEqual(['connected']);
+    stream.setTimeout(60_000);
+    const isOpen = { pending: false, connecting: false, readyState: 'open', bytesRead: 7, timeout: 60_000 };
+    expect(shown()).toEqual({ ...isOpen, bytesWritten: 5, bufferSize: 0 });
+    stream.cork();
+    stream.write('late');
+    expect(shown()).toEqual({ ...isOpen, bytesWritten: 9, bufferSize: 4 });
+    stream.uncork();
+    const { port } = pod.endpoint;
+    expect(stream).toMatchObject({
+      localAddress: '127.0.0.1',
+      localFamily: 'IPv4',
+      remoteFamily: 'IPv4',
+      remotePort: port,
+    });
+    expect(stream.address()).toEqual({ address: '127.0.0.1', family: 'IPv4', port: stream.localPort });
+    stream.destroySoon();
+    await once(stream, 'close');
+    expect(stream).toMatchObject({ readyState: 'closed', pending: true, bytesWritten: 9 });
+    await until('the pod got all of it', () => pod.stats.open === 0);
+  });
+
+  it('resets its connection, or gives up connecting', async () => {
+    const server = createServer((socket) => void socket.on('error', ({ message }) => heard.push(message)).resume());
+    const heard: string[] = [];
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    open.push({ [Symbol.asyncDispose]: async () => void server.close() });
+    const { port } = server.address() as AddressInfo;
+    const made = connector({ resolver: staticEndpoints([{ address: '127.0.0.1', port }]) });
+    const stream = made.createConnection();
+    await once(stream, 'connect');
+    stream.resetAndDestroy();
+    await until('the pod sees it', () => heard.length === 1);
+    expect(heard).toEqual(['read ECONNRESET']);
+    const early = made.createConnection();
+    early.resetAndDestroy();
+    await once(early, 'close');
     await until('they are given back', () => inFlight(made).every((count) => count === 0));
   });
 
