@@ -105,17 +105,19 @@ export function tooLateError(feed: EndpointFeed, limit: CallLimit, leftMs: numbe
  * them might still take a call.
  */
 function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
-  let last: EvenkeelError | undefined;
+  let last: Error | undefined;
   for (const { subchannel, weight } of pool.members) {
     if (weight <= 0) continue;
     const { state, lastError } = subchannel;
-    if (state === 'ready' || !isEvenkeelError(lastError, 'EVENKEEL_CONNECT') || !isLasting(lastError.cause)) {
-      return undefined;
-    }
+    if (state === 'ready' || lastError === undefined) return undefined;
+    // With TLS 1.3 a connection is open before the other side has checked our certificate, and then ends.
+    const isRefusal = isEvenkeelError(lastError, 'EVENKEEL_CONNECT') && isLasting(lastError.cause);
+    if (!isRefusal && !isLasting(lastError)) return undefined;
     last = lastError;
   }
   if (last === undefined) return undefined;
-  const { cause, endpoint, message } = last;
+  const { message } = last;
+  const { cause, endpoint } = isEvenkeelError(last) ? last : { cause: last, endpoint: undefined };
   // A function of the application failed, which only the application can fix.
   if (isEvenkeelError(cause, 'EVENKEEL_OPTION')) {
     return new EvenkeelError('EVENKEEL_OPTION', cause.message, { cause: cause.cause });

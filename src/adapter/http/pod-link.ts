@@ -1,8 +1,8 @@
 import { Socket } from 'node:net';
-import type { Clock, Endpoint, Rng, Timer } from '../../index.js';
+import { type Clock, type Endpoint, endpointAddress, type Rng, type Timer } from '../../index.js';
 import { isAskedError } from '../kit/index.js';
 import { type Dialled, dialLeftError, isPodLeftError, isProtocolError } from './dial.js';
-import { PodSockets } from './pod-sockets.js';
+import { isTlsError, PodSockets } from './pod-sockets.js';
 
 /** The parts of a `PodLink`. */
 export interface PodLinkParts {
@@ -277,6 +277,11 @@ export class PodLink {
   #emptied(failure: Error | undefined): void {
     if (this.#closing || this.#checking) return;
     const suspect = failure ?? this.#suspectError;
+    if (failure !== undefined && isTlsError(failure)) {
+      // With TLS 1.3 a pod rejects our certificate once the connection is open: the next one would end alike.
+      this.#gone(rejected(this.#parts.endpoint, failure));
+      return;
+    }
     if (suspect !== undefined) {
       this.lost(suspect);
       return;
@@ -304,4 +309,12 @@ export class PodLink {
       }
     });
   }
+}
+
+/** An error of TLS that says which pod it was; the code stays. */
+function rejected(endpoint: Endpoint, cause: Error & { readonly code?: unknown; readonly reason?: string }): Error {
+  const { code, reason = cause.message.trim() } = cause;
+  return Object.assign(new Error(`${endpointAddress(endpoint)} ended the TLS connection: ${reason}`, { cause }), {
+    code,
+  });
 }

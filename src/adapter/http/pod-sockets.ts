@@ -81,8 +81,10 @@ export class PodSockets {
     this.#count();
     let failure: Error | undefined;
     socket.on('error', (error) => {
-      // Only errors of the system: a reset, a dead peer. HTTP clients destroy sockets with errors of their own for many reasons.
-      if ((error as NodeJS.ErrnoException).syscall !== undefined) failure = error;
+      // Only errors of the system (a reset, a dead peer) and of TLS. HTTP clients destroy sockets with errors of their own for many reasons.
+      if ((error as NodeJS.ErrnoException).syscall !== undefined || isTlsError(error)) failure = error;
+      // An error of TLS leaves the socket open, and Node tells only who listens now: a request given it later would never end.
+      if (this.#spare === socket) socket.destroy();
     });
     socket.once('close', () => {
       this.#receivedBefore += socket.bytesRead;
@@ -141,4 +143,9 @@ export class PodSockets {
 /** The end of a stream is only seen by reading it; any data makes the socket unusable. */
 function onUnasked(this: Socket): void {
   if (this.read() !== null) this.destroy();
+}
+
+/** An alert of the other side, or bytes that are not TLS. */
+export function isTlsError({ code }: Error & { readonly code?: unknown }): boolean {
+  return typeof code === 'string' && code.startsWith('ERR_SSL_');
 }

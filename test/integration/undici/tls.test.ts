@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import tls from 'node:tls';
 import { staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
 import { createCertificate } from 'evenkeel/testing/servers';
@@ -43,6 +45,18 @@ afterEach(async () => {
   await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
 });
 
+async function listening(server: tls.Server): Promise<{ address: string; port: number } & AsyncDisposable> {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { address, port } = server.address() as AddressInfo;
+  return {
+    address,
+    port,
+    async [Symbol.asyncDispose]() {
+      server.close();
+    },
+  };
+}
+
 /** Whoever waits that long did not hear it in time. */
 const patient = { waitTimeoutMs: 600_000 };
 
@@ -59,6 +73,17 @@ describe('what is set up wrong is said at once, and not waited for', () => {
     const agent = createAgent(target, { resolver: staticEndpoints(pods.endpoints), tls, ...patient });
     const failed = once(https.get(target, { agent }), 'error');
     expect(await failed).toMatchObject([{ code: 'EVENKEEL_CONNECT', message: expect.stringMatching(message) }]);
+    await agent.close();
+  });
+
+  it('pods that speak HTTP/2 only', async () => {
+    await using only = await listening(tls.createServer({ ...certificate, ALPNProtocols: ['h2'] }));
+    const resolver = staticEndpoints([only]);
+    const settings = { resolver, tls: { ca: authority.cert }, ...patient };
+    const message = expect.stringMatching(/no endpoint can be connected to .*does not speak HTTP\/1\.1/);
+    await expect(open(origin, settings).request({ path: '/', method: 'GET' })).rejects.toMatchObject({ message });
+    const agent = createAgent(origin, settings);
+    expect(await once(https.get(origin, { agent }), 'error')).toMatchObject([{ message }]);
     await agent.close();
   });
 

@@ -103,3 +103,36 @@ it('is the error of a function of the application that fails, where that is why'
     cause: { message: 'vault' },
   });
 });
+
+it.each([
+  'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL',
+  'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE',
+  'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA',
+])('%s is not waited for', async (code) => {
+  const { clock, refusals, addresses, start } = world();
+  for (const address of addresses) refusals.set(address, () => Object.assign(new Error('an alert'), { code }));
+  const balancer = start();
+  const waiting = expect(balancer.acquire()).rejects.toMatchObject({ code: 'EVENKEEL_CONNECT', cause: { code } });
+  await clock.advanceAsync(100);
+  await waiting;
+});
+
+it('a certificate that is rejected once the connection is open, as with TLS 1.3, is not waited for either', async () => {
+  const clock = new FakeClock();
+  const transport = new FakeTransport();
+  const resolver = staticEndpoints([{ address: '10.0.0.1', port: 80 }]);
+  const balancer = createBalancer({ resolver, transport, clock, rng: seededRng(1), waitTimeoutMs: 60_000 });
+  open.push(balancer);
+  (await balancer.acquire()).end({ kind: 'success' });
+  const code = 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED';
+  transport.connections[0]?.end(Object.assign(new Error('certificate required'), { code }));
+  await settle();
+  await expect(balancer.acquire()).rejects.toMatchObject({
+    code: 'EVENKEEL_CONNECT',
+    message: expect.stringMatching(/no endpoint can be connected to \(certificate required\)/),
+    cause: { code },
+  });
+  // It is tried again, and calls succeed once it is accepted.
+  await clock.advanceAsync(1_000);
+  (await balancer.acquire()).end({ kind: 'success' });
+});
