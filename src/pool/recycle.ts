@@ -8,6 +8,12 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 const AGE_JITTER_RATIO = 0.5;
 /** The pause before the next attempt to replace an outdated connection, in ms. */
 const RETRY_MS = 10_000;
+/**
+ * Node keeps a list for each different delay of its timers until that delay is over, even if all its timers are cancelled. Delays
+ * above `LONG_MS` are therefore whole seconds. In ms.
+ */
+const LONG_MS = 60_000;
+const SECOND_MS = 1_000;
 
 /** What `Recycle` needs. */
 export interface RecycleOwner {
@@ -65,7 +71,8 @@ export class Recycle {
     this.stop();
     if (this.#expiresAtMs === Number.POSITIVE_INFINITY) return;
     const { clock } = this.#owner;
-    this.#timer = clock.timer(this.#due, Math.max(0, this.#expiresAtMs - clock.now()));
+    const delayMs = Math.max(0, this.#expiresAtMs - clock.now());
+    this.#timer = clock.timer(this.#due, delayMs < LONG_MS ? delayMs : Math.round(delayMs / SECOND_MS) * SECOND_MS);
   }
 
   stop(): void {
