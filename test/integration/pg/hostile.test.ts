@@ -43,6 +43,25 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     expect(pool.totalCount).toBeLessThanOrEqual(9);
   });
 
+  it('waits for a place of a full server, also without a single connection, and gives up in time', async () => {
+    const all = open({ max: 9 });
+    const clients = await Promise.all(Array.from({ length: 9 }, () => all.connect()));
+    const impatient = open({ waitTimeoutMs: 300 });
+    const refused = await impatient.query('SELECT 1').catch((error) => error);
+    expect(refused).toMatchObject({
+      code: 'EVENKEEL_NOT_READY',
+      message: expect.stringMatching(/connection slots|too many/),
+    });
+    const patient = open({ waitTimeoutMs: 60_000 });
+    const answers = Array.from({ length: 20 }, () => patient.query('SELECT 1 AS one'));
+    await until('it was refused', () => patient.balancer.snapshot().endpoints[0]?.state === 'backoff');
+    for (const client of clients) client.release();
+    // They keep their connections while they may be needed again.
+    expect(all.totalCount).toBe(9);
+    await all.end();
+    for (const { rows } of await Promise.all(answers)) expect(rows).toEqual([{ one: 1 }]);
+  });
+
   it('refuses what is more than may wait', async () => {
     const pool = open({ max: 1, maxWaiting: 3 });
     const client = await pool.connect();
