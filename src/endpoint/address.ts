@@ -8,7 +8,7 @@ export function normalizeAddress(address: string): string {
   const text = address.trim().toLowerCase();
   if (isIPv6(text)) {
     // A link-local address is useless without the interface it names (RFC 4007).
-    const zone = /%.*$/.exec(address.trim())?.[0] ?? '';
+    const zone = /%.*/.exec(address.trim())?.[0] ?? '';
     const canonical = new SocketAddress({ address: text, family: 'ipv6' }).address;
     const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(canonical);
     return mapped ? (mapped[1] as string) : canonical + zone;

@@ -40,7 +40,7 @@ export type AllowAddresses = readonly UnsafeAddressClass[];
  * IPv4 one (`::ffff:127.0.0.1`, `64:ff9b::7f00:1`, `2002:7f00:1::1`) counts as the IPv4 one.
  */
 export function classifyAddress(address: string): UnsafeAddressClass | undefined {
-  const text = normalizeAddress(address.replace(/%.*$/, ''));
+  const text = normalizeAddress(address.replace(/%.*/s, ''));
   switch (isIP(text)) {
     case 4:
       return classifyIPv4(text);
@@ -83,7 +83,7 @@ function classifyEmbedded(text: string): UnsafeAddressClass | undefined {
 
 /** The eight groups of an IPv6 address in canonical form, which may end in an IPv4 address. */
 function groupsOf(text: string): readonly number[] {
-  const [, head = '', tail] = /^(.*?)(?:::(.*))?$/.exec(text) ?? [];
+  const [head = '', tail] = text.split('::');
   const parse = (part: string): number[] =>
     part === ''
       ? []

@@ -59,7 +59,7 @@ type Draft = { -readonly [Field in keyof LoadReport]: LoadReport[Field] };
 export function parseLoadReport(header: string): LoadReport | undefined {
   if (header.length > MAX_LENGTH) return undefined;
   const text = header.trim();
-  const [, word, body] = /^(?:(TEXT|JSON|BIN)\s+)?(.*)$/s.exec(text) ?? [];
+  const [, word, body] = /^(?:(TEXT|JSON|BIN)\s+)?(.*)/s.exec(text) ?? [];
   if (body === undefined || word === 'BIN') return undefined;
   const report: Draft = {};
   if (word === 'JSON' || (word === undefined && body.startsWith('{'))) readJson(body, report);

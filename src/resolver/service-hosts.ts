@@ -2,6 +2,7 @@ import { asError } from '../errors.js';
 import { optionError } from '../runtime/check.js';
 import { type Clock, inBackground } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
+import { withoutTrailing } from '../runtime/without-trailing.js';
 import { absoluteName, type ClusterNames, clusterNames, parseServiceHost, plainName } from './cluster-domain.js';
 import { type DnsSettings, resolveDnsOptions } from './dns.js';
 import type { DnsClient } from './dns-client.js';
@@ -211,7 +212,7 @@ export class ServiceHosts {
 }
 
 function bareDomain(domain: string): string {
-  return domain.toLowerCase().replace(/^\.+|\.+$/g, '');
+  return withoutTrailing(domain.toLowerCase().replace(/^\.+/, ''), '.');
 }
 
 function checkHosts(value: unknown): void {

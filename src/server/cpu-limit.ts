@@ -42,7 +42,7 @@ const noLimit: CpuBudget = {
 
 /** `cpu.max` is `quota period` in µs, or `max period`. A host's root has none. */
 async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefined> {
-  const path = /^0::(.*)$/m.exec(own)?.[1];
+  const path = /^0::(.*)/m.exec(own)?.[1];
   if (path === undefined) return undefined;
   let tightest: CpuBudget | undefined;
   for (const folder of upwards(path)) {
@@ -60,9 +60,18 @@ async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefi
   return tightest;
 }
 
+/** From lines such as `4:cpu,cpuacct:/kubepods/pod1`. */
+function pathOfCpu(own: string): string | undefined {
+  for (const line of own.split('\n')) {
+    const [, controllers = '', ...path] = line.split(':');
+    if (controllers.split(',').includes('cpu')) return path.join(':');
+  }
+  return undefined;
+}
+
 /** Quota and period are separate files, in µs; a quota of -1 means no limit. */
 async function budgetV1(read: ReadText, own: string): Promise<CpuBudget | undefined> {
-  const path = /^\d+:(?:[^:]*,)?cpu(?:,[^:]*)?:(.*)$/m.exec(own)?.[1];
+  const path = pathOfCpu(own);
   if (path === undefined) return undefined;
   let tightest: CpuBudget | undefined;
   for (const folder of upwards(path)) {

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { ResolveError } from '../../errors.js';
 import { checkFunction, checkKeys, checkString, optionError } from '../../runtime/check.js';
 import type { Clock } from '../../runtime/clock.js';
+import { withoutTrailing } from '../../runtime/without-trailing.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 
@@ -111,7 +112,7 @@ function checkServer(value: unknown): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const fits = url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.search === '';
   if (!fits) throw optionError('apiServer', 'an http: or https: URL', value);
-  return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  return `${url.origin}${withoutTrailing(url.pathname, '/')}`;
 }
 
 function checkCredentials(credentials: ApiCredentials): void {

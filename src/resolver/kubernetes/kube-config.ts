@@ -1,6 +1,7 @@
 import { asError, ResolveError } from '../../errors.js';
 import { checkKeys, checkString, optionError, quoted, withoutSecrets } from '../../runtime/check.js';
 import type { Clock } from '../../runtime/clock.js';
+import { withoutTrailing } from '../../runtime/without-trailing.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.js';
@@ -159,7 +160,7 @@ function splitServer(value: unknown): { readonly server: string; readonly author
   }
   const { username, password } = url;
   return {
-    server: `${url.origin}${url.pathname.replace(/\/+$/, '')}`,
+    server: `${url.origin}${withoutTrailing(url.pathname, '/')}`,
     authorization: username === '' && password === '' ? undefined : basic(`${decode(username)}:${decode(password)}`),
   };
 }
@@ -238,7 +239,9 @@ async function load(path: string | undefined, context: string | undefined): Prom
 function withoutExcerpt(error: Error): Error {
   if (error.name !== 'YAMLException') return error;
   const [first = ''] = error.message.split('\n');
-  return new Error(first.replace(/["'<].*["'>]/, '…'));
+  const start = first.search(/["'<]/);
+  const end = Math.max(...['"', "'", '>'].map((quote) => first.lastIndexOf(quote)));
+  return new Error(start !== -1 && start < end ? `${first.slice(0, start)}…${first.slice(end + 1)}` : first);
 }
 
 function isLoaded(value: unknown): value is KubeConfigLike {

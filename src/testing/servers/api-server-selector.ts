@@ -8,7 +8,7 @@ export type LabelMatcher = (labels: Readonly<Record<string, string>> | undefined
 export function parseLabelSelector(text: string): LabelMatcher | undefined {
   const matchers: LabelMatcher[] = [];
   // Commas inside parentheses belong to a set.
-  for (const part of text.split(/,(?![^(]*\))/)) {
+  for (const part of text.match(/(?:\([^)]*\)?|[^,(])+/g) ?? []) {
     if (part.trim() === '') continue;
     const matcher = parseRequirement(part.trim());
     if (matcher === undefined) return undefined;

@@ -41,7 +41,7 @@ export interface Statement {
 
 /** A statement that changes something, after white space and comments, except those the server executes. */
 const CHANGE =
-  /^(?:\s|--\s.*\n|#.*\n|\/\*(?![!M])(?:(?!\*\/)[\s\S])*\*\/)*(?:insert|update|delete|replace|load|truncate|create|drop|alter|rename)\b/i;
+  /^(?:\s|--(?:[^\S\n].*)?\n|#.*\n|\/\*(?![!M])(?:[^*]|\*+[^*/])*\*+\/)*(?:insert|update|delete|replace|load|truncate|create|drop|alter|rename)\b/i;
 
 /**
  * Whether a statement a server refused had no effect at all. A single change has none; of a statement that runs others, such as CALL,
