@@ -18,13 +18,12 @@ const programs = ['./dist/testing/servers/dns-server-main.js'];
 /** Runs before the peer is loaded that its importer imports: a chunk of its own, which `sideEffects` of package.json names. */
 const checkVersion = /\/([a-z0-9-]+)\/check-version\.ts$/;
 /**
- * What servers, metrics and clients all load, as one chunk: a file more to load takes as long as 20 kB of code. Without
- * `open-group`, whose imports a server does not need.
+ * What servers, metrics and clients all load, as one chunk: a file more to load takes as long as 20 kB of code.
  */
 const everywhere = new RegExp(
   `/src/(${[
     'errors',
-    'runtime/(?!open-group)',
+    'runtime/',
     'endpoint/',
     'observe/',
     'retry/',

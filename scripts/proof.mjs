@@ -74,11 +74,6 @@ const proofs = new Map(
       folder: 'test/integration/ws',
       files: ['rollout'],
     },
-    sharing: {
-      what: 'a watch shared by threads and processes that are blocked or end without a word; a minute',
-      folder: 'test/integration/kubernetes',
-      files: ['sharing'],
-    },
     burst: {
       what: 'up to 10,000 requests at once, cold and warm; scripts that end while calls run',
       folder: 'test/integration/scripts',

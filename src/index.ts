@@ -86,6 +86,7 @@ export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js';
 export { conditions } from './stage/conditions.js';
+export { placeWorkers } from './stage/found-place.js';
 export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';
 export { panic } from './stage/panic.js';
 export { type PushbackOptions, pushback } from './stage/pushback.js';

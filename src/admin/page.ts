@@ -100,7 +100,6 @@ function show(balancer, atMs) {
   const section = make('section', '', make('h2', '', balancer.resolver),
     make('div', 'facts', fact('state', balancer.panicking ? 'panic: all are used' : balancer.state), fact('pods', countsByStatus(balancer.endpoints)),
       ...(balancer.discovery ? [fact('found by', balancer.discovery.mode)] : []),
-      ...(balancer.watch ? [fact('watch', balancer.watch)] : []),
       ...(balancer.staleForMs > 0 ? [fact('unconfirmed for', seconds(balancer.staleForMs))] : []),
       ...(balancer.limit ? [fact('limit', balancer.limit.running + ' of ' + balancer.limit.max)] : []),
       fact('waiting', balancer.waiting), fact('picks', counts.picks), fact('retries', retries), fact('budget', balancer.retryBudget),

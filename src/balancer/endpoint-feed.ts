@@ -2,7 +2,7 @@ import { type Endpoint, isEndpoint } from '../endpoint/endpoint.js';
 import { asError, isResolveError, ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
-import type { Resolution, Resolver, WatchOwner } from '../resolver/resolver.js';
+import type { Resolution, Resolver } from '../resolver/resolver.js';
 import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
@@ -70,11 +70,6 @@ export class EndpointFeed {
 
   get version(): number {
     return this.#version;
-  }
-
-  /** Which process or thread watches, if the watch can be shared. */
-  get watch(): WatchOwner | undefined {
-    return this.#resolution.watch;
   }
 
   /** Why the last lookup failed, while the set is stale. */

@@ -9,7 +9,6 @@ import { LiveBalancers } from '../observe/live-balancers.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
-import type { WatchOwner } from '../resolver/resolver.js';
 import { RetryCounter, type RetryCounts, type RetryPolicy } from '../retry/retry-policy.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 import { type EndpointStatus, statusOf, whyFewer } from './endpoint-status.js';
@@ -29,8 +28,6 @@ export interface BalancerSnapshot {
   readonly staleForMs: number;
   /** Why the resolver last failed, while it is failing. */
   readonly resolveError?: string;
-  /** With `shareWatch`: whether this process or thread watches the Service, or another one of the pod does so for it. */
-  readonly watch?: WatchOwner;
   /** How the endpoints of a plain target are found, why so, and what would be better. */
   readonly discovery?: DiscoveryState;
   /** Whether all endpoints are used because too many are suspect. */
@@ -141,7 +138,6 @@ export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
     version,
     staleForMs,
     ...(error !== undefined && { resolveError: error.message }),
-    ...(feed.watch !== undefined && { watch: feed.watch }),
     ...(events.discovery !== undefined && { discovery: events.discovery }),
     panicking: events.isPanicking,
     waiting,

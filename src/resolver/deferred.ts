@@ -23,9 +23,6 @@ export function deferred(name: string, make: () => Promise<Resolver>): Resolver 
       // `start` never rejects.
       void start();
       return {
-        get watch() {
-          return inner?.watch;
-        },
         refresh: () => inner?.refresh(),
         close: () => {
           closed = true;

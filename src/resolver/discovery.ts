@@ -13,7 +13,7 @@ import {
 import { DiscoveryNews } from './discovery-news.js';
 import { type DnsModeOptions, dnsMode } from './dns-mode.js';
 import { NothingSoFar } from './polling.js';
-import type { Resolution, Resolver, ResolverContext, ResolverListener, WatchOwner } from './resolver.js';
+import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 import { isSlots } from './single-address.js';
 import { WrongTarget } from './wrong-target.js';
 
@@ -93,10 +93,6 @@ class DiscoveryWatch implements Resolution {
     this.#context = context;
     this.#news = new DiscoveryNews(options, context.observer);
     void this.#start();
-  }
-
-  get watch(): WatchOwner | undefined {
-    return this.#slices?.watch;
   }
 
   refresh(): void {

@@ -35,16 +35,8 @@ export interface ResolverContext {
   readonly observer: Observer;
 }
 
-/** Who watches: this process or thread, or another one of the pod. */
-export type WatchOwner = 'own' | 'shared';
-
 /** A running watch. */
 export interface Resolution {
-  /**
-   * Where a watch may be shared (`shareWatch`): whether this process or thread watches itself, or another one of the pod does so for
-   * it, now.
-   */
-  readonly watch?: WatchOwner | undefined;
   /**
    * A hint to look again now: a connection failed, or a call found the set empty. May be called for every such call, so the
    * resolver limits the rate; never an error.

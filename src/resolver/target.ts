@@ -29,7 +29,7 @@ export interface TargetOptions {
 /** The part of `EndpointSlicesOptions` that selects the API server and the credentials. */
 export type KubernetesSettings = Pick<
   EndpointSlicesOptions,
-  'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'maxEndpoints' | 'streamingLists' | 'shareWatch'
+  'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'maxEndpoints' | 'streamingLists'
 >;
 
 const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
@@ -39,7 +39,6 @@ const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
   'inCluster',
   'maxEndpoints',
   'streamingLists',
-  'shareWatch',
 ];
 
 /**

@@ -2,25 +2,26 @@ import cluster from 'node:cluster';
 import { hostname } from 'node:os';
 import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
 import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
-import type { ThreadChannel } from '../runtime/thread-group.js';
-import { PrimaryGroups } from '../runtime/worker-group.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
-import { ThreadPlace } from './thread-place.js';
+import { type ThreadChannel, ThreadPlace } from './thread-place.js';
 import { PrimaryPlaces, WorkerPlace } from './worker-place.js';
 
 /** How long to wait for an unknown place, in ms. */
 const UNKNOWN_MS = 5_000;
 
-/** What a primary does for its workers, each once: evenkeel may be loaded several times (by Jest, per test file). */
-const answers = [
-  [Symbol.for('evenkeel.places'), () => new PrimaryPlaces(cluster, systemClock)],
-  [Symbol.for('evenkeel.groups'), () => new PrimaryGroups(cluster)],
-] as const;
-// At import: a primary that only forks calls no function of evenkeel, and its workers have no other way to learn of each other.
-if (cluster.isPrimary && isMainThread && typeof cluster.on === 'function') {
-  for (const [mark, create] of answers) {
-    if (!(mark in cluster)) Object.defineProperty(cluster, mark, { value: create() });
-  }
+/** Marks the cluster: evenkeel may be loaded several times (by Jest, per test file). */
+const placed = Symbol.for('evenkeel.places');
+
+/**
+ * In the primary of a cluster (`node:cluster`): tells each worker its place among those that call the same Service, which `subset()`
+ * in the worker needs. Call it before forking. It opens nothing and needs no permissions. Outside a primary, and the second time, it
+ * does nothing.
+ *
+ * @example if (cluster.isPrimary) { placeWorkers(); for (let i = 0; i < 4; i++) cluster.fork(); }
+ */
+export function placeWorkers(): void {
+  if (!cluster.isPrimary || !isMainThread || typeof cluster.on !== 'function' || placed in cluster) return;
+  Object.defineProperty(cluster, placed, { value: new PrimaryPlaces(cluster, systemClock) });
 }
 
 /**

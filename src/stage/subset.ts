@@ -49,7 +49,7 @@ const SIZE = 12;
  * failures.
  *
  * Without `client`, the workers of a cluster (`node:cluster`), the processes PM2 keeps of an app, and the threads of a process
- * divide the endpoints among themselves. A single process connects to all. The primary of a cluster must load evenkeel too. While a
+ * divide the endpoints among themselves. A single process connects to all. The primary of a cluster must call `placeWorkers()`. While a
  * worker cannot find out its place, it uses `size` random endpoints, and after 5 s all of them, with a warning (`warned`).
  *
  * By name (rendezvous): when an endpoint goes, only clients that used it take another. How many clients an endpoint gets is
@@ -141,7 +141,7 @@ class FoundSubset implements Stage {
 }
 
 const NO_ANSWER =
-  'subset() cannot find out which worker of its cluster this is, and uses all endpoints: import evenkeel in the primary (under PM2: restart all instances after a change of their number), or pass client';
+  'subset() cannot find out which worker of its cluster this is, and uses all endpoints: call placeWorkers() in the primary (under PM2: restart all instances after a change of their number), or pass client';
 const NO_ORDINAL =
   'subset() finds no ordinal at the end of the host name, and takes this for the only pod: pass client.index';
 

@@ -1,5 +1,4 @@
 import type { Clock, Timer } from '../runtime/clock.js';
-import type { ThreadChannel } from '../runtime/thread-group.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
 
 /** How long a thread waits before it takes a part, in ms: threads that start with it may take that long to be heard. */
@@ -10,6 +9,14 @@ const SAY_MS = 2_000;
 const GONE_MS = 10_000;
 /** How long a change of threads must last before parts are divided again, in ms. */
 const SETTLE_MS = 10_000;
+
+/** What of a `BroadcastChannel` is used. */
+export interface ThreadChannel {
+  onmessage: ((message: never) => void) | null;
+  postMessage(message: unknown): void;
+  close(): void;
+  unref?(): void;
+}
 
 /** A message between threads. */
 interface Word {

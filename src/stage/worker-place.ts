@@ -1,13 +1,7 @@
 import type { Cluster, Worker } from 'node:cluster';
 import type { Clock, Timer } from '../runtime/clock.js';
-import {
-  hearPrimary,
-  hearWorkers,
-  tellPrimary,
-  type WorkerProcess,
-  type WorkersListener,
-} from '../runtime/worker-messages.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
+import { hearPrimary, hearWorkers, tellPrimary, type WorkerProcess, type WorkersListener } from './worker-messages.js';
 
 /** How long a worker waits before it asks again, in ms: at first, and at most. A primary without evenkeel never answers. */
 const ASK_AGAIN_MS = 1_000;

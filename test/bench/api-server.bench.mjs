@@ -1,6 +1,6 @@
 /**
  * What clients cost an API server, per Service: bytes of a list, of a streaming list and of one change; connections and memory of a
- * client with 1 to 20 Services, over HTTP/1.1 and in one HTTP/2 connection; and eight workers with and without a shared watch.
+ * client with 1 to 20 Services, over HTTP/1.1 and in one HTTP/2 connection.
  * The API server is that of `evenkeel/testing/servers`, over TLS where memory is measured.
  *
  *   node --expose-gc test/bench/api-server.bench.mjs [--quick]
@@ -128,55 +128,6 @@ async function connections() {
   return rows;
 }
 
-/** @param {'workers' | 'threads'} kind @param {boolean} shareWatch @returns {Promise<string[]>} */
-async function eight(kind, shareWatch) {
-  const api = await createApiServer();
-  const service = api.service('shop', 'orders', { ports });
-  service.setPods(podsOf(100));
-  const program = fileURLToPath(new URL('../integration/kubernetes/support/sharing-pod.mjs', import.meta.url));
-  const task = { kind, count: 8, client: { apiServer: api.url, shareWatch, streamingLists: false } };
-  const child = fork(program, [JSON.stringify(task)], { execArgv: [] });
-  /** @type {Map<number, number>} */
-  const sizes = new Map();
-  const waiting = new Set();
-  child.on('message', (/** @type {{ number: number, set: string }} */ { number, set }) => {
-    sizes.set(number, set === '' ? 0 : set.split(' ').length);
-    for (const check of waiting) check();
-  });
-  /** @param {number} size */
-  const all = (size) =>
-    new Promise((resolve) => {
-      const check = () => {
-        if (sizes.size < 8 || [...sizes.values()].some((known) => known !== size)) return;
-        waiting.delete(check);
-        resolve(undefined);
-      };
-      waiting.add(check);
-      check();
-    });
-  await all(100);
-  // One that began by itself finds the others within a second or two.
-  await new Promise((resolve) => setTimeout(resolve, 3_000));
-  const { lists, watches, openWatches, openConnections } = api.counts;
-  const times = [];
-  for (let round = 1; round <= (isQuick ? 5 : 30); round++) {
-    const startMs = performance.now();
-    // One more: a pod that goes is kept for a moment.
-    service.setPods(podsOf(100 + round));
-    await all(100 + round);
-    times.push(performance.now() - startMs);
-    await new Promise((resolve) => setTimeout(resolve, 120));
-  }
-  times.sort((a, b) => a - b);
-  const exited = once(child, 'exit');
-  child.disconnect();
-  await exited;
-  await api.close();
-  const at = (/** @type {number} */ share) => (times[Math.floor((times.length - 1) * share)] ?? 0).toFixed(1);
-  const name = `8 ${kind}${shareWatch ? ', shareWatch' : ''}`;
-  return [name, `${lists}, ${watches}`, `${openWatches}, ${openConnections}`, `${at(0.5)}, ${at(0.9)}`];
-}
-
 console.log('## What clients cost an API server\n');
 console.log('One Service, pods in slices of at most 100, in KiB:\n');
 const bySize = [];
@@ -184,11 +135,3 @@ for (const pods of isQuick ? [10, 100] : [10, 100, 1_000, 5_000]) bySize.push(aw
 console.log(`${table(['pods', 'list', 'list, gzip', 'streaming list', 'one pod changes'], bySize)}\n`);
 console.log('A client and its Services, 100 pods each, over TLS (median of three processes):\n');
 console.log(`${table(['Services', 'connections', 'memory of the process, MiB'], await connections())}\n`);
-console.log(
-  'Eight of one pod; the last column is how long after a write all eight have the new set, median and 90 %, in ms:\n',
-);
-const rows = [];
-for (const kind of /** @type {const} */ (['workers', 'threads'])) {
-  for (const isShared of [false, true]) rows.push(await eight(kind, isShared));
-}
-console.log(table(['', 'lists, watches', 'open watches, connections', 'news, ms'], rows));

@@ -26,8 +26,6 @@ export interface ApiTarget {
 export interface ApiAccess {
   /** Accesses with the same key have the same server and the same permissions. Contains no secret in plain text. */
   readonly key: string;
-  /** The same for other processes and threads of this pod; undefined if `key` means nothing to them. */
-  readonly sharedKey?: string | undefined;
   /** Creates the state that is kept while someone watches. */
   open(clock: Clock): ApiSession;
 }

@@ -8,7 +8,6 @@ import {
   checkString,
   optionError,
 } from '../../runtime/check.js';
-import { openGroup } from '../../runtime/open-group.js';
 import type { Resolver } from '../resolver.js';
 import type { ApiAccess } from './api-access.js';
 import type { AddressFamily } from './endpoint-slice.js';
@@ -56,12 +55,6 @@ export interface EndpointSlicesOptions {
    */
   readonly streamingLists?: boolean | undefined;
   /**
-   * Whether the workers of a `node:cluster`, or the threads of a process, share one watch of the Service. In a cluster the primary must
-   * import evenkeel; without an answer from it, each worker watches alone. Not with a kubeconfig, a token function or
-   * `keepsProcessAlive`. @defaultValue false
-   */
-  readonly shareWatch?: boolean | undefined;
-  /**
    * Called with the number of slice objects at the first complete list and whenever that number changes, before the set is
    * published. 0 at first means that there is no such Service (an empty one has a placeholder slice), or that it selects no
    * pods.
@@ -83,7 +76,6 @@ const optionKeys: readonly (keyof EndpointSlicesOptions)[] = [
   'inCluster',
   'keepsProcessAlive',
   'streamingLists',
-  'shareWatch',
   'onSlices',
 ];
 
@@ -122,8 +114,6 @@ export function endpointSlices(options: EndpointSlicesOptions): Resolver {
       service,
       keepsProcessAlive: checkBoolean('keepsProcessAlive', options.keepsProcessAlive, false),
       streamingLists: checkBoolean('streamingLists', options.streamingLists, true),
-      sharesWatch: checkBoolean('shareWatch', options.shareWatch, false),
-      openGroup,
     },
     subjectName,
     port,

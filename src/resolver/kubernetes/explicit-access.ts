@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
-import { resolve } from 'node:path';
 import { ResolveError } from '../../errors.js';
 import { checkFunction, checkKeys, checkString, optionError } from '../../runtime/check.js';
 import type { Clock } from '../../runtime/clock.js';
@@ -56,8 +55,6 @@ export function explicitAccess(apiServer: unknown, credentials: ApiCredentials =
   }
   return {
     key: `${server} ${digest(credentials)}`,
-    // Nobody else can know which function it is.
-    sharedKey: typeof credentials.token === 'function' ? undefined : `${server} ${digest(withWholePaths(credentials))}`,
     open: (clock) => new ExplicitSession(server, credentials, clock),
   };
 }
@@ -135,16 +132,6 @@ function isLoopback(hostname: string): boolean {
   const family = isIP(host);
   if (family === 0) return host === 'localhost' || host.endsWith('.localhost');
   return loopback.check(host, family === 4 ? 'ipv4' : 'ipv6');
-}
-
-/** Processes of one pod may have different working directories. */
-function withWholePaths(credentials: ApiCredentials): ApiCredentials {
-  const whole: Record<string, unknown> = { ...credentials };
-  for (const name of ['tokenFile', 'caFile', 'certFile', 'keyFile'] as const) {
-    const path = credentials[name];
-    if (path !== undefined) whole[name] = resolve(path);
-  }
-  return whole;
 }
 
 function digest(credentials: ApiCredentials): string {

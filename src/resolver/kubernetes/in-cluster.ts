@@ -1,6 +1,6 @@
 import { promises as fs } from 'node:fs';
 import { isIPv6 } from 'node:net';
-import { resolve as absolute, join } from 'node:path';
+import { join } from 'node:path';
 import { ResolveError } from '../../errors.js';
 import { checkKeys, checkString } from '../../runtime/check.js';
 import type { Clock } from '../../runtime/clock.js';
@@ -39,7 +39,6 @@ export function inClusterAccess(options: InClusterOptions = {}): ApiAccess {
   const { path, server } = resolve(options);
   return {
     key: `in-cluster ${server ?? 'nowhere'} ${path}`,
-    sharedKey: server === undefined ? undefined : `in-cluster ${server} ${absolute(path)}`,
     open: (clock) => new InClusterSession(path, server, clock),
   };
 }

@@ -33,7 +33,5 @@ export interface ListWatchOptions {
   readonly keepsProcessAlive: boolean;
   /** Whether to request a list as the beginning of a watch (W11). */
   readonly streamingLists: boolean;
-  /** The version to continue from, if the listener has a state. @defaultValue none: it starts with a list */
-  readonly version?: string | undefined;
   readonly listener: ListWatchListener;
 }

@@ -60,13 +60,6 @@ export class ListWatch {
     this.#recovery = new WatchRecovery(options.clock, options.rng);
     this.#news = new WatchNews(options);
     this.#mayStream = options.streamingLists;
-    this.#version = options.version;
-    if (this.#version !== undefined) this.#relistDueMs = this.#drawRelist();
-  }
-
-  /** The last fully applied version. */
-  get version(): string | undefined {
-    return this.#version;
   }
 
   start(): void {

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../endpoint/endpoint.js';
 import { type AllowAddresses, describeRefused, type UnsafeAddressClass } from '../../endpoint/unsafe-address.js';
 import { ResolveError } from '../../errors.js';
 import { notify } from '../../observe/observer.js';
-import type { Resolution, ResolverContext, ResolverListener, WatchOwner } from '../resolver.js';
+import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
 import type { AddressFamily, EndpointSlice, SliceMember } from './endpoint-slice.js';
 import { PortChoice } from './port-choice.js';
 import { portNames } from './service-ports.js';
@@ -24,7 +24,7 @@ export interface ViewOptions {
   readonly onSlices: ((count: number) => void) | undefined;
 }
 
-/** Follows a Service's shared watch for one listener: chooses family and port, merges, and throttles updates. */
+/** Follows the watch of a Service for one listener: chooses family and port, merges, and throttles updates. */
 export class SliceView implements Resolution, WatchSubscriber {
   readonly #options: ViewOptions;
   readonly #listener: ResolverListener;
@@ -88,10 +88,6 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (this.#subscription.synced) this.changed(new Set(this.#subscription.slices.names()));
     const { failure } = this.#subscription;
     if (failure !== undefined) clock.defer(() => this.failed(failure));
-  }
-
-  get watch(): WatchOwner | undefined {
-    return this.#subscription.watch;
   }
 
   /** A connection failed: endpoints that only linger are not worth keeping, and a watch that pauses may have missed events. */

@@ -74,7 +74,7 @@ const isEven = (clients: ReadonlyMap<number, Client>): boolean =>
 const portsOf = (client: Client | undefined): number[] => (client?.connected ?? []).map(({ port }) => port).sort();
 
 describe.each([
-  ['workers of a cluster', 'fleet-primary.mjs', { loadsEvenkeel: true }],
+  ['workers of a cluster', 'fleet-primary.mjs', { placesWorkers: true }],
   ['threads of a process', 'fleet-threads.mjs', {}],
 ])('%s', (_what, program, task) => {
   it('divide the pods evenly without being told', async () => {
@@ -92,7 +92,7 @@ describe.each([
 
 describe('a worker of a cluster', () => {
   it('takes the part of the one it replaces, and nobody else moves', async () => {
-    const clients = start('fleet-primary.mjs', { loadsEvenkeel: true });
+    const clients = start('fleet-primary.mjs', { placesWorkers: true });
     await until('all pods are used alike', () => isEven(clients));
     const [killed, ...others] = [...clients.keys()] as [number, ...number[]];
     const before = new Map([...clients].map(([pid, client]) => [pid, portsOf(client)]));
@@ -104,13 +104,13 @@ describe('a worker of a cluster', () => {
     for (const pid of others) expect(portsOf(clients.get(pid))).toEqual(before.get(pid));
   });
 
-  it('uses all pods if its primary does not load evenkeel, and says so', async () => {
-    const clients = start('fleet-primary.mjs', { loadsEvenkeel: false });
+  it('uses all pods if its primary places no workers, and says so', async () => {
+    const clients = start('fleet-primary.mjs', { placesWorkers: false });
     await until('each is connected to all', () => {
       return clients.size === WORKERS && [...clients.values()].every(({ connected }) => connected.length === PODS);
     });
     for (const { warnings } of clients.values()) {
-      expect(warnings).toEqual([expect.stringContaining('import evenkeel in the primary')]);
+      expect(warnings).toEqual([expect.stringContaining('call placeWorkers() in the primary')]);
     }
   });
 });

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ThreadChannel } from '../../../src/runtime/thread-group.js';
-import { ThreadPlace } from '../../../src/stage/thread-place.js';
+import { type ThreadChannel, ThreadPlace } from '../../../src/stage/thread-place.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 
 /** Channels that hear each other. */

@@ -1,7 +1,7 @@
 import type { Cluster, Worker } from 'node:cluster';
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { WorkerProcess } from '../../../src/runtime/worker-messages.js';
+import type { WorkerProcess } from '../../../src/stage/worker-messages.js';
 import { PrimaryPlaces, WorkerPlace } from '../../../src/stage/worker-place.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 

@@ -1,12 +1,13 @@
 /**
- * A primary that forks workers and nothing else: `node fleet-primary.mjs '{"workers":4,"loadsEvenkeel":true,"ports":[…],"size":3}'`.
+ * A primary that forks workers and nothing else: `node fleet-primary.mjs '{"workers":4,"placesWorkers":true,"ports":[…],"size":3}'`.
  * It passes on what its workers say, and replaces those that die. Told `{ kill: pid }` it kills one.
  */
 import cluster from 'node:cluster';
 import { fileURLToPath } from 'node:url';
+import { placeWorkers } from 'evenkeel';
 
-const { workers, loadsEvenkeel, ...task } = JSON.parse(process.argv[2] ?? '{}');
-if (loadsEvenkeel) await import('evenkeel');
+const { workers, placesWorkers, ...task } = JSON.parse(process.argv[2] ?? '{}');
+if (placesWorkers) placeWorkers();
 cluster.setupPrimary({
   exec: fileURLToPath(new URL('fleet-worker.mjs', import.meta.url)),
   args: [JSON.stringify(task)],
