@@ -23,7 +23,7 @@ const write = args.includes('--write');
 const named = args.filter((arg) => !arg.startsWith('--'));
 
 /** These come first, in this order; the rest by name. */
-const first = ['pick', 'http'];
+const first = ['fleet', 'pick', 'http'];
 const rank = (/** @type {string} */ name) => (first.includes(name) ? first.indexOf(name) : first.length);
 const all = readdirSync(folder)
   .filter((file) => file.endsWith('.bench.mjs'))

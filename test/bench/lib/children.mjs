@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
  * @typedef {object} Child
  * @property {number} port where it listens
  * @property {import('node:child_process').ChildProcess} process
+ * @property {any} said all that it said when it listened
  * @property {() => void} stop
  */
 
@@ -17,11 +18,11 @@ import { fileURLToPath } from 'node:url';
  */
 export async function startChild(name, args = []) {
   const child = fork(fileURLToPath(new URL(name, import.meta.url)), args, { execArgv: [] });
-  const port = await new Promise((resolve, reject) => {
-    child.once('message', (/** @type {{ port: number }} */ message) => resolve(message.port));
+  const said = await new Promise((resolve, reject) => {
+    child.once('message', resolve);
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));
   });
   child.removeAllListeners('exit');
-  return { port: Number(port), process: child, stop: () => child.kill() };
+  return { port: Number(said.port), process: child, said, stop: () => child.kill() };
 }
