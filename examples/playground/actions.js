@@ -24,7 +24,7 @@ const deeds = {
   slow: { key: 's', label: 'slow', needsPod: true, run: (playground, pod) => playground.cluster().slow(pod) },
   fail: { key: 'f', label: 'fail fast', needsPod: true, run: (playground, pod) => playground.cluster().fail(pod) },
   unready: { key: 'u', label: 'unready', needsPod: true, run: (playground, pod) => playground.cluster().unready(pod) },
-  heal: { key: 'h', label: 'heal', needsPod: false, run: (playground) => playground.cluster().heal() },
+  heal: { key: 'h', label: 'heal', needsPod: false, run: (playground) => playground.heal() },
 };
 
 /** To what is shown. */

@@ -18,6 +18,7 @@ const SPREAD_MIN_ANSWERS = 50;
  * @property {Map<string, number>} pods
  * @property {Histogram} latency
  * @property {Map<string, number>} errors
+ * @property {number} leftOut requests of which nothing else is counted
  * @property {Map<string, number>} closes of long-lived connections, by code
  */
 
@@ -27,6 +28,7 @@ const emptyTotals = () => ({
   pods: new Map(),
   latency: new Histogram(),
   errors: new Map(),
+  leftOut: 0,
   closes: new Map(),
 });
 
@@ -41,6 +43,7 @@ function addTally(into, tally) {
   addCounts(into.pods, tally.pods);
   into.latency.addPairs(tally.latency);
   addCounts(into.errors, tally.errors);
+  into.leftOut += tally.leftOut;
   addCounts(into.closes, tally.closes);
 }
 
@@ -73,6 +76,8 @@ export class Board {
   /** @type {Map<number, Totals>} */
   #segments = new Map();
   #all = emptyTotals();
+  /** Since the errors were last cleared. */
+  #shown = emptyTotals();
   /** @type {number[]} */
   #p99PerSecond = [];
   #secondEndsAt = 0;
@@ -91,6 +96,7 @@ export class Board {
     while ((this.#ticks[0]?.at ?? now) < now - KEEP_MS) this.#ticks.shift();
     for (const tally of report.tallies) {
       addTally(this.#all, tally);
+      addTally(this.#shown, tally);
       addTally(this.segment(tally.segment), tally);
     }
     if (now >= this.#secondEndsAt) {
@@ -108,6 +114,13 @@ export class Board {
       this.#segments.set(segment, totals);
     }
     return totals;
+  }
+
+  /** Errors and cut connections are shown from here on; returns whether there were any. */
+  clearErrors() {
+    const had = errorCount(this.#shown) + cutCount(this.#shown) > 0;
+    this.#shown = emptyTotals();
+    return had;
   }
 
   /** Requests, errors and cut connections since the start. */
@@ -133,10 +146,10 @@ export class Board {
       p50Ms: latency.quantile(0.5),
       p99Ms: latency.quantile(0.99),
       p99PerSecond: this.#p99PerSecond,
-      errors: errorCount(this.#all),
+      errors: errorCount(this.#shown),
       recentErrors: errorCount(this.#since(now - LATENCY_WINDOW_MS)),
-      errorKinds: Object.fromEntries(this.#all.errors),
-      cut: cutCount(this.#all),
+      errorKinds: Object.fromEntries(this.#shown.errors),
+      cut: cutCount(this.#shown),
       closes: Object.fromEntries(this.#all.closes),
       inFlight: this.#inFlight,
       setAside: this.setAside,

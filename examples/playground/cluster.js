@@ -53,12 +53,12 @@ function stateOf(pod) {
  * @param {object} options
  * @param {import('./workloads.js').Workload} options.workload what runs here
  * @param {number} options.pods
- * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
+ * @param {Readonly<Record<string, number>>} options.serviceTimes the mean work of a pod on one request in ms, by protocol
  * @param {Awaited<ReturnType<typeof import('./mariadb-home.js').createMariadbHome>>} [options.mariadb] for pods that are MariaDB servers
  * @param {(text: string) => void} options.onEvent called with what happened, in words
  * @param {(reason: string) => void} options.onDeath called when the service proxy ended by itself
  */
-export async function createCluster({ workload, pods: initialPods, serviceTimeMs, mariadb, onEvent, onDeath }) {
+export async function createCluster({ workload, pods: initialPods, serviceTimes, mariadb, onEvent, onDeath }) {
   /** @type {Pod[]} */
   let pods = [];
   let desired = initialPods;
@@ -93,7 +93,7 @@ export async function createCluster({ workload, pods: initialPods, serviceTimeMs
   const kubelet = createKubelet({
     addresses: createAddresses(ownAddresses),
     ports: podPorts,
-    serviceTimeMs,
+    serviceTimes,
     ...(mariadb && { mariadb }),
     onChange: changed,
     onEvent,

@@ -40,12 +40,12 @@ const podFile = fileURLToPath(new URL('pods/pod.js', import.meta.url));
  * @param {object} options
  * @param {ReturnType<typeof import('./addresses.js').createAddresses>} options.addresses where pods get theirs from
  * @param {Readonly<Record<string, number>>} options.ports what pods listen on, by protocol; 0 takes a free one. One of them is `http`, for the probe
- * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
+ * @param {Readonly<Record<string, number>>} options.serviceTimes the mean work of a pod on one request in ms, by protocol
  * @param {Awaited<ReturnType<typeof import('./mariadb-home.js').createMariadbHome>>} [options.mariadb]
  * @param {() => void} options.onChange called when a pod's state changed
  * @param {(text: string) => void} options.onEvent called with what happened, in words
  */
-export function createKubelet({ addresses, ports, serviceTimeMs, mariadb, onChange, onEvent }) {
+export function createKubelet({ addresses, ports, serviceTimes, mariadb, onChange, onEvent }) {
   /** @type {Set<Running>} */
   const pods = new Set();
   let closed = false;
@@ -78,7 +78,7 @@ export function createKubelet({ addresses, ports, serviceTimeMs, mariadb, onChan
       name,
       address,
       ports: pod.ports ?? ports,
-      serviceTimeMs,
+      serviceTimes,
       ...(mariadb && { mariadb: mariadb.home }),
     };
     const child = fork(podFile, [JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });

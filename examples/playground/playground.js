@@ -2,11 +2,10 @@
 /** The clusters and the clients of all protocols. One protocol is shown at a time; the clients of the others are paused. */
 import { createCluster } from './cluster.js';
 import { createMariadbHome } from './mariadb-home.js';
+import { protocols } from './protocols.js';
 import { describeState } from './state.js';
 import { startTraffic } from './traffic.js';
 
-// A pod's mean work per request. At the default rate five pods are a fifth busy, if the work is spread.
-const SERVICE_TIME_MS = 5;
 // Above this share of the pods' capacity, chance alone makes queues that say nothing about a client.
 const BUSY_RATIO = 0.7;
 const SEED = 20_190_401;
@@ -36,11 +35,12 @@ export function createPlayground(options, log, onDeath) {
   let starting;
   let closed = false;
 
-  const capacity = Math.floor((options.pods * 1_000) / SERVICE_TIME_MS);
-  if (Math.max(...options.protocols.map(options.perSecondOf)) > capacity * BUSY_RATIO) {
-    log.add(
-      `${options.pods} pods can answer ${capacity} requests/s of each client: expect queues, or errors, on all sides`,
-    );
+  const serviceTimes = Object.fromEntries(protocols.map(({ name, serviceTimeMs }) => [name, serviceTimeMs]));
+  for (const protocol of options.protocols) {
+    const capacity = Math.floor((options.pods * 1_000) / protocol.serviceTimeMs);
+    if (options.perSecondOf(protocol) <= capacity * BUSY_RATIO) continue;
+    const what = `${capacity} ${protocol.requests}/s of each ${protocol.title} client`;
+    log.add(`${options.pods} pods can answer ${what}: expect queues, or errors, on all sides`);
   }
 
   /** The cluster that runs a workload, once all its pods are ready. @param {import('./workloads.js').Workload} workload */
@@ -53,7 +53,7 @@ export function createPlayground(options, log, onDeath) {
     const cluster = await createCluster({
       workload: { ...workload, ports },
       pods: options.pods,
-      serviceTimeMs: SERVICE_TIME_MS,
+      serviceTimes,
       ...(mariadb && { mariadb }),
       onEvent,
       onDeath,
@@ -77,7 +77,6 @@ export function createPlayground(options, log, onDeath) {
       protocol,
       context: { ...cluster.context, ...(options.picker && { picker: options.picker }) },
       perSecond: options.perSecondOf(protocol),
-      serviceTimeMs: SERVICE_TIME_MS,
       seed: SEED,
       onEvent,
       onDeath,
@@ -135,6 +134,16 @@ export function createPlayground(options, log, onDeath) {
         throw error;
       } finally {
         starting = undefined;
+      }
+    },
+    /** Ends whatever was done to the pods, and forgets the errors that are shown. */
+    heal() {
+      const { cluster, traffic } = current();
+      const hadErrors = traffic.clearErrors();
+      try {
+        cluster.heal();
+      } catch (error) {
+        if (!hadErrors) throw error;
       }
     },
     /** The cluster that is shown. */

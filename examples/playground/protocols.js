@@ -18,7 +18,8 @@ import { database, orders } from './workloads.js';
  * @property {string} title
  * @property {string} key of the keyboard
  * @property {string} requests what is sent, in the plural
- * @property {number} perSecond how many of them each client sends, if nothing else was asked for. One pod alone can answer 200
+ * @property {number} perSecond how many of them each client sends, if nothing else was asked for
+ * @property {number} serviceTimeMs the mean work of a pod on one of them
  * @property {boolean} [longLived] its connections live for hours: what is spread is they, and not what is sent over them
  * @property {import('./workloads.js').Workload} workload who serves it
  * @property {readonly Shown[]} clients
@@ -31,7 +32,9 @@ export const protocols = [
     title: 'HTTP',
     key: '1',
     requests: 'requests',
+    // Five pods of one core are about half busy, if the work is spread: enough for queues where it is not.
     perSecond: 200,
+    serviceTimeMs: 12,
     workload: orders,
     clients: [
       {
@@ -57,6 +60,7 @@ export const protocols = [
     requests: 'calls',
     // One pod alone can just handle it, so pick_first is slow but does not fail all the time.
     perSecond: 120,
+    serviceTimeMs: 5,
     workload: orders,
     clients: [
       {
@@ -89,6 +93,7 @@ export const protocols = [
     key: '3',
     requests: 'queries',
     perSecond: 120,
+    serviceTimeMs: 5,
     workload: database,
     clients: [
       {
@@ -121,6 +126,7 @@ export const protocols = [
     key: '4',
     requests: 'messages',
     perSecond: 60,
+    serviceTimeMs: 5,
     longLived: true,
     workload: orders,
     clients: [

@@ -127,7 +127,7 @@ async function untilEven(cluster, traffics) {
 /** @param {Traffic} traffic @param {string} client @param {number} segment */
 function unended(traffic, client, segment) {
   const totals = traffic.boardOf(client).segment(segment);
-  return totals.requests - totals.latency.total - errorCount(totals);
+  return totals.requests - totals.latency.total - totals.leftOut - errorCount(totals);
 }
 
 /** @typedef {{ name: string, before: number, window: number, pods: readonly PodView[] }} Phase before, window: segments of time */

@@ -51,7 +51,7 @@ const BUSY_MACHINE_MS = 200;
 export const busyMachineNote = (lateMs) =>
   lateMs < BUSY_MACHINE_MS
     ? ''
-    : `this machine is busy: a client sent up to ${Math.round(lateMs)} ms late, so latency and errors say little`;
+    : `this machine is busy: a client sent up to ${Math.round(lateMs)} ms late, and what ran then is not counted`;
 
 /** The pod the ordinary clients keep busiest: the one whose end is most interesting. @param {readonly State[]} states */
 export function busiestPod(states) {

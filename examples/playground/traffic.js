@@ -24,15 +24,15 @@ const ENVIRONMENT = { ...process.env, GRPC_NODE_USE_ALTERNATIVE_RESOLVER: 'true'
  * @param {import('./protocols.js').Protocol} options.protocol
  * @param {import('./clients/client.js').ClientContext} options.context
  * @param {number} options.perSecond requests per second of each client
- * @param {number} options.serviceTimeMs the mean work of a pod on one request
  * @param {number} options.seed
  * @param {(text: string) => void} options.onEvent called with what a client did about a pod, in words
  * @param {(reason: string) => void} options.onDeath called when a client's process ended by itself
  */
 export async function startTraffic(options) {
-  const { protocol, context, perSecond: wanted, serviceTimeMs, seed, onEvent, onDeath } = options;
+  const { protocol, context, perSecond: wanted, seed, onEvent, onDeath } = options;
   let closed = false;
   let segment = 0;
+  let lateUntil = 0;
   // Without a headless Service there is nobody to ask for the pods' addresses.
   const clients = protocol.clients.filter(({ overDns }) => !overDns || context.headless !== undefined);
   const boards = new Map(clients.map(({ name }) => [name, new Board()]));
@@ -51,6 +51,11 @@ export async function startTraffic(options) {
       if (message.type === 'note') onEvent(message.text);
       if (message.type !== 'report') return;
       const board = boardOf(name);
+      // Left out on all sides, so that they stay comparable.
+      if (message.lateUntil > lateUntil) {
+        lateUntil = message.lateUntil;
+        tellAll({ type: 'late', until: lateUntil });
+      }
       const known = board.setAside;
       board.add(message, performance.now());
       for (const pod of board.setAside)
@@ -72,7 +77,7 @@ export async function startTraffic(options) {
   let ratio = 1;
   try {
     const meansMs = await Promise.all(children.map(({ name, child }) => prepare(name, child, context)));
-    ratio = Math.min(1, (serviceTimeMs + OVERHEAD_MS) / Math.max(...meansMs));
+    ratio = Math.min(1, (protocol.serviceTimeMs + OVERHEAD_MS) / Math.max(...meansMs));
   } catch (error) {
     close();
     throw error;
@@ -100,6 +105,8 @@ export async function startTraffic(options) {
     },
     /** Requests per second of each client. */
     perSecond: () => perSecond,
+    /** Forgets the errors that the views show; false if there were none. */
+    clearErrors: () => [...boards.values()].map((board) => board.clearErrors()).some(Boolean),
     /** Sends nothing from now on; connections stay as they are. */
     rest: () => tellAll({ type: 'rest' }),
     /** Sends again. */

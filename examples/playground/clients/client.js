@@ -32,6 +32,7 @@ import { Recorder } from './recorder.js';
  * @property {number} perSecond
  * @property {number} seed
  */
+/** @typedef {{ type: 'late', until: number }} Late another client was late: what was under way until then (epoch ms) tells about the machine */
 /** @typedef {{ type: 'rest' }} Rest sends nothing from now on, until it begins again */
 /** @typedef {{ type: 'mark', segment: number, from: number }} Mark */
 /** @typedef {{ type: 'prepare', context: ClientContext }} Prepare */
@@ -42,6 +43,7 @@ import { Recorder } from './recorder.js';
  * @property {import('./recorder.js').Tally[]} tallies
  * @property {number} inFlight
  * @property {string[]} setAside
+ * @property {number} lateUntil requests due by then (epoch ms) are left out, since the client itself was late
  * @property {number} lateMs how late the client itself sent, at worst, since the last report: the machine is busy
  */
 
@@ -49,6 +51,9 @@ const REPORT_MS = 100;
 const DEADLINE_MS = 3_000;
 // More than this at once would only lengthen the queue: a request due beyond it is not sent and counts as failed.
 const MAX_IN_FLIGHT = 512;
+
+// A client that sends so late measures the machine: what is under way by then, in any client, is left out.
+const LATE_MS = 200;
 
 // Sent one by one and not counted, so that no client is measured while Node still compiles it.
 const WARM_UP_REQUESTS = 100;
@@ -59,6 +64,8 @@ const lane = `${protocol}/${name}`;
 const recorder = new Recorder();
 let inFlight = 0;
 let lateMs = 0;
+/** Requests due by then are left out, epoch ms. */
+let lateUntil = 0;
 
 /** The result is the time of one request in the second half, in ms: how fast the machine is right now. @param {Client} client */
 async function warmUp(client) {
@@ -75,15 +82,19 @@ async function warmUp(client) {
 /** @param {Client} client @param {number} dueAt */
 async function sendOne(client, dueAt) {
   const segment = recorder.begin(dueAt);
-  lateMs = Math.max(lateMs, epochNow() - dueAt);
+  const now = epochNow();
+  lateMs = Math.max(lateMs, now - dueAt);
+  if (now - dueAt > LATE_MS) lateUntil = now;
   if (inFlight >= MAX_IN_FLIGHT) {
-    recorder.fail(segment, 'not sent, too many in flight');
+    if (dueAt <= lateUntil) recorder.leaveOut(segment);
+    else recorder.fail(segment, 'not sent, too many in flight');
     return;
   }
   inFlight += 1;
   const { pod, error } = await client.ask({ lane, deadlineMs: DEADLINE_MS });
   inFlight -= 1;
-  if (error === undefined) recorder.succeed(segment, pod ?? 'unknown', epochNow() - dueAt);
+  if (dueAt <= lateUntil) recorder.leaveOut(segment, pod);
+  else if (error === undefined) recorder.succeed(segment, pod ?? 'unknown', epochNow() - dueAt);
   else recorder.fail(segment, error, pod);
 }
 
@@ -96,11 +107,12 @@ let reporting = false;
 function report(own) {
   const tallies = recorder.take();
   const setAside = own.setAside?.() ?? [];
-  process.send?.({ type: 'report', tallies, inFlight, setAside, lateMs });
+  process.send?.({ type: 'report', tallies, inFlight, setAside, lateUntil, lateMs });
   lateMs = 0;
 }
 
-process.on('message', async (/** @type {Prepare | Begin | Rest | Mark} */ message) => {
+process.on('message', async (/** @type {Prepare | Begin | Late | Rest | Mark} */ message) => {
+  if (message.type === 'late') lateUntil = Math.max(lateUntil, message.until);
   if (message.type === 'mark') recorder.mark(message.segment, message.from);
   if (message.type === 'rest') stopArrivals();
   if (message.type === 'prepare') {

@@ -12,10 +12,11 @@ export const BEGUN = ', its answer had begun';
  * @property {Record<string, number>} pods answers by pod, answers with an error status included
  * @property {import('../histogram.js').HistogramPairs} latency of good answers
  * @property {Record<string, number>} errors by kind
+ * @property {number} leftOut requests of which neither latency nor error is counted: a client was late, so they tell about this machine
  * @property {Record<string, number>} closes long-lived connections that were closed in it, by code
  */
 
-/** @typedef {{ requests: number, pods: Record<string, number>, latency: Histogram, errors: Record<string, number>, closes: Record<string, number> }} Open */
+/** @typedef {{ requests: number, pods: Record<string, number>, latency: Histogram, errors: Record<string, number>, leftOut: number, closes: Record<string, number> }} Open */
 
 export class Recorder {
   /** @type {{ segment: number, from: number }[]} */
@@ -55,14 +56,22 @@ export class Recorder {
     if (pod !== undefined) tally.pods[pod] = (tally.pods[pod] ?? 0) + 1;
   }
 
+  /** A request ended of which nothing is known but who answered, if somebody did. @param {number} segment @param {string} [pod] */
+  leaveOut(segment, pod) {
+    const tally = this.#tally(segment);
+    tally.leftOut += 1;
+    if (pod !== undefined) tally.pods[pod] = (tally.pods[pod] ?? 0) + 1;
+  }
+
   /** Everything counted since the last call. @returns {Tally[]} */
   take() {
-    const tallies = [...this.#open].map(([segment, { requests, pods, latency, errors, closes }]) => ({
+    const tallies = [...this.#open].map(([segment, { requests, pods, latency, errors, leftOut, closes }]) => ({
       segment,
       requests,
       pods,
       latency: latency.pairs(),
       errors,
+      leftOut,
       closes,
     }));
     this.#open.clear();
@@ -78,7 +87,7 @@ export class Recorder {
   #tally(segment) {
     let tally = this.#open.get(segment);
     if (tally === undefined) {
-      tally = { requests: 0, pods: {}, latency: new Histogram(), errors: {}, closes: {} };
+      tally = { requests: 0, pods: {}, latency: new Histogram(), errors: {}, leftOut: 0, closes: {} };
       this.#open.set(segment, tally);
     }
     return tally;

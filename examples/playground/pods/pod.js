@@ -13,7 +13,7 @@ import { Work } from './work.js';
  * @property {string} name
  * @property {string} address
  * @property {Readonly<Record<string, number>>} ports by protocol; 0 takes a free one
- * @property {number} serviceTimeMs how long a request takes, in the mean
+ * @property {Readonly<Record<string, number>>} serviceTimes the mean work on a request in ms, by protocol
  * @property {import('../mariadb-home.js').MariadbHome} [mariadb] where a MariaDB server finds its data; without it a stand-in serves
  */
 
@@ -29,8 +29,8 @@ const GRACE_MS = 1_000;
 const QUIET_MS = 400;
 
 /** @type {PodOptions} */
-const { name, address, ports, serviceTimeMs, mariadb } = JSON.parse(process.argv[2] ?? '{}');
-const work = new Work(serviceTimeMs);
+const { name, address, ports, serviceTimes, mariadb } = JSON.parse(process.argv[2] ?? '{}');
+const work = new Work(serviceTimes);
 const connections = new Connections();
 connections.report((byLane) => process.send?.({ type: 'connections', connections: byLane }));
 

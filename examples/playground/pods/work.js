@@ -1,28 +1,29 @@
 // @ts-check
 /**
- * The work of a pod, whatever the protocol. Like a single-threaded service it processes one request at a time, and the next one
- * waits. Each client has its own worker (a lane), so the queue of one client never delays the others: several experiments on the
- * same pods.
+ * The work of a pod, whatever the protocol. A pod has one core, which its requests share. Each client (a lane) has a core of its own in
+ * every pod, so that one client's load never delays the others: several experiments on the same pods.
  */
-import { Lane } from './lane.js';
+import { Core } from './core.js';
 
 /** @typedef {'none' | 'slow' | 'failing' | 'unready'} Fault */
 
 const SLOW_FACTOR = 10;
 const FAILS_AFTER_MS = 1;
+/** For whoever sends requests by hand. */
+const DEFAULT_SERVICE_TIME_MS = 5;
 
 export class Work {
   /** What was done to the pod. @type {Fault} */
   fault = 'none';
-  #serviceTimeMs;
-  /** @type {Map<string, Lane>} */
-  #lanes = new Map();
+  #serviceTimes;
+  /** By lane. @type {Map<string, Core>} */
+  #cores = new Map();
   #running = 0;
   #lastEndAt = performance.now();
 
-  /** @param {number} serviceTimeMs how long a request takes, in the mean */
-  constructor(serviceTimeMs) {
-    this.#serviceTimeMs = serviceTimeMs;
+  /** @param {Readonly<Record<string, number>>} serviceTimes the mean work on a request in ms, by protocol */
+  constructor(serviceTimes) {
+    this.#serviceTimes = serviceTimes;
   }
 
   /** A request arrived. Call the returned function when it ends in any way; only the first call counts. */
@@ -38,8 +39,8 @@ export class Work {
   }
 
   /**
-   * Processes one request and resolves with whether it went well; never, if its client gave up before its turn.
-   * @param {string} lane whose worker does it
+   * Processes one request and resolves with whether it went well; never, if its client gave up before.
+   * @param {string} lane whose core does it: protocol and client, as in `http/evenkeel`
    * @param {() => boolean} isGone whether the client gave up
    */
   async take(lane, isGone) {
@@ -47,7 +48,7 @@ export class Work {
       await new Promise((resolve) => setTimeout(resolve, FAILS_AFTER_MS));
       return false;
     }
-    await this.#laneOf(lane).work(isGone);
+    await this.#coreOf(lane).work(this.#drawWork(lane), isGone);
     return true;
   }
 
@@ -56,16 +57,17 @@ export class Work {
     return this.#running === 0 && performance.now() - this.#lastEndAt > ms;
   }
 
-  /** @param {string} name */
-  #laneOf(name) {
-    const lane = this.#lanes.get(name) ?? new Lane(() => this.#drawTime());
-    this.#lanes.set(name, lane);
-    return lane;
+  /** @param {string} lane */
+  #coreOf(lane) {
+    const core = this.#cores.get(lane) ?? new Core();
+    this.#cores.set(lane, core);
+    return core;
   }
 
-  /** Most requests take a little less than the mean, a few take several times as long. */
-  #drawTime() {
-    const base = this.#serviceTimeMs * (0.6 - 0.4 * Math.log(1 - Math.random()));
-    return Math.min(base, this.#serviceTimeMs * 6) * (this.fault === 'slow' ? SLOW_FACTOR : 1);
+  /** Most requests take a little less than the mean, a few take several times as long. @param {string} lane */
+  #drawWork(lane) {
+    const mean = this.#serviceTimes[lane.split('/', 1)[0] ?? ''] ?? DEFAULT_SERVICE_TIME_MS;
+    const work = mean * (0.6 - 0.4 * Math.log(1 - Math.random()));
+    return Math.min(work, mean * 6) * (this.fault === 'slow' ? SLOW_FACTOR : 1);
   }
 }

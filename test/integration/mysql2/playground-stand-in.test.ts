@@ -13,7 +13,12 @@ afterEach(() => pod?.kill('SIGKILL'));
 
 /** A pod as the kubelet starts it where no MariaDB is installed. */
 async function startPod(): Promise<{ child: ChildProcess; port: number; told: Record<string, number>[] }> {
-  const options = { name: 'orders-db-1', address: '127.0.0.1', ports: { http: 0, mysql: 0 }, serviceTimeMs: 1 };
+  const options = {
+    name: 'orders-db-1',
+    address: '127.0.0.1',
+    ports: { http: 0, mysql: 0 },
+    serviceTimes: { mysql: 1 },
+  };
   const child = fork(program, [JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   pod = child;
   const [{ ports }] = (await once(child, 'message')) as [{ ports: Record<string, number> }];

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 interface Row {
   readonly protocol: { readonly title: string; readonly requests: string };
@@ -26,9 +26,11 @@ interface Recorder {
   succeed(segment: number, pod: string, latencyMs: number): void;
   fail(segment: number, kind: string, pod?: string): void;
   close(code: number, at: number): void;
+  leaveOut(segment: number, pod?: string): void;
   take(): {
     segment: number;
     requests: number;
+    leftOut: number;
     pods: Record<string, number>;
     errors: Record<string, number>;
     closes: Record<string, number>;
@@ -40,8 +42,23 @@ const load = (file: string): Promise<unknown> =>
   import(new URL(`../../../examples/playground/${file}`, import.meta.url).href);
 const { Histogram } = (await load('histogram.js')) as { Histogram: new () => Histogram };
 const { Recorder } = (await load('clients/recorder.js')) as { Recorder: new () => Recorder };
-const { maxOverMean } = (await load('board.js')) as {
+interface Board {
+  add(report: object, now: number): void;
+  clearErrors(): boolean;
+  sums(): { requests: number; errors: number };
+  live(
+    now: number,
+    pods: readonly string[],
+    readySince: number,
+  ): { errors: number; errorKinds: object; answers: object };
+}
+
+const { Board, maxOverMean } = (await load('board.js')) as {
+  Board: new () => Board;
   maxOverMean: (answers: ReadonlyMap<string, number>, pods: readonly string[]) => number | undefined;
+};
+const { Core } = (await load('pods/core.js')) as {
+  Core: new () => { work(workMs: number, isGone: () => boolean): Promise<void> };
 };
 const { seededRandom } = (await load('clients/arrivals.js')) as { seededRandom: (seed: number) => () => number };
 const { judge } = (await load('table.js')) as { judge: (rows: readonly Row[], picker?: string) => string[] };
@@ -82,6 +99,34 @@ describe('the figures the playground shows', () => {
     expect(recorder.take()).toEqual([]);
   });
 
+  test('of what ran while a client was late, only who answered is counted', () => {
+    const recorder = new Recorder();
+    for (const pod of ['a', undefined]) recorder.leaveOut(recorder.begin(1), pod);
+    expect(recorder.take()).toMatchObject([{ requests: 2, leftOut: 2, pods: { a: 1 }, errors: {}, latency: [] }]);
+  });
+
+  test('Heal clears the errors that are shown, not the sums', () => {
+    const board = new Board();
+    const tally = {
+      segment: 0,
+      requests: 2,
+      pods: { a: 1 },
+      latency: [],
+      errors: { 'status 500': 1 },
+      leftOut: 0,
+      closes: {},
+    };
+    const report = { tallies: [tally], inFlight: 0, setAside: [], lateMs: 0 };
+    board.add(report, 100);
+    expect(board.live(100, ['a'], 0)).toMatchObject({ errors: 1, errorKinds: { 'status 500': 1 } });
+    expect(board.clearErrors()).toBe(true);
+    expect(board.live(100, ['a'], 0)).toMatchObject({ errors: 0, errorKinds: {}, answers: { a: 1 } });
+    expect(board.clearErrors()).toBe(false);
+    board.add(report, 200);
+    expect(board.live(200, ['a'], 0).errors).toBe(1);
+    expect(board.sums()).toMatchObject({ requests: 4, errors: 2 });
+  });
+
   test('a connection counts where it was closed', () => {
     const recorder = new Recorder();
     recorder.mark(1, 1_000);
@@ -100,6 +145,51 @@ describe('the figures the playground shows', () => {
     expect(Array.from({ length: 1_000 }, other)).toEqual(drawn);
     expect(drawn.every((value) => value >= 0 && value < 1)).toBe(true);
     expect(drawn.reduce((sum, value) => sum + value, 0) / drawn.length).toBeCloseTo(0.5, 1);
+  });
+});
+
+describe('the core of a pod', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test('is shared evenly by its requests', async () => {
+    const core = new Core();
+    const ended: string[] = [];
+    const begin = (name: string, workMs: number): void => {
+      void core.work(workMs, () => false).then(() => ended.push(name));
+    };
+    begin('long', 30);
+    await vi.advanceTimersByTimeAsync(10);
+    begin('short', 5);
+    await vi.advanceTimersByTimeAsync(9);
+    expect(ended).toEqual([]);
+    await vi.advanceTimersByTimeAsync(2);
+    expect(ended).toEqual(['short']);
+    // 20 ms were left of it, of which it got five beside the other.
+    await vi.advanceTimersByTimeAsync(13);
+    expect(ended).toEqual(['short']);
+    await vi.advanceTimersByTimeAsync(2);
+    expect(ended).toEqual(['short', 'long']);
+  });
+
+  test('works no longer for a client that gave up', async () => {
+    const core = new Core();
+    let isOver = false;
+    let isGone = false;
+    let gone = 0;
+    void core.work(100, () => isGone).then(() => gone++);
+    isGone = true;
+    void core
+      .work(10, () => false)
+      .then(() => {
+        isOver = true;
+      });
+    await vi.advanceTimersByTimeAsync(11);
+    expect([isOver, gone]).toEqual([true, 0]);
   });
 });
 
