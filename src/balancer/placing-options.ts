@@ -74,9 +74,13 @@ export interface ResolvedPlacingOptions {
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export function resolvePlacingOptions(
   options: PlacingOptions<never>,
-  drainTimeoutMs: number = poolDefaults.drainTimeoutMs,
+  givenDrainTimeoutMs?: number,
 ): ResolvedPlacingOptions {
   const { rebalance, onLeaving } = options;
+  const drainTimeoutMs = checkNumber('pool.drainTimeoutMs', givenDrainTimeoutMs, poolDefaults.drainTimeoutMs, {
+    min: 0,
+    infinite: true,
+  });
   if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
   const usual = Math.min(MAX_SPREAD_MS, drainTimeoutMs / 3);
   const bounds = { min: 0, max: Math.min(drainTimeoutMs, 86_400_000) };

@@ -96,6 +96,15 @@ function describeBounds({ min, above, max, integer, infinite }: NumberBounds): s
   return `${[kind, ...limits].join(' ')}${infinite ? ' or Infinity' : ''}`;
 }
 
+/** `String(value)`, or '' for what has no text: a list with a symbol in it, an object without a prototype. */
+export function textOf(value: unknown): string {
+  try {
+    return String(value);
+  } catch {
+    return '';
+  }
+}
+
 /** A string as messages show it: quoted, truncated, and without possible secrets. */
 export function quoted(value: string, maxLength: number): string {
   const shown = withoutSecrets(value);

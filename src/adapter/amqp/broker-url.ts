@@ -1,6 +1,6 @@
 import { isIP, type LookupFunction } from 'node:net';
 import { EvenkeelError } from '../../index.js';
-import type { Dial } from '../kit/index.js';
+import { type Dial, textOf } from '../kit/index.js';
 
 /** Options of Node's `net.connect` and `tls.connect` that evenkeel sets. */
 export interface DialOptions {
@@ -19,7 +19,7 @@ export class BrokerUrl {
 
   /** Throws EVENKEEL_OPTION. */
   constructor(url: unknown) {
-    const text = String(url);
+    const text = textOf(url);
     const parsed = /^amqps?:\/\/./i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
     if (parsed === undefined || parsed.hostname === '') {
       // The value is not repeated, because it may contain a password.

@@ -14,7 +14,8 @@ export function closeFrame(code: number, reason: string): Buffer {
 
 /** Checks a code for a close frame. Throws EVENKEEL_OPTION. */
 export function checkLeaveCode(code: unknown, fallback: number): number {
-  const isReserved = code === 1004 || code === 1005 || code === 1006 || (Number(code) > 1014 && Number(code) < 3000);
+  const checked = checkNumber('leaveCode', code, fallback, { min: 1000, max: 4999, integer: true });
+  const isReserved = [1004, 1005, 1006].includes(checked) || (checked > 1014 && checked < 3000);
   if (isReserved) throw optionError('leaveCode', 'a code that a close frame may carry, such as 1012 or 4012', code);
-  return checkNumber('leaveCode', code, fallback, { min: 1000, max: 4999, integer: true });
+  return checked;
 }

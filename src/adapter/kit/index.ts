@@ -65,6 +65,7 @@ export {
   checkPort,
   checkString,
   optionError,
+  textOf,
   unknownOption,
 } from '../../runtime/check.js';
 export { Closing } from '../../runtime/closing.js';

@@ -269,6 +269,12 @@ function whereabouts(
   if (target !== undefined && resolver !== undefined) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'target and resolver say the same: give one of them');
   }
+  // pg fails on these with an error of its own.
+  if (options.host !== undefined && typeof options.host !== 'string')
+    throw optionError('host', 'a string', options.host);
+  if (options.port !== undefined && !['number', 'string'].includes(typeof options.port)) {
+    throw optionError('port', 'a port', options.port);
+  }
   // pg reads the connection string and the environment (PGHOST, PGPORT …).
   const known = new Client({ ...config });
   if ((known as { readonly connection?: unknown }).connection === undefined) {

@@ -3,7 +3,14 @@ import type { Socket } from 'node:net';
 import WebSocket, { type ClientOptions } from 'ws';
 import type { Balancer } from '../../index.js';
 import { OriginMatcher, serviceOrigin } from '../http/origin.js';
-import { type ConnectionLeaving, checkLeaveCode, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';
+import {
+  type ConnectionLeaving,
+  checkLeaveCode,
+  type HeldSocket,
+  optionError,
+  SocketPlacer,
+  textOf,
+} from '../kit/index.js';
 import { type AgentParts, heldBy, PlacingAgent, SharedAgent } from './agent.js';
 import { LEAVE_CODE, LEAVE_REASON, type ServiceWebSockets, type WebSocketsOptions } from './options.js';
 
@@ -22,7 +29,7 @@ export function createWebSockets(url: string | URL, options: WebSocketsOptions =
 
 /** The same origin with the scheme of HTTP, with which a WebSocket begins. */
 function httpOrigin(url: unknown): URL {
-  const text = String(url);
+  const text = textOf(url);
   if (!/^wss?:\/\//i.test(text)) throw optionError('url', 'a URL of a Service such as ws://chat.shop:8080', url);
   return serviceOrigin('url', text.replace(/^ws/i, 'http'));
 }
