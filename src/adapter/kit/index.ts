@@ -44,6 +44,7 @@ export {
 export type { CallNote } from '../../observe/live-balancers.js';
 export { isTraced, notify, observes } from '../../observe/observer.js';
 export type { AttemptReason, CallFacts } from '../../observe/traces.js';
+export { Warnings } from '../../observe/warnings.js';
 export { markLasting } from '../../pool/lasting-error.js';
 export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';
 export {

@@ -16,6 +16,7 @@ import {
   checkString,
   notify,
   pickNames,
+  Warnings,
 } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import type { PgServer } from './connection.js';
@@ -45,7 +46,6 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   declare readonly ending: boolean;
   declare readonly ended: boolean;
   readonly #transport: PgTransport;
-  readonly #toldOnce = new Set<string>();
   /** Since `end`: nobody waits any longer. */
   #noneWaits: () => void = () => {};
 
@@ -57,6 +57,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     this.settings = settings;
     this.clock = clock;
     const warned = (error: Error): void => notify(observer as Observer, 'warned', { message: error.message, error });
+    const warnings = new Warnings(observer as Observer, clock);
     const asks = settings.role !== 'any' || Number.isFinite(settings.maxLagMs);
     this.roles = asks ? new ServerRoles({ settings, clock, rng, warned }) : undefined;
     this.#transport = new PgTransport({
@@ -72,7 +73,10 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
           this.#tell('error', error, client);
         },
         warned,
-        leftOpen: (byClient) => this.#toldLeftOpen(byClient, warned),
+        leftOpen: (byClient) => {
+          const message = byClient ? LEFT_BY_CLIENT : LEFT_BY_STATEMENT;
+          warnings.warn(message, new Error(message));
+        },
       },
     });
     const balancing: BalancingOptions = pickNames(options as BalancingOptions, balancingOptionNames);
@@ -193,14 +197,6 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     return query;
   }
 
-  /** A mistake of the application that is made with every such call: once is enough. */
-  #toldLeftOpen(byClient: boolean, warned: (error: Error) => void): void {
-    const told = byClient ? LEFT_BY_CLIENT : LEFT_BY_STATEMENT;
-    if (this.#toldOnce.has(told)) return;
-    this.#toldOnce.add(told);
-    warned(new Error(told));
-  }
-
   #tell(event: string, ...given: unknown[]): void {
     if (this.listenerCount(event) > 0) apart(() => this.emit(event, ...given))();
   }
@@ -215,9 +211,9 @@ interface QueryObject {
 const noConnection = { removeListener: () => {}, sync: () => {}, close: () => {} };
 
 const LEFT_BY_STATEMENT =
-  'a statement of pool.query() began a transaction, which was rolled back: the next statement may run on another connection. Run all of a transaction on one client of pool.connect(). Told once per pool';
+  'a statement of pool.query() began a transaction, which was rolled back: the next statement may run on another connection. Run all of a transaction on one client of pool.connect()';
 const LEFT_BY_CLIENT =
-  'a client was released in the middle of a transaction, which was rolled back: COMMIT or ROLLBACK first. Told once per pool';
+  'a client was released in the middle of a transaction, which was rolled back: COMMIT or ROLLBACK first';
 
 const AFTER_END = 'Cannot use a pool after calling end on the pool';
 
