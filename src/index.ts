@@ -64,6 +64,7 @@ export {
   type PickRequest,
   type PickSet,
 } from './picker/picker.js';
+export { preferenceOrder } from './picker/preference-order.js';
 export { random } from './picker/random.js';
 export { roundRobin } from './picker/round-robin.js';
 export { type WeightedRoundRobinOptions, weightedRoundRobin } from './picker/weighted-round-robin.js';

@@ -2,8 +2,8 @@ import type { LimitFactory } from '../limit/limit.js';
 import type { LoadFactory } from '../load/load.js';
 import { relativeLatency } from '../load/relative-latency.js';
 import { type Observer, observerEventNames } from '../observe/observer.js';
-import { p2c } from '../picker/p2c.js';
 import type { PickerFactory } from '../picker/picker.js';
+import { preferenceOrder } from '../picker/preference-order.js';
 import { type PoolOptions, type ResolvedPoolOptions, resolvePoolOptions } from '../pool/pool-options.js';
 import type { Transport } from '../pool/transport.js';
 import type { Resolver } from '../resolver/resolver.js';
@@ -24,7 +24,7 @@ export interface BalancingOptions {
    * target
    */
   readonly resolver?: Resolver | string | undefined;
-  /** How an endpoint is chosen. @defaultValue p2c() */
+  /** How an endpoint is chosen. @defaultValue preferenceOrder() */
   readonly picker?: PickerFactory | undefined;
   /** How load is measured. @defaultValue relativeLatency() */
   readonly load?: LoadFactory | undefined;
@@ -140,7 +140,14 @@ export function checkBalancingOptions(options: BalancingOptions): void {
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
   checkKeys('options', options, [...balancingOptionNames, 'transport']);
-  const { resolver, transport, picker = p2c(), load = relativeLatency(), stages = standardStages(), limit } = options;
+  const {
+    resolver,
+    transport,
+    picker = preferenceOrder(),
+    load = relativeLatency(),
+    stages = standardStages(),
+    limit,
+  } = options;
   if (typeof resolver !== 'string') {
     if (typeof resolver !== 'object' || resolver === null) {
       throw optionError('resolver', 'a resolver or a target string', resolver);

@@ -8,6 +8,7 @@ import { hotCold } from '../picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../picker/least-loaded.js';
 import { p2c } from '../picker/p2c.js';
 import type { PickerFactory } from '../picker/picker.js';
+import { preferenceOrder } from '../picker/preference-order.js';
 import { random } from '../picker/random.js';
 import { roundRobin } from '../picker/round-robin.js';
 import { weightedRoundRobin } from '../picker/weighted-round-robin.js';
@@ -54,6 +55,7 @@ const pickerMakers: ReadonlySet<unknown> = new Set([
   leastLoaded,
   neverQueue,
   p2c,
+  preferenceOrder,
   random,
   roundRobin,
   shortestExpectedDelay,

@@ -1,4 +1,5 @@
 import type { LoadReport } from '../endpoint/outcome.js';
+import type { CallCosts } from './call-costs.js';
 import { OTHERS, REPORTED_AT } from './latency-cell.js';
 import { DEFAULT_CHOICES, type LoadFacts } from './load.js';
 import { lowerMedian } from './median.js';
@@ -18,19 +19,11 @@ const REPORTS_END_MS = 5_000;
 /** How many endpoints a pick compares while servers report: enough is known about them to make it worthwhile. */
 const CHOICES_WITH_REPORTS = 8;
 
-/** What picks need to know about the reports of a set. */
-export interface ReportsInUse {
-  /** Whether servers report. */
-  hasReports: boolean;
-  /** Median over endpoints of other clients' calls in flight, from their latest reports. */
-  usual: number;
-}
-
 /** Keeps the reports of a set's endpoints: how many calls other clients have there. */
 export class CountedCalls {
   /** As `Load.choices`. */
   choices: number = DEFAULT_CHOICES;
-  readonly #inUse: ReportsInUse;
+  readonly #inUse: CallCosts;
   /** The limit of a report. */
   #most = 0;
   #reportedAtMs = 0;
@@ -39,7 +32,7 @@ export class CountedCalls {
   #reports = 0;
 
   /** @param inUse Is kept up to date. */
-  constructor(inUse: ReportsInUse) {
+  constructor(inUse: CallCosts) {
     this.#inUse = inUse;
   }
 

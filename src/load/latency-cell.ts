@@ -18,7 +18,15 @@ export const FAILING = 6;
 export const FAILING_AT = 7;
 /** Latency of the first call, in ms. */
 export const FIRST = 8;
-export const FIELDS = 9;
+/** What `COST` is to an order of preference, which need not avoid an endpoint that is only slow: it moves it backwards. */
+export const ORDER_COST = 9;
+/** Its place in the order of preference, from 1; 0 = it never had one. */
+export const PLACE = 10;
+/** Mean of the logarithm of the latency over the last calls. */
+export const TYPICAL = 11;
+/** How many calls that mean covers. */
+export const KNOWN = 12;
+export const FIELDS = 13;
 
 /** Costs are integers (hundredths of a call), because fractions would be boxed at every pick. */
 export const UNITS = 100;

@@ -3,6 +3,7 @@ import { FAILING, FIRST, LATENCY, SAMPLES, UPDATED } from './latency-cell.js';
 import type { LoadSet } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 import { lowerMedian } from './median.js';
+import type { Preferences } from './preference.js';
 
 /** How often a survey is taken, in ms. */
 export const SURVEY_MS = 100;
@@ -69,11 +70,13 @@ export class LatencySurvey {
     set: LoadSet,
     rule: LoadRule,
     calls: CountedCalls,
+    preferences: Preferences,
     nowMs: number,
-    price: (numbers: Float64Array, at: number) => void,
+    price: (numbers: Float64Array, at: number, nowMs: number) => void,
   ): void {
     this.takenAtMs = nowMs;
     const hasReports = calls.surveying(nowMs);
+    const isPreferring = preferences.surveying(nowMs);
     let measured = 0;
     let rare = 0;
     let failing = 0;
@@ -88,8 +91,10 @@ export class LatencySurvey {
       }
       if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
       if (hasReports) calls.survey(numbers, at, nowMs);
+      if (isPreferring) preferences.survey(numbers, at);
     }
     if (hasReports) calls.surveyed();
+    if (isPreferring) preferences.surveyed();
     const share = Math.min(1, FEW / size);
     this.evidence = Math.max(LEAST_EVIDENCE, Math.ceil(EVIDENCE * share));
     this.mostAfterGap = size >= MANY ? MOST_AT_ONCE_OF_MANY : MOST_AT_ONCE;
@@ -105,7 +110,7 @@ export class LatencySurvey {
       if (!(load instanceof RuledLoad) || load.rule !== rule) continue;
       // Failures in an outage of all are forgotten; otherwise the last to get a call would get none for a long time.
       if (wasOutage && !this.#isOutage) load.numbers[load.at + FAILING] = 0;
-      price(load.numbers, load.at);
+      price(load.numbers, load.at, nowMs);
     }
   }
 

@@ -1,11 +1,8 @@
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
+import type { CostOfCalls } from './call-costs.js';
 import type { Cell } from './cells.js';
 import { DEFAULT_CHOICES, type Load, type LoadFacts } from './load.js';
-
-export interface CostOfCalls {
-  /** As `LoadRule.value`. */
-  cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
-}
+import type { Preferences } from './preference.js';
 
 /**
  * How a load is computed, shared by all endpoints. The numbers of one endpoint are in `numbers` from `at` on, and its subchannel
@@ -41,6 +38,8 @@ export interface LoadRule {
   unit?(numbers: Float64Array, at: number): number;
   /** As `Load.choices`. */
   readonly choices?: number | undefined;
+  /** What an order of preference goes by, if the cells have the layout of `latency-cell`. */
+  readonly preferences?: Preferences;
   /** What it knows about an endpoint, for display. */
   facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
   /** The rule's own state, besides the numbers of its endpoints, for a recording; absent if there is none. */

@@ -1,8 +1,9 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
+import { CallCosts } from './call-costs.js';
 import { Cells } from './cells.js';
-import { CountedCalls, type ReportsInUse } from './counted-calls.js';
+import { CountedCalls } from './counted-calls.js';
 import {
   COST,
   FAILING,
@@ -11,8 +12,7 @@ import {
   FIRST,
   LATENCY,
   MOST_UNITS,
-  OTHERS,
-  REPORTED_AT,
+  ORDER_COST,
   SAMPLES,
   UNITS,
   UPDATED,
@@ -20,6 +20,7 @@ import {
 import { FORGIVEN_MS, LatencySurvey, MOST_AT_ONCE, SLOW_RATIO, SURVEY_MS } from './latency-survey.js';
 import type { LoadFactory, LoadFacts, LoadSet } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
+import { Preferences } from './preference.js';
 
 /** One sample moves the average by at least this share … */
 const LEAST_STEP = 0.1;
@@ -37,15 +38,6 @@ const FAILURE_STEP = 1 / 16;
 const FEW_FAILURES = 0.01;
 /** Failures make an endpoint at most this many times as expensive. */
 const MOST_FAILING = 100;
-/** In this time a report fades to a third, and the median of all takes its place, in ms. */
-const REPORT_FADES_MS = 100;
-/** A report older than this is ignored, in ms. */
-const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
-/** Weights of reports by age, one entry per ms: `Math.exp` would be half the cost of a pick. */
-const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
-  Math.exp(-ageMs / REPORT_FADES_MS),
-);
-
 /**
  * Calls in flight, but an endpoint that stands out costs more: one that takes more than twice as long as the median endpoint of
  * the set (and at least 5 ms longer), or one that fails. Endpoints within these bounds count alike, so calls stay even among
@@ -86,15 +78,27 @@ class RelativeLatencyRule implements LoadRule {
   readonly decays = true;
   readonly calls: CallCosts = new CallCosts();
   readonly #reports = new CountedCalls(this.calls);
+  readonly preferences: Preferences = new Preferences(this.calls);
   readonly #survey = new LatencySurvey();
   readonly #set: LoadSet;
+  /** Made once: a closure per survey would be put on the heap. */
+  readonly #reprice = (numbers: Float64Array, at: number, nowMs: number): void => this.#price(numbers, at, nowMs);
 
   constructor(set: LoadSet) {
     this.#set = set;
   }
 
+  start(): void {
+    this.preferences.started();
+  }
+
+  endUnmeasured(): void {
+    this.preferences.ended();
+  }
+
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void {
     const { kind } = outcome;
+    this.preferences.ended();
     if (kind === 'not-started') return;
     const survey = this.#survey;
     const tookMs = nowMs - startedMs;
@@ -103,12 +107,13 @@ class RelativeLatencyRule implements LoadRule {
       const isAfterGap = nowMs - (numbers[at + UPDATED] as number) > SHORT_GAP_MS;
       const most = (isAfterGap ? survey.mostAfterGap : MOST_AT_ONCE) * Math.max(survey.limitMs, latencyMs);
       if (numbers[at + SAMPLES] === 0) survey.grew();
+      this.preferences.learn(numbers, at, tookMs, nowMs, survey.medianMs);
       learn(numbers, at, Math.min(tookMs, most), nowMs);
     }
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
     else if (kind === 'success' && numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
     if (nowMs - survey.takenAtMs < SURVEY_MS) this.#price(numbers, at, nowMs);
-    else this.#takeSurvey(nowMs);
+    else survey.take(this.#set, this, this.#reports, this.preferences, nowMs, this.#reprice);
   }
 
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
@@ -137,16 +142,14 @@ class RelativeLatencyRule implements LoadRule {
   }
 
   memory(): number[] {
-    return [...this.#survey.memory(), ...this.#reports.memory()];
+    return [...this.#survey.memory(), ...this.preferences.state, ...this.#reports.memory()];
   }
 
   recall(memory: readonly number[]): void {
-    this.#reports.recall(this.#survey.recall(memory));
-  }
-
-  /** Not part of `end`: the closure would put a context on the heap for every call. */
-  #takeSurvey(nowMs: number): void {
-    this.#survey.take(this.#set, this, this.#reports, nowMs, (numbers, at) => this.#price(numbers, at, nowMs));
+    const rest = this.#survey.recall(memory);
+    const { state } = this.preferences;
+    for (let at = 0; at < state.length; at++) state[at] = rest[at] ?? 0;
+    this.#reports.recall(rest.slice(state.length));
   }
 
   #price(numbers: Float64Array, at: number, nowMs: number): void {
@@ -159,41 +162,21 @@ class RelativeLatencyRule implements LoadRule {
         cost *= (survey.slowRatio * latencyMs) / survey.limitMs;
       }
     }
+    let orderCost = UNITS * this.preferences.price(numbers, at, nowMs);
     if ((numbers[at + FAILING] as number) > FEW_FAILURES) {
       const working = 1 - failingNow(numbers, at, nowMs);
-      cost *= Math.min(1 / (working * working), MOST_FAILING);
+      const factor = Math.min(1 / (working * working), MOST_FAILING);
+      cost *= factor;
+      orderCost *= factor;
     }
     numbers[at + COST] = Math.min(cost, MOST_UNITS) | 0;
+    numbers[at + ORDER_COST] = Math.min(orderCost, MOST_UNITS) | 0;
   }
 
   #isEvidence(latencyMs: number, samples: number): boolean {
     const { evidence, firstMedianMs } = this.#survey;
     if (samples < evidence) return false;
     return samples >= FIRST_SAMPLES || latencyMs > SLOW_RATIO * firstMedianMs;
-  }
-}
-
-/**
- * The cost of one more call on an endpoint: the calls it has, times the price in its cell. The calls are ours, and other clients' while
- * servers report them.
- */
-export class CallCosts implements ReportsInUse {
-  hasReports = false;
-  usual = 0;
-
-  /** As `Load.value`. */
-  cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
-    const price = (numbers[at + COST] as number) || UNITS;
-    let calls = inFlight + 1;
-    if (this.hasReports) {
-      const usual = this.usual;
-      const others = numbers[at + OTHERS] as number;
-      const ageMs = Math.max(0, nowMs - (numbers[at + REPORTED_AT] as number));
-      calls += usual;
-      if (others !== 0 && ageMs < REPORT_LASTS_MS) calls += (others - 1 - usual) * (reportWeights[ageMs | 0] as number);
-    }
-    const cost = calls * price + 0.5;
-    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
   }
 }
 

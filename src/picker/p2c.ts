@@ -19,7 +19,7 @@ const SCAN_BELOW = 8;
 /**
  * Power of two choices, plus one: draws three distinct subchannels and takes the one with the least load per weight; with fewer
  * than 8 endpoints it compares all. O(1) per pick. The fullest server stays about ln ln n above the mean, without coordination
- * between clients. The default picker.
+ * between clients.
  * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, IEEE TPDS 12(10), 2001.
  */
 export const p2c = (options: P2cOptions = {}): PickerFactory => {

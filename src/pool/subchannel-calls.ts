@@ -1,8 +1,9 @@
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
+import type { CostOfCalls } from '../load/call-costs.js';
 import { noCell } from '../load/cells.js';
 import { inFlightRule } from '../load/in-flight.js';
 import { DEFAULT_CHOICES, type Load } from '../load/load.js';
-import { type CostOfCalls, type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
+import { type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';

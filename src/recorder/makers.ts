@@ -9,6 +9,7 @@ import { hotCold } from '../picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../picker/least-loaded.js';
 import { p2c } from '../picker/p2c.js';
 import type { PickerFactory } from '../picker/picker.js';
+import { preferenceOrder } from '../picker/preference-order.js';
 import { random } from '../picker/random.js';
 import { roundRobin } from '../picker/round-robin.js';
 import { weightedRoundRobin } from '../picker/weighted-round-robin.js';
@@ -23,6 +24,7 @@ const pickers: Readonly<Record<string, Maker<PickerFactory>>> = {
   leastLoaded: () => leastLoaded(),
   neverQueue: () => neverQueue(),
   p2c,
+  preferenceOrder: () => preferenceOrder(),
   random: () => random(),
   roundRobin: () => roundRobin(),
   shortestExpectedDelay: () => shortestExpectedDelay(),

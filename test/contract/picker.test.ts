@@ -1,11 +1,13 @@
 import { inFlight } from '../../src/load/in-flight.js';
 import type { LoadFactory } from '../../src/load/load.js';
 import { peakEwma } from '../../src/load/peak-ewma.js';
+import { relativeLatency } from '../../src/load/relative-latency.js';
 import { reported } from '../../src/load/reported.js';
 import { hash } from '../../src/picker/hash.js';
 import { hotCold } from '../../src/picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../src/picker/least-loaded.js';
 import { p2c } from '../../src/picker/p2c.js';
+import { preferenceOrder } from '../../src/picker/preference-order.js';
 import { random } from '../../src/picker/random.js';
 import { roundRobin } from '../../src/picker/round-robin.js';
 import { weightedRoundRobin } from '../../src/picker/weighted-round-robin.js';
@@ -64,3 +66,19 @@ for (const picker of pickers) {
     pickerContract({ ...picker, name: `${picker.name} over ${loadName}`, load });
   }
 }
+
+pickerContract({
+  name: 'preferenceOrder over relativeLatency',
+  picker: preferenceOrder(),
+  load: relativeLatency(),
+  idleBound: drawn,
+  busyBound: busy,
+  unevenWhenIdle: 'from four endpoints on, an idle client keeps to the first of its order',
+});
+pickerContract({
+  name: 'preferenceOrder over inFlight, which knows no latencies',
+  picker: preferenceOrder(),
+  load: inFlight(),
+  idleBound: drawn,
+  busyBound: busy,
+});

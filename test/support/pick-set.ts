@@ -1,6 +1,6 @@
 import { createEndpoint } from '../../src/endpoint/endpoint.js';
 import { inFlight } from '../../src/load/in-flight.js';
-import type { LoadFactory } from '../../src/load/load.js';
+import type { Load, LoadFactory } from '../../src/load/load.js';
 import { createPickRequest, type PickRequest, type PickSet } from '../../src/picker/picker.js';
 import { Subchannel, type SubchannelOwner } from '../../src/pool/subchannel.js';
 import type { Connection } from '../../src/pool/transport.js';
@@ -34,20 +34,30 @@ export class WatchedSlots extends Slots {
 
 export type TestSubchannel = Subchannel<Slots>;
 
-/** A subchannel with a connection but without a pool, for tests of pickers. */
-export function subchannel(name: number | string, load: LoadFactory = inFlight()): TestSubchannel {
+/** The loads of endpoints that know one another. */
+export class KnownLoads {
+  readonly loads: Set<Load> = new Set();
+}
+
+/**
+ * A subchannel with a connection but without a pool, for tests of pickers.
+ * @param known Whose loads its load compares itself with. @defaultValue nobody's
+ */
+export function subchannel(name: number | string, load: LoadFactory = inFlight(), known?: KnownLoads): TestSubchannel {
   const endpoint = createEndpoint({
     address: typeof name === 'number' ? `10.0.${name >> 8}.${name & 255}` : name,
     port: 80,
   });
   const owner = { clock: new FakeClock(), capacityGained: () => {} } as unknown as SubchannelOwner<Slots>;
-  const result = new Subchannel<Slots>(endpoint, owner, load({ loads: [] }), []);
+  const made = load(known ?? { loads: [] });
+  known?.loads.add(made);
+  const result = new Subchannel<Slots>(endpoint, owner, made, []);
   result.connection = new Slots();
   return result;
 }
 
-export function subchannels(count: number, load: LoadFactory = inFlight()): TestSubchannel[] {
-  return Array.from({ length: count }, (_, index) => subchannel(index, load));
+export function subchannels(count: number, load: LoadFactory = inFlight(), known?: KnownLoads): TestSubchannel[] {
+  return Array.from({ length: count }, (_, index) => subchannel(index, load, known));
 }
 
 /** The connection of a test subchannel, to change its capacity. */

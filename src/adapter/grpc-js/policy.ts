@@ -5,7 +5,7 @@ import {
   type Observer,
   type ObserverEvents,
   type PickerFactory,
-  p2c,
+  preferenceOrder,
 } from '../../index.js';
 import { notify } from '../kit/index.js';
 import { Admission, closedError, Refusal } from './admission.js';
@@ -96,7 +96,7 @@ class Running implements RunningPolicy {
       this.balancer = createBalancer({
         ...balancing,
         resolver: balancing.resolver ?? service,
-        picker: this.#watched(balancing.picker ?? p2c()),
+        picker: this.#watched(balancing.picker ?? preferenceOrder()),
         observer: this.#overheard(balancing.observer ?? {}),
         transport: this.#transport,
       });

@@ -1,0 +1,49 @@
+import { COST, MOST_UNITS, OTHERS, REPORTED_AT, UNITS } from './latency-cell.js';
+
+/** In this time a report fades to a third, and the median of all takes its place, in ms. */
+const REPORT_FADES_MS = 100;
+/** A report older than this is ignored, in ms. */
+const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
+/** Weights of reports by age, one entry per ms: `Math.exp` would be half the cost of a pick. */
+const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
+  Math.exp(-ageMs / REPORT_FADES_MS),
+);
+
+/** Computes a cost from calls in flight. */
+export interface CostOfCalls {
+  /** As `LoadRule.value`. */
+  cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
+}
+
+/**
+ * The cost of one more call on an endpoint: the calls it has, times the price in its cell. The calls are ours, and other clients' while
+ * servers report them.
+ */
+export class CallCosts implements CostOfCalls {
+  /** Whether servers report. */
+  hasReports = false;
+  /** Median over endpoints of other clients' calls in flight, from their latest reports. */
+  usual = 0;
+
+  /** As `Load.value`. */
+  cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
+    const cost = this.#calls(numbers, at, inFlight, nowMs) * ((numbers[at + COST] as number) || UNITS) + 0.5;
+    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+  }
+
+  /** The same by another price, for `more` times the usual number of calls in addition to those it has. */
+  costAt(price: number, more: number, numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
+    const cost = (this.#calls(numbers, at, inFlight, nowMs) + more * this.usual) * price + 0.5;
+    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+  }
+
+  /** Calls there, the next one included. */
+  #calls(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
+    if (!this.hasReports) return inFlight + 1;
+    const usual = this.usual;
+    const others = numbers[at + OTHERS] as number;
+    const ageMs = Math.max(0, nowMs - (numbers[at + REPORTED_AT] as number));
+    if (others === 0 || !(ageMs < REPORT_LASTS_MS)) return inFlight + 1 + usual;
+    return inFlight + 1 + usual + (others - 1 - usual) * (reportWeights[ageMs | 0] as number);
+  }
+}

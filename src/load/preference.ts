@@ -1,0 +1,139 @@
+import type { CallCosts } from './call-costs.js';
+import { KNOWN, TYPICAL, UPDATED } from './latency-cell.js';
+import { lowerMedian } from './median.js';
+
+/** One call moves the mean of its endpoint by 1 / calls, and at least by one in so many. */
+const MOST_KNOWN = 30;
+/** With this many calls an endpoint is compared with others. */
+export const ENOUGH_KNOWN = 4;
+/** What an endpoint took is forgotten after this long without a call, in ms. */
+export const FORGOTTEN_MS = 30_000;
+/** Latencies well below this are equal, in ms; well below a quarter of the median, where that is less. */
+const MOST_FLOOR_MS = 5;
+const FLOOR_OF_MEDIAN = 1 / 4;
+const LEAST_FLOOR_MS = 0.001;
+/** The calls in flight are averaged over this time, in ms. */
+const AVERAGE_MS = 3_000;
+/** The usual latency is the mean of about so many calls. */
+const USUAL_CALLS = 100;
+/** An endpoint nearly three times as slow as the median stands out. */
+const STANDS_OUT = 1;
+/** One four times faster than the median probably answers without doing the work. */
+export const SUSPICIOUS = 1.4;
+/** Without a median, everything is infinitely far above. */
+const MOST_ABOVE = 100;
+/** How often the median is taken anew, in ms. */
+const SURVEY_MS = 500;
+
+// Offsets in the state of a set.
+/** Calls in flight now, and their average. */
+const RUNNING = 0;
+export const AVERAGE = 1;
+const AVERAGED_AT = 2;
+/** Mean of the logarithm of the latency, over all endpoints. */
+export const USUAL = 3;
+const USUAL_OF = 4;
+/** Median of `TYPICAL`; minus infinity while too few endpoints are known. */
+export const MEDIAN = 5;
+const SURVEYED_AT = 6;
+/** Calls ended. */
+export const ENDED = 7;
+/** When an endpoint is next raised, and how many were. */
+export const RAISE_AT = 8;
+export const RAISES = 9;
+/** When the first two change places, if there are never two calls in flight. */
+export const TURN_AT = 10;
+const STATE = 11;
+
+/**
+ * What an order of preference goes by, for the endpoints of one set. Latencies are compared by the mean of their logarithms: a long call
+ * among short ones changes it little, and a difference is a ratio.
+ */
+export class Preferences {
+  /** As fields of an object, numbers that every call changes would be put on the heap. */
+  readonly state: Float64Array = new Float64Array(STATE);
+  /** The means collected between `surveying` and `surveyed`; reused. */
+  #values = new Float64Array(16);
+  #count = 0;
+
+  /** Of calls on the endpoints. */
+  readonly costs: CallCosts;
+
+  constructor(costs: CallCosts) {
+    this.costs = costs;
+    this.state[MEDIAN] = Number.NEGATIVE_INFINITY;
+    this.state[SURVEYED_AT] = Number.NEGATIVE_INFINITY;
+  }
+
+  /** A call started. */
+  started(): void {
+    (this.state[RUNNING] as number)++;
+  }
+
+  /** A call ended. */
+  ended(): void {
+    (this.state[RUNNING] as number)--;
+    (this.state[ENDED] as number)++;
+  }
+
+  /** A call is about to start: brings the average of the calls in flight up to date. */
+  average(nowMs: number): void {
+    const { state } = this;
+    const passedMs = nowMs - (state[AVERAGED_AT] as number);
+    if (passedMs <= 0) return;
+    const average = state[AVERAGE] as number;
+    state[AVERAGE] = average + (((state[RUNNING] as number) - average) * passedMs) / (AVERAGE_MS + passedMs);
+    state[AVERAGED_AT] = nowMs;
+  }
+
+  /** A call took `tookMs`, where `medianMs` is the median of endpoints. Before `UPDATED` changes. */
+  learn(numbers: Float64Array, at: number, tookMs: number, nowMs: number, medianMs: number): void {
+    const { state } = this;
+    const floorMs = Math.min(MOST_FLOOR_MS, FLOOR_OF_MEDIAN * (medianMs > 0 ? medianMs : tookMs));
+    const value = Math.log(tookMs + Math.max(LEAST_FLOOR_MS, floorMs));
+    const isForgotten = nowMs - (numbers[at + UPDATED] as number) > FORGOTTEN_MS;
+    const known = isForgotten ? 1 : Math.min((numbers[at + KNOWN] as number) + 1, MOST_KNOWN);
+    const typical = numbers[at + TYPICAL] as number;
+    numbers[at + TYPICAL] = typical + (value - typical) / known;
+    numbers[at + KNOWN] = known;
+    const calls = Math.min((state[USUAL_OF] as number) + 1, USUAL_CALLS);
+    const usual = state[USUAL] as number;
+    state[USUAL] = usual + (value - usual) / calls;
+    state[USUAL_OF] = calls;
+  }
+
+  /**
+   * What a call on an endpoint costs, as a multiple of one on the median: its latency against the median's if it stands out. While
+   * servers report, calls alone no longer decide, and the root of that for every endpoint.
+   */
+  price(numbers: Float64Array, at: number, nowMs: number): number {
+    const above = (numbers[at + TYPICAL] as number) - (this.state[MEDIAN] as number);
+    if ((numbers[at + KNOWN] as number) < ENOUGH_KNOWN || !(above < MOST_ABOVE)) return 1;
+    if (nowMs - (numbers[at + UPDATED] as number) > FORGOTTEN_MS) return 1;
+    if (this.costs.hasReports) return above < -SUSPICIOUS ? 1 : Math.exp(above / 2);
+    return above < STANDS_OUT ? 1 : Math.exp(above);
+  }
+
+  /** Starts a new median: if true, `survey` follows for each endpoint, then `surveyed`. */
+  surveying(nowMs: number): boolean {
+    if (nowMs - (this.state[SURVEYED_AT] as number) < SURVEY_MS) return false;
+    this.state[SURVEYED_AT] = nowMs;
+    this.#count = 0;
+    return true;
+  }
+
+  survey(numbers: Float64Array, at: number): void {
+    if ((numbers[at + KNOWN] as number) < ENOUGH_KNOWN) return;
+    if (this.#count === this.#values.length) {
+      const values = new Float64Array(2 * this.#count);
+      values.set(this.#values);
+      this.#values = values;
+    }
+    this.#values[this.#count++] = numbers[at + TYPICAL] as number;
+  }
+
+  surveyed(): void {
+    // Of two, one would always be the median.
+    this.state[MEDIAN] = this.#count > 2 ? lowerMedian(this.#values, this.#count) : Number.NEGATIVE_INFINITY;
+  }
+}

@@ -1,0 +1,359 @@
+import { KNOWN, MOST_UNITS, ORDER_COST, PLACE, TYPICAL, UNITS, UPDATED } from '../load/latency-cell.js';
+import { RuledLoad } from '../load/load-rule.js';
+import {
+  AVERAGE,
+  ENDED,
+  ENOUGH_KNOWN,
+  FORGOTTEN_MS,
+  MEDIAN,
+  type Preferences,
+  RAISE_AT,
+  RAISES,
+  SUSPICIOUS,
+  TURN_AT,
+  USUAL,
+} from '../load/preference.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import { checkNoOptions } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
+import { Random32 } from '../runtime/random32.js';
+import type { Rng } from '../runtime/rng.js';
+import { BitSet } from './bit-set.js';
+import { p2c } from './p2c.js';
+import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+
+/** With fewer endpoints turns are exactly even and cost little. */
+const ORDERED_FROM = 4;
+/** Neighbours change places if the second is faster by a tenth (latencies are logarithms) … */
+const MARGIN = 0.1;
+/** … and, where nothing is known of the second, if the first is twice as slow as usual. */
+const FAR = 0.7;
+/** One end of a call in so many may change the order: noise would move endpoints as fast as knowledge. */
+const EVERY = 4;
+/** How often an endpoint that is not in use is raised, in ms; ± a half, so that clients do not do it together. */
+const RAISE_MS = 5_000;
+/** This share of them goes to a random place among those in use, the others to the edge. */
+const RAISED_FURTHER = 0.1;
+/** How long the first may remain so while the caller never has two calls in flight, in ms. */
+const MOST_TURN_MS = 10_000;
+const LEAST_TURN_MS = 7_500;
+/** An endpoint that costs more than this is not raised. */
+const PRICED: number = 1.02 * UNITS;
+/** While servers report: how many of the order are compared, how many beyond are drawn … */
+const FIRST = 16;
+const DRAWS = 8;
+/** … and by which share of the usual calls each place costs more than the one before. */
+const SLOPE = 0.1;
+/** `PLACE` of an endpoint that has left the set. */
+const LEFT = -1;
+
+/**
+ * Each client keeps the endpoints in an order of its own, random at first: a call goes to the first of the order with the fewest of
+ * this client's calls, so usually to the first that has none. O(1) per pick. The default picker.
+ *
+ * So a client's calls are on few endpoints at a time, where its own count says how busy they are; an endpoint that is slow now keeps
+ * its call and gets no other. Neighbours in the order change places by latency, so clients move away from each other's endpoints and
+ * from slow ones. Every five seconds one of the endpoints that are not in use comes to the edge of those that are. An endpoint that
+ * fails, or takes nearly three times as long as the median, counts as having more calls. What is even among the endpoints, over many
+ * clients, is load and latency; one client alone uses as many endpoints as it has calls in flight.
+ *
+ * With two or three endpoints, with weights that differ, and with a load other than `relativeLatency`, it is `p2c`.
+ *
+ * Sources: ordered hunting, as in telephone exchanges; self-organizing lists by transposition (Rivest, On self-organizing sequential
+ * search heuristics, CACM 19(2), 1976).
+ */
+export const preferenceOrder = (...none: []): PickerFactory => {
+  checkNoOptions('preferenceOrder', none);
+  const unordered = p2c();
+  const factory: PickerFactory = (set, previous, context) => {
+    const preferences = preferencesOf(set);
+    if (preferences === undefined) return unordered(set, previous, context);
+    return new PreferenceOrder(set, previous, preferences, context.rng);
+  };
+  return described(factory, 'preferenceOrder');
+};
+
+/** What the loads of `set` know of preferences; undefined if its endpoints are not to be ordered. */
+function preferencesOf(set: PickSet<unknown>): Preferences | undefined {
+  if (!set.equalWeights || set.subchannels.length < ORDERED_FROM) return undefined;
+  let found: Preferences | undefined;
+  for (const { load } of set.all) {
+    const preferences = load instanceof RuledLoad ? load.rule.preferences : undefined;
+    if (preferences === undefined || (found ?? preferences) !== preferences) return undefined;
+    found = preferences;
+  }
+  return found;
+}
+
+/**
+ * The order is over all endpoints of the set, so one that reconnects has its place again. Each endpoint's place is in its load too, where
+ * the next picker finds it.
+ */
+class PreferenceOrder<C> implements Picker<C> {
+  readonly #preferences: Preferences;
+  readonly #random: Random32;
+  readonly #order: Subchannel<C>[];
+  /** Their loads, by place. */
+  readonly #loads: RuledLoad[];
+  /** The places of endpoints that are ready. */
+  readonly #ready: BitSet;
+  /**
+   * What one more call costs where it costs least, rounded up to whole calls: no place costs less, as far as is known; and the places
+   * that may cost no more. So neither many calls in flight nor many endpoints make a pick look at all of them.
+   */
+  #level = UNITS;
+  readonly #cheap: BitSet;
+
+  constructor(set: PickSet<C>, previous: Picker<C> | undefined, preferences: Preferences, rng: Rng) {
+    this.#preferences = preferences;
+    this.#random = new Random32(rng);
+    if (previous instanceof PreferenceOrder) previous.#leave(set.all);
+    const order = ordered(set.all, this.#edge, this.#random);
+    this.#order = order;
+    this.#loads = order.map(loadOf);
+    this.#loads.forEach(({ numbers, at }, place) => {
+      numbers[at + PLACE] = place + 1;
+    });
+    this.#ready = new BitSet(order.length);
+    const ready = new Set(set.subchannels);
+    order.forEach((subchannel, place) => {
+      if (ready.has(subchannel)) this.#ready.add(place);
+    });
+    this.#cheap = new BitSet(order.length);
+    this.#cheap.copy(this.#ready);
+  }
+
+  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+    const { nowMs, avoid } = request;
+    const preferences = this.#preferences;
+    const { state } = preferences;
+    preferences.average(nowMs);
+    if (nowMs >= (state[RAISE_AT] as number)) this.#raise(nowMs);
+    if (nowMs >= (state[TURN_AT] as number)) this.#turn(nowMs);
+    if (preferences.costs.hasReports) {
+      const best = this.#withReports(request);
+      if (best !== undefined) return best;
+    } else if (avoid === undefined) {
+      const found = this.#first();
+      if (found !== undefined) return found;
+      this.#atLevel(this.#level + UNITS);
+      const next = this.#first();
+      if (next !== undefined) return next;
+    }
+    const cheapest = this.#cheapest(request);
+    if (avoid === undefined) this.#atLevel(cheapest === undefined ? UNITS : wholeCalls(costOf(cheapest)));
+    return cheapest;
+  }
+
+  ended(subchannel: Subchannel<C>): void {
+    const { numbers, at } = loadOf(subchannel);
+    const place = (numbers[at + PLACE] as number) - 1;
+    if (this.#order[place] !== subchannel) return;
+    const isCompared = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN;
+    if (isCompared && (this.#preferences.state[ENDED] as number) % EVERY === 0) this.#compare(place);
+    const cost = wholeCalls(costOf(subchannel));
+    if (cost < this.#level) {
+      this.#level = cost;
+      this.#cheap.clear();
+    }
+    this.#recheck((numbers[at + PLACE] as number) - 1);
+  }
+
+  /** The first of the order that costs no more than the level. */
+  #first(): Subchannel<C> | undefined {
+    const order = this.#order;
+    const level = this.#level;
+    const { words } = this.#cheap;
+    for (let word = 0; word < words.length; word++) {
+      for (let bits = words[word] as number; bits !== 0; bits &= bits - 1) {
+        const subchannel = order[(word << 5) + 31 - Math.clz32(bits & -bits)] as Subchannel<C>;
+        if (!subchannel.hasRoom || costOf(subchannel) > level) continue;
+        words[word] = bits;
+        return subchannel;
+      }
+      words[word] = 0;
+    }
+    return undefined;
+  }
+
+  /**
+   * While servers report: the cheapest of the first of the order, where each place costs a little more than the one before, and of a few
+   * drawn beyond, unless one of the first is as good as free.
+   */
+  #withReports(request: PickRequest<C>): Subchannel<C> | undefined {
+    const { nowMs } = request;
+    const order = this.#order;
+    const { costs } = this.#preferences;
+    const { length } = order;
+    const first = Math.min(length, FIRST);
+    let best: Subchannel<C> | undefined;
+    let least = 0;
+    for (let look = 0; look < first + DRAWS; look++) {
+      let place = look;
+      if (look >= first) {
+        if (first === length || (best !== undefined && least <= UNITS * (1.5 + costs.usual))) break;
+        place = first + this.#random.index(length - first);
+      }
+      if (!this.#ready.has(place)) continue;
+      const subchannel = order[place] as Subchannel<C>;
+      if (!fits(subchannel, request)) continue;
+      const { numbers, at } = this.#loads[place] as RuledLoad;
+      const price = (numbers[at + ORDER_COST] as number) || UNITS;
+      const cost = costs.costAt(price, SLOPE * Math.min(place, FIRST), numbers, at, subchannel.inFlight, nowMs);
+      if (best !== undefined && cost >= least) continue;
+      best = subchannel;
+      least = cost;
+    }
+    return best;
+  }
+
+  /** The first of the cheapest with room, preferably of those that are not avoided. O(n). */
+  #cheapest(request: PickRequest<C>): Subchannel<C> | undefined {
+    const order = this.#order;
+    let best: Subchannel<C> | undefined;
+    let bestFits = false;
+    for (let place = 0; place < order.length; place++) {
+      const subchannel = order[place] as Subchannel<C>;
+      if (!this.#ready.has(place) || !subchannel.hasRoom) continue;
+      const good = fits(subchannel, request);
+      if (bestFits && !good) continue;
+      if (best !== undefined && good === bestFits && costOf(subchannel) >= costOf(best)) continue;
+      best = subchannel;
+      bestFits = good;
+    }
+    return best;
+  }
+
+  #atLevel(level: number): void {
+    this.#level = level;
+    this.#cheap.copy(this.#ready);
+  }
+
+  /** The endpoint at `place` may cost less than before. */
+  #recheck(place: number): void {
+    this.#cheap.put(place, this.#ready.has(place));
+  }
+
+  /** The last place that is in use now, or nearly so. */
+  get #edge(): number {
+    return Math.ceil(this.#preferences.state[AVERAGE] as number) + 1;
+  }
+
+  /** A call on the endpoint at `place` has ended: it changes places with at most one of its neighbours. */
+  #compare(place: number): void {
+    const { state } = this.#preferences;
+    const loads = this.#loads;
+    const { numbers, at } = loads[place] as RuledLoad;
+    const typical = numbers[at + TYPICAL] as number;
+    if (typical < (state[MEDIAN] as number) - SUSPICIOUS) {
+      for (let next = place + 1; next < loads.length; next++) this.#exchange(next - 1, next);
+      return;
+    }
+    const before = loads[place - 1];
+    if (before !== undefined && (before.numbers[before.at + KNOWN] as number) >= ENOUGH_KNOWN) {
+      if (typical < (before.numbers[before.at + TYPICAL] as number) - MARGIN) {
+        this.#exchange(place - 1, place);
+        return;
+      }
+    }
+    const after = loads[place + 1];
+    if (after === undefined) return;
+    const isKnown = knows(after, numbers[at + UPDATED] as number);
+    const limit = isKnown ? (after.numbers[after.at + TYPICAL] as number) + MARGIN : (state[USUAL] as number) + FAR;
+    if (typical > limit) this.#exchange(place, place + 1);
+  }
+
+  /** An endpoint that is not in use comes to the edge of those that are, so that new ones and those that have recovered are found. */
+  #raise(nowMs: number): void {
+    const { state } = this.#preferences;
+    const random = this.#random;
+    state[RAISE_AT] = nowMs + RAISE_MS * (0.5 + random.next());
+    // Costs may also have fallen with time.
+    this.#atLevel(UNITS);
+    const edge = this.#edge;
+    const beyond = this.#order.length - edge - 1;
+    if (beyond <= 0) return;
+    const place = edge + 1 + random.index(beyond);
+    const to = random.next() < RAISED_FURTHER ? random.index(edge + 1) : edge;
+    const { numbers, at } = this.#loads[place] as RuledLoad;
+    if (!this.#ready.has(place) || (numbers[at + ORDER_COST] as number) > PRICED) return;
+    const ageMs = nowMs - (numbers[at + UPDATED] as number);
+    const isSlow = (numbers[at + TYPICAL] as number) > (state[USUAL] as number) + FAR;
+    if (isSlow && (numbers[at + KNOWN] as number) > 0 && ageMs < FORGOTTEN_MS) return;
+    if (ageMs > FORGOTTEN_MS / 3) numbers[at + KNOWN] = 0;
+    (state[RAISES] as number)++;
+    this.#exchange(place, to);
+  }
+
+  /** A caller that never has two calls in flight uses the first two in turns, unless the second is slower. */
+  #turn(nowMs: number): void {
+    const { state } = this.#preferences;
+    state[TURN_AT] = nowMs + LEAST_TURN_MS + (MOST_TURN_MS - LEAST_TURN_MS) * this.#random.next();
+    if ((state[AVERAGE] as number) >= 1 || !this.#ready.has(1)) return;
+    const [first, second] = this.#loads as [RuledLoad, RuledLoad];
+    if (costOf(this.#order[1] as Subchannel<C>) > costOf(this.#order[0] as Subchannel<C>)) return;
+    const limit = (first.numbers[first.at + TYPICAL] as number) + MARGIN;
+    if (knows(second, nowMs) && (second.numbers[second.at + TYPICAL] as number) > limit) return;
+    this.#exchange(0, 1);
+  }
+
+  #exchange(a: number, b: number): void {
+    const order = this.#order;
+    const loads = this.#loads;
+    const ready = this.#ready;
+    const [subchannel, load, isReady] = [order[a] as Subchannel<C>, loads[a] as RuledLoad, ready.has(a)];
+    const other = loads[b] as RuledLoad;
+    order[a] = order[b] as Subchannel<C>;
+    loads[a] = other;
+    ready.put(a, ready.has(b));
+    order[b] = subchannel;
+    loads[b] = load;
+    ready.put(b, isReady);
+    other.numbers[other.at + PLACE] = a + 1;
+    load.numbers[load.at + PLACE] = b + 1;
+    this.#recheck(a);
+    this.#recheck(b);
+  }
+
+  /** Those of the order that are not in `staying` are out of the set: should they return, they do so at the edge. */
+  #leave(staying: readonly Subchannel<C>[]): void {
+    const stays = new Set(staying);
+    for (const subchannel of this.#order) {
+      if (stays.has(subchannel)) continue;
+      const { numbers, at } = loadOf(subchannel);
+      numbers[at + PLACE] = LEFT;
+    }
+  }
+}
+
+const loadOf = (subchannel: Subchannel<unknown>): RuledLoad => subchannel.load as RuledLoad;
+
+/** In units, see `latency-cell`. An integer, as fractions would be boxed. */
+function costOf(subchannel: Subchannel<unknown>): number {
+  const { numbers, at } = subchannel.load as RuledLoad;
+  const cost = (subchannel.inFlight + 1) * ((numbers[at + ORDER_COST] as number) || UNITS);
+  return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+}
+
+const wholeCalls = (cost: number): number => Math.ceil(cost / UNITS) * UNITS;
+
+/** Whether enough is known of an endpoint, and is not too old, to compare it. */
+function knows({ numbers, at }: RuledLoad, nowMs: number): boolean {
+  const ageMs = nowMs - (numbers[at + UPDATED] as number);
+  return (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && ageMs < FORGOTTEN_MS;
+}
+
+/** In the order of their places; what returns enters at the edge, what is new at a random place. */
+function ordered<C>(all: readonly Subchannel<C>[], edge: number, random: Random32): Subchannel<C>[] {
+  const placeOf = (subchannel: Subchannel<C>): number => {
+    const { numbers, at } = loadOf(subchannel);
+    return numbers[at + PLACE] as number;
+  };
+  const order = all.filter((each) => placeOf(each) > 0).sort((a, b) => placeOf(a) - placeOf(b));
+  for (const each of all) {
+    const place = placeOf(each);
+    if (place > 0) continue;
+    order.splice(place === LEFT ? Math.min(edge, order.length) : random.index(order.length + 1), 0, each);
+  }
+  return order;
+}
