@@ -290,6 +290,22 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     await allReady();
   });
 
+  it('connects again at once, and blames nobody, when servers close idle connections', async () => {
+    const states: string[] = [];
+    await open({ probeIntervalMs: 60_000, observer: { subchannelChanged: ({ to }) => states.push(to) } });
+    const servers = [world.at(1), world.at(2)];
+    for (const server of servers) await server.command('CONFIG', 'SET', 'timeout', '1');
+    try {
+      const connections = (): number => states.filter((state) => state === 'ready').length;
+      await until('each connection was closed and opened again', () => connections() >= 4, 60_000);
+    } finally {
+      for (const server of servers) await server.command('CONFIG', 'SET', 'timeout', '0');
+    }
+    expect(states).not.toContain('backoff');
+    await allReady();
+    expect(await replicas.client.get('item:7')).toBe('seven');
+  });
+
   it('leaves out a replica that does not answer', async () => {
     await open();
     const frozen = world.at(1);

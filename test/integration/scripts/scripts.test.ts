@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Server as GrpcServer, ServerCredentials } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -22,6 +23,9 @@ const open: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close();
 });
+
+/** Servers take their time, so that a process that does not wait for them has ended. In ms. */
+const ANSWER_MS = 20;
 
 interface Servers {
   readonly ports: readonly number[];
@@ -68,7 +72,8 @@ async function listenAll(make: (cutAll: () => void) => Server): Promise<Servers>
 
 const http = (): Promise<Servers> =>
   listenAll((cutAll) =>
-    createHttpServer((request, response) => {
+    createHttpServer(async (request, response) => {
+      await sleep(ANSWER_MS);
       response.end('ok', () => {
         if (request.url === '/cut') setImmediate(cutAll);
       });
@@ -79,7 +84,8 @@ const http = (): Promise<Servers> =>
 const lines = (): Promise<Servers> =>
   listenAll((cutAll) =>
     createServer((socket) => {
-      socket.on('data', (data) => {
+      socket.on('data', async (data) => {
+        await sleep(ANSWER_MS);
         if (String(data).startsWith('cut')) cutAll();
         else socket.write(`${String(data).trimEnd()}\n`);
       });
@@ -91,7 +97,8 @@ const webSockets = (): Promise<Servers> =>
     const server = createHttpServer();
     new WebSocketServer({ server }).on('connection', (socket) => {
       socket.on('error', () => {});
-      socket.on('message', (data) => {
+      socket.on('message', async (data) => {
+        await sleep(ANSWER_MS);
         if (String(data) === 'cut') cutAll();
         else socket.send(String(data));
       });
@@ -112,7 +119,10 @@ async function grpc(): Promise<Servers> {
     ports = await Promise.all(
       servers.map((server, index) => {
         server.addService({ call: method('/s/call'), cut: method('/s/cut') } as never, {
-          call: (call: { request: Buffer }, answer: (error: null, value: Buffer) => void) => answer(null, call.request),
+          call: async (call: { request: Buffer }, answer: (error: null, value: Buffer) => void) => {
+            await sleep(ANSWER_MS);
+            answer(null, call.request);
+          },
           cut: (_: unknown, answer: (error: null, value: Buffer) => void) => {
             answer(null, Buffer.from('cut'));
             for (const [at, one] of servers.entries()) one.drain(`127.0.0.1:${ports[at]}`, 0);

@@ -16,6 +16,9 @@ const [name, given] = process.argv.slice(2);
 const { ports, login, losses, parallel: PARALLEL } = JSON.parse(given);
 const resolver = staticEndpoints(ports.map((port) => ({ address: '127.0.0.1', port })));
 
+/** A read that takes a while. */
+const READ = ['DEBUG', 'SLEEP', '0.002'];
+
 /** Per entry point: one call, and how the servers are made to cut all connections. Nothing of it waits for `ready()`. */
 const entryPoints = {
   async 'undici fetch'() {
@@ -165,12 +168,12 @@ const entryPoints = {
     const { Redis } = await import('ioredis');
     // Never connected to.
     const primary = new Redis({ port: ports[0], ...login, lazyConnect: true });
-    return redisReplicas(primary);
+    return redisReplicas(primary, (client) => client.call(...READ));
   },
   async 'node-redis'() {
     const { createClient } = await import('redis');
     const primary = createClient({ url: `redis://127.0.0.1:${ports[0]}` });
-    return redisReplicas(primary);
+    return redisReplicas(primary, (client) => client.sendCommand(READ));
   },
   async amqplib() {
     const { createBrokers } = await import('evenkeel/amqp');
@@ -256,18 +259,22 @@ const entryPoints = {
   },
 };
 
-async function redisReplicas(primary) {
+async function redisReplicas(primary, read) {
   const { createReplicas } = await import('evenkeel/redis');
   const { Redis } = await import('ioredis');
   primary.on('error', () => {});
   const resolver = staticEndpoints([{ address: '127.0.0.1', port: ports[1] }]);
-  const { client } = createReplicas(primary, 'redis.shop:6379', { resolver, fallback: 'error' });
+  const { client } = createReplicas(primary, 'redis.shop:6379', {
+    resolver,
+    fallback: 'error',
+    readCommands: ['DEBUG'],
+  });
   const cut = async () => {
     const other = new Redis({ port: ports[1] });
     await other.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     other.disconnect();
   };
-  return { call: () => client.get('key'), cut };
+  return { call: () => read(client), cut };
 }
 
 /** Rejects if the socket closes first. */
