@@ -9,6 +9,7 @@ import {
 } from '../picker/picker.js';
 import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Rng } from '../runtime/rng.js';
 import type { Recording } from './recording.js';
 
@@ -78,7 +79,9 @@ export class PickerSlot<C> {
 
   #build(set: PickSet<C>, previous: Picker<C> | undefined): void {
     try {
-      this.#use(set, this.#factory(set, previous, { rng: this.#rng }));
+      const picker = this.#factory(set, previous, { rng: this.#rng });
+      ignoreRejection(picker);
+      this.#use(set, picker);
     } catch (error) {
       this.#standIn(set);
       this.#threw(error);
@@ -135,6 +138,7 @@ export class PickerSlot<C> {
   /** The picked subchannel has no connection. That is normal if it was just lost; anything but a subchannel is a fault of the picker. */
   unusable(picked: unknown): undefined {
     if (picked && !(picked instanceof Subchannel)) {
+      ignoreRejection(picked);
       this.#warnings.warn('the picker returned something that is not a subchannel', picked);
     }
     return undefined;
@@ -143,7 +147,7 @@ export class PickerSlot<C> {
   /** A call on `subchannel` ended. Only while `wantsEnds`. */
   ended(subchannel: Subchannel<C>): void {
     try {
-      this.picker?.ended?.(subchannel);
+      ignoreRejection(this.picker?.ended?.(subchannel));
     } catch (error) {
       if (this.#set !== undefined) this.#standIn(this.#set);
       this.#threw(error);

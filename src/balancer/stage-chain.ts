@@ -1,6 +1,7 @@
 import { type Endpoint, isEndpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Warnings } from '../observe/warnings.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
 import { makeStage } from './plugged-in.js';
 import type { Recording } from './recording.js';
@@ -26,6 +27,7 @@ export class StageChain {
     this.#stages.forEach((stage, index) => {
       try {
         const next = stage.apply(result);
+        ignoreRejection(next);
         if (!Array.isArray(next?.entries)) throw new TypeError(`apply returned no endpoint set but ${String(next)}`);
         if (next !== result && !next.entries.every(isEntry)) {
           throw new TypeError('apply returned a set with an entry that has no endpoint');

@@ -2,6 +2,7 @@ import { type Channel, channel } from 'node:diagnostics_channel';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Outcome } from '../endpoint/outcome.js';
 import type { EvenkeelError, ResolveError } from '../errors.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import { attemptChannels, callChannels } from './traces.js';
 
 /** States of a subchannel, in gRPC's words. */
@@ -125,9 +126,8 @@ export function notify<Event extends keyof ObserverEvents>(
   const hook = observer[event];
   if (hook === undefined) return;
   try {
-    const result: unknown = hook.call(observer, value);
-    // An async hook fits the type too; its rejection would end the process.
-    if (result instanceof Promise) result.catch(() => {});
+    // An async hook fits the type too.
+    ignoreRejection(hook.call(observer, value));
   } catch {
     // The observer's own problem.
   }

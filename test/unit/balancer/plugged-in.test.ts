@@ -69,6 +69,27 @@ describe('what is plugged in and breaks', () => {
     expect(fixture.warnings).toEqual(['the picker returned something that is not a subchannel']);
   });
 
+  it('a picker, or a stage, that is asynchronous and rejects ends no process', async () => {
+    const rejects = async (): Promise<never> => broken();
+    const factory = new BalancerFixture({ picker: rejects as never });
+    await factory.publish('10.0.0.1');
+    expect(await factory.addresses(1)).toEqual(['10.0.0.1']);
+    expect(factory.warnings).toEqual(['the picker threw; p2c replaces it']);
+    const picker = new BalancerFixture({ picker: () => ({ pick: rejects as never }) });
+    await picker.publish('10.0.0.1');
+    expect(picker.balancer.pick()).toBeUndefined();
+    expect(picker.warnings).toEqual(['the picker returned something that is not a subchannel']);
+    const ended = new BalancerFixture({
+      picker: (set) => ({ pick: () => set.subchannels[0], ended: rejects as never }),
+    });
+    await ended.publish('10.0.0.1');
+    expect(await ended.addresses(1)).toEqual(['10.0.0.1']);
+    const stage = new BalancerFixture({ stages: [() => ({ apply: rejects as never })] });
+    await stage.publish('10.0.0.1');
+    expect(await stage.addresses(1)).toEqual(['10.0.0.1']);
+    expect(stage.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
+  });
+
   it('a weight that is no number is standby: it spoils no comparison', async () => {
     const weights = [Number.NaN, Number.POSITIVE_INFINITY, -1, 2];
     const fixture = new BalancerFixture({
