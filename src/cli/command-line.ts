@@ -67,6 +67,7 @@ kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
 
 Targets
   orders.shop:http              a Service and its port, by name or number: finds the best way, as your application does
+  http://orders.shop:8080       the same, as a URL
   kubernetes:orders.shop:http   EndpointSlices only
   dns:orders.shop:8080          DNS only
   static:10.0.0.1:80            just these addresses
@@ -118,6 +119,7 @@ export function parseCommandLine(args: readonly string[]): Command {
   }
   if (values.once) throw usageError('--once is for top');
   if (target === undefined) throw usageError('doctor needs a target, such as orders.shop:http');
+  const address = targetOf(target);
   if (more.length > 0)
     throw usageError(`doctor takes one target, got also ${more.map((each) => quoted(each, 80)).join(' ')}`);
   const seconds = Number(values.timeout);
@@ -126,8 +128,8 @@ export function parseCommandLine(args: readonly string[]): Command {
   const servers = checkServers(values['dns-server']);
   return {
     name: 'doctor',
-    target,
-    parsed: parseTarget(target),
+    target: address,
+    parsed: parseTarget(address),
     options: {
       allowAddresses: checkAllowAddresses(values['allow-address']?.map((entry) => entry as UnsafeAddressClass)),
       dns: {
@@ -225,4 +227,19 @@ function parse(args: readonly string[]) {
 
 function usageError(message: string): EvenkeelError {
   return new EvenkeelError('EVENKEEL_OPTION', message);
+}
+
+const defaultPorts: ReadonlyMap<string, number> = new Map([
+  ['http:', 80],
+  ['ws:', 80],
+  ['https:', 443],
+  ['wss:', 443],
+]);
+
+/** The target in a URL, as an application has it; anything else is left as it is. */
+function targetOf(text: string): string {
+  if (!URL.canParse(text)) return text;
+  const { protocol, hostname, port } = new URL(text);
+  const defaultPort = defaultPorts.get(protocol);
+  return defaultPort === undefined || hostname === '' ? text : `${hostname}:${port || defaultPort}`;
 }

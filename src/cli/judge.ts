@@ -38,7 +38,14 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
   if (parsed.kind === 'dns' && facts.dns?.kind === 'cluster-ip') {
     return degraded('DNS names only the cluster IP, where kube-proxy picks a pod once per connection');
   }
-  return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.mode)}` };
+  return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.mode)}${unchecked(parsed, facts)}` };
+}
+
+/** What the Service's only port is needs no number; whether the number is right takes a permission. */
+function unchecked(parsed: Target, { api, use }: Facts): string {
+  if (parsed.kind === 'static' || parsed.kind === 'dns' || typeof parsed.port !== 'number') return '';
+  if (api?.getService.state !== 'forbidden' || (use.mode !== undefined && use.mode !== 'slices')) return '';
+  return `; its only port is used, and whether that is ${parsed.port} cannot be checked without "get services"`;
 }
 
 function howFound(parsed: Target, mode: string | undefined): string {

@@ -56,7 +56,13 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
   if (api?.object === null) {
     todo.push(`Check the name: kubectl get services -n ${api.namespace}`);
   } else if (api?.slices !== undefined && api.slices.count > 0 && api.slices.ready === 0) {
-    todo.push(`Find out why no pod is ready: kubectl describe pods -n ${api.namespace}`);
+    const { namespace, service, slices } = api;
+    const hasPods = slices.terminating + slices.notReady > 0;
+    todo.push(
+      hasPods
+        ? `Find out why no pod is ready: kubectl describe pods -n ${namespace}`
+        : `Compare the selector with the labels of the pods, if there are any: kubectl get service ${service} -n ${namespace} -o wide; kubectl get pods -n ${namespace} --show-labels`,
+    );
   }
   const names = api?.slices?.ports ?? [];
   if (typeof port === 'string' && names.length > 0 && !names.includes(port)) {

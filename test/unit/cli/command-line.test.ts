@@ -14,6 +14,21 @@ it('reads a target and its defaults', () => {
   });
 });
 
+it.each([
+  ['http://orders.shop:8080', 'orders.shop:8080'],
+  ['http://orders.shop', 'orders.shop:80'],
+  ['https://orders.shop/v1?x=1#y', 'orders.shop:443'],
+  ['wss://user:secret@orders.shop', 'orders.shop:443'],
+  ['http://[fd00::1]:8080/', '[fd00::1]:8080'],
+  ['http://10.0.0.1', '10.0.0.1:80'],
+])('takes the target out of the URL %s', (url, target) => {
+  expect(parseCommandLine(['doctor', url])).toMatchObject({ target, parsed: { kind: 'plain' } });
+});
+
+it.each(['postgres://orders.shop:5432', 'http://', 'http://orders.shop:htttp'])('refuses the URL %s', (url) => {
+  expect(() => parseCommandLine(['doctor', url])).toThrow(/target must be .*it is a URL/);
+});
+
 it('reads every option', () => {
   const args = ['doctor', 'orders:80', '--watch', '--json', '--no-connect', '--timeout', '2.5'];
   args.push('--allow-address', 'loopback', '--allow-address', 'link-local', '--namespace', 'web');

@@ -54,6 +54,33 @@ describe('diagnose', () => {
     expect(todo[0]).toContain('Name the port ("http", "metrics") in place of 80');
   });
 
+  it('a number that could not be checked, without "get services": says so', () => {
+    const minimal = { ...api, getService: forbidden, object: undefined } as unknown as ApiFacts;
+    for (const [target, facts, isUnchecked] of [
+      ['orders.shop:80', minimal, true],
+      ['kubernetes:orders.shop:80', minimal, true],
+      ['orders.shop:http', minimal, false],
+      ['orders.shop:80', api, false],
+    ] as const) {
+      const { outcome, summary } = judge(target, { api: facts });
+      expect([target, outcome, summary.includes('cannot be checked without "get services"')]).toEqual([
+        target,
+        'fine',
+        isUnchecked,
+      ]);
+    }
+  });
+
+  it('a selector that matches no pod is not looked for in pods', () => {
+    const none = { ...api.slices, ready: 0 } as NonNullable<ApiFacts['slices']>;
+    const facts = { api: { ...api, slices: none }, use: { ...use, endpoints: [] } };
+    expect(judge('orders.shop:80', facts).todo).toEqual([
+      expect.stringContaining('kubectl get service orders -n shop -o wide; kubectl get pods -n shop --show-labels'),
+    ]);
+    const unready = { ...facts, api: { ...api, slices: { ...none, notReady: 2 } } };
+    expect(judge('orders.shop:80', unready).todo).toEqual([expect.stringContaining('kubectl describe pods -n shop')]);
+  });
+
   it('terminating pods that still serve count when no pod is ready', () => {
     const conditions = { ready: false, serving: true, terminating: true };
     const endpoints = [createEndpoint({ address: '10.0.0.1', port: 8080, conditions })];
