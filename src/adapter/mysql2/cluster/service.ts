@@ -33,7 +33,8 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
    */
   readonly idempotent?: boolean | undefined;
   /**
-   * Whether the servers must accept writes. One that says it is read-only is on standby until it accepts them.
+   * Whether the servers must accept writes. One that says it is read-only is on standby until it accepts them. It is the primary then:
+   * the sessions of a former one that does not answer, or still accepts writes, are cut.
    * @defaultValue false
    */
   readonly writable?: boolean | undefined;
