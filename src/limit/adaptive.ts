@@ -2,6 +2,7 @@ import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import type { Limit, LimitFactory } from './limit.js';
 import { shedAfterMsOf } from './shed-after.js';
+import { Trial } from './trial.js';
 
 /** Options of `adaptive`. */
 export interface AdaptiveOptions {
@@ -9,7 +10,7 @@ export interface AdaptiveOptions {
   readonly initial?: number | undefined;
   /** The limit never falls below this. @defaultValue 1 */
   readonly min?: number | undefined;
-  /** The limit never rises above this. @defaultValue 10000 */
+  /** The limit never rises above this. @defaultValue 1000000 */
   readonly max?: number | undefined;
   /** How many times its usual latency the Service may take before the limit falls. @defaultValue 2 */
   readonly tolerance?: number | undefined;
@@ -25,50 +26,67 @@ interface Settings {
   readonly shedAfterMs: number;
 }
 
-/** The shortest window, in ms, and the fewest calls in it. A window also lasts as long as its calls take. */
+/** The shortest window, in ms, and the fewest calls in it. A window also lasts as long as its calls usually take. */
 const WINDOW_MS = 100;
 const WINDOW_CALLS = 10;
 /** The measurements of a longer window are discarded, in ms. */
 const STALE_MS = 10_000;
-/** The share of the distance to its target that the limit moves in one window. */
-const STEP = 0.2;
-/** The gradient is never lower than this. */
-const LOWEST_GRADIENT = 0.5;
-/** Target growth while the limit is reached, as a share: while latency is within tolerance, and while it is not. */
-const GROWTH = 0.5;
-const GROWTH_WHEN_SLOW = 0.1;
-/** Minimum growth per window while latency is within tolerance, in calls. */
+/** Latencies are compared with this many ms added: below, differences mean little. */
+const FLOOR_MS = 1;
+/** How far from the usual latency a single one counts, at least, as a logarithm: four times as long or as short. */
+const MOST = Math.log(4);
+/** How many standard errors beyond tolerance a window has to be. */
+const ERRORS = 2;
+/** What a fall leaves of the limit, at least and at most; and at least of the limit a trial compares with, until its verdict. */
+const LEAST_LEFT = 0.5;
+const MOST_LEFT = 0.9;
+const LEAST_ON_TRIAL = 0.25;
+/** Growth per window while calls are fast enough in an overload, as a share, and at least, in calls. */
+const GROWTH = 0.1;
 const MIN_STEP = 1;
-/** How fast the usual latency follows a faster window, and a slower one within tolerance. */
-const FASTER = 0.1;
-const SLOWER = 0.05;
-/** How fast it follows a window beyond tolerance: at ten windows a second it doubles in about a minute of overload. */
-const TOO_SLOW = 0.001;
 /** The limit counts as reached from this share on. */
 const REACHED = 0.9;
-/** If the limit falls to this share and latency does not, our calls are not the cause. */
-const FELL_TO = 0.5;
-const SAME_LATENCY = 0.85;
+/** In a trial, calls that started before the limit fell have ended once no more than this multiple of it are running. */
+const SETTLED = 1.25;
+/** How much of a window the usual latency follows, and how much of one that is too slow. */
+const FOLLOWS = 0.02;
+const FOLLOWS_SLOW = 0.001;
+/** For so many windows the usual latency is learned: nothing counts as too slow. */
+const LEARNS = 6;
+/** Over how long answers per ms are averaged, in ms. */
+const RATE_MS = 5_000;
+/** Servers may first have to finish what their callers no longer wait for, in ms: meanwhile few are answered, whatever the limit. */
+const DRAIN_MS = 3_000;
+const DRAINED = 0.9;
+/** An overload is over after this long without reaching the limit, in ms. */
+const OVER_MS = 10_000;
+/** For how long a trial's finding that calls queue stands, in ms, and how long nothing but slow windows must last to doubt it. */
+const FOUND_MS = 30_000;
+const DOUBT_MS = 5_000;
+/** For how long a raised usual latency does not fall, in ms: the first time, and at most. Doubles each time. */
+const HOLD_MS = 60_000;
+const MOST_HOLD_MS = 960_000;
+/** If less than this share of the calls is answered meanwhile, it was raised wrongly; nor is it learned from such a window. */
+const ANSWERED = 0.5;
 /** A response rarely takes less than this share of the usual latency. */
 const LEAST = 0.5;
-/** For how many slow windows the limit then stays put: the first time, and at most. Doubles each time. */
-const HELD_FOR = 8;
-const MOST_HELD = 128;
 /** What is left of the limit when an endpoint says it is overloaded; once per window. */
 const BACKED_OFF = 0.9;
 
 /**
- * A limit that follows what the Service can do in time: it falls while calls take too long, and rises while it is reached and
- * calls are fast enough.
+ * A limit that follows what the Service can do in time: it falls while calls queue, and rises while it is reached and calls are fast
+ * enough.
  *
- * After two windows that are too slow: min(limit, calls running) × (1 + 0.2 × (gradient − 1)), where gradient = tolerance ×
- * usual latency ÷ latency, at least 0.5; if the limit was reached, it regains 2 %. Otherwise it grows by a tenth, or one call. An
- * overload response lowers it by a tenth. If half the limit leaves latency unchanged, calls are slow for another reason: the limit is
- * restored, and the usual latency follows in a minute or so.
+ * After two windows that are too slow it falls to min(limit, calls running) × tolerance × usual latency ÷ latency, by half at most. Then
+ * it is on trial: a Service whose calls queue still answers as many. If it answers fewer in proportion, calls are slow for another
+ * reason: the limit is restored, and this latency is the usual one from now on. If most callers then give up, that is taken back.
  *
+ * Latencies are compared by their logarithms, each at most four times (tolerance²) the usual one: a few
+ * very slow calls change nothing.
  * Clients know nothing about one another: each starts from its own running calls, so that together they follow the Service.
  *
- * Sources: Gradient2 of Netflix's concurrency-limits; Envoy's adaptive concurrency filter; what half the limit shows is our own.
+ * Sources: Gradient2 of Netflix's concurrency-limits; Envoy's adaptive concurrency filter; Huber's M-estimator for the usual latency.
+ * That answers under a lower limit show whether calls queue is our own.
  * @throws EVENKEEL_OPTION for invalid options.
  */
 export function adaptive(options: AdaptiveOptions = {}): LimitFactory {
@@ -77,7 +95,7 @@ export function adaptive(options: AdaptiveOptions = {}): LimitFactory {
   const settings: Settings = {
     initial: checkNumber('adaptive.initial', options.initial, 100, calls),
     min: checkNumber('adaptive.min', options.min, 1, calls),
-    max: checkNumber('adaptive.max', options.max, 10_000, calls),
+    max: checkNumber('adaptive.max', options.max, 1_000_000, calls),
     tolerance: checkNumber('adaptive.tolerance', options.tolerance, 2, { min: 1, max: 100 }),
     shedAfterMs: shedAfterMsOf(options.shedAfterMs),
   };
@@ -91,50 +109,71 @@ class AdaptiveLimit implements Limit {
   readonly shedAfterMs: number;
   max: number;
   readonly #settings: Settings;
+  /** The logarithm of `tolerance`. */
+  readonly #tolerated: number;
+  /** How far from the usual latency a single one counts. */
+  readonly #most: number;
   /** The limit before rounding. */
   #limit: number;
-  /** Latency without queueing, in ms; 0 until known. */
-  #usualMs = 0;
-  /** The limit when it began to fall, and the longest latency since; 0 while it is not falling. */
-  #fellFrom = 0;
-  #latencyThen = 0;
-  /** For how many more slow windows the limit stays put, and how many it was last time. */
-  #held = 0;
-  #heldFor = 0;
+  /** The logarithm of the usual latency, and how many windows it has been learned from. */
+  #usual = 0;
+  #windows = 0;
+  /** Answers per ms outside of overloads, and over how many ms. */
+  #rate = 0;
+  #ratedMs = 0;
   /** Whether the last window was too slow. */
   #wasSlow = false;
+  // An overload, or what looks like one.
+  /** The limit when it began to fall; 0 = there is no overload. */
+  #fellFrom = 0;
+  #fellAtMs = 0;
+  /** When the limit was last reached, or calls were slow. */
+  #reachedMs = 0;
+  readonly #trial = new Trial();
+  /** When a trial last found that calls queue; -Infinity = it has not. */
+  #foundMs = Number.NEGATIVE_INFINITY;
+  // A usual latency that was raised after a trial.
+  #raisedFrom = 0;
+  #heldUntilMs = 0;
+  #holdMs = 0;
   // The current window.
   #sinceMs = 0;
   #calls = 0;
-  #sumMs = 0;
-  #mostInFlight = 0;
+  #answers = 0;
+  /** Of the logarithms of latency ÷ usual latency, and of their squares. */
+  #sum = 0;
+  #squares = 0;
+  #inFlight = 0;
   #wasOverloaded = false;
 
   constructor(settings: Settings) {
     this.#settings = settings;
     this.shedAfterMs = settings.shedAfterMs;
+    this.#tolerated = Math.log(settings.tolerance);
+    this.#most = Math.max(MOST, 2 * this.#tolerated);
     this.#limit = settings.initial;
     this.max = settings.initial;
   }
 
   get leastMs(): number {
-    return LEAST * this.#usualMs;
+    return this.#windows === 0 ? 0 : LEAST * (Math.exp(this.#usual) - FLOOR_MS);
   }
 
   answered(latencyMs: number, inFlight: number, nowMs: number): void {
-    if (this.#calls === 0 || nowMs - this.#sinceMs > STALE_MS) this.#open(nowMs);
-    this.#calls++;
-    this.#sumMs += latencyMs;
-    if (inFlight > this.#mostInFlight) this.#mostInFlight = inFlight;
-    const latency = this.#sumMs / this.#calls;
-    if (this.#calls < WINDOW_CALLS || nowMs - this.#sinceMs < Math.max(WINDOW_MS, latency)) return;
-    this.#adapt(latency);
-    this.#open(nowMs);
+    const slower = this.#measured(latencyMs, inFlight, nowMs);
+    this.#answers++;
+    // Without an overload nothing speaks against more. It doubles in the time that calls take: long polls can fill it as quickly.
+    if (this.#fellFrom === 0 && inFlight >= REACHED * this.max && slower <= this.#tolerated && !this.#wasOverloaded) {
+      this.#set(this.#limit + 1);
+    }
+    this.#closeWindow(nowMs);
   }
 
   gaveUp(waitedMs: number, inFlight: number, nowMs: number): void {
     // A caller that gives up earlier than usual tells us nothing.
-    if (waitedMs > this.#usualMs) this.answered(waitedMs, inFlight, nowMs);
+    if (Math.log(waitedMs + FLOOR_MS) <= this.#usual) return;
+    this.#measured(waitedMs, inFlight, nowMs);
+    this.#closeWindow(nowMs);
   }
 
   overloaded(nowMs: number): void {
@@ -144,69 +183,149 @@ class AdaptiveLimit implements Limit {
     this.#set(this.#limit * BACKED_OFF);
   }
 
+  /** Returns by how much it was slower than usual, as a logarithm; 0 while nothing is known. */
+  #measured(latencyMs: number, inFlight: number, nowMs: number): number {
+    if (this.#calls === 0 || nowMs - this.#sinceMs > STALE_MS) this.#open(nowMs);
+    this.#calls++;
+    this.#inFlight += inFlight;
+    const latency = Math.log(latencyMs + FLOOR_MS);
+    if (this.#windows === 0) {
+      this.#sum += latency;
+      return 0;
+    }
+    const most = this.#most;
+    const slower = Math.max(-most, Math.min(most, latency - this.#usual));
+    this.#sum += slower;
+    this.#squares += slower * slower;
+    return slower;
+  }
+
+  #closeWindow(nowMs: number): void {
+    const ms = nowMs - this.#sinceMs;
+    if (this.#calls < WINDOW_CALLS || ms < WINDOW_MS) return;
+    const slower = this.#sum / this.#calls;
+    if (ms < Math.exp(this.#usual + slower)) return;
+    if (this.#windows === 0) {
+      this.#windows = 1;
+      this.#usual = slower;
+    } else this.#adapt(slower, ms, nowMs);
+    this.#open(nowMs);
+  }
+
   #open(nowMs: number): void {
     this.#sinceMs = nowMs;
     this.#calls = 0;
-    this.#sumMs = 0;
-    this.#mostInFlight = 0;
+    this.#answers = 0;
+    this.#sum = 0;
+    this.#squares = 0;
+    this.#inFlight = 0;
     this.#wasOverloaded = false;
   }
 
-  #adapt(latencyMs: number): void {
-    const { tolerance } = this.#settings;
-    const isFull = this.#mostInFlight >= REACHED * this.max;
-    this.#learn(latencyMs, tolerance, isFull && this.#held === 0);
-    const gradient = Math.max(LOWEST_GRADIENT, Math.min(1, (tolerance * this.#usualMs) / latencyMs));
-    // One slow window proves nothing when it contains few calls.
-    const isSlow = gradient < 1 && this.#wasSlow;
-    this.#wasSlow = gradient < 1;
-    // Other clients' calls may be the cause; every client has to do its part, starting from its own running calls.
-    const limit = isSlow ? Math.min(this.#limit, this.#mostInFlight) : this.#limit;
-    if (!isSlow) this.#fellFrom = 0;
-    else if (this.#held > 0) {
-      this.#held--;
+  /** @param slower How much slower than usual calls were, as a logarithm. */
+  #adapt(slower: number, ms: number, nowMs: number): void {
+    const inFlight = this.#inFlight / this.#calls;
+    const isReached = inFlight >= REACHED * this.max;
+    const isLearning = ++this.#windows <= LEARNS;
+    const isBeyond = slower > this.#tolerated && !isLearning;
+    const variance = Math.max(0, this.#squares / this.#calls - slower * slower);
+    const isSlow = isBeyond && slower > this.#tolerated + ERRORS * Math.sqrt(variance / this.#calls);
+    if (this.#fellFrom === 0) this.#measureRate(ms);
+    else {
+      if (isReached || isSlow) this.#reachedMs = nowMs;
+      if (!isBeyond) this.#relieved(ms, nowMs);
+      else if (isReached) this.#tryOut(inFlight, ms, nowMs);
+      if (nowMs - this.#reachedMs > OVER_MS) this.#fellFrom = 0;
+    }
+    if (this.#wasRaisedWrongly(slower, nowMs)) {
+      this.#lower(Math.min(this.#most, slower + this.#usual - this.#raisedFrom), inFlight, nowMs);
+      this.#usual = this.#raisedFrom;
+      this.#windows = LEARNS;
+      this.#heldUntilMs = 0;
+      this.#foundMs = nowMs;
+      this.#wasSlow = true;
       return;
-    } else if (this.#wasNotTheCause(limit, latencyMs)) return;
-    if (gradient === 1) this.#heldFor = 0;
-    const isReached = isFull && !this.#wasOverloaded;
-    if (isSlow) {
-      const growth = isReached ? GROWTH_WHEN_SLOW : 0;
-      this.#set(limit * (1 + STEP * (gradient + growth - 1)));
-    } else if (isReached && gradient === 1) this.#set(limit + Math.max(MIN_STEP, limit * STEP * GROWTH));
+    }
+    // One slow window proves nothing when it contains few calls.
+    if (isSlow && this.#wasSlow && this.#windows > LEARNS) this.#lower(slower, inFlight, nowMs);
+    const isOver = this.#fellFrom === 0;
+    if (!isSlow && !isBeyond && isReached && !isOver && !this.#wasOverloaded) {
+      this.#set(this.#limit + Math.max(MIN_STEP, this.#limit * GROWTH));
+    }
+    const isAnswered = this.#answers >= ANSWERED * this.#calls;
+    this.#learn(slower, isSlow, isAnswered && (isLearning || (isOver && !isReached)), nowMs);
+    this.#wasSlow = isSlow;
+  }
+
+  #measureRate(ms: number): void {
+    this.#ratedMs = Math.min(RATE_MS, this.#ratedMs + ms);
+    this.#rate += Math.min(1, ms / this.#ratedMs) * (this.#answers / ms - this.#rate);
   }
 
   /**
-   * @param isOurs The limit is reached, so our own calls may make it slow, and the usual latency does not follow. Otherwise
-   * a long overload would raise it by a few percent in each window just within tolerance, until there was no limit left.
+   * @param mayRise Not while most callers give up, in an overload, nor while the limit is reached: a long overload would raise it by a few percent in each window
+   * just within tolerance, until there was no limit left.
    */
-  #learn(latencyMs: number, tolerance: number, isOurs: boolean): void {
-    const usual = this.#usualMs;
-    if (usual === 0) this.#usualMs = latencyMs;
-    else if (latencyMs < usual) this.#usualMs += FASTER * (latencyMs - usual);
-    else if (!isOurs) this.#usualMs += (latencyMs < tolerance * usual ? SLOWER : TOO_SLOW) * (latencyMs - usual);
+  #learn(slower: number, isSlow: boolean, mayRise: boolean, nowMs: number): void {
+    const follows = isSlow ? FOLLOWS_SLOW : Math.max(FOLLOWS, 1 / this.#windows);
+    if (slower > 0 ? mayRise : nowMs >= this.#heldUntilMs) this.#usual += follows * slower;
   }
 
-  /** Whether the limit has fallen far enough to show that calls are no faster for it. If so, restores it. */
-  #wasNotTheCause(limit: number, latencyMs: number): boolean {
+  #lower(slower: number, inFlight: number, nowMs: number): void {
+    // Other clients' calls may be the cause; every client has to do its part, starting from its own running calls.
+    const limit = Math.min(this.#limit, inFlight);
     if (this.#fellFrom === 0) {
       this.#fellFrom = limit;
-      this.#latencyThen = latencyMs;
-      return false;
+      this.#fellAtMs = nowMs;
+      this.#reachedMs = nowMs;
+      this.#foundMs = Number.NEGATIVE_INFINITY;
+      this.#trial.begin(limit, this.#rate);
     }
-    // Calls that started under a higher limit are still to end.
-    if (latencyMs > this.#latencyThen) this.#latencyThen = latencyMs;
-    if (limit > FELL_TO * this.#fellFrom) return false;
-    const isNot = latencyMs >= SAME_LATENCY * this.#latencyThen;
-    if (isNot) {
-      this.#set(this.#fellFrom);
-      this.#heldFor = Math.min(MOST_HELD, Math.max(HELD_FOR, 2 * this.#heldFor));
-      this.#held = this.#heldFor;
-      this.#fellFrom = 0;
-    } else {
-      this.#fellFrom = limit;
-      this.#latencyThen = latencyMs;
-    }
-    return isNot;
+    const left = limit * Math.max(LEAST_LEFT, Math.min(MOST_LEFT, Math.exp(this.#tolerated - slower)));
+    this.#set(Math.max(left, LEAST_ON_TRIAL * this.#trial.limit));
+  }
+
+  #isFound(nowMs: number): boolean {
+    return nowMs - this.#foundMs <= FOUND_MS;
+  }
+
+  /** Calls are fast enough again. */
+  #relieved(ms: number, nowMs: number): void {
+    if (this.#isFound(nowMs)) this.#trial.begin(this.#limit, this.#answers / ms);
+  }
+
+  /** Calls are slow, although the limit has fallen: does it cost answers? */
+  #tryOut(inFlight: number, ms: number, nowMs: number): void {
+    const sinceMs = nowMs - this.#fellAtMs;
+    if (inFlight > SETTLED * this.max) return;
+    if (sinceMs < DRAIN_MS && this.#answers < DRAINED * this.#calls) return;
+    const trial = this.#trial;
+    trial.add(this.#answers, ms, this.max);
+    const verdict = trial.verdict(this.#isFound(nowMs) ? DOUBT_MS : 0, sinceMs);
+    if (verdict === 'queued') {
+      trial.goOn(this.#limit);
+      this.#foundMs = nowMs;
+    } else if (verdict === 'lost') this.#restore(nowMs);
+  }
+
+  /** Calls are slow for another reason than their number. What is usual is learned anew. */
+  #restore(nowMs: number): void {
+    this.#set(Math.max(this.#limit, this.#fellFrom));
+    this.#fellFrom = 0;
+    this.#raisedFrom = this.#usual;
+    this.#usual += this.#sum / this.#calls;
+    this.#windows = 1;
+    this.#holdMs = Math.min(MOST_HOLD_MS, Math.max(HOLD_MS, 2 * this.#holdMs));
+    this.#heldUntilMs = nowMs + this.#holdMs;
+  }
+
+  /** Clients that share an overload can mistake each other's share for slow work. Then hardly anybody gets an answer. */
+  #wasRaisedWrongly(slower: number, nowMs: number): boolean {
+    return (
+      nowMs < this.#heldUntilMs &&
+      this.#answers < ANSWERED * this.#calls &&
+      this.#usual + slower > this.#raisedFrom + this.#tolerated
+    );
   }
 
   #set(limit: number): void {
