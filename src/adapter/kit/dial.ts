@@ -31,6 +31,8 @@ export interface DialSettings {
   readonly placements: Placements;
   readonly clock: Clock;
   readonly connectTimeoutMs: number;
+  /** How long one connection may wait for endpoints, over all its attempts, in ms. */
+  readonly waitTimeoutMs: number;
 }
 
 /** How an open connection leaves. */
@@ -241,13 +243,21 @@ class Connect<T> implements AttemptedCall<Site> {
   readonly #attempts: Attempts<Site>;
   readonly #resolve: (connection: T) => void;
   readonly #reject: (error: unknown) => void;
+  readonly #beganMs: number;
 
   constructor(parts: ConnectParts<T>, resolve: (connection: T) => void, reject: (error: unknown) => void) {
     this.#parts = parts;
     this.signal = parts.signal;
     this.#attempts = new Attempts(parts.balancer, this, parts.key);
+    this.#beganMs = parts.settings.clock.now();
     this.#resolve = resolve;
     this.#reject = reject;
+  }
+
+  /** An endpoint that accepts and stays silent is ready again after each attempt: each wait would begin anew. */
+  get waitTimeoutMs(): number {
+    const { clock, waitTimeoutMs } = this.#parts.settings;
+    return Math.max(0, this.#beganMs + waitTimeoutMs - clock.now());
   }
 
   begin(): void {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type { Balancer } from '../../balancer/balancer.js';
-import type { BalancingOptions } from '../../balancer/balancer-options.js';
+import { type BalancingOptions, balancerDefaults } from '../../balancer/balancer-options.js';
 import type { Lease } from '../../balancer/lease.js';
 import { Placements } from '../../balancer/placements.js';
 import {
@@ -116,7 +116,8 @@ export class SocketPlacer {
     });
     const placements = new Placements({ balancer: this.balancer, clock, rng, options: placing });
     this.#placements = placements;
-    this.#settings = { placements, clock, connectTimeoutMs };
+    const { waitTimeoutMs = balancerDefaults.waitTimeoutMs } = options;
+    this.#settings = { placements, clock, connectTimeoutMs, waitTimeoutMs };
     this.#closing = new Closing(
       async () => {
         this.#placements.close();
