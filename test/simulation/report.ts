@@ -1,4 +1,5 @@
 import { standardStages } from '../../src/stage/standard-stages.js';
+import { ideal, stock, withoutReports } from './lib/contenders.js';
 import { allServersFail, coldServerJoins, oneServerAtATenth, oneServerBad, oneServerSlow } from './lib/scenarios.js';
 import { exponential, lognormal, pareto, type ServiceTime } from './lib/server.js';
 import { allStrategies, strategies, withStages } from './lib/strategies.js';
@@ -12,14 +13,26 @@ const SEED = 1;
 const QUANTILES = [0.5, 0.9, 0.99, 0.999];
 const percent = (share: number, digits = 2): string => `${(share * 100).toFixed(digits)} %`;
 
-/** Runs the simulations and prints a table of each; with `images`, writes their pictures there. */
-export async function report(images: string | undefined): Promise<void> {
-  await textbook(images, 1);
-  await textbook(images, 20);
-  await profiles();
-  await faults();
-  await slowServer(images);
-  for await (const [name, chart] of overloadCharts()) writeChart(images, name, chart);
+/** Beside every way to balance: the bound for all, what users have, and the default. */
+const compared: readonly Strategy[] = [ideal, stock, { ...withoutReports, name: 'the default' }, ...allStrategies];
+
+type Part = (images: string | undefined) => Promise<void>;
+const parts: Readonly<Record<string, Part>> = {
+  'one-client': (images) => textbook(images, 1),
+  'many-clients': (images) => textbook(images, 20),
+  profiles,
+  faults,
+  slow: slowServer,
+  overload: async (images) => {
+    for await (const [name, chart] of overloadCharts()) writeChart(images, name, chart);
+  },
+};
+
+/** Runs the simulations, or those that are named, and prints a table of each; with `images`, writes their pictures there. */
+export async function report(images: string | undefined, named: readonly string[] = []): Promise<void> {
+  const unknown = named.filter((name) => !Object.hasOwn(parts, name));
+  if (unknown.length > 0) throw new Error(`no part ${unknown.join(', ')}; there are ${Object.keys(parts).join(', ')}`);
+  for (const [name, part] of Object.entries(parts)) if (named.length === 0 || named.includes(name)) await part(images);
 }
 
 /** 100 single workers at 90 %: the supermarket. */
@@ -31,6 +44,9 @@ async function textbook(images: string | undefined, clients: number): Promise<vo
   const tallies: { name: string; tally: Tally }[] = [];
   const rows: string[][] = [];
   for (const strategy of [
+    ideal,
+    stock,
+    { ...withoutReports, name: 'the default' },
     strategies.random,
     strategies.roundRobin,
     strategies.p2c,
@@ -71,7 +87,7 @@ async function profiles(): Promise<void> {
     '\n10 servers that work on 4 calls at a time, 20 ms on average, 70 % loaded, 5 clients; 99th percentile in ms (max / mean calls per server)\n',
   );
   const rows: string[][] = [];
-  for (const strategy of allStrategies) {
+  for (const strategy of compared) {
     const row = [strategy.name];
     for (const [, serviceTime] of times) {
       const world = new World({
@@ -96,7 +112,7 @@ async function profiles(): Promise<void> {
 async function faults(): Promise<void> {
   console.log('\nFaults, standard stages, 1,000 calls per second, deadline 1 s where there is one, no retries\n');
   const rows: string[][] = [];
-  for (const strategy of allStrategies) {
+  for (const strategy of compared) {
     const slow = await oneServerSlow(strategy, SEED);
     const slowEjecting = await oneServerSlow(withStages(strategy, standardStages()), SEED);
     const failing = await oneServerBad(strategy, { kind: 'fail', afterMs: 1 }, SEED);
@@ -138,9 +154,11 @@ async function faults(): Promise<void> {
 /** Failed calls over time, when one of 11 servers is slow. */
 async function slowServer(images: string | undefined): Promise<void> {
   const shown: readonly Strategy[] = [
+    ideal,
+    stock,
     strategies.roundRobin,
     strategies.p2c,
-    strategies.standard,
+    { ...withoutReports, name: 'the default' },
     { ...withStages(strategies.roundRobin, standardStages()), name: 'roundRobin, ejecting' },
   ];
   const series: Series[] = [];

@@ -13,7 +13,7 @@
  *     --shape=bursty                                    another kind of fleet; --shape=none lists them
  *     --reports                                         servers report their load
  *     --image=map.svg                                   where the picture goes
- *   node test/simulation/run.mjs pickers                all tables but those
+ *   node test/simulation/run.mjs pickers [part …]       all tables but those, or some: one-client, many-clients, profiles, faults, slow, overload
  *   node test/simulation/run.mjs list                   only the names of the scenarios
  *   node test/simulation/run.mjs --proof                the tests at full counts: five seeds, a few minutes
  *   node test/simulation/run.mjs --scale                1,000 clients and 1,000 servers, and how long that takes
@@ -27,7 +27,7 @@ import { bootstrapMedian } from '../bench/lib/statistics.mjs';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const usage =
-  'Usage: run.mjs [--proof | --scale | list | pickers | fleet [scenario …] | balance [scenario …] | map [--clients=n,…] [--pods=n,…] [--loads=n,…] [--shape=name] [--reports] [--image=file]] [--rows=name,…] [--seeds=n] [--effort=n]';
+  'Usage: run.mjs [--proof | --scale | list | pickers [part …] | fleet [scenario …] | balance [scenario …] | map [--clients=n,…] [--pods=n,…] [--loads=n,…] [--shape=name] [--reports] [--image=file]] [--rows=name,…] [--seeds=n] [--effort=n]';
 
 /** What the command line says; undefined if it makes no sense. */
 function given() {
@@ -43,7 +43,7 @@ function given() {
     });
     const [what, ...scenarios] = positionals;
     const isKnown = what === undefined || ['fleet', 'balance', 'map', 'pickers', 'list'].includes(what);
-    const takesScenarios = what === 'fleet' || what === 'balance';
+    const takesScenarios = what === 'fleet' || what === 'balance' || what === 'pickers';
     const seeds = Number(values.seeds ?? 3);
     const effort = Number(values.effort ?? 1);
     if (!isKnown || (scenarios.length > 0 && !takesScenarios)) return undefined;
@@ -109,7 +109,7 @@ if (proof) {
     await reportMap({ ...map, seeds, effort, interval: bootstrapMedian, image });
   } else {
     if (what === undefined || what === 'fleet') await reportFleet(options);
-    if (what === undefined || what === 'pickers') await report(images);
+    if (what === undefined || what === 'pickers') await report(images, options.scenarios);
     if (what === undefined || what === 'balance') {
       await reportBalance({ ...options, images: isAll ? images : undefined });
     }

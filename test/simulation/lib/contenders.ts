@@ -6,6 +6,7 @@ import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { reported } from '../../../src/load/reported.js';
 import { leastLoaded } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
+import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
 import { slowStart } from '../../../src/stage/slow-start.js';
@@ -16,7 +17,7 @@ import { prequal, prequalMetrics } from './prequal.js';
 import type { SaidBy, Strategy } from './world.js';
 
 const inFlightReport = ({ inFlight }: SaidBy): LoadReport => ({ namedMetrics: { [inFlightMetric]: inFlight } });
-const ours = { picker: p2c(), load: relativeLatency() };
+const ours = { picker: preferenceOrder(), load: relativeLatency() };
 
 /** The bound for all: one client sees every call, and knows what it has on each server. */
 export const ideal: Strategy = { name: 'ideal, one queue', picker: leastLoaded(), load: inFlight(), seesAll: true };
@@ -28,10 +29,12 @@ export const stock: Strategy = {
   makeClient: (clock, rng) => new KeepAliveClient(clock, rng),
 };
 
-/** Our default load, by what servers say. */
+/** The default, by what servers say. */
 export const withoutReports: Strategy = { ...ours, name: 'default, no reports' };
 export const withReports: Strategy = { ...ours, name: 'default, reports', says: inFlightReport };
 
+/** Even by count: what the default was before it had an order. */
+export const drawn: Strategy = { name: 'p2c, relativeLatency', picker: p2c(), load: relativeLatency() };
 export const callsInFlight: Strategy = { name: 'p2c of two, inFlight', picker: p2c({ choices: 2 }), load: inFlight() };
 export const leastInFlight: Strategy = { name: 'leastLoaded, inFlight', picker: leastLoaded(), load: inFlight() };
 export const inTurn: Strategy = { name: 'roundRobin', picker: roundRobin() };
