@@ -9,7 +9,11 @@ it('a broker that accepts and stays silent is not tried again once waitTimeoutMs
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   const resolver = staticEndpoints([{ address: '127.0.0.1', port }]);
-  const brokers = createBrokers('amqp://rabbit.shop', { resolver, waitTimeoutMs: 90, pool: { connectTimeoutMs: 100 } });
+  const brokers = createBrokers('amqp://rabbit.shop', {
+    resolver,
+    waitTimeoutMs: 800,
+    pool: { connectTimeoutMs: 900 },
+  });
   let dials = 0;
   const silent = (): Promise<object> => {
     dials++;
