@@ -23,3 +23,9 @@ export function addressMark(address: string, port: number): string {
   }
   return mark;
 }
+
+/** The mark of a server that did not begin a request because others have less to do. */
+export const busyMark = (mark: string): string => `${mark}; busy`;
+
+/** The mark of a server that may do so. */
+export const refusingMark = (mark: string): string => `${mark}; may-refuse`;

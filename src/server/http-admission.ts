@@ -1,12 +1,14 @@
 import { constants } from 'node:http2';
 import { optionError } from '../runtime/check.js';
+import { refusingMark } from '../runtime/not-begun.js';
 import { markOf } from './address.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
-import { answerNotBegun } from './http-refusal.js';
-import { announceOn, reportOn } from './http-report.js';
+import { answerBusy, answerNotBegun } from './http-refusal.js';
+import { announceOn, nameOf, reportOn } from './http-report.js';
 import type { HttpRequest, HttpRequests, HttpResponse } from './http-requests.js';
 import type { LoadReporter, ReportFormat } from './load-reporter.js';
+import type { Queueing } from './queueing.js';
 import type { RequestHeaders } from './request-headers.js';
 import type { RequestRules } from './request-rules.js';
 import { ServedCall, type ServedCallOwner } from './served-call.js';
@@ -36,6 +38,8 @@ export interface HttpAdmissionParts extends ServedCallOwner {
   readonly headers: RequestHeaders;
   readonly rules: RequestRules;
   readonly reporter: LoadReporter | undefined;
+  /** Undefined: it does not refuse requests for being busier than others. */
+  readonly queueing: Queueing | undefined;
   readonly admission: Admission | undefined;
   readonly context: ServedContext | undefined;
 }
@@ -71,6 +75,10 @@ export class HttpAdmission {
     (request as Marked)[answeredBy] = response;
     headers.read(request.rawHeaders);
     const { format } = headers;
+    if (this.#refusesBusy(request, response)) {
+      leave?.();
+      return undefined;
+    }
     const deadlineMs = rules.deadlineMs(headers.deadlineMs);
     const call =
       this.#followsAll || deadlineMs !== undefined
@@ -107,6 +115,17 @@ export class HttpAdmission {
     return call;
   }
 
+  /** Sends a request elsewhere whose caller said that it may, if requests queue here and not there. True if so. */
+  #refusesBusy(request: HttpRequest, response: HttpResponse): boolean {
+    const { queueing, reporter, headers } = this.#parts;
+    const { offer, format } = headers;
+    if (queueing === undefined || offer === undefined || format === undefined || reporter === undefined) return false;
+    const mark = markOf(request);
+    if (mark === undefined || response.headersSent || !queueing.refuses(offer)) return false;
+    answerBusy(response, mark, [nameOf(format), reporter.header(format)]);
+    return true;
+  }
+
   #report(
     request: HttpRequest,
     response: HttpResponse,
@@ -116,7 +135,7 @@ export class HttpAdmission {
     if (format !== undefined) reportOn(response, format, reporter);
     else if (isTold(request)) {
       const mark = markOf(request);
-      if (mark !== undefined) announceOn(response, mark);
+      if (mark !== undefined) announceOn(response, this.#parts.queueing === undefined ? mark : refusingMark(mark));
     }
   }
 

@@ -1,4 +1,4 @@
-import { notBegunHeader } from '../runtime/not-begun.js';
+import { busyMark, notBegunHeader } from '../runtime/not-begun.js';
 import { markOf } from './address.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
@@ -8,6 +8,14 @@ export interface Refusal {
   readonly text: string;
   /** In ms; undefined = do not try again, because the deadline is over. */
   readonly retryAfterMs: number | undefined;
+}
+
+/** Answers 503 and says that the request was not begun, for a caller that said it could go elsewhere. */
+export function answerBusy(response: HttpResponse, mark: string, report: readonly [name: string, value: string]): void {
+  const headers = { 'content-length': '0', [notBegunHeader]: busyMark(mark), [report[0]]: report[1] };
+  // Both kinds of response accept this.
+  (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
+  response.end();
 }
 
 /** Answers 503 and says that the request was not begun. */

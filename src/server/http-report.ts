@@ -8,8 +8,12 @@ type WriteHead = (this: HttpResponse, status: number, ...rest: unknown[]) => Htt
 
 /** Adds a report to the response. It is created when the head is written, as late as possible for a header. */
 export function reportOn(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {
-  const name = format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
-  addToHead(response, name, () => reporter.header(format));
+  addToHead(response, nameOf(format), () => reporter.header(format));
+}
+
+/** The header for a report in this format. */
+export function nameOf(format: ReportFormat): string {
+  return format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
 }
 
 /** Says in the response that requests may ask for a report. */

@@ -22,6 +22,11 @@ export interface PodOptions {
   /** What this pod tells callers that ask how busy it is; false = nothing. @defaultValue {}, see `ReportOptions` */
   readonly reports?: ReportOptions | false | undefined;
   /**
+   * Whether HTTP requests whose caller has another pod are refused while they would queue here and not there: the caller, a client of
+   * evenkeel that said so, sends them to another pod, at most twice. Needs `reports`. @defaultValue false
+   */
+  readonly refuseWhileBusy?: boolean | undefined;
+  /**
    * How many requests are served at once: `fixed(n)` or `adaptive()`. Others wait before they begin, and get 503
    * (RESOURCE_EXHAUSTED) if they wait too long. A request counts until its response is complete. @defaultValue none: all at once
    */
@@ -83,6 +88,7 @@ export const podDefaults: {
 /** The same, complete and checked. */
 export interface ResolvedPodOptions {
   readonly reports: ResolvedReportOptions | undefined;
+  readonly refuseWhileBusy: boolean;
   readonly limit: LimitFactory | undefined;
   readonly maxWaiting: number;
   readonly waitTimeoutMs: number;
@@ -111,11 +117,14 @@ export function resolvePodOptions(options: PodOptions): ResolvedPodOptions {
   for (const [name, asked] of Object.entries({ limit, unlimited, priority, trust })) {
     if (asked !== undefined) checkFunction(name, asked);
   }
+  const refuseWhileBusy = checkBoolean('refuseWhileBusy', options.refuseWhileBusy, false);
+  if (refuseWhileBusy && reports === false) throw optionError('refuseWhileBusy', 'false without reports', true);
   const longestMs = { min: 1, max: 86_400_000 };
   checkFunction('clock.now', clock?.now);
   checkFunction('clock.timer', clock.timer);
   return {
     reports: reports === false ? undefined : resolveReportOptions(reports),
+    refuseWhileBusy,
     limit,
     maxWaiting: checkNumber('maxWaiting', options.maxWaiting, podDefaults.maxWaiting, {
       min: 0,
@@ -137,6 +146,7 @@ export function resolvePodOptions(options: PodOptions): ResolvedPodOptions {
 
 const optionNames: readonly (keyof PodOptions)[] = [
   'reports',
+  'refuseWhileBusy',
   'limit',
   'maxWaiting',
   'waitTimeoutMs',

@@ -12,6 +12,7 @@ import { HttpAdmission } from './http-admission.js';
 import { type HttpRequest, HttpRequests, type HttpResponse } from './http-requests.js';
 import { type InFlightSource, LoadReporter } from './load-reporter.js';
 import { type PodOptions, resolvePodOptions } from './options.js';
+import { Queueing } from './queueing.js';
 import type { ReportedLoad } from './reported-load.js';
 import { RequestCount } from './request-count.js';
 import { RequestHeaders } from './request-headers.js';
@@ -69,6 +70,8 @@ export interface Pod extends AsyncDisposable {
   readonly limit:
     | { readonly max: number; readonly running: number; readonly waiting: number; readonly shed: number }
     | undefined;
+  /** How many requests were refused because of `refuseWhileBusy`. Their callers sent them to other pods. */
+  readonly sentElsewhere: number;
   /** Stops sampling; requests are still counted. */
   close(): Promise<void>;
 }
@@ -97,6 +100,7 @@ class ServingPod implements Pod {
   readonly #timers: SharedTimers;
   readonly #reporter: LoadReporter | undefined;
   readonly #samples: Samples | undefined;
+  readonly #queueing: Queueing | undefined;
   /** Adds up the counts of a cluster's workers. */
   readonly #workers: { close(): void } | undefined;
 
@@ -112,6 +116,7 @@ class ServingPod implements Pod {
       } else this.#workers = new PrimaryCounts(cluster, clock);
       this.#samples = new Samples({ ...reports, clock, count: this.#count, read: readText });
       this.#reporter = new LoadReporter(source, this.#samples);
+      if (resolved.refuseWhileBusy) this.#queueing = new Queueing(source, clock);
     }
     const context = resolved.context ? new ServedContext() : undefined;
     this.context = context ?? noContext;
@@ -127,6 +132,7 @@ class ServingPod implements Pod {
     };
     const http = new HttpAdmission({
       ...parts,
+      queueing: this.#queueing,
       requests: new HttpRequests(this.#count),
       headers: new RequestHeaders({ deadline: resolved.deadlineHeader, priority: resolved.priorityHeader }),
     });
@@ -180,8 +186,13 @@ class ServingPod implements Pod {
     return { max, running, waiting, shed };
   }
 
+  get sentElsewhere(): number {
+    return this.#queueing?.refused ?? 0;
+  }
+
   async close(): Promise<void> {
     this.#samples?.close();
+    this.#queueing?.close();
     this.#workers?.close();
   }
 

@@ -1,4 +1,5 @@
 import { loadReportFormatHeader } from '../load/orca.js';
+import { mayRefuseHeader, type Offer, parseOffer } from '../runtime/may-refuse.js';
 import { parseDeadline } from '../runtime/propagated.js';
 import type { ReportFormat } from './load-reporter.js';
 
@@ -19,6 +20,8 @@ export class RequestHeaders {
   format: ReportFormat | undefined;
   deadlineMs: number | undefined;
   priority: string | undefined;
+  /** Undefined if the request must be served here. */
+  offer: Offer | undefined;
   readonly #deadline: string;
   readonly #priority: string;
 
@@ -31,6 +34,7 @@ export class RequestHeaders {
     this.format = undefined;
     this.deadlineMs = undefined;
     this.priority = undefined;
+    this.offer = undefined;
     const deadline = this.#deadline;
     const priority = this.#priority;
     for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -44,6 +48,8 @@ export class RequestHeaders {
         if (deadlineMs !== undefined) this.deadlineMs = Math.min(deadlineMs, this.deadlineMs ?? deadlineMs);
       } else if (length === priority.length && isName(name, priority)) {
         this.priority ??= rawHeaders[index + 1] as string;
+      } else if (length === mayRefuseHeader.length && isName(name, mayRefuseHeader)) {
+        this.offer = parseOffer(rawHeaders[index + 1]);
       }
     }
   }

@@ -6,6 +6,7 @@ import { Call, type CallOwner } from '../../src/adapter/undici/call.js';
 import { Caller as CallersSide } from '../../src/adapter/undici/caller.js';
 import type { HandlerV2 } from '../../src/adapter/undici/handler.js';
 import { HedgedCall } from '../../src/adapter/undici/hedged-call.js';
+import { Offering } from '../../src/adapter/undici/offering.js';
 import { type Balancer, createBalancer } from '../../src/balancer/balancer.js';
 import type { BalancingOptions } from '../../src/balancer/balancer-options.js';
 import type { Endpoint } from '../../src/endpoint/endpoint.js';
@@ -148,7 +149,8 @@ export class HedgeFixture implements CallOwner {
   readonly isClosing = false;
   readonly destroyedBy = undefined;
   readonly askForReports = false;
-  readonly transport = { lost: (): void => {} };
+  readonly offering: Offering = new Offering();
+  readonly transport = { lost: (): void => {}, size: 2 };
   /** No request here is upgraded. */
   readonly placements = undefined as never;
   readonly webSocket = {};

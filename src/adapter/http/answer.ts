@@ -1,5 +1,5 @@
 import { type Endpoint, endpointAddress, type LoadReport, type Outcome, outcomes } from '../../index.js';
-import { addressMark, notBegunHeader, parseLoadReport, reportsHeader } from '../kit/index.js';
+import { addressMark, busyMark, notBegunHeader, parseLoadReport, refusingMark, reportsHeader } from '../kit/index.js';
 
 /** The longest Retry-After that is honored, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
@@ -28,25 +28,26 @@ export function outcomeOfAnswer(
   endpoint?: Endpoint,
 ): Outcome {
   const outcome = outcomeOfStatus(status, header);
-  if (status === 503 && endpoint !== undefined && isNotBegun(header, endpoint)) {
-    return { ...outcome, kind: 'not-started', cause: 'overload' };
+  if (status === 503 && endpoint !== undefined) {
+    const said = header(notBegunHeader);
+    const mark = markOf(endpoint);
+    if (said === mark) return { ...outcome, kind: 'not-started', cause: 'overload' };
+    // Nothing is wrong with the pod: others have less to do.
+    if (said === busyMark(mark)) return report === undefined ? outcomes.notStarted : { kind: 'not-started', report };
   }
   return report === undefined ? outcome : { ...outcome, report };
 }
 
-function isNotBegun(header: HeaderOf, endpoint: Endpoint): boolean {
-  return isMarkOf(endpoint, header(notBegunHeader));
+/** What a pod says about reports to requests that ask; undefined if it says nothing, or a server behind it says so. */
+export function announcementOf(header: HeaderOf, endpoint: Endpoint): 'reports' | 'may-refuse' | undefined {
+  const said = header(reportsHeader);
+  if (said === undefined) return undefined;
+  const mark = markOf(endpoint);
+  if (said === mark) return 'reports';
+  return said === refusingMark(mark) ? 'may-refuse' : undefined;
 }
 
-/** Whether a pod says that it reports to requests that ask. */
-export function announcesReports(header: HeaderOf, endpoint: Endpoint): boolean {
-  return isMarkOf(endpoint, header(reportsHeader));
-}
-
-/** Whether this very pod says so, and not a server behind it. */
-function isMarkOf({ address, port }: Endpoint, mark: unknown): boolean {
-  return typeof mark === 'string' && mark === addressMark(address, port);
-}
+const markOf = ({ address, port }: Endpoint): string => addressMark(address, port);
 
 function outcomeOfStatus(status: number, header: HeaderOf): Outcome {
   if (status === 429 || status === 503) {

@@ -40,6 +40,7 @@ export {
   loadReportHeader,
   parseLoadReport,
   reportsHeader,
+  requestsInFlight,
 } from '../../load/orca.js';
 export type { CallNote } from '../../observe/live-balancers.js';
 export { isTraced, notify, observes } from '../../observe/observer.js';
@@ -74,7 +75,8 @@ export type { Complete } from '../../runtime/complete.js';
 export { deadline } from '../../runtime/deadline.js';
 export { closestOf } from '../../runtime/did-you-mean.js';
 export { hash32 } from '../../runtime/hash.js';
-export { addressMark, notBegunHeader } from '../../runtime/not-begun.js';
+export { formatOffer, mayRefuseHeader } from '../../runtime/may-refuse.js';
+export { addressMark, busyMark, notBegunHeader, refusingMark } from '../../runtime/not-begun.js';
 export { checkPeer } from '../../runtime/peer-version.js';
 export { checkPriority, isPriority } from '../../runtime/priority.js';
 export { formatDeadline, parseDeadline, shorter } from '../../runtime/propagated.js';

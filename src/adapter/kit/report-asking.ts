@@ -16,6 +16,8 @@ const ASKING = 64;
 /** Decides whether a request asks its pod for a load report. One per connection of the balancer to a pod. */
 export class ReportAsking {
   #left = 0;
+  /** Whether the pod also said that it may refuse requests that others could take. */
+  mayRefuse = false;
 
   /** Whether the next request asks. */
   next(rule: AskForReports): boolean {
@@ -26,8 +28,9 @@ export class ReportAsking {
   }
 
   /** The pod said that it reports to those who ask. */
-  announced(): void {
+  announced(mayRefuse = false): void {
     this.#left = ASKING;
+    this.mayRefuse = mayRefuse;
   }
 
   /** The pod reported. If nobody had asked, it is a server that sends reports anyway, and need not be asked. */
@@ -38,5 +41,6 @@ export class ReportAsking {
   /** No connection to the pod is open any longer: another pod may have its address. */
   forget(): void {
     this.#left = 0;
+    this.mayRefuse = false;
   }
 }

@@ -12,7 +12,7 @@ import {
   outcomes,
   type Priority,
 } from '../../index.js';
-import { announcesReports, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { announcementOf, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { endWithoutSocket, PendingRequest, responseOf } from '../http/node-agent.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
@@ -188,7 +188,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const header = headers[loadReportHeader];
     const report = header === undefined ? undefined : reportOf(header);
     this.#report = report;
-    if (this.#endpoint !== undefined && announcesReports((name) => headers[name], this.#endpoint)) {
+    if (this.#endpoint !== undefined && announcementOf((name) => headers[name], this.#endpoint) !== undefined) {
       this.#asking?.announced();
     }
     if (report !== undefined) this.#asking?.reported();

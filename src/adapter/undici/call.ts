@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
-import { announcesReports, type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { announcementOf, type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import type { ConcurrentAttemptsOwner } from '../http/concurrent-attempts.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
@@ -18,6 +18,7 @@ import {
 } from '../kit/index.js';
 import { type AttemptHandler, type CallersRequest, isCallersError } from './handler.js';
 import { isRefusedError, type SessionPool } from './http2.js';
+import { MOST_REFUSALS, type Offering } from './offering.js';
 import { isUntried, outcomeOfAbort, outcomeOfError, podLeftError } from './outcome.js';
 import { needingNewConnection, type PodClient, PodPool } from './pod-pool.js';
 import { bodyOf } from './request-body.js';
@@ -38,7 +39,8 @@ export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
   readonly propagation: Propagation;
   /** Which pods requests ask for load reports. */
   readonly askForReports: AskForReports;
-  readonly transport: Pick<PodTransport, 'lost'>;
+  readonly offering: Offering;
+  readonly transport: Pick<PodTransport, 'lost' | 'size'>;
   /** A call started, or stopped, waiting for an endpoint. */
   waits(): void;
   served(): void;
@@ -72,12 +74,16 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
   /** Part of the response has arrived; a 1xx counts. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
+  /** A key names the pod of a request. */
+  readonly #isKeyed: boolean;
+  #refusalsLeft = MOST_REFUSALS;
   /** Where the request goes when the response of a pod that has not begun it is over. */
   #next: { readonly lease: Lease<Pool>; readonly failed: FailedAttempt } | undefined;
 
   constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key?: string, hedging?: HedgePart<Pool>) {
     this.#owner = owner;
     this.#options = options;
+    this.#isKeyed = key !== undefined;
     this.#attempts = new Attempts(owner.balancer, this, key, hedging);
   }
 
@@ -160,10 +166,12 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
     const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease?.endpoint);
     this.#verdict = verdict;
     if (lease !== undefined) {
-      if (announcesReports(header, lease.endpoint)) askingOf(lease).announced();
+      const announced = announcementOf(header, lease.endpoint);
+      if (announced !== undefined) askingOf(lease).announced(announced === 'may-refuse');
       if (verdict.report !== undefined) {
         askingOf(lease).reported();
         lease.reported(verdict.report);
+        this.#owner.offering.heard(verdict.report);
       }
     }
     return verdict;
@@ -171,8 +179,13 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
 
   /** True if the pod has not begun the request. */
   judged(status: number, header: HeaderOf): boolean {
-    const { kind } = this.verdictOf(status, header);
+    const { kind, cause } = this.verdictOf(status, header);
     if (kind !== 'not-started' || !this.#mayRepeat(true)) return false;
+    if (cause === undefined) {
+      if (this.#refusalsLeft === 0) return false;
+      this.#refusalsLeft--;
+      return true;
+    }
     const error = new Error('the pod did not begin the request: it has too much to do');
     const { method } = this.#options;
     const failed = { outcome: this.#verdict, error, idempotent: true, answered: false, method };
@@ -182,9 +195,13 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
   }
 
   moved(error?: Error): void {
-    const { lease, failed } = this.#next!;
-    this.#next = undefined;
     this.client?.answered();
+    if (this.#next === undefined) {
+      this.#elsewhere(error);
+      return;
+    }
+    const { lease, failed } = this.#next;
+    this.#next = undefined;
     if (this.done || this.abortReason !== undefined) {
       lease.end(outcomes.notStarted);
       this.attemptFailed(error ?? (this.abortReason as Error));
@@ -194,6 +211,30 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
     this.#answered = false;
     this.#verdict = outcomes.success;
     this.#attempts.moveTo(lease, failed);
+  }
+
+  /** The pod did not begin the request because others have less to do. It moves to one of them, or else to this one again. */
+  #elsewhere(error?: Error): void {
+    if (this.done || this.abortReason !== undefined) {
+      this.attemptFailed(error ?? (this.abortReason as Error));
+      return;
+    }
+    const outcome = this.#verdict;
+    this.#sent = false;
+    this.#answered = false;
+    this.#verdict = outcomes.success;
+    const { method } = this.#options;
+    const reason = new Error('the pod did not begin the request: others have less to do');
+    this.#attempts.fail({ outcome, error: reason, untried: true, idempotent: true, answered: false, method });
+  }
+
+  /** The header of a request that its pod may refuse because others have less to do; undefined if the request is for this pod. */
+  #offer(lease: Lease<Pool>): string | undefined {
+    const { offering, transport } = this.#owner;
+    if (!askingOf(lease).mayRefuse || this.#refusalsLeft === 0 || this.#isKeyed || transport.size < 2) return undefined;
+    // Responses to attempts that run side by side are judged together.
+    if (this.#attempts.tally !== this.#attempts || !this.#mayRepeat(true)) return undefined;
+    return offering.header(this.#refusalsLeft);
   }
 
   /** The response is complete, or the rest of it is not wanted because the request continues on another pod. */
@@ -266,7 +307,7 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
     const asks = askingOf(lease).next(this.#owner.askForReports);
-    const asked = asks ? askForReport(this.#options) : this.#options;
+    const asked = asks ? askForReport(this.#options, this.#offer(lease)) : this.#options;
     const options = isLast ? needingNewConnection(asked) : asked;
     const handler = this.handler as Dispatcher.DispatchHandler;
     if (isRepeated && handle instanceof PodPool) handle.dispatchRepeatable(options, handler);

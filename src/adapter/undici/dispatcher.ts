@@ -37,6 +37,7 @@ import { EndingDispatcher } from './ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
 import { asHandlerV2, coreTakesHandlerV1, type HandlerV1, HandlerV1AsV2, type HandlerV2, refuse } from './handler.js';
 import { HedgedCall } from './hedged-call.js';
+import { Offering } from './offering.js';
 import {
   type CallRules,
   callRules,
@@ -103,6 +104,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   readonly hedging: Hedging | undefined;
   readonly propagation: Propagation;
   readonly askForReports: AskForReports;
+  readonly offering: Offering = new Offering();
   readonly transport: PodTransport;
   readonly placements: Placements;
   readonly webSocket: WebSocketOptions;

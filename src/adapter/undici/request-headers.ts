@@ -1,7 +1,13 @@
 import type { Dispatcher } from 'undici';
 import type { Priority } from '../../index.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
-import { formatDeadline, loadReportFormatHeader, type Propagation, parseDeadline } from '../kit/index.js';
+import {
+  formatDeadline,
+  loadReportFormatHeader,
+  mayRefuseHeader,
+  type Propagation,
+  parseDeadline,
+} from '../kit/index.js';
 import type { OwnOptions } from './request-options.js';
 
 /**
@@ -25,14 +31,18 @@ export function sayPriority(own: OwnOptions, { priorityHeader }: Propagation, pr
 /**
  * The options of a request that asks its pod for a load report, unless the caller has asked, or its headers are of a form that undici
  * refuses. A copy: another attempt may go to a pod that is not asked.
+ *
+ * @param offer For a pod that may refuse the request.
  */
-export function askForReport(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+export function askForReport(options: Dispatcher.DispatchOptions, offer?: string): Dispatcher.DispatchOptions {
   const own: OwnOptions = options;
   const headers: unknown = own.headers ?? {};
   if (takesConnection(own) || headerOf(own, loadReportFormatHeader) !== undefined) return options;
-  if (Array.isArray(headers) && headers.length % 2 === 0)
-    return withHeaders(own, [...headers, loadReportFormatHeader, 'TEXT']);
-  return isRecord(headers) ? withHeaders(own, { ...headers, [loadReportFormatHeader]: 'TEXT' }) : options;
+  const added = { [loadReportFormatHeader]: 'TEXT', ...(offer !== undefined && { [mayRefuseHeader]: offer }) };
+  if (Array.isArray(headers) && headers.length % 2 === 0) {
+    return withHeaders(own, [...headers, ...Object.entries(added).flat()]);
+  }
+  return isRecord(headers) ? withHeaders(own, { ...headers, ...added }) : options;
 }
 
 /** Not added to a copy: on Node 20, copies that got a property later make undici's reading of all options three times as slow. */

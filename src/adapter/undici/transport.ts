@@ -90,6 +90,11 @@ export class PodTransport implements Transport<Pool> {
     return connection;
   }
 
+  /** How many pods it is connected to. */
+  get size(): number {
+    return this.#connections.size;
+  }
+
   /** The pools of open connections. */
   get pools(): Iterable<Pool> {
     return [...this.#connections.keys()].flatMap(poolsOf);

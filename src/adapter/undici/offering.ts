@@ -1,0 +1,26 @@
+import type { LoadReport } from '../../index.js';
+import { formatOffer, requestsInFlight } from '../kit/index.js';
+
+/** How many pods may refuse one request. */
+export const MOST_REFUSALS = 2;
+/** How much one report changes the mean. */
+const STEP = 0.05;
+
+/** What the requests of a dispatcher offer to pods that may be busier than others. */
+export class Offering {
+  /** Mean of the requests in flight that pods reported. */
+  #mean: number | undefined;
+
+  /** A pod reported. */
+  heard(report: LoadReport): void {
+    const said = requestsInFlight(report);
+    if (said === undefined) return;
+    this.#mean = this.#mean === undefined ? said : this.#mean + (said - this.#mean) * STEP;
+  }
+
+  /** The header of a request that `left` pods may refuse; undefined while nothing is known about the pods. */
+  header(left: number): string | undefined {
+    // A report counts the request that it came with.
+    return this.#mean === undefined ? undefined : formatOffer({ left, typical: Math.max(0, this.#mean - 1) });
+  }
+}

@@ -1,0 +1,87 @@
+import { type EventLoopUtilization, performance } from 'node:perf_hooks';
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { Offer } from '../runtime/may-refuse.js';
+import type { InFlightSource } from './load-reporter.js';
+
+/** With fewer requests in flight, none waits for another. */
+const FEWEST = 2;
+/** A pod refuses requests only with this many times the requests in flight that its caller's other pods have. */
+const RATIO = 1.5;
+/** The event loop is busy above this share of the last moments … */
+const BUSY = 0.7;
+/** … which are about as long as this, in ms: a pod that was idle a moment ago can begin at once. */
+const MOMENTS_MS = 10;
+/** How often the event loop is looked at, in ms. */
+const LOOK_MS = 5;
+/** How long the event loop is watched after the last request that may go elsewhere, in ms. */
+const WATCHED_MS = 10_000;
+
+/**
+ * Whether requests queue here and not elsewhere: the event loop is busy, so that each further request makes the others slower, and more
+ * requests are in flight than on the caller's other pods. Handlers that wait for a database leave the event loop idle, however many
+ * there are; and where all pods are equally full, it is no use to go elsewhere.
+ */
+export class Queueing {
+  /** Requests refused so far. */
+  refused = 0;
+  readonly #inFlight: InFlightSource;
+  readonly #clock: Clock;
+  readonly #eventLoop: () => EventLoopUtilization;
+  #last: EventLoopUtilization;
+  /** How busy the event loop was lately, 0 to 1. */
+  #busy = 0;
+  #askedAtMs = 0;
+  /** While it watches the event loop, whose use is only known since an earlier moment. */
+  #timer: Timer | undefined;
+
+  /** @param eventLoop Its use since the process began. */
+  constructor(
+    inFlight: InFlightSource,
+    clock: Clock,
+    eventLoop: () => EventLoopUtilization = () => performance.eventLoopUtilization(),
+  ) {
+    this.#inFlight = inFlight;
+    this.#clock = clock;
+    this.#eventLoop = eventLoop;
+    this.#last = eventLoop();
+  }
+
+  /** Whether a request that came now should go elsewhere. It is not in flight yet. */
+  refuses({ left, typical }: Offer): boolean {
+    this.#askedAtMs = this.#clock.now();
+    if (this.#timer === undefined) this.#start();
+    else this.#look();
+    const { inFlight = 0 } = this.#inFlight;
+    const refuses = left > 0 && inFlight >= FEWEST && inFlight >= RATIO * typical && this.#busy > BUSY;
+    if (refuses) this.refused++;
+    return refuses;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  /** Nothing is known about the last moments. */
+  #start(): void {
+    this.#last = this.#eventLoop();
+    this.#busy = 0;
+    this.#timer = this.#clock.timer(() => this.#watch(), LOOK_MS);
+  }
+
+  #watch(): void {
+    this.#look();
+    const isAsked = this.#clock.now() - this.#askedAtMs < WATCHED_MS;
+    this.#timer = isAsked ? this.#clock.timer(() => this.#watch(), LOOK_MS) : undefined;
+  }
+
+  #look(): void {
+    const now = this.#eventLoop();
+    const activeMs = now.active - this.#last.active;
+    const passedMs = activeMs + now.idle - this.#last.idle;
+    this.#last = now;
+    if (passedMs <= 0) return;
+    const kept = Math.exp(-passedMs / MOMENTS_MS);
+    this.#busy = this.#busy * kept + (activeMs / passedMs) * (1 - kept);
+  }
+}
