@@ -56,8 +56,11 @@ export const latencies = (tally: Tally): Measures => ({
   p99: tally.quantileMs(0.99),
   'p99.9': tally.quantileMs(0.999),
 });
-const probesPerCall = (tally: Tally): Measures =>
-  tally.probes === 0 ? {} : { 'probes / call': tally.probes / tally.calls };
+/** What was asked and refused, where anything was. */
+const trafficPerCall = ({ probes, refusals, calls }: Tally): Measures => ({
+  ...(probes > 0 && { 'probes / call': probes / calls }),
+  ...(refusals > 0 && { 'refusals / call': refusals / calls }),
+});
 const errors = (tally: Tally): Measures => ({ 'errors, %': (1 - tally.successRatio) * 100 });
 
 /** Latency, how even the calls are, and what was asked. */
@@ -68,7 +71,7 @@ export function evenness(name: string, title: string, scenario: Play): BalanceSc
     async run(strategy, seed, effort) {
       const [tally, world] = await play(strategy, seed, scenario, effort);
       const spread = { 'max / mean': tally.maxOverMean(world.servers.length) };
-      return { ...latencies(tally), ...spread, ...probesPerCall(tally) };
+      return { ...latencies(tally), ...spread, ...trafficPerCall(tally) };
     },
   };
 }
@@ -89,7 +92,7 @@ export function testbed(load: number): BalanceScenario {
     title: `Prequal's testbed at ${percent} %: machines of two speeds with neighbors, 100 servers, 100 clients`,
     async run(strategy, seed, effort) {
       const tally = await playTestbed(load, strategy, seed, effort);
-      return { ...latencies(tally), ...errors(tally), ...probesPerCall(tally) };
+      return { ...latencies(tally), ...errors(tally), ...trafficPerCall(tally) };
     },
   };
 }

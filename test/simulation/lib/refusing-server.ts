@@ -40,6 +40,10 @@ export class RefusingServer implements SimulatedServer {
     return this.#server.usedMs;
   }
 
+  get busyMs(): number {
+    return this.#server.busyMs;
+  }
+
   get isSilent(): boolean {
     return this.#server.isSilent;
   }
