@@ -15,6 +15,8 @@ interface Live {
 export class LiveSubchannels {
   readonly #live: (Live | undefined)[] = [];
   readonly #free: number[] = [];
+  /** Those that are closed but keep their number: calls on them may still end, and the picker's set may still have them. */
+  readonly #closed = new Set<RecordedSubchannel>();
 
   /** Gives the subchannel a number. Undefined if there are more than numbers: it and its calls are not recorded. */
   add(subchannel: SubchannelToRecord): { readonly id: number; readonly endpoint: RecordedEndpoint } | undefined {
@@ -28,20 +30,33 @@ export class LiveSubchannels {
 
   /** Returns whether the subchannel was there. */
   remove(subchannel: RecordedSubchannel): boolean {
-    const id = subchannel.recordedAs;
-    if (id < 0 || this.#live[id]?.subchannel !== subchannel) return false;
-    this.#live[id] = undefined;
-    this.#free.push(id);
+    const live = this.#live[subchannel.recordedAs];
+    if (live?.subchannel !== subchannel) return false;
+    live.note = undefined;
+    this.#closed.add(subchannel);
     return true;
+  }
+
+  /** The picker is about to get another set: numbers of closed subchannels without running calls become free. */
+  release(): void {
+    for (const subchannel of this.#closed) {
+      const id = subchannel.recordedAs;
+      if (this.#live[id]?.subchannel.inFlight !== 0) continue;
+      this.#closed.delete(subchannel);
+      subchannel.recordedAs = -1;
+      this.#live[id] = undefined;
+      this.#free.push(id);
+    }
   }
 
   clear(): void {
     this.#live.length = 0;
+    this.#closed.clear();
   }
 
   /** Keeps a note about an endpoint until it is restored. Returns the note with the endpoint's number, if it has one. */
   note(endpoint: Endpoint, note: Note): Note {
-    const live = this.#live.find((each) => each?.endpoint.key === endpoint.key);
+    const live = this.#live.find((each) => each?.endpoint.key === endpoint.key && !this.#closed.has(each.subchannel));
     if (live === undefined) return note;
     const numbered = { ...note, id: live.subchannel.recordedAs };
     live.note = note.what === 'restored' ? undefined : numbered;

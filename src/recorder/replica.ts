@@ -95,7 +95,7 @@ export class Replica {
     }
   }
 
-  /** Every subchannel, those that drain included. */
+  /** Every subchannel, those that drain or have closed included. */
   get subchannels(): Iterable<ReplicaSubchannel> {
     return this.#byId.values();
   }
@@ -189,14 +189,9 @@ export class Replica {
       case 'created':
         this.#create(whole(record.id, 'id'), record.endpoint);
         return undefined;
-      case 'closed': {
-        const gone = this.#of(record.id);
-        this.#byId.delete(record.id);
-        this.#loads.loads.delete(gone.load);
-        this.notes.delete(gone);
-        gone.becomes('closed', 0);
+      case 'closed':
+        this.#close(this.#of(record.id));
         return undefined;
-      }
       case 'set':
         this.#changeSet(record);
         return { is: 'set', atMs: number(record.at, 'at') };
@@ -205,6 +200,13 @@ export class Replica {
       default:
         throw unreadable('a part begins in the middle of another');
     }
+  }
+
+  /** Its number stays known until another has it: calls on it may still end. */
+  #close(subchannel: ReplicaSubchannel): void {
+    subchannel.becomes('closed', 0);
+    this.#loads.loads.delete(subchannel.load);
+    this.notes.delete(subchannel);
   }
 
   #note(note: Note): Note {
@@ -244,6 +246,7 @@ export class Replica {
       subchannel.inFlight = running;
       subchannel.started = started;
       const { load } = subchannel;
+      if (subchannel.state === 'closed') this.#close(subchannel);
       if (load instanceof RuledLoad && load.fields === fields) {
         for (let field = 0; field < fields; field++) load.numbers[load.at + field] = this.#part.number(from + field);
         cells.push(load);

@@ -110,7 +110,9 @@ export class Track implements Recording {
     let all = flags;
     if (avoid !== undefined && avoid.size > 0) {
       all |= pickFlags.avoiding;
-      if (writer.begin(kinds.avoid, 0, avoid.size, 0, halved(avoid.size))) writer.ids(avoid, avoid.size);
+      // One that is gone has no number, and is not picked either.
+      const known = [...avoid].filter(({ recordedAs }) => recordedAs >= 0);
+      if (writer.begin(kinds.avoid, 0, known.length, 0, halved(known.length))) writer.ids(known, known.length);
     }
     if (key !== undefined && typeof key === 'string' && key !== '') all |= pickFlags.keyed;
     if (!writer.fits(3)) return 0;
@@ -182,6 +184,7 @@ export class Track implements Recording {
   }
 
   rebuilding(first: readonly RecordedSubchannel[]): void {
+    this.#live.release();
     if (!this.#writer.begin(kinds.rebuild, 0, first.length, 0, 2 + halved(first.length))) return;
     this.#writer.fourWords(this.rng.state);
     this.#writer.ids(first, first.length);

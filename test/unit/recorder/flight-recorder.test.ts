@@ -5,6 +5,7 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { hash } from '../../../src/picker/hash.js';
 import { p2c } from '../../../src/picker/p2c.js';
+import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import { contentsOf, explainCall } from '../../../src/recorder/explained.js';
 import { type FlightRecorder, flightRecorder } from '../../../src/recorder/flight-recorder.js';
 import { keyOfHash } from '../../../src/recorder/key-of-hash.js';
@@ -189,6 +190,40 @@ describe('flightRecorder', () => {
     const { calls, picks, same } = contentsOf(only(recorder));
     expect(calls.at(-1)?.call).toBe(600);
     expect(same).toBe(picks);
+    await fixture.balancer.close({ signal: AbortSignal.abort() });
+  });
+
+  it.each([0, 20_000])('keeps calls that end after their endpoint was closed, %d ms later', async (laterMs) => {
+    const recorder = flightRecorder();
+    const rng = seededRng(1);
+    const fixture = new BalancerFixture({ recorder, picker: preferenceOrder(), load: relativeLatency(), rng });
+    const call = async (count: number): Promise<void> => {
+      for (let made = 0; made < count; made++) {
+        const lease = fixture.balancer.pick();
+        await fixture.clock.advanceAsync(10);
+        lease?.end(outcomes.success);
+      }
+    };
+    await fixture.publish(...pods(6));
+    const leases = Array.from({ length: 6 }, () => fixture.balancer.pick());
+    await fixture.publish(...pods(5, 7));
+    // Calls are cut, and end once the application has heard of it.
+    await fixture.clock.advanceAsync(30_000);
+    await call(20);
+    // Others take the numbers of those that are gone, unless a call still runs there.
+    await fixture.publish(...pods(9, 7));
+    await fixture.clock.advanceAsync(laterMs);
+    await call(20);
+    for (const lease of leases.slice(1)) lease?.end(outcomes.reset);
+    const closed = leases.flatMap((lease) => lease?.subchannel ?? []);
+    await fixture.publish(...pods(12, 7));
+    fixture.balancer.pick({ avoid: new Set(closed) })?.end(outcomes.success);
+    leases[0]?.end(outcomes.reset);
+    await call(20);
+    const { calls, picks, same } = contentsOf(only(recorder));
+    expect(same).toBe(picks);
+    const ofClosed = calls.filter(({ end }) => end?.outcome.cause === 'reset').map(({ endpoint }) => endpoint.name);
+    expect(ofClosed.sort()).toEqual(closed.map(({ endpoint }) => endpoint.name).sort());
     await fixture.balancer.close({ signal: AbortSignal.abort() });
   });
 
