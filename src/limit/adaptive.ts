@@ -32,7 +32,7 @@ const WINDOW_CALLS = 10;
 /** The measurements of a longer window are discarded, in ms. */
 const STALE_MS = 10_000;
 /** Latencies are compared with this many ms added: below, differences mean little. */
-const FLOOR_MS = 1;
+const FLOOR_MS = 5;
 /** How far from the usual latency a single one counts, at least, as a logarithm: four times as long or as short. */
 const MOST = Math.log(4);
 /** How many standard errors beyond tolerance a window has to be. */
