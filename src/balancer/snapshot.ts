@@ -1,4 +1,5 @@
 import { endpointAddress } from '../endpoint/endpoint.js';
+import { RuledLoad } from '../load/load-rule.js';
 import {
   type ConnectionCounts,
   type DiscoveryState,
@@ -96,6 +97,8 @@ export interface EndpointSnapshot {
   readonly load: number;
   /** That cost as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown. */
   readonly relativeCost: number;
+  /** Its place in the client's order of preference, from 1; absent if its picker keeps none. */
+  readonly place?: number;
   /** Network connections to it that are open. */
   readonly connections: number;
   /** Calls started, and calls that failed, since creation. */
@@ -189,6 +192,8 @@ function snapshotOf<C>(
   const timesCheapest = load >= 0 && cheapest > 0 && Number.isFinite(cheapest) ? load / cheapest : undefined;
   const facts = { state, weight, suspect, ejectedBecause, lastError, inFlight, timesCheapest };
   const why = whyFewer(facts, events.isPanicking);
+  const { load: known } = subchannel;
+  const place = known instanceof RuledLoad ? known.facts(0).place : undefined;
   return {
     key: endpoint.key,
     address: endpointAddress(endpoint),
@@ -204,6 +209,7 @@ function snapshotOf<C>(
     capacity: finite(() => subchannel.capacity),
     load,
     relativeCost: timesCheapest ?? -1,
+    ...(place !== undefined && { place }),
     connections: subchannel.connection === undefined ? 0 : finite(() => subchannel.connection?.sockets ?? 1),
     started: subchannel.started,
     failed: subchannel.failed,

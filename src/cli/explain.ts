@@ -135,6 +135,10 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
     );
     return lines;
   }
+  if (name === 'preferenceOrder' && compared.length === 0 && explained.ordered.length > 0) {
+    lines.push(...orderedDecision(explained));
+    return lines;
+  }
   const rule = withoutCosts.get(name);
   if (rule !== undefined) {
     lines.push(`${rule}. What the load (${madeText(load)}) said then:`, ...candidateTable(cheapest));
@@ -153,6 +157,35 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
   }
   if (!knowsLoad) lines.push(unknownLoad);
   if (!looked.concat(cheapest).some(({ isWinner }) => isWinner)) lines.push(`${nameOf(endpoint)} was not among them.`);
+  return lines;
+}
+
+/** Why the picker that keeps an order of preference chose this endpoint. */
+function orderedDecision({ ordered, ready, avoided }: ExplainedCall): string[] {
+  const winner = ordered.find(({ isWinner }) => isWinner);
+  const lines = [
+    `preferenceOrder keeps all ${ready} in an order of this client's own, sorted by latency as calls end:`,
+  ];
+  lines.push(...candidateTable(ordered.map((each) => ({ ...each, cost: undefined }))));
+  if (winner === undefined) return lines;
+  const name = nameOf(winner.endpoint);
+  const place = winner.facts.place ?? 0;
+  const passed = ordered.filter(
+    ({ facts, inFlight }) => (facts.place ?? 0) < place && inFlight <= winner.inFlight,
+  ).length;
+  if (ordered.some(({ facts }) => facts.others !== undefined)) {
+    lines.push(`${name} was the cheapest of the first of the order, where the calls of other clients count as well.`);
+  } else if (winner.inFlight === 0) lines.push(`${name} was the first of the order without a call of this client.`);
+  else
+    lines.push(
+      `${name} was the first of the order with as few calls of this client: all had ${winner.inFlight} or more.`,
+    );
+  if (passed > 0) {
+    const tried = avoided.length > 0 ? ', was tried before' : '';
+    lines.push(
+      `Before it: ${passed} with as few calls, which had no room${tried}, or counts as busier because it fails or is slow.`,
+    );
+  }
   return lines;
 }
 
@@ -177,11 +210,11 @@ function candidateTable(candidates: readonly Candidate[]): string[] {
   const hasLatencies = candidates.some(({ facts }) => facts.latencyMs !== undefined);
   return table(
     candidates.map(({ endpoint, cost, inFlight, weight, facts, isWinner }) => {
-      const { latencyMs, failing, others, utilization, reportAgeMs } = facts;
+      const { place, latencyMs, failing, others, utilization, reportAgeMs } = facts;
       const reported = reportAgeMs === undefined ? '' : `, reported ${ms(reportAgeMs)} before`;
       return [
         `${isWinner ? '→' : ' '} ${nameOf(endpoint)}`,
-        cost === undefined ? '' : `cost ${round(cost)}`,
+        cost !== undefined ? `cost ${round(cost)}` : place !== undefined ? `place ${place}` : '',
         `${inFlight} in flight`,
         latencyMs !== undefined ? `latency ${ms(latencyMs)}` : hasLatencies ? 'no latency known' : '',
         [

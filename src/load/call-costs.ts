@@ -1,4 +1,4 @@
-import { COST, MOST_UNITS, OTHERS, REPORTED_AT, UNITS } from './latency-cell.js';
+import { COST, MOST_UNITS, OTHERS, OTHERS_AVERAGE, REPORTED_AT, UNITS } from './latency-cell.js';
 
 /** In this time a report fades to a third, and the median of all takes its place, in ms. */
 const REPORT_FADES_MS = 100;
@@ -8,6 +8,14 @@ const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
 const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
   Math.exp(-ageMs / REPORT_FADES_MS),
 );
+
+/**
+ * An endpoint that on average claims less than this share of the median is taken only at how far it is from its own average. Otherwise one
+ * that always claims to be idle would get the calls of all clients.
+ */
+const DOUBTED = 0.5;
+/** The usual number of calls counts up to here in `costAt`: far above, places would matter more than what is reported. */
+const MOST_USUAL = 4;
 
 /** Computes a cost from calls in flight. */
 export interface CostOfCalls {
@@ -33,7 +41,7 @@ export class CallCosts implements CostOfCalls {
 
   /** The same by another price, for `more` times the usual number of calls in addition to those it has. */
   costAt(price: number, more: number, numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
-    const cost = (this.#calls(numbers, at, inFlight, nowMs) + more * this.usual) * price + 0.5;
+    const cost = (this.#calls(numbers, at, inFlight, nowMs) + more * Math.min(this.usual, MOST_USUAL)) * price + 0.5;
     return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
   }
 
@@ -44,6 +52,8 @@ export class CallCosts implements CostOfCalls {
     const others = numbers[at + OTHERS] as number;
     const ageMs = Math.max(0, nowMs - (numbers[at + REPORTED_AT] as number));
     if (others === 0 || !(ageMs < REPORT_LASTS_MS)) return inFlight + 1 + usual;
-    return inFlight + 1 + usual + (others - 1 - usual) * (reportWeights[ageMs | 0] as number);
+    const usually = numbers[at + OTHERS_AVERAGE] as number;
+    const expected = usually < DOUBTED * usual ? usually : usual;
+    return inFlight + 1 + usual + (others - 1 - expected) * (reportWeights[ageMs | 0] as number);
   }
 }

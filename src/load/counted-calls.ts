@@ -1,6 +1,6 @@
 import type { LoadReport } from '../endpoint/outcome.js';
 import type { CallCosts } from './call-costs.js';
-import { OTHERS, REPORTED_AT } from './latency-cell.js';
+import { OTHERS, OTHERS_AVERAGE, REPORTED_AT } from './latency-cell.js';
 import { DEFAULT_CHOICES, type LoadFacts } from './load.js';
 import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
@@ -14,6 +14,8 @@ const MOST_OF_USUAL = 8;
 const MOST_OTHERS = 10_000;
 /** Limit of the very first report, in calls: there is nothing to compare it with. */
 const MOST_AT_FIRST = 16;
+/** How much one report changes the average of its endpoint. */
+const AVERAGE_STEP = 1 / 32;
 /** After this long without reports, the set counts as one without reports, in ms. */
 const REPORTS_END_MS = 5_000;
 /** How many endpoints a pick compares while servers report: enough is known about them to make it worthwhile. */
@@ -48,7 +50,10 @@ export class CountedCalls {
       this.#inUse.usual = Math.min(others, MOST_AT_FIRST);
       this.#most = MOST_OF_USUAL * (this.#inUse.usual + 1);
     }
-    numbers[at + OTHERS] = Math.min(others, this.#most) + 1;
+    const bounded = Math.min(others, this.#most);
+    const average = numbers[at + OTHERS] === 0 ? this.#inUse.usual : (numbers[at + OTHERS_AVERAGE] as number);
+    numbers[at + OTHERS_AVERAGE] = average + (bounded - average) * AVERAGE_STEP;
+    numbers[at + OTHERS] = bounded + 1;
     numbers[at + REPORTED_AT] = nowMs;
     this.#reportedAtMs = nowMs;
   }

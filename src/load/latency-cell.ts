@@ -26,7 +26,9 @@ export const PLACE = 10;
 export const TYPICAL = 11;
 /** How many calls that mean covers. */
 export const KNOWN = 12;
-export const FIELDS = 13;
+/** Average over the reports of what `OTHERS` was, without the 1; 0 before the first. */
+export const OTHERS_AVERAGE = 13;
+export const FIELDS = 14;
 
 /** Costs are integers (hundredths of a call), because fractions would be boxed at every pick. */
 export const UNITS = 100;

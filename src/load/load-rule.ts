@@ -92,6 +92,11 @@ export class RuledLoad implements Load {
     return this.rule.rate?.(this.numbers, this.at, nowMs);
   }
 
+  /** As `LoadRule.facts`; empty if there are none. */
+  facts(nowMs: number): LoadFacts {
+    return this.rule.facts?.(this.numbers, this.at, nowMs) ?? {};
+  }
+
   reported(report: LoadReport, inFlight: number, nowMs: number): void {
     this.rule.reported?.(this.numbers, this.at, report, inFlight, nowMs);
   }

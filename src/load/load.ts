@@ -41,6 +41,8 @@ export type LoadFactory = (set: LoadSet) => Load;
 
 /** What a load knows about an endpoint, for people. */
 export interface LoadFacts {
+  /** Its place in the order of preference, from 1; absent if it has none now. */
+  readonly place?: number;
   /** The latency it goes by, in ms. */
   readonly latencyMs?: number;
   /** Share of calls that failed, 0 to 1. */

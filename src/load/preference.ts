@@ -103,15 +103,15 @@ export class Preferences {
   }
 
   /**
-   * What a call on an endpoint costs, as a multiple of one on the median: its latency against the median's if it stands out. While
-   * servers report, calls alone no longer decide, and the root of that for every endpoint.
+   * What a call on an endpoint costs, as a multiple of one on the median: its latency against the median's, if it stands out. While
+   * servers report, the root of that also if it does not.
    */
   price(numbers: Float64Array, at: number, nowMs: number): number {
     const above = (numbers[at + TYPICAL] as number) - (this.state[MEDIAN] as number);
     if ((numbers[at + KNOWN] as number) < ENOUGH_KNOWN || !(above < MOST_ABOVE)) return 1;
     if (nowMs - (numbers[at + UPDATED] as number) > FORGOTTEN_MS) return 1;
-    if (this.costs.hasReports) return above < -SUSPICIOUS ? 1 : Math.exp(above / 2);
-    return above < STANDS_OUT ? 1 : Math.exp(above);
+    if (above >= STANDS_OUT) return Math.exp(above);
+    return !this.costs.hasReports || above < -SUSPICIOUS ? 1 : Math.exp(above / 2);
   }
 
   /** Starts a new median: if true, `survey` follows for each endpoint, then `surveyed`. */

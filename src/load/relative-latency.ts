@@ -13,6 +13,7 @@ import {
   LATENCY,
   MOST_UNITS,
   ORDER_COST,
+  PLACE,
   SAMPLES,
   UNITS,
   UPDATED,
@@ -134,7 +135,9 @@ class RelativeLatencyRule implements LoadRule {
 
   facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
     const failing = failingNow(numbers, at, nowMs);
+    const place = numbers[at + PLACE] as number;
     return {
+      ...(place > 0 && { place }),
       ...((numbers[at + SAMPLES] as number) > 0 && { latencyMs: this.#survey.latencyMs(numbers, at, nowMs) }),
       ...(failing > FEW_FAILURES && { failing }),
       ...this.#reports.facts(numbers, at, nowMs),

@@ -43,6 +43,8 @@ export interface ExplainedCall {
   readonly lighter: readonly { readonly endpoint: RecordedEndpoint; readonly stage: number; readonly weight: number }[];
   /** What the picker considered, in order; empty if it considers none. */
   readonly looked: readonly Candidate[];
+  /** Those with a place in an order of preference, in this order; at most 8, including the winner. */
+  readonly ordered: readonly Candidate[];
   /** What the load said about all it could choose from, cheapest first; at most 8, including the winner. */
   readonly cheapest: readonly Candidate[];
   readonly equalWeights: boolean;
@@ -125,8 +127,12 @@ function stateAt(
     candidate(subchannel, { cost: subchannel.cost(atMs), hasRoom: subchannel.hasRoom }),
   );
   recorded.inFlight++;
-  const sorted = costs.sort((a, b) => (a.cost ?? 0) - (b.cost ?? 0));
+  const sorted = costs.toSorted((a, b) => (a.cost ?? 0) - (b.cost ?? 0));
   const cheapest = sorted.filter((each, index) => index < CHEAPEST || each.isWinner).slice(-CHEAPEST - 1);
+  const ordered = costs
+    .filter(({ facts }) => facts.place !== undefined)
+    .sort((a, b) => (a.facts.place ?? 0) - (b.facts.place ?? 0))
+    .filter((each, index) => index < CHEAPEST || each.isWinner);
   const stageOf = new Map(out.filter(({ id }) => id >= 0).map(({ id, stage }) => [id, stage]));
   const leftOut: LeftOut[] = [];
   const lighter: { endpoint: RecordedEndpoint; stage: number; weight: number }[] = [];
@@ -160,6 +166,7 @@ function stateAt(
     leftOut,
     lighter,
     looked: onceEach(looks).map((look) => candidate(look.subchannel, look)),
+    ordered,
     cheapest,
     equalWeights: set?.equalWeights ?? true,
     keyed,

@@ -59,7 +59,7 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
   /** What its load knows, for people. */
   facts(nowMs: number): LoadFacts {
     const { load } = this;
-    return load instanceof RuledLoad ? (load.rule.facts?.(load.numbers, load.at, nowMs) ?? {}) : {};
+    return load instanceof RuledLoad ? load.facts(nowMs) : {};
   }
 
   protected override callEnded(): void {}

@@ -7,7 +7,7 @@ import { callsInFlight, ideal, inTurn, stock, withoutReports, withReports } from
 import { fleet, fleetScenarios } from './lib/fleet.js';
 import { KeepAliveClient } from './lib/keep-alive-client.js';
 import { LENGTH_MS, PROOF, SEEDS } from './lib/proof.js';
-import type { SimulatedServer } from './lib/server.js';
+import { exponential, type SimulatedServer } from './lib/server.js';
 import type { PickedServer, Strategy } from './lib/world.js';
 
 const KEEP_ALIVE_MS = 4_000;
@@ -149,3 +149,49 @@ describe('the default in a fleet', () => {
   // 3 of 12: three hundredths of their share, since slow first answers move a pod back in every client's order (`fleet cold-3-of-12`).
   it.todo('cold pods get at least half of what a warm one gets within 3 s, and are never without calls for 2 s');
 });
+
+describe.each(SEEDS)('the default where 30 pods of one core have 20 clients (seed %i)', (seed) => {
+  it('a pod that answers without doing the work gets about its share', async () => {
+    const [tally, world] = await play(
+      withoutReports,
+      seed,
+      fleet(20, 30, 0.67, {
+        lengthMs: 2 * LENGTH_MS,
+        behaviour: (index) => (index === 3 ? { kind: 'pretend', afterMs: 1 } : { kind: 'serve' }),
+      }),
+    );
+    const calls = tally.perServer.get(world.servers[3]?.address ?? '') ?? 0;
+    expect(calls / tally.calls).toBeLessThan(0.035);
+  });
+
+  it('a pod that fails at once fails next to no calls, without ejection', async () => {
+    const [tally] = await play(
+      withoutReports,
+      seed,
+      fleet(20, 30, 0.67, {
+        lengthMs: 2 * LENGTH_MS,
+        behaviour: (index) => (index === 3 ? { kind: 'fail', afterMs: 1 } : { kind: 'serve' }),
+      }),
+    );
+    expect(1 - tally.successRatio).toBeLessThan(0.001);
+  });
+});
+
+it.each([1, 4, 20])(
+  'a pod that claims to have nothing in flight gets at most twice its share: %i calls in flight per client',
+  async (inFlight) => {
+    const [tally, world] = await play(withoutReports, 1, {
+      clients: 20,
+      servers: 10,
+      callsPerSecond: 20 * inFlight * 50,
+      serviceTime: exponential(20),
+      workers: Number.POSITIVE_INFINITY,
+      networkMs: 0,
+      warmUpMs: 5_000,
+      lengthMs: 5_000,
+      reports: (present, index) => (index === 3 ? 0 : present),
+    });
+    const calls = tally.perServer.get(world.servers[3]?.address ?? '') ?? 0;
+    expect((calls * 10) / tally.calls).toBeLessThan(2);
+  },
+);

@@ -8,7 +8,9 @@ import { replay } from '../../../src/cli/replay.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import { p2c } from '../../../src/picker/p2c.js';
+import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import { flightRecorder } from '../../../src/recorder/flight-recorder.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { BalancerFixture } from '../../support/balancer-fixture.js';
 
 let folder: string;
@@ -94,6 +96,31 @@ describe('evenkeel explain', () => {
     await expect(said('explain', join(folder, 'none.bin'))).rejects.toThrow('cannot read');
     writeFileSync(join(folder, 'other.bin'), 'hello');
     await expect(said('explain', join(folder, 'other.bin'))).rejects.toMatchObject({ code: 'EVENKEEL_RECORDING' });
+  });
+});
+
+describe('a recording of the default picker', () => {
+  it('knows the order: explain names the places, and replay makes the same picks across parts', async () => {
+    const recorder = flightRecorder({ seconds: 3_600 });
+    const rng = seededRng(3);
+    const fixture = new BalancerFixture({ recorder, rng, picker: preferenceOrder() });
+    await fixture.publish(...Array.from({ length: 6 }, (_, index) => `10.0.1.${index + 1}`));
+    for (let call = 0; call < 3_000; call++) {
+      const leases = Array.from({ length: 1 + (call % 3) }, () => fixture.balancer.pick());
+      for (const lease of leases) {
+        fixture.clock.advance(5 + 10 * rng.next());
+        lease?.end(outcomes.success);
+      }
+    }
+    const dump = join(folder, 'order.bin');
+    writeFileSync(dump, recorder.dump());
+    await fixture.balancer.close();
+    const replayed = await said('replay', dump);
+    expect(replayed.text).toMatch(/Replayed with the same picker and load, (\d+) of \1 picks are the same\./);
+    const { text } = await said('explain', dump, '--call', '6000');
+    expect(text).toContain("preferenceOrder keeps all 6 in an order of this client's own");
+    expect(text).toMatch(/→ 10\.0\.1\.\d:80 +place [1-6] +[012] in flight/);
+    expect(text).toContain('was the first of the order without a call of this client.');
   });
 });
 
