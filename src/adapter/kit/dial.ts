@@ -260,6 +260,17 @@ class Connect<T> implements AttemptedCall<Site> {
     return Math.max(0, this.#beganMs + waitTimeoutMs - clock.now());
   }
 
+  /** Whether its time is over, and there was an attempt for each endpoint. */
+  get #isOver(): boolean {
+    return this.waitTimeoutMs === 0 && this.#attempts.number >= this.#parts.balancer.snapshot().endpoints.length;
+  }
+
+  #late(cause: EvenkeelError): EvenkeelError {
+    const { service, settings } = this.#parts;
+    const message = `${service}: no endpoint could be connected to within ${settings.waitTimeoutMs} ms (${cause.message})`;
+    return new EvenkeelError('EVENKEEL_NOT_READY', message, { cause });
+  }
+
   begin(): void {
     if (this.signal?.aborted) this.fail(this.signal.reason);
     else if (!this.#attempts.begin()) this.#attempts.wait();
@@ -297,9 +308,10 @@ class Connect<T> implements AttemptedCall<Site> {
       }
       const described = dial.describe(error);
       dial.suspect(described);
+      const repeatable = !this.#isOver;
       // Nothing was sent: another pod is as good, at no cost. This one is not used until it can be connected to.
-      const failed = { outcome: outcomes.notConnected, error: described, idempotent: false, answered: false };
-      attempts.fail({ ...failed, untried: true });
+      const failed = { outcome: outcomes.notConnected, idempotent: false, answered: false, untried: true };
+      attempts.fail({ ...failed, repeatable, error: repeatable ? described : this.#late(described) });
     }
   }
 }

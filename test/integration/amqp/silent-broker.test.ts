@@ -4,6 +4,31 @@ import { staticEndpoints } from 'evenkeel';
 import { createBrokers } from 'evenkeel/amqp';
 import { expect, it } from 'vitest';
 
+it('three of them are tried once each when it is over', async () => {
+  const servers = await Promise.all(
+    [1, 2, 3].map(async () => {
+      const server = createServer((socket) => void socket.on('error', () => {}).resume());
+      await once(server.listen(0, '127.0.0.1'), 'listening');
+      return server;
+    }),
+  );
+  const endpoints = servers.map((server) => ({ address: '127.0.0.1', port: (server.address() as AddressInfo).port }));
+  const brokers = createBrokers('amqp://rabbit.shop', {
+    resolver: staticEndpoints(endpoints),
+    waitTimeoutMs: 800,
+    pool: { connectTimeoutMs: 900 },
+  });
+  let dials = 0;
+  const silent = (): Promise<object> => {
+    dials++;
+    return new Promise(() => {});
+  };
+  await expect(brokers.connect(silent)).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+  expect(dials).toBe(3);
+  await brokers.close({ signal: AbortSignal.abort() });
+  for (const server of servers) server.close();
+});
+
 it('a broker that accepts and stays silent is not tried again once waitTimeoutMs is over', async () => {
   const server = createServer((socket) => void socket.on('error', () => {}).resume());
   await once(server.listen(0, '127.0.0.1'), 'listening');
