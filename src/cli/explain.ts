@@ -1,13 +1,9 @@
 import { EvenkeelError } from '../errors.js';
-import {
-  type Candidate,
-  contentsOf,
-  type ExplainedCall,
-  explainCall,
-  type LeftOut,
-  type ListedCall,
-} from '../recorder/explained.js';
+import { type Candidate, contentsOf, type ExplainedCall, explainCall, type ListedCall } from '../recorder/explained.js';
 import type { RecordedEndpoint } from '../recorder/format.js';
+import type { LastCall } from '../recorder/last-calls.js';
+import type { LeftOut } from '../recorder/left-out.js';
+import { type PodAt, type PodsAt, podsAt } from '../recorder/pods-at.js';
 import { type DumpedBalancer, readDump } from '../recorder/read-dump.js';
 import type { ExplainCommand } from './command-line.js';
 import { chosen, readFile, WallClock } from './recording-file.js';
@@ -44,8 +40,65 @@ export function explain(command: ExplainCommand, write: (text: string) => void):
   if (pod !== undefined) calls = calls.filter(({ endpoint }) => isMeant(endpoint, pod));
   if (atMs !== undefined) calls = calls.filter((call) => call.atMs >= atMs).slice(0, LISTED);
   else calls = calls.slice(-LISTED);
-  write(`${[...summaryOf(dump, balancer, contents, clock), '', ...listOf(calls, clock)].join('\n')}\n`);
+  const lines = [...summaryOf(dump, balancer, contents, clock), '', ...listOf(calls, clock)];
+  if (pod !== undefined) {
+    const at = podsAt(balancer, (endpoint) => isMeant(endpoint, pod), atMs);
+    lines.push('', ...(at === undefined ? ['The recording begins later.'] : podLines(at, balancer, clock)));
+  }
+  write(`${lines.join('\n')}\n`);
   return 0;
+}
+
+/** What each pod is, and why it gets no calls if it gets none. */
+function podLines(at: PodsAt, balancer: DumpedBalancer, clock: WallClock): string[] {
+  const { atMs, version, listed, ready, pods } = at;
+  const lines = [
+    `At ${clock.of(atMs)} UTC the set (version ${version}) had ${count(listed, 'endpoint')}; the picker could choose from ${ready}.`,
+  ];
+  if (pods.length === 0) lines.push('  No endpoint of this name was in the set at any time in the recording.');
+  for (const pod of pods.slice(0, LISTED)) lines.push(...podSentences(pod, at, balancer, clock));
+  if (pods.length > LISTED) lines.push(`  and ${pods.length - LISTED} more of this name`);
+  return lines;
+}
+
+function podSentences(
+  pod: PodAt,
+  { atMs, ready, order }: PodsAt,
+  balancer: DumpedBalancer,
+  clock: WallClock,
+): string[] {
+  const { endpoint, what, leftOut, listedUntilMs, calls, inFlight, last, facts } = pod;
+  const { configuration } = balancer;
+  const lines: string[] = [];
+  const name = nameOf(endpoint);
+  if (leftOut !== undefined) {
+    lines.push(`  ${name} was out: ${whyOut(leftOut, stageNames(configuration), atMs)}`);
+  } else if (what === 'gone') {
+    lines.push(`  ${name} was no longer in the set; it was last at ${clock.of(listedUntilMs ?? atMs)}`);
+  } else if (order !== undefined && facts.place !== undefined) {
+    lines.push(
+      `  ${name} was in place ${facts.place} of ${order} in this client's order: a call goes to the first that has none of this client's calls`,
+    );
+  } else lines.push(`  ${name} was one of the ${ready} the picker could choose`);
+  const known = [
+    `${count(calls, 'call')} on it in the recording`,
+    `${inFlight} in flight`,
+    last === undefined ? '' : lastText(last, atMs),
+    facts.latencyMs === undefined ? '' : `counts as ${ms(facts.latencyMs)}`,
+    facts.failing === undefined ? '' : `${Math.round(facts.failing * 100)} % fail`,
+  ];
+  lines.push(`    ${known.filter((text) => text !== '').join(', ')}`);
+  return lines;
+}
+
+function stageNames({ stages }: DumpedBalancer['configuration']): (index: number) => string {
+  return (index) => stages[index] ?? 'a stage of the application';
+}
+
+/** Such as `took 400 ms 12.3 s before`. */
+function lastText({ outcome, latencyMs, endedAtMs }: LastCall, atMs: number): string {
+  const how = outcome.kind === 'success' ? 'took' : `${outcomeText(outcome)} after`;
+  return `${how} ${ms(latencyMs)}, ${ms(Math.max(0, atMs - endedAtMs))} before`;
 }
 
 function isMeant({ name, key }: RecordedEndpoint, pod: string): boolean {
@@ -66,8 +119,7 @@ function listOf(calls: readonly ListedCall[], clock: WallClock): string[] {
 
 function sentencesOf(explained: ExplainedCall, balancer: DumpedBalancer, clock: WallClock): string[] {
   const { call, atMs, endpoint, listed, ready, version, leftOut, lighter, end, waitedMs, avoided } = explained;
-  const { stages } = balancer.configuration;
-  const stage = (index: number): string => stages[index] ?? 'a stage of the application';
+  const stage = stageNames(balancer.configuration);
   const lines = [`Call ${call} of ${balancer.name} went to ${nameOf(endpoint)} at ${clock.of(atMs)} UTC.`, ''];
   if (waitedMs !== undefined) lines.push(`It had waited ${ms(waitedMs)} until an endpoint could take it.`);
   if (avoided.length > 0) {
@@ -118,7 +170,9 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
     lines.push(
       'The picker is a function of the application: why it chose this endpoint is not known. What it could see:',
     );
-    lines.push(...(knowsLoad ? candidateTable(cheapest) : [...candidateTable(cheapest), unknownLoad]));
+    lines.push(
+      ...(knowsLoad ? candidateTable(cheapest, explained) : [...candidateTable(cheapest, explained), unknownLoad]),
+    );
     return lines;
   }
   const { name } = picker;
@@ -141,17 +195,17 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
   }
   const rule = withoutCosts.get(name);
   if (rule !== undefined) {
-    lines.push(`${rule}. What the load (${madeText(load)}) said then:`, ...candidateTable(cheapest));
+    lines.push(`${rule}. What the load (${madeText(load)}) said then:`, ...candidateTable(cheapest, explained));
   } else if (compared.length > 0) {
     const all = compared.length >= ready;
     lines.push(
       `${name} ${all ? `looked at all ${ready}` : `drew ${compared.length} of ${ready} at random`} and compared what one more call costs there (${madeText(load)}):`,
     );
-    lines.push(...candidateTable(compared), reasonOf(compared, explained, all));
+    lines.push(...candidateTable(compared, explained), reasonOf(compared, explained, all));
   } else {
     lines.push(
       `${name} keeps all ${ready} in order and takes the first. The cheapest by ${madeText(load)}:`,
-      ...candidateTable(cheapest),
+      ...candidateTable(cheapest, explained),
     );
     lines.push(reasonOf(cheapest, explained, true));
   }
@@ -161,12 +215,18 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
 }
 
 /** Why the picker that keeps an order of preference chose this endpoint. */
-function orderedDecision({ ordered, ready, avoided }: ExplainedCall): string[] {
+function orderedDecision(explained: ExplainedCall): string[] {
+  const { ordered, ready, avoided } = explained;
   const winner = ordered.find(({ isWinner }) => isWinner);
   const lines = [
     `preferenceOrder keeps all ${ready} in an order of this client's own, sorted by latency as calls end:`,
   ];
-  lines.push(...candidateTable(ordered.map((each) => ({ ...each, cost: undefined }))));
+  lines.push(
+    ...candidateTable(
+      ordered.map((each) => ({ ...each, cost: undefined })),
+      explained,
+    ),
+  );
   if (winner === undefined) return lines;
   const name = nameOf(winner.endpoint);
   const place = winner.facts.place ?? 0;
@@ -206,17 +266,18 @@ function reasonOf(compared: readonly Candidate[], { equalWeights }: ExplainedCal
     : `${name} was as cheap as ${equal.length} of the others; of these it took the one ${turn}.`;
 }
 
-function candidateTable(candidates: readonly Candidate[]): string[] {
-  const hasLatencies = candidates.some(({ facts }) => facts.latencyMs !== undefined);
+/** The last call on each, as measured, and the latency the load counts with, which changes also without calls. */
+function candidateTable(candidates: readonly Candidate[], { atMs }: ExplainedCall): string[] {
   return table(
-    candidates.map(({ endpoint, cost, inFlight, weight, facts, isWinner }) => {
+    candidates.map(({ endpoint, cost, inFlight, weight, facts, last, isWinner }) => {
       const { place, latencyMs, failing, others, utilization, reportAgeMs } = facts;
       const reported = reportAgeMs === undefined ? '' : `, reported ${ms(reportAgeMs)} before`;
       return [
         `${isWinner ? '→' : ' '} ${nameOf(endpoint)}`,
         cost !== undefined ? `cost ${round(cost)}` : place !== undefined ? `place ${place}` : '',
         `${inFlight} in flight`,
-        latencyMs !== undefined ? `latency ${ms(latencyMs)}` : hasLatencies ? 'no latency known' : '',
+        last === undefined ? 'no call recorded' : lastText(last, atMs),
+        latencyMs === undefined ? '' : `counts as ${ms(latencyMs)}`,
         [
           failing === undefined ? '' : `${Math.round(failing * 100)} % fail`,
           others === undefined ? '' : `${round(others)} of others there${reported}`,

@@ -73,6 +73,9 @@ export const preferenceOrder = (...none: []): PickerFactory => {
   return described(factory, 'preferenceOrder');
 };
 
+/** Whether `preferenceOrder` keeps the endpoints of `set` in an order. */
+export const keepsOrder = (set: PickSet<unknown>): boolean => preferencesOf(set) !== undefined;
+
 /** What the loads of `set` know of preferences; undefined if its endpoints are not to be ordered. */
 function preferencesOf(set: PickSet<unknown>): Preferences | undefined {
   if (!set.equalWeights || set.subchannels.length < ORDERED_FROM) return undefined;

@@ -1,6 +1,7 @@
 import type { LoadFacts } from '../load/load.js';
-import type { SubchannelState } from '../observe/observer.js';
-import type { Note, Out, RecordedEndpoint } from './format.js';
+import type { Note, RecordedEndpoint } from './format.js';
+import { type LastCall, LastCalls } from './last-calls.js';
+import { type LeftOut, leftOutOf } from './left-out.js';
 import { type DumpedBalancer, reading } from './read-dump.js';
 import type { ReplayedEnd } from './replayed-event.js';
 import { Replica } from './replica.js';
@@ -15,18 +16,9 @@ export interface Candidate {
   readonly inFlight: number;
   readonly weight: number;
   readonly facts: LoadFacts;
+  /** Undefined if none ended in the recording. */
+  readonly last: LastCall | undefined;
   readonly isWinner: boolean;
-}
-
-/** A listed endpoint that could not get the call. */
-export interface LeftOut {
-  readonly endpoint: RecordedEndpoint;
-  /** The index of the stage that excluded it. */
-  readonly stage: number | undefined;
-  readonly state: SubchannelState | undefined;
-  readonly suspect: boolean;
-  /** The last thing that happened to it, and when. */
-  readonly note: Note | undefined;
 }
 
 /** Why a call went to its endpoint. */
@@ -65,6 +57,7 @@ export interface ExplainedCall {
 export function explainCall({ configuration, parts }: DumpedBalancer, call: number): ExplainedCall | undefined {
   return reading(() => {
     let explained: ExplainedCall | undefined;
+    const lastCalls = new LastCalls();
     for (const part of parts) {
       const replica = new Replica(configuration, part);
       let looks: Look[] = [];
@@ -75,8 +68,9 @@ export function explainCall({ configuration, parts }: DumpedBalancer, call: numb
         for (let event = replica.next(); event !== undefined; event = replica.next()) {
           ReplicaSubchannel.looks = undefined;
           if (!('is' in event)) continue;
+          if (event.is === 'end') lastCalls.ended(event);
           if (event.is === 'pick' && event.call === call && event.recorded !== undefined && explained === undefined) {
-            explained = stateAt(replica, event as never, looks);
+            explained = stateAt(replica, event as never, looks, lastCalls);
           } else if (event.is === 'waited' && event.call === call && explained !== undefined) {
             explained = { ...explained, waitedMs: explained.atMs - event.sinceMs };
           } else if (event.is === 'end' && event.call === call && explained !== undefined) {
@@ -108,6 +102,7 @@ function stateAt(
   replica: Replica,
   { atMs, call, recorded, again, avoid, keyed }: Picked,
   looks: Look[],
+  lastCalls: LastCalls,
 ): ExplainedCall {
   const { set, members, out } = replica;
   const ready = (set?.subchannels ?? []) as unknown as readonly ReplicaSubchannel[];
@@ -119,6 +114,7 @@ function stateAt(
     inFlight: look.inFlight ?? subchannel.inFlight,
     weight: weightOf.get(subchannel) ?? 0,
     facts: subchannel.facts(atMs),
+    last: lastCalls.of(subchannel),
     isWinner: subchannel === recorded,
   });
   // The call has started by now.
@@ -133,27 +129,12 @@ function stateAt(
     .filter(({ facts }) => facts.place !== undefined)
     .sort((a, b) => (a.facts.place ?? 0) - (b.facts.place ?? 0))
     .filter((each, index) => index < CHEAPEST || each.isWinner);
-  const stageOf = new Map(out.filter(({ id }) => id >= 0).map(({ id, stage }) => [id, stage]));
-  const leftOut: LeftOut[] = [];
   const lighter: { endpoint: RecordedEndpoint; stage: number; weight: number }[] = [];
-  for (const { subchannel, weight, suspect } of members) {
-    const { endpoint, state, recordedAs } = subchannel;
-    const stage = stageOf.get(recordedAs);
-    if (weight > 0 && weightOf.has(subchannel)) {
-      if (stage !== undefined) lighter.push({ endpoint, stage, weight });
-      continue;
-    }
-    leftOut.push({
-      endpoint,
-      stage: weight > 0 ? undefined : (stage ?? -1),
-      state,
-      suspect,
-      note: replica.notes.get(subchannel),
-    });
-  }
-  for (const { id, endpoint, stage } of out as readonly Out[]) {
-    if (id < 0 && endpoint !== undefined) {
-      leftOut.push({ endpoint, stage, state: undefined, suspect: false, note: undefined });
+  const stageOf = new Map(out.map(({ id, stage }) => [id, stage]));
+  for (const { subchannel, weight } of members) {
+    const stage = stageOf.get(subchannel.recordedAs);
+    if (stage !== undefined && weight > 0 && weightOf.has(subchannel)) {
+      lighter.push({ endpoint: subchannel.endpoint, stage, weight });
     }
   }
   return {
@@ -163,7 +144,7 @@ function stateAt(
     listed: members.length + out.filter(({ id }) => id < 0).length,
     ready: ready.length,
     version: replica.version,
-    leftOut,
+    leftOut: leftOutOf(replica),
     lighter,
     looked: onceEach(looks).map((look) => candidate(look.subchannel, look)),
     ordered,

@@ -27,6 +27,8 @@ export interface ReplayedEnd {
   readonly outcome: Outcome;
   /** How long the endpoint took to respond. */
   readonly latencyMs: number;
+  /** False if that means nothing, because our own event loop was blocked. */
+  readonly isMeasured: boolean;
 }
 
 /** What a record of a part was. */

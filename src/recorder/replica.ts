@@ -85,13 +85,37 @@ export class Replica {
     this.#start();
   }
 
-  /** Plays the next record. Undefined at the end of the part. */
-  next(): ReplayedEvent | undefined {
+  /**
+   * Plays records up to the next event. Undefined at the end of the part, and once if the next record is of a time after `untilMs`: the
+   * part cannot be continued then.
+   */
+  next(untilMs: number = Number.POSITIVE_INFINITY): ReplayedEvent | undefined {
     for (;;) {
       const record = this.#part.next();
-      if (record === undefined) return undefined;
+      if (record === undefined || (untilMs !== Number.POSITIVE_INFINITY && this.#timeOf(record) > untilMs)) {
+        return undefined;
+      }
       const event = this.#play(record);
       if (event !== undefined) return event;
+    }
+  }
+
+  /** When it was recorded; -Infinity if it does not say. */
+  #timeOf(record: RecordPlace): number {
+    const { kind, at } = record;
+    switch (kind) {
+      case kinds.json: {
+        const json = this.#part.json(record);
+        return 'at' in json ? number(json.at, 'at') : Number.NEGATIVE_INFINITY;
+      }
+      case kinds.pick:
+      case kinds.end:
+      case kinds.report:
+        return this.#part.time(at + 1);
+      case kinds.refused:
+        return this.#part.time(at + 2);
+      default:
+        return Number.NEGATIVE_INFINITY;
     }
   }
 
@@ -169,9 +193,10 @@ export class Replica {
     const report = (flags & endFlags.held) === 0 ? undefined : this.#held;
     const outcome: Outcome = { kind, ...(cause !== undefined && { cause }), ...(report !== undefined && { report }) };
     this.#held = undefined;
-    subchannel.end(askedMs, atMs, outcome, askedMs, (flags & endFlags.measured) !== 0);
+    const isMeasured = (flags & endFlags.measured) !== 0;
+    subchannel.end(askedMs, atMs, outcome, askedMs, isMeasured);
     this.#current?.ended?.(subchannel as never);
-    return { is: 'end', atMs, call, subchannel, outcome, latencyMs: atMs - askedMs };
+    return { is: 'end', atMs, call, subchannel, outcome, latencyMs: atMs - askedMs, isMeasured };
   }
 
   #rebuild({ id: count, at }: RecordPlace): void {

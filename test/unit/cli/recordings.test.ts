@@ -7,9 +7,16 @@ import { explain } from '../../../src/cli/explain.js';
 import { replay } from '../../../src/cli/replay.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
+import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import { flightRecorder } from '../../../src/recorder/flight-recorder.js';
+import { readDump } from '../../../src/recorder/read-dump.js';
+import { isoOf } from '../../../src/runtime/wall-clock.js';
+import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
+import { panic } from '../../../src/stage/panic.js';
+import { zone } from '../../../src/stage/zone.js';
+import { settle } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { BalancerFixture } from '../../support/balancer-fixture.js';
 
@@ -84,6 +91,83 @@ describe('evenkeel explain', () => {
     expect(later.text.split('\n').filter((line) => /^ {2}\d+ /.test(line))).toHaveLength(6);
   });
 
+  it('says why a pod got no call', async () => {
+    const recorder = flightRecorder();
+    const fixture = new BalancerFixture({
+      recorder,
+      picker: p2c(),
+      load: inFlight(),
+      stages: [outlierEjection(), zone({ zone: 'a', maxLoadRatio: Number.POSITIVE_INFINITY }), panic()],
+    });
+    const { transport, clock, balancer } = fixture;
+    transport.connect = (
+      (connect) => (endpoint, signal) =>
+        endpoint.name === 'orders-refusing'
+          ? Promise.reject(new Error('connect ECONNREFUSED'))
+          : connect.call(transport, endpoint, signal)
+    )(transport.connect);
+    const pod = (name: string, last: number, zone = 'a') => ({ address: `10.0.0.${last}`, port: 80, name, zone });
+    const staying = [
+      pod('orders-a', 1),
+      pod('orders-failing', 2),
+      pod('orders-refusing', 3),
+      pod('orders-far', 4, 'b'),
+      pod('orders-b', 5),
+      pod('orders-c', 6),
+    ];
+    await fixture.publish(...staying, pod('orders-left', 7));
+    const goneAt = clock.now() + 10;
+    clock.advance(10);
+    await fixture.publish(...staying);
+    for (let call = 0; call < 60; call++) {
+      const lease = balancer.pick();
+      clock.advance(3);
+      lease?.end(lease.endpoint.name === 'orders-failing' ? outcomes.reset : outcomes.success);
+      await settle();
+    }
+    const dumped = recorder.dump();
+    const path = join(folder, 'pods.bin');
+    writeFileSync(path, dumped);
+    const of = async (name: string): Promise<string> => (await said('explain', path, '--pod', name)).text;
+    expect(await of('orders-far')).toMatch(
+      /no such call\n\nAt .* had 6 endpoints; the picker could choose from 3\.\n {2}orders-far .* was out: by zone\n {4}0 calls on it in the recording, 0 in flight\n$/,
+    );
+    expect(await of('orders-refusing')).toMatch(/orders-refusing .* was out: not connected \(backoff\)/);
+    expect(await of('orders-failing')).toMatch(
+      /orders-failing .* was out: ejected for .*\n {4}5 calls on it in the recording, 0 in flight, failure \(reset\) after 3\.0 ms, \d+(\.\d)? ms before/,
+    );
+    expect(await of('orders-b')).toMatch(
+      /orders-b .* was one of the 3 the picker could choose\n {4}\d+ calls on it in the recording, 0 in flight, took 3\.0 ms, /,
+    );
+    expect(await of('orders-none')).toContain('No endpoint of this name was in the set at any time in the recording.');
+    const { madeAtMs, balancers } = readDump(dumped);
+    const time = (ms: number): string =>
+      isoOf(madeAtMs - (balancers[0]?.nowMs as number) + ms)?.slice(11, 23) as string;
+    expect(await of('orders-left')).toContain(`was no longer in the set; it was last at ${time(goneAt)}`);
+    const early = await said('explain', path, '--pod', 'orders-failing', '--at', time(goneAt + 1));
+    expect(early.text).toMatch(/orders-failing .* was one of the 4 the picker could choose\n {4}0 calls on it in/);
+    await balancer.close();
+  });
+
+  it('shows the last measured latency and its age beside what the load counts with', async () => {
+    const recorder = flightRecorder();
+    const fixture = new BalancerFixture({ recorder, picker: p2c(), load: relativeLatency() });
+    const { balancer, clock } = fixture;
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    for (let call = 0; call < 60; call++) {
+      const lease = balancer.pick();
+      clock.advance(lease?.endpoint.address === '10.0.0.2' ? 400 : 4);
+      lease?.end(outcomes.success);
+    }
+    clock.advance(30_000);
+    balancer.pick()?.end(outcomes.success);
+    const path = join(folder, 'slow.bin');
+    writeFileSync(path, recorder.dump());
+    const { text } = await said('explain', path, '--call', '61');
+    expect(text).toMatch(/10\.0\.0\.2:80 .*took 400 ms, \d\d\.\d s before +counts as \d/);
+    await balancer.close();
+  });
+
   it.each([
     [['--call', '31'], 'the recording has no call 31'],
     [['--balancer', 'carts'], 'no balancer is called "carts"; there are fake, fake'],
@@ -121,6 +205,9 @@ describe('a recording of the default picker', () => {
     expect(text).toContain("preferenceOrder keeps all 6 in an order of this client's own");
     expect(text).toMatch(/→ 10\.0\.1\.\d:80 +place [1-6] +[012] in flight/);
     expect(text).toContain('was the first of the order without a call of this client.');
+    const ofAll = (await said('explain', dump, '--pod', '10.0.1.')).text;
+    const places = [...ofAll.matchAll(/was in place (\d) of 6 in this client's order/g)].map(([, place]) => place);
+    expect(places.sort()).toEqual(['1', '2', '3', '4', '5', '6']);
   });
 });
 

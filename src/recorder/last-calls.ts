@@ -1,0 +1,28 @@
+import type { Outcome } from '../endpoint/outcome.js';
+import type { ReplayedEnd } from './replayed-event.js';
+import type { ReplicaSubchannel } from './replica-subchannel.js';
+
+/** How the last call on an endpoint went. */
+export interface LastCall {
+  readonly outcome: Outcome;
+  /** How long the endpoint took to respond, as measured. */
+  readonly latencyMs: number;
+  readonly endedAtMs: number;
+}
+
+/**
+ * The last measured call of each endpoint while a recording is played. A load only keeps an estimate, which changes without calls: an
+ * endpoint that took 400 ms half a minute ago counts as usual again.
+ */
+export class LastCalls {
+  readonly #calls = new Map<number, LastCall>();
+
+  ended({ subchannel, outcome, latencyMs, atMs, isMeasured }: ReplayedEnd): void {
+    if (!isMeasured || outcome.kind === 'not-started') return;
+    this.#calls.set(subchannel.recordedAs, { outcome, latencyMs, endedAtMs: atMs });
+  }
+
+  of({ recordedAs }: ReplicaSubchannel): LastCall | undefined {
+    return this.#calls.get(recordedAs);
+  }
+}
