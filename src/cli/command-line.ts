@@ -95,7 +95,7 @@ explain says why a call went to its pod; without --call it lists calls. <recordi
 
   --call <number>               explain this call
   --at <time>                   list the calls from this time on: 12:03:04.5, UTC
-  --pod <name>                  list the calls to this pod; a name or an address, or a part of it
+  --pod <name>                  list the calls to this pod, and say why it gets none; a name or an address, or a part of it
 
 replay makes the recorded picks again and says how many are the same.
 
