@@ -64,7 +64,7 @@ interface Run {
   readonly lateMs?: number;
   /** What the run said on its way. */
   readonly said?: string;
-  readonly picker?: 'round-robin';
+  readonly picker?: 'round-robin' | 'p2c';
   /** Changes what was printed. */
   readonly stdout?: (printed: string) => string;
   readonly machine?: { readonly loadPerCore: number };
@@ -152,6 +152,7 @@ describe('a run on a quiet machine', () => {
     [
       'a pod that gets half as much again',
       {
+        picker: 'p2c',
         change: (rowOf) => {
           rowOf('grpc', 'rolling update').perPod = [140, 65, 65, 65, 65];
         },
@@ -269,6 +270,13 @@ describe('a run on a quiet machine', () => {
     }
   });
 
+  it('may prefer some of more than three pods, as the default does', () => {
+    const change = (rowOf: (protocol: string, phase: string) => Figures): void => {
+      rowOf('grpc', 'rolling update').perPod = [140, 65, 65, 65, 65];
+    };
+    expect(judged({ change })).toEqual({ broken: [], notJudged: [], showsNothing: false });
+  });
+
   it('is blamed for an end without a reason', () => {
     const { broken } = judgeRun({ code: null, stdout: '', stderr: '' }, QUIET);
     expect(broken[0]).toBe('it ended with null, and does not say why');
@@ -292,6 +300,7 @@ describe('a run on a busy machine', () => {
   it('names the losses and the unevenness it lays to the machine', () => {
     const { broken, notJudged, showsNothing } = judged({
       ...busy,
+      picker: 'p2c',
       change: (rowOf) => {
         lose(3, 'no answer in 3 s')(rowOf);
         rowOf('grpc', 'rolling update').perPod = [140, 65, 65, 65, 65];

@@ -226,6 +226,13 @@ describe('the verdict over --once', () => {
     expect(judge([{ ...good, errors: 3, errorKinds: more }]).join()).toContain('lost 3 of 900');
   });
 
+  test('asks the default for even counts up to three pods: a single client prefers some of more', () => {
+    const uneven = { ...good, perPod: [200, 100, 50, 30], maxOverMean: 2.1 };
+    expect(judge([uneven])).toEqual([]);
+    expect(judge([uneven], 'p2c').join()).toContain('above 1.400');
+    expect(judge([{ ...uneven, maxOverMean: Number.NaN }]).join()).toContain('NaN');
+  });
+
   test.each(['ordinary', 'round-robin'])('is about evenkeel alone: %s may lose what it loses', (client) => {
     expect(judge([{ ...good, client, errors: 9, maxOverMean: 3 }])).toEqual([]);
   });
