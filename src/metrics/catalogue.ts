@@ -151,7 +151,8 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
   'evenkeel.imbalance': {
     kind: 'gauge',
     unit: '1',
-    description: 'Picks of the busiest ready endpoint over the mean, by weight, in the last minute or two; 1 = even',
+    description:
+      'Picks of the busiest ready endpoint over the mean, by weight, in the last minute or two; 1 = even. Not reported where the picker keeps an order',
     combine: 'largest',
   },
   'evenkeel.share.least': {

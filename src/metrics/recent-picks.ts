@@ -40,7 +40,10 @@ export class RecentPicks {
 }
 
 export interface RecentShares {
-  /** Picks of the busiest ready endpoint over the mean, by weight. Undefined with too few picks. */
+  /**
+   * Picks of the busiest ready endpoint over the mean, by weight. Undefined with too few picks, and where the picker keeps an order of
+   * preference: one client then uses as few endpoints as it has calls in flight, and only many clients together are even.
+   */
   readonly most: number | undefined;
   /** The same for the one with the fewest. */
   readonly least: number | undefined;
@@ -54,6 +57,7 @@ function extremes(
   picks: readonly number[],
   isKnown: (endpoint: EndpointSnapshot) => boolean,
 ): Pick<RecentShares, 'most' | 'least'> {
+  if (endpoints.some(({ place }) => place !== undefined)) return { most: undefined, least: undefined };
   let total = 0;
   let weights = 0;
   let most = 0;

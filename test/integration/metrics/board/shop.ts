@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fixed, isEvenkeelError, resolverFrom } from 'evenkeel';
+import { fixed, isEvenkeelError, p2c, resolverFrom } from 'evenkeel';
 import { createAdminHandler } from 'evenkeel/admin';
 import { prometheusText } from 'evenkeel/metrics';
 import { createDispatcher } from 'evenkeel/undici';
@@ -45,7 +45,13 @@ export class Shop implements AsyncDisposable {
       ports: [{ name: 'http', port: 8080, targetPort: 'http' }],
     });
     const resolver = resolverFrom('orders.shop:http', { ...world.options(), allowAddresses: ['loopback'] });
-    this.#orders = createDispatcher(ORIGIN, { resolver, connections: 8, limit: fixed(24), hedge: { afterMs: 250 } });
+    this.#orders = createDispatcher(ORIGIN, {
+      resolver,
+      picker: p2c(),
+      connections: 8,
+      limit: fixed(24),
+      hedge: { afterMs: 250 },
+    });
     const admin = createAdminHandler({ perEndpoint: 20 });
     this.#server = createServer((request, response) => {
       if (request.url !== '/scrape') return admin(request, response);
