@@ -28,7 +28,9 @@ export const TYPICAL = 11;
 export const KNOWN = 12;
 /** Average over the reports of what `OTHERS` was, without the 1; 0 before the first. */
 export const OTHERS_AVERAGE = 13;
-export const FIELDS = 14;
+/** How many calls it is still to get because it is new to the order of preference. */
+export const TRIALS = 14;
+export const FIELDS = 15;
 
 /** Costs are integers (hundredths of a call), because fractions would be boxed at every pick. */
 export const UNITS = 100;

@@ -1,9 +1,13 @@
 import type { CallCosts } from './call-costs.js';
-import { KNOWN, TYPICAL, UPDATED } from './latency-cell.js';
+import { KNOWN, SAMPLES, TYPICAL, UPDATED } from './latency-cell.js';
 import { lowerMedian } from './median.js';
 
 /** One call moves the mean of its endpoint by 1 / calls, and at least by one in so many. */
 const MOST_KNOWN = 30;
+/** Among so many first calls, one that is twice as fast as the mean shows that the endpoint was cold: it begins anew. */
+const FIRST_SAMPLES = 8;
+/** Twice as slow, or as fast. */
+export const FAR = 0.7;
 /** With this many calls an endpoint is compared with others. */
 export const ENOUGH_KNOWN = 4;
 /** What an endpoint took is forgotten after this long without a call, in ms. */
@@ -92,8 +96,9 @@ export class Preferences {
     const floorMs = Math.min(MOST_FLOOR_MS, FLOOR_OF_MEDIAN * (medianMs > 0 ? medianMs : tookMs));
     const value = Math.log(tookMs + Math.max(LEAST_FLOOR_MS, floorMs));
     const isForgotten = nowMs - (numbers[at + UPDATED] as number) > FORGOTTEN_MS;
-    const known = isForgotten ? 1 : Math.min((numbers[at + KNOWN] as number) + 1, MOST_KNOWN);
     const typical = numbers[at + TYPICAL] as number;
+    const wasCold = (numbers[at + SAMPLES] as number) < FIRST_SAMPLES && value < typical - FAR;
+    const known = isForgotten || wasCold ? 1 : Math.min((numbers[at + KNOWN] as number) + 1, MOST_KNOWN);
     numbers[at + TYPICAL] = typical + (value - typical) / known;
     numbers[at + KNOWN] = known;
     const calls = Math.min((state[USUAL_OF] as number) + 1, USUAL_CALLS);

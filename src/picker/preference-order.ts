@@ -1,9 +1,10 @@
-import { KNOWN, MOST_UNITS, ORDER_COST, PLACE, TYPICAL, UNITS, UPDATED } from '../load/latency-cell.js';
+import { KNOWN, MOST_UNITS, ORDER_COST, PLACE, TRIALS, TYPICAL, UNITS, UPDATED } from '../load/latency-cell.js';
 import { RuledLoad } from '../load/load-rule.js';
 import {
   AVERAGE,
   ENDED,
   ENOUGH_KNOWN,
+  FAR,
   FORGOTTEN_MS,
   MEDIAN,
   type Preferences,
@@ -26,8 +27,6 @@ import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet }
 const ORDERED_FROM = 4;
 /** Neighbours change places if the second is faster by a tenth (latencies are logarithms) … */
 const MARGIN = 0.1;
-/** … and, where nothing is known of the second, if the first is twice as slow as usual. */
-const FAR = 0.7;
 /** One end of a call in so many may change the order: noise would move endpoints as fast as knowledge. */
 const EVERY = 4;
 /** How often an endpoint that is not in use is raised, in ms; ± a half, so that clients do not do it together. */
@@ -39,6 +38,9 @@ const MOST_TURN_MS = 10_000;
 const LEAST_TURN_MS = 7_500;
 /** An endpoint that costs more than this is not raised. */
 const PRICED: number = 1.02 * UNITS;
+/** So many calls a new endpoint gets by an even draw from each client that has, on average, less than this in flight: others find it soon. */
+const TRIES_BELOW = 0.25;
+const FIRST_TRIALS = 4;
 /** While servers report: how many of the order are compared, how many beyond are drawn … */
 const FIRST = 16;
 const DRAWS = 8;
@@ -98,6 +100,8 @@ class PreferenceOrder<C> implements Picker<C> {
   readonly #order: Subchannel<C>[];
   /** Their loads, by place. */
   readonly #loads: RuledLoad[];
+  /** Those that are ready and new: it would take long until the order has led every client to them. */
+  readonly #untried: Subchannel<C>[];
   /** The places of endpoints that are ready. */
   readonly #ready: BitSet;
   /**
@@ -122,6 +126,10 @@ class PreferenceOrder<C> implements Picker<C> {
     order.forEach((subchannel, place) => {
       if (ready.has(subchannel)) this.#ready.add(place);
     });
+    this.#untried = order.filter(
+      (subchannel, place) =>
+        this.#ready.has(place) && (loadOf(subchannel).numbers[loadOf(subchannel).at + TRIALS] as number) > 0,
+    );
     this.#cheap = new BitSet(order.length);
     this.#cheap.copy(this.#ready);
   }
@@ -133,6 +141,10 @@ class PreferenceOrder<C> implements Picker<C> {
     preferences.average(nowMs);
     if (nowMs >= (state[RAISE_AT] as number)) this.#raise(nowMs);
     if (nowMs >= (state[TURN_AT] as number)) this.#turn(nowMs);
+    if (this.#untried.length > 0 && avoid === undefined && (state[AVERAGE] as number) < TRIES_BELOW) {
+      const tried = this.#try();
+      if (tried !== undefined) return tried;
+    }
     if (preferences.costs.hasReports) {
       const best = this.#withReports(request);
       if (best !== undefined) return best;
@@ -160,6 +172,20 @@ class PreferenceOrder<C> implements Picker<C> {
       this.#cheap.clear();
     }
     this.#recheck((numbers[at + PLACE] as number) - 1);
+  }
+
+  /** Now and then a new endpoint: each is drawn for an even share of the calls. */
+  #try(): Subchannel<C> | undefined {
+    const untried = this.#untried;
+    const index = this.#random.index(this.#order.length);
+    const subchannel = untried[index];
+    if (subchannel === undefined || subchannel.inFlight > 0 || !subchannel.hasRoom) return undefined;
+    const { numbers, at } = loadOf(subchannel);
+    if ((numbers[at + ORDER_COST] as number) > PRICED) return undefined;
+    const left = (numbers[at + TRIALS] as number) - 1;
+    numbers[at + TRIALS] = left;
+    if (left === 0) untried.splice(index, 1);
+    return subchannel;
   }
 
   /** The first of the order that costs no more than the level. */
@@ -353,9 +379,14 @@ function ordered<C>(all: readonly Subchannel<C>[], edge: number, random: Random3
     return numbers[at + PLACE] as number;
   };
   const order = all.filter((each) => placeOf(each) > 0).sort((a, b) => placeOf(a) - placeOf(b));
+  const isFirst = all.every((each) => placeOf(each) === 0);
   for (const each of all) {
     const place = placeOf(each);
     if (place > 0) continue;
+    if (place === 0 && !isFirst) {
+      const { numbers, at } = loadOf(each);
+      numbers[at + TRIALS] = FIRST_TRIALS;
+    }
     order.splice(place === LEFT ? Math.min(edge, order.length) : random.index(order.length + 1), 0, each);
   }
   return order;

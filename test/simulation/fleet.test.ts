@@ -146,8 +146,17 @@ describe('the default in a fleet', () => {
     }
   });
 
-  // 3 of 12: three hundredths of their share, since slow first answers move a pod back in every client's order (`fleet cold-3-of-12`).
-  it.todo('cold pods get at least half of what a warm one gets within 3 s, and are never without calls for 2 s');
+  it.each(['cold-4-of-4', 'cold-1-of-4', 'cold-3-of-12'])(
+    '%s: cold pods get at least half of what a warm one gets within 3 s, and are never without calls for 2 s',
+    async (name) => {
+      const scenario = fleetScenarios.find((one) => one.name === name);
+      for (const seed of SEEDS) {
+        const columns = await scenario?.run(withoutReports, seed);
+        expect(columns?.['least share']).toBeGreaterThanOrEqual(0.5);
+        expect(columns?.['longest gap, s']).toBeLessThanOrEqual(2);
+      }
+    },
+  );
 });
 
 describe.each(SEEDS)('the default where 30 pods of one core have 20 clients (seed %i)', (seed) => {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
+import { TYPICAL } from '../../../src/load/latency-cell.js';
+import type { RuledLoad } from '../../../src/load/load-rule.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import type { Picker, PickerFactory } from '../../../src/picker/picker.js';
@@ -182,6 +184,41 @@ describe('preference order', () => {
       places.add(client.order().indexOf(added));
     }
     expect(places.size).toBeGreaterThan(5);
+  });
+
+  it('leads a client with few calls to a new endpoint for four of them', () => {
+    const client = new Client(8);
+    const rare = (calls: number): void => {
+      for (let call = 0; call < calls; call++) {
+        client.call();
+        client.nowMs += 400;
+      }
+    };
+    rare(50);
+    const added = subchannel('10.9.9.9', client.load, client.known);
+    client.members = [...client.members, added];
+    client.rebuild(client.members);
+    // By one call in nine; the chance of fewer than three is one in a thousand.
+    rare(90);
+    expect(added.started).toBeGreaterThanOrEqual(3);
+  });
+
+  it('does not hold the first answers of a cold endpoint against it', () => {
+    const client = new Client(6);
+    client.run(500, 3);
+    const cold = client.order()[0] as TestSubchannel;
+    const added = subchannel('10.9.9.9', client.load, client.known);
+    client.members = client.members.map((member) => (member === cold ? added : member));
+    client.rebuild(client.members);
+    client.tookMs = (member) => (member === added && added.started <= 3 ? 300 : 20);
+    // With a call on each endpoint, it has answered ten by now.
+    client.run(60, 6);
+    expect(added.started).toBeGreaterThan(5);
+    const { numbers, at } = added.load as RuledLoad;
+    const others = client.members.filter((member) => member !== added).map(({ load }) => load as RuledLoad);
+    for (const other of others) {
+      expect(numbers[at + TYPICAL]).toBeCloseTo(other.numbers[other.at + TYPICAL] as number, 1);
+    }
   });
 
   it.each([1, 100])('holds weights of 1 : 2 : 4 with %i calls in flight', (concurrency) => {
