@@ -13,6 +13,7 @@ export const inFlight = (...none: []): (() => Load) => {
 /** Subchannels count calls in flight themselves and use this rule directly. */
 export const inFlightRule: LoadRule = {
   decays: false,
+  start: undefined,
   end() {},
   // Includes the next call, so that idle endpoints do not tie at 0 and weights still matter.
   value: (_numbers, _at, calls) => calls + 1,

@@ -11,8 +11,11 @@ import type { Preferences } from './preference.js';
 export interface LoadRule {
   /** As `Load.decays`. */
   readonly decays: boolean;
-  /** As `Load.start`; absent if the start of a call changes only what is in flight. */
-  start?(nowMs: number): void;
+  /**
+   * As `Load.start`; undefined if the start of a call changes only what is in flight. Never absent: the look-up would go on to
+   * `Object.prototype`, where the application may have put an accessor that throws.
+   */
+  readonly start: ((nowMs: number) => void) | undefined;
   /** As `Load.end`. */
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void;
   /**

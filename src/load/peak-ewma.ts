@@ -67,6 +67,7 @@ const SERIES_UP_TO = 0.05;
 
 class PeakEwmaRule implements LoadRule {
   readonly decays = true;
+  readonly start = undefined;
   readonly #decayMs: number;
   readonly #initialMs: number;
 

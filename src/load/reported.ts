@@ -84,6 +84,7 @@ function measured(value: unknown): number {
 
 class ReportedRule implements LoadRule {
   readonly decays = true;
+  readonly start = undefined;
   readonly #expireAfterMs: number;
   readonly #blackoutMs: number;
   readonly #errorPenalty: number;
