@@ -95,7 +95,7 @@ export interface EndpointSnapshot {
   readonly capacity: number;
   /** The cost of one more call, in a unit of the load's own; -1 = not a number in JSON. */
   readonly load: number;
-  /** That cost as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown. */
+  /** That cost as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown, or it gets no calls. */
   readonly relativeCost: number;
   /** Its place in the client's order of preference, from 1; absent if its picker keeps none. */
   readonly place?: number;
@@ -192,6 +192,7 @@ function snapshotOf<C>(
   const timesCheapest = load >= 0 && cheapest > 0 && Number.isFinite(cheapest) ? load / cheapest : undefined;
   const facts = { state, weight, suspect, ejectedBecause, lastError, inFlight, timesCheapest };
   const why = whyFewer(facts, events.isPanicking);
+  const status = statusOf(facts, events.isPanicking);
   const { load: known } = subchannel;
   const place = known instanceof RuledLoad ? known.facts(0).place : undefined;
   return {
@@ -200,7 +201,7 @@ function snapshotOf<C>(
     ...(endpoint.name !== undefined && { name: endpoint.name }),
     ...(endpoint.zone !== undefined && { zone: endpoint.zone }),
     state,
-    status: statusOf(facts, events.isPanicking),
+    status,
     ...(why !== undefined && { why }),
     weight,
     suspect,
@@ -208,7 +209,7 @@ function snapshotOf<C>(
     inFlight,
     capacity: finite(() => subchannel.capacity),
     load,
-    relativeCost: timesCheapest ?? -1,
+    relativeCost: status === 'ready' || status === 'idle' ? (timesCheapest ?? -1) : -1,
     ...(place !== undefined && { place }),
     connections: subchannel.connection === undefined ? 0 : finite(() => subchannel.connection?.sockets ?? 1),
     started: subchannel.started,

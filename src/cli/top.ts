@@ -37,12 +37,12 @@ export async function top({ url, once }: TopCommand, { write, clear, size, signa
   while (!signal.aborted) {
     try {
       const look = await lookAt(url, signal);
-      const terminal = once ? undefined : size();
+      const terminal = size();
       const text = printTop(look, before, terminal);
       // The first reading has no rates yet.
       if (before !== undefined || !once) {
-        if (terminal !== undefined) clear();
-        write(terminal !== undefined ? text : `${text}\n`);
+        if (terminal !== undefined && !once) clear();
+        write(terminal !== undefined && !once ? text : `${text}\n`);
       }
       if (once && before !== undefined) return 0;
       before = look;
@@ -125,11 +125,15 @@ function printBalancer(balancer: Shown, last: Shown | undefined, spanMs: number,
   });
   rated.sort((a, b) => attention(b.endpoint) - attention(a.endpoint) || (b.rate ?? 0) - (a.rate ?? 0));
   const rest = rated.slice(most);
-  const rows = rated.slice(0, most).map(({ endpoint, rate }) => row(endpoint, rate));
+  const hasPlaces = balancer.endpoints.some(({ place }) => place !== undefined);
+  const rows = rated.slice(0, most).map(({ endpoint, rate }) => row(endpoint, rate, hasPlaces));
   return [
     `${head(balancer)}\n`,
     `  ${countsByStatus(balancer.endpoints)}\n`,
-    table([['POD', 'STATE', 'CALLS/S', 'IN FLIGHT', 'COST', 'FAILED', 'WHY FEWER CALLS'], ...rows]),
+    table([
+      ['POD', 'STATE', 'CALLS/S', 'IN FLIGHT', ...(hasPlaces ? ['PLACE'] : []), 'COST', 'FAILED', 'WHY FEWER CALLS'],
+      ...rows,
+    ]),
     rest.length === 0 ? '' : `  … and ${rest.length} more: ${countsByStatus(rest.map(({ endpoint }) => endpoint))}\n`,
   ].join('');
 }
@@ -161,14 +165,16 @@ function head(balancer: Shown): string {
 
 /** The cost as a multiple of the cheapest pod's: the load's own unit differs from load to load. */
 function row(
-  { name, address, status, why, inFlight, relativeCost, failed }: EndpointSnapshot,
-  rate?: number,
+  { name, address, status, why, inFlight, place, relativeCost, failed }: EndpointSnapshot,
+  rate: number | undefined,
+  hasPlaces: boolean,
 ): string[] {
   return [
     printable(name ?? address),
     status,
     rate === undefined ? '–' : rate.toFixed(rate < 10 ? 1 : 0),
     String(inFlight),
+    ...(hasPlaces ? [place === undefined ? '–' : String(place)] : []),
     relativeCost < 0 ? '–' : `${relativeCost.toFixed(1)}×`,
     String(failed),
     printable(why ?? ''),
@@ -182,7 +188,9 @@ function table(rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string =>
     cells
       .map((cell, column) =>
-        column >= 2 && column <= 5 ? cell.padStart(widths[column] as number) : cell.padEnd(widths[column] as number),
+        column >= 2 && column < cells.length - 1
+          ? cell.padStart(widths[column] as number)
+          : cell.padEnd(widths[column] as number),
       )
       .join('  ')
       .trimEnd();

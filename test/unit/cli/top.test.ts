@@ -1,7 +1,10 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
 import { parseCommandLine } from '../../../src/cli/command-line.js';
-import { printTop } from '../../../src/cli/top.js';
+import { printTop, top } from '../../../src/cli/top.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
+import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import { BalancerFixture } from '../../support/balancer-fixture.js';
 
 it('understands an address with and without the final slash', () => {
@@ -46,7 +49,53 @@ it('fits a terminal, with the pod that gets no calls first', async () => {
   expect(lines.length).toBeLessThan(24);
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
   expect(lines[1]).toBe('  99 ready, 1 backoff');
-  expect(lines[3]).toMatch(/^ {2}10\.0\.0\.77:80 +backoff .* no connection to 10/);
+  // A pod without a connection has no cost.
+  expect(lines[3]).toMatch(/^ {2}10\.0\.0\.77:80 +backoff +– +0 +– +0 +no connection to 10/);
   expect(lines.at(-1)).toMatch(/^ {2}… and \d+ more: \d+ ready$/);
+  await fixture.balancer.close();
+});
+
+it('shows the place of each pod, where the picker keeps an order', async () => {
+  const fixture = new BalancerFixture({ picker: preferenceOrder() });
+  await fixture.publish(...Array.from({ length: 6 }, (_, index) => `10.0.0.${index}`));
+  const look = { atMs: 0, balancers: [{ id: 1, ...fixture.balancer.snapshot() }] };
+  const lines = printTop(look, undefined).trimEnd().split('\n');
+  expect(lines[2]).toMatch(/IN FLIGHT +PLACE +COST/);
+  const places = lines.slice(3).map((line) => / ready +– +0 +(\d) +1\.0× +0$/.exec(line)?.[1]);
+  expect(places.sort()).toEqual(['1', '2', '3', '4', '5', '6']);
+  await fixture.balancer.close();
+});
+
+it('fits a terminal with --once too, and prints all pods where the output is none', async () => {
+  const fixture = new BalancerFixture();
+  await fixture.publish(...Array.from({ length: 100 }, (_, index) => `10.0.0.${index}`));
+  const server = createServer((_request, response) =>
+    response.end(JSON.stringify({ balancers: [{ id: 1, ...fixture.balancer.snapshot() }] })),
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  const printed = async (size: { rows: number; columns: number } | undefined): Promise<string[]> => {
+    let text = '';
+    const write = (more: string): void => {
+      text += more;
+    };
+    const clear = (): never => {
+      throw new Error('what was on the terminal is gone');
+    };
+    expect(
+      await top(
+        { name: 'top', url, once: true },
+        { write, clear, size: () => size, signal: new AbortController().signal },
+      ),
+    ).toBe(0);
+    expect(text.endsWith('\n')).toBe(true);
+    return text.trimEnd().split('\n');
+  };
+  const [cut, whole] = await Promise.all([printed({ rows: 24, columns: 60 }), printed(undefined)]);
+  expect(cut.length).toBeLessThan(24);
+  expect(Math.max(...cut.map(({ length }) => length))).toBeLessThanOrEqual(60);
+  expect(whole).toHaveLength(103);
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
   await fixture.balancer.close();
 });
