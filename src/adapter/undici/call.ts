@@ -19,7 +19,7 @@ import {
 import { type AttemptHandler, type CallersRequest, isCallersError } from './handler.js';
 import { isRefusedError, type SessionPool } from './http2.js';
 import { MOST_REFUSALS, type Offering } from './offering.js';
-import { isUntried, outcomeOfAbort, outcomeOfError, podLeftError } from './outcome.js';
+import { isUntried, outcomeOfAbort, outcomeOfError, outcomeOfUnsent, podLeftError } from './outcome.js';
 import { needingNewConnection, type PodClient, PodPool } from './pod-pool.js';
 import { bodyOf } from './request-body.js';
 import { askForReport, headerSetter, sayDeadline } from './request-headers.js';
@@ -266,9 +266,7 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
     }
     const sent = this.#sent;
     this.#sent = false;
-    const outcome = this.#isOurs(error)
-      ? outcomeOfAbort(this, this.#owner.clock.now() - lease.startedMs, this.#answered)
-      : outcomeOfError(error, sent);
+    const outcome = this.#outcomeOf(lease, error, sent);
     if (outcome.cause === 'reset') {
       this.#wasReset = true;
       this.#owner.transport.lost(lease, error);
@@ -283,6 +281,13 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
       refused: isRefusedError(error),
       method: this.#options.method,
     });
+  }
+
+  #outcomeOf(lease: Lease<Pool>, error: Error, sent: boolean): Outcome {
+    if (!this.#isOurs(error)) return outcomeOfError(error, sent);
+    // The caller gave up while a socket opened. How long undici took to drop the request since then says nothing about the pod.
+    if (this.done && !sent) return outcomeOfUnsent(error);
+    return outcomeOfAbort(this, this.#owner.clock.now() - lease.startedMs, this.#answered);
   }
 
   #mayRepeat(sent: boolean): boolean {

@@ -74,6 +74,11 @@ export function outcomeOfAbort({ abortReason, deadline }: AbortedCall, heldMs: n
   return outcomeAtDeadline(heldMs, deadline.limitMs, answered);
 }
 
+/** The outcome of an attempt whose caller had given up before it was sent. `error` is what undici dropped it with. */
+export function outcomeOfUnsent(error: Error): Outcome {
+  return isDialError(error) ? outcomes.notConnected : outcomes.notStarted;
+}
+
 /** A call as its `outcomeOfAbort` sees it. */
 interface AbortedCall {
   readonly abortReason: Error | undefined;

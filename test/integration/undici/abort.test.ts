@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
-import { type Resolver, staticEndpoints } from 'evenkeel';
+import { type Outcome, type Resolver, staticEndpoints } from 'evenkeel';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -77,6 +77,28 @@ describe.each(Object.entries(clients))('%s: the caller gives up', (_name, send) 
     await dispatcher.destroy();
     await first;
     expect(running(dispatcher)).toBe(0);
+  });
+
+  it('while its socket opens, in vain: the pod was not connected, whatever the caller does', async () => {
+    const pod = await Pod.start({ backlog: 1 });
+    const ended: Outcome[] = [];
+    const dispatcher = open({
+      resolver: staticEndpoints([pod.endpoint]),
+      pool: { connectTimeoutMs: 1_000 },
+      observer: { attemptEnded: ({ outcome }) => ended.push(outcome) },
+    });
+    const first = dispatcher.request({ path: '/hang', method: 'GET' }).catch(() => {});
+    await until('the pod has the first request', async () => (await pod.stats()).requests === 1);
+    await using _hanging = await HangingEndpoint.seize(pod);
+    const caller = new AbortController();
+    const answer = send(dispatcher, '/', caller.signal);
+    await until('the second is on its way', () => running(dispatcher) === 2);
+    caller.abort();
+    await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
+    await until('its socket was given up', () => ended.length > 0);
+    expect(ended).toEqual([{ kind: 'not-started', cause: 'connect' }]);
+    await dispatcher.destroy();
+    await first;
   });
 
   it('before the head of the answer', async () => {

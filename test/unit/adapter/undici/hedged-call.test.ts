@@ -277,7 +277,7 @@ describe('a hedge', () => {
     fixture.requests[1]?.begin();
     expect(fixture.requests[1]?.aborted).toBeDefined();
     expect(fixture.inFlight).toBe(0);
-    expect(fixture.told).toEqual(['1 success', '2 cancelled hedge']);
+    expect(fixture.told).toEqual(['1 success', '2 not-started hedge']);
   });
 
   it('a pause of the caller before there is an answer is for whichever comes', async () => {
