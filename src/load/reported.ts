@@ -37,6 +37,14 @@ const MAX_COST = 1e300;
  */
 const LEAST_OF_USUAL = 0.7;
 const MOST_OF_USUAL = 10;
+/**
+ * A report below the median attracts at most this many times an even share of our calls. With more, its endpoint counts as so much busier
+ * than the median: a picker that always takes the least would otherwise come to nothing but the one that claims it.
+ */
+const MOST_SHARE = 1.5;
+const ABOVE_SHARE = 1.25;
+/** Shares are of about so many calls per endpoint. */
+const SHARE_CALLS = 16;
 /** The median covers at most this many of the latest reporters. */
 const MAX_REPORTERS = 1_024;
 /** How often the median is updated, in ms; at every new reporter while there are fewer than `FEW`. */
@@ -75,7 +83,10 @@ const RATE = 2;
 const SINCE = 3;
 /** Its position among the reporters, from 1; 0 = none. */
 const PLACE = 4;
-const FIELDS = 5;
+/** Our calls there: each counts 1 and fades with all that follow; and how many had ended when this was last changed. */
+const CALLS = 5;
+const CALLS_AT = 6;
+const FIELDS = 7;
 
 /** A usable value, or 0 for an invalid one: reports are untrusted input. */
 function measured(value: unknown): number {
@@ -97,6 +108,8 @@ class ReportedRule implements LoadRule {
   /** The position in `#reporters` that the next new reporter takes once the list is full. */
   #oldest = 0;
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
+  /** Calls ended. */
+  #ended = 0;
 
   constructor(expireAfterMs: number, blackoutMs: number, errorPenalty: number, metric: string | undefined) {
     this.#expireAfterMs = expireAfterMs;
@@ -106,12 +119,17 @@ class ReportedRule implements LoadRule {
   }
 
   end(numbers: Float64Array, at: number, _startedMs: number, nowMs: number, outcome: Outcome): void {
+    numbers[at + CALLS] = this.#callsOf(numbers, at) + 1;
+    numbers[at + CALLS_AT] = ++this.#ended;
     if (outcome.report !== undefined) this.#learn(numbers, at, outcome.report, nowMs);
   }
 
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     const isValid = nowMs < (numbers[at + VALID_UNTIL] as number);
-    const utilization = isValid ? (numbers[at + UTILIZATION] as number) : this.#usual;
+    let utilization = isValid ? (numbers[at + UTILIZATION] as number) : this.#usual;
+    if (utilization < this.#usual && this.#callsOf(numbers, at) > MOST_SHARE * SHARE_CALLS) {
+      utilization = ABOVE_SHARE * this.#usual;
+    }
     const cost = Math.min(Math.max(utilization, this.#least), this.#most) * UNITS * (inFlight + 1);
     // A metric in bytes may not fit: truncated to 32 bits, it could become the smallest value.
     return cost < MAX_WHOLE ? cost | 0 : Math.min(cost, MAX_COST);
@@ -132,9 +150,9 @@ class ReportedRule implements LoadRule {
     };
   }
 
-  /** After the first five: for each reporter, also those that are gone, the end of its report's validity, and its utilization. */
+  /** After the first six: for each reporter, also those that are gone, the end of its report's validity, and its utilization. */
   memory(): number[] {
-    const memory = [this.#usual, this.#least, this.#most, this.#oldest, this.#surveyedAtMs];
+    const memory = [this.#usual, this.#least, this.#most, this.#oldest, this.#surveyedAtMs, this.#ended];
     for (const { numbers, at } of this.#reporters) {
       memory.push(numbers[at + VALID_UNTIL] as number, numbers[at + UTILIZATION] as number);
     }
@@ -142,15 +160,22 @@ class ReportedRule implements LoadRule {
   }
 
   recall(memory: readonly number[], cells: readonly Cell[]): void {
-    [this.#usual = 0, this.#least = 0, this.#most = 0, this.#oldest = 0, this.#surveyedAtMs = 0] = memory;
+    [this.#usual = 0, this.#least = 0, this.#most = 0, this.#oldest = 0, this.#surveyedAtMs = 0, this.#ended = 0] =
+      memory;
     this.#reporters.length = 0;
-    for (let from = 5; from + 1 < memory.length; from += 2) {
+    for (let from = 6; from + 1 < memory.length; from += 2) {
       const place = this.#reporters.length + 1;
       const gone = new Float64Array(FIELDS);
       gone[VALID_UNTIL] = memory[from] as number;
       gone[UTILIZATION] = memory[from + 1] as number;
       this.#reporters.push(cells.find(({ numbers, at }) => numbers[at + PLACE] === place) ?? { numbers: gone, at: 0 });
     }
+  }
+
+  /** How many of our last calls it had: `SHARE_CALLS` if its share is even. */
+  #callsOf(numbers: Float64Array, at: number): number {
+    const since = this.#ended - (numbers[at + CALLS_AT] as number);
+    return (numbers[at + CALLS] as number) * Math.exp(-since / (SHARE_CALLS * Math.max(1, this.#reporters.length)));
   }
 
   #learn(numbers: Float64Array, at: number, report: LoadReport, nowMs: number): void {

@@ -90,3 +90,11 @@ describe.each([2, 4])('of %i, one call at a time', (pods) => {
     });
   });
 });
+
+describe.each(pickers)('%s over what servers report, one of which always claims to be idle', (_picker, picker) => {
+  it.each([1, 4, 20])('of 10, %i calls at a time: it gets at most twice its share', (busy) => {
+    for (const report of [{ cpuUtilization: 0 }, { cpuUtilization: 0.001, rpsFractional: 1 }]) {
+      expect(shares(picker, 10, busy, report, {})[0]).toBeLessThanOrEqual(2);
+    }
+  });
+});
