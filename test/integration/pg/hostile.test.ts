@@ -46,7 +46,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
   it('waits for a place of a full server, also without a single connection, and gives up in time', async () => {
     const all = open({ max: 9 });
     const clients = await Promise.all(Array.from({ length: 9 }, () => all.connect()));
-    const impatient = open({ waitTimeoutMs: 300 });
+    const impatient = open({ waitTimeoutMs: 3_000 });
     const refused = await impatient.query('SELECT 1').catch((error) => error);
     expect(refused).toMatchObject({
       code: 'EVENKEEL_NOT_READY',
