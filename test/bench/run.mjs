@@ -30,6 +30,16 @@ const all = readdirSync(folder)
   .map((file) => file.replace('.bench.mjs', ''))
   .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 const unknown = named.filter((name) => !all.includes(name));
+const help = `npm run bench                       all, which takes hours
+npm run bench -- pick http          those named
+npm run bench -- --quick            few rounds, no verdicts on ratios
+npm run bench -- --write            writes docs/benchmarks.md and the pages beside it
+
+There are: ${all.join(', ')}`;
+if (args.includes('--help') || args.includes('-h')) {
+  console.log(help);
+  process.exit(0);
+}
 const isPart = named.some((name) => !ownPages.has(name));
 if (unknown.length > 0 || (write && (quick || isPart))) {
   console.error(
