@@ -7,7 +7,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -167,6 +167,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     const folder = process.argv[3];
     await cutTypes(folder);
     await bundle(entryPoints(), folder);
+    // npm makes the command executable only when it links the package, so `npx evenkeel` would fail after the next build.
+    for (const command of Object.values(manifest().bin)) chmodSync(join(folder, relative('dist', command)), 0o755);
   } else {
     const { failed, output } = buildIfChanged({ clean: process.argv.includes('--clean') });
     if (failed) {

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
@@ -29,6 +29,12 @@ describe('the packed package', () => {
       .flatMap((entryPoint) => (typeof entryPoint === 'string' ? [entryPoint] : [entryPoint.types, entryPoint.default]))
       .map((file) => file.replace('./', ''));
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
+  });
+
+  test('its commands can be run where it was built, without an installation by npm', async () => {
+    const commands = Object.values(manifest.bin as Record<string, string>);
+    expect(commands).toEqual(['./dist/cli/evenkeel.js']);
+    for (const command of commands) expect((await stat(join(root, command))).mode & 0o111, command).toBe(0o111);
   });
 
   test('holds each module once, whichever entry points share it', async () => {
