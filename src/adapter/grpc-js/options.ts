@@ -249,7 +249,10 @@ export function serviceOf(address: string): string | undefined {
 
 /** Checks the user's name of the Service. Throws EVENKEEL_OPTION. */
 export function checkService(service: unknown): string {
-  if (typeof service !== 'string' || !/^[^\s/?#@]+$/.test(service)) {
+  // Its authority becomes part of a URL, which a port above 65535 cannot.
+  const isService =
+    typeof service === 'string' && /^[^\s/?#@]+$/.test(service) && URL.canParse(`http://${authorityOf(service)}`);
+  if (!isService) {
     throw optionError('service', 'a Service such as orders.shop:50051', service);
   }
   return service;

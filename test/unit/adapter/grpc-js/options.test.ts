@@ -2,6 +2,7 @@ import { Metadata } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import {
   authorityOf,
+  checkService,
   type GrpcOptions,
   resolveGrpcOptions,
   serviceOf,
@@ -108,3 +109,17 @@ describe('target', () => {
     expect(authorityOf(service)).toBe(authority);
   });
 });
+
+it.each(['orders.shop:65536', 'dns:orders.shop:99999', 'orders%:80'])(
+  'refuses %s, which cannot be an authority, before a connection is opened that nobody could use',
+  (service) => {
+    expect(() => checkService(service)).toThrow(/service must be a Service such as orders\.shop:50051/);
+  },
+);
+
+it.each(['orders.shop:65535', 'orders.shop:grpc', '[::1]:80', 'orders_shop:1', 'static:[::1]:80,10.0.0.1:81'])(
+  'takes %s',
+  (service) => {
+    expect(checkService(service)).toBe(service);
+  },
+);
