@@ -8,6 +8,8 @@ const MOST_KNOWN = 30;
 const FIRST_SAMPLES = 8;
 /** Twice as slow, or as fast. */
 export const FAR = 0.7;
+/** A call counts as at most four times the mean: where one in twenty takes long, some endpoint always had a few of those. */
+const MOST_AT_ONCE = 1.4;
 /** With this many calls an endpoint is compared with others. */
 export const ENOUGH_KNOWN = 4;
 /** What an endpoint took is forgotten after this long without a call, in ms. */
@@ -94,9 +96,10 @@ export class Preferences {
   learn(numbers: Float64Array, at: number, tookMs: number, nowMs: number, medianMs: number): void {
     const { state } = this;
     const floorMs = Math.min(MOST_FLOOR_MS, FLOOR_OF_MEDIAN * (medianMs > 0 ? medianMs : tookMs));
-    const value = Math.log(tookMs + Math.max(LEAST_FLOOR_MS, floorMs));
+    const sample = Math.log(tookMs + Math.max(LEAST_FLOOR_MS, floorMs));
     const isForgotten = nowMs - (numbers[at + UPDATED] as number) > FORGOTTEN_MS;
     const typical = numbers[at + TYPICAL] as number;
+    const value = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN ? Math.min(sample, typical + MOST_AT_ONCE) : sample;
     const wasCold = (numbers[at + SAMPLES] as number) < FIRST_SAMPLES && value < typical - FAR;
     const known = isForgotten || wasCold ? 1 : Math.min((numbers[at + KNOWN] as number) + 1, MOST_KNOWN);
     numbers[at + TYPICAL] = typical + (value - typical) / known;

@@ -3,7 +3,7 @@ import { type Outcome, outcomes } from '../../src/endpoint/outcome.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
 import { seededRng } from '../../src/testing/seeded-rng.js';
 import { play } from './lib/balance.js';
-import { callsInFlight, ideal, inTurn, stock, withoutReports, withReports } from './lib/contenders.js';
+import { callsInFlight, ideal, inTurn, leastInFlight, stock, withoutReports, withReports } from './lib/contenders.js';
 import { fleet, fleetScenarios } from './lib/fleet.js';
 import { KeepAliveClient } from './lib/keep-alive-client.js';
 import { LENGTH_MS, PROOF, SEEDS } from './lib/proof.js';
@@ -144,6 +144,12 @@ describe('the default in a fleet', () => {
       if (p999 !== undefined) expect(columns.get('p99.9')).toBeLessThanOrEqual(p999 * strays);
       expect(columns.get('max / mean') ?? 1).toBeLessThanOrEqual(1.3);
     }
+  });
+
+  it('is as good as leastLoaded where one call in twenty takes 500 times as long as the others', async () => {
+    const ours = await measured('two-lengths', withoutReports);
+    const least = await measured('two-lengths', leastInFlight);
+    expect((ours.get('mean') as number) / (least.get('mean') as number)).toBeLessThan(1.2);
   });
 
   it.each(['cold-4-of-4', 'cold-1-of-4', 'cold-3-of-12'])(
