@@ -43,7 +43,7 @@ interface Seen {
 }
 
 /**
- * The endpoints that `isMeant` accepts, as they were at `untilMs`, or at the end of the recording: also those that got no call. Throws
+ * The endpoints that `isMeant` accepts, as they were at `untilMs`, at the latest when the recording was made: also those that got no call. Throws
  * EVENKEEL_RECORDING.
  */
 export function podsAt(
@@ -84,7 +84,7 @@ export function podsAt(
       }
     }
     if (replica === undefined) return undefined;
-    const atMs = untilMs ?? nowMs;
+    const atMs = Math.min(until, nowMs);
     const leftOut = new Map(leftOutOf(replica).map((each) => [each.endpoint.key, each]));
     const ready = (replica.set?.subchannels ?? []) as unknown as readonly ReplicaSubchannel[];
     const subchannels = new Map([...replica.subchannels].map((subchannel) => [subchannel.endpoint.key, subchannel]));

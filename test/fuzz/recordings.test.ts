@@ -9,6 +9,7 @@ import { p2c } from '../../src/picker/p2c.js';
 import { contentsOf, explainCall } from '../../src/recorder/explained.js';
 import { flightRecorder } from '../../src/recorder/flight-recorder.js';
 import { checksumOf, type DumpHeader } from '../../src/recorder/format.js';
+import { podsAt } from '../../src/recorder/pods-at.js';
 import { readDump } from '../../src/recorder/read-dump.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
 import { standardStages } from '../../src/stage/standard-stages.js';
@@ -94,6 +95,7 @@ describe('a recording that was changed', () => {
           for (const balancer of readDump(dump).balancers) {
             const { calls } = contentsOf(balancer);
             explainCall(balancer, calls.at(-1)?.call ?? 1);
+            podsAt(balancer, () => true, seed % 2 === 0 ? undefined : calls[0]?.atMs);
           }
           read++;
         } catch (error) {

@@ -146,6 +146,15 @@ describe('evenkeel explain', () => {
     expect(await of('orders-left')).toContain(`was no longer in the set; it was last at ${time(goneAt)}`);
     const early = await said('explain', path, '--pod', 'orders-failing', '--at', time(goneAt + 1));
     expect(early.text).toMatch(/orders-failing .* was one of the 4 the picker could choose\n {4}0 calls on it in/);
+    const late = await said(
+      'explain',
+      path,
+      '--pod',
+      'orders-b',
+      '--at',
+      time((balancers[0]?.nowMs as number) + 60_000),
+    );
+    expect(late.text).toContain(`At ${time(balancers[0]?.nowMs as number)} UTC`);
     await balancer.close();
   });
 
