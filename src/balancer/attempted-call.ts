@@ -76,8 +76,9 @@ export interface FailedAttempt {
   /** Nothing was sent: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
   readonly untried?: boolean;
   /**
-   * Its connection, shared with any number of other calls, was cut. That is no sign of overload, so the first retry of a call is free:
-   * it goes where the call would have gone without this endpoint. @defaultValue false
+   * Its connection, which any number of other calls shared or waited for, was cut or could not be opened. A burst of calls that an
+   * endpoint's end takes along is more than a budget pays for, and puts no load on it twice, so the first retry of a call is free: it
+   * goes where the call would have gone without this endpoint. @defaultValue false
    */
   readonly cut?: boolean;
   /** The endpoint refused it unprocessed: it may get the call once more if there is no other. @defaultValue false */

@@ -40,6 +40,8 @@ export function refusedAttempt(error: Error): FailedAttempt {
     repeatAs: outcomes.notConnected,
     error,
     untried,
+    // Hundreds of requests may wait for the sockets of a pod that ends.
+    cut: true,
     idempotent: true,
     answered: false,
   };

@@ -278,6 +278,8 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
       idempotent: isRepeatable(this.#options, lease.retries),
       answered: this.#answered,
       untried: isUntried(error, sent),
+      // Hundreds of requests may wait for the sockets of a pod that ends.
+      cut: outcome.kind === 'not-started',
       refused: isRefusedError(error),
       method: this.#options.method,
     });

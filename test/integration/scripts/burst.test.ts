@@ -14,8 +14,8 @@ afterEach(() => {
   for (const close of open.splice(0)) close();
 });
 
-async function startServers(delayMs: number): Promise<readonly number[]> {
-  const child = fork(servers, [String(delayMs)]);
+async function startServers(delayMs: number, ...more: readonly 'ends'[]): Promise<readonly number[]> {
+  const child = fork(servers, [String(delayMs), ...more]);
   open.push(() => child.disconnect());
   const [{ ports }] = (await once(child, 'message')) as [{ ports: number[] }];
   return ports;
@@ -31,6 +31,11 @@ describe.each(['fetch', 'dispatcher', 'whole app', 'node:http'])('a burst over %
   ])('of 1,500 requests at once loses none, as with the ordinary client: %o', async ({ warm, delayMs }) => {
     const ports = await startServers(delayMs);
     expect(await burst({ how, count: COUNT, warm, ports })).toEqual({ ok: COUNT, errors: {} });
+  });
+
+  it('loses none where a pod takes no more connections: what was not sent goes to the others, whatever the budget', async () => {
+    const ports = await startServers(300, 'ends');
+    expect(await burst({ how, count: COUNT, warm: true, ports })).toEqual({ ok: COUNT, errors: {} });
   });
 
   it('survives a block of the event loop of 6 s one turn after it began', async () => {

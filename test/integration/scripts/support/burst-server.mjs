@@ -1,12 +1,17 @@
-/** Three pods in one process, on ports of their own, that answer each request after a while: `node burst-server.mjs <ms>`. */
+/**
+ * Three pods in one process, on ports of their own, that answer each request after a while: `node burst-server.mjs <ms>`. With
+ * `ends` the first of them takes one connection and no other.
+ */
 import { createServer } from 'node:http';
 
-const delayMs = Number(process.argv[2]);
+const [, , delay, ends] = process.argv;
+const delayMs = Number(delay);
 const ports = await Promise.all(
   [0, 1, 2].map(
-    () =>
+    (index) =>
       new Promise((resolve) => {
         const server = createServer((_, response) => void setTimeout(() => response.end('ok'), delayMs));
+        if (index === 0 && ends === 'ends') server.once('connection', () => server.close());
         server.listen(0, '127.0.0.1', () => resolve(server.address().port));
       }),
   ),
