@@ -1,4 +1,4 @@
-import { COST, MOST_UNITS, OTHERS, OTHERS_AVERAGE, REPORTED_AT, UNITS } from './latency-cell.js';
+import { COST, MOST_UNITS, ORDER_COST, OTHERS, OTHERS_AVERAGE, REPORTED_AT, UNITS } from './latency-cell.js';
 
 /** In this time a report fades to a third, and the median of all takes its place, in ms. */
 const REPORT_FADES_MS = 100;
@@ -14,8 +14,14 @@ const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS 
  * that always claims to be idle would get the calls of all clients.
  */
 const DOUBTED = 0.5;
-/** The usual number of calls counts up to here in `costAt`: far above, places would matter more than what is reported. */
+/** Each place of an order costs so much more than the one before, in shares of the usual number of calls … */
+const SLOPE_OF_USUAL = 0.1;
+/** … which counts up to here: far above, places would matter more than what is reported. */
 const MOST_USUAL = 4;
+// Offsets in what `isCheaper` compares with.
+const LEAST = 0;
+const NOW = 1;
+const SLOPE = 2;
 
 /** Computes a cost from calls in flight. */
 export interface CostOfCalls {
@@ -32,6 +38,7 @@ export class CallCosts implements CostOfCalls {
   hasReports = false;
   /** Median over endpoints of other clients' calls in flight, from their latest reports. */
   usual = 0;
+  readonly #comparing = new Float64Array(3);
 
   /** As `Load.value`. */
   cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
@@ -39,10 +46,35 @@ export class CallCosts implements CostOfCalls {
     return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
   }
 
-  /** The same by another price, for `more` times the usual number of calls in addition to those it has. */
-  costAt(price: number, more: number, numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
-    const cost = (this.#calls(numbers, at, inFlight, nowMs) + more * Math.min(this.usual, MOST_USUAL)) * price + 0.5;
-    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+  /** Begins to compare endpoints of an order. Numbers are kept here, since a function that returned them would put them on the heap. */
+  compare(nowMs: number): void {
+    const comparing = this.#comparing;
+    comparing[LEAST] = Number.POSITIVE_INFINITY;
+    comparing[NOW] = nowMs;
+    comparing[SLOPE] = SLOPE_OF_USUAL * Math.min(this.usual, MOST_USUAL);
+  }
+
+  /** Whether the endpoint at `place` of the order is cheaper than all compared before. */
+  isCheaper(numbers: Float64Array, at: number, inFlight: number, place: number): boolean {
+    const comparing = this.#comparing;
+    const usual = this.usual;
+    const others = numbers[at + OTHERS] as number;
+    const ageMs = (comparing[NOW] as number) - (numbers[at + REPORTED_AT] as number);
+    let calls = inFlight + 1 + usual + (comparing[SLOPE] as number) * place;
+    if (others !== 0 && ageMs < REPORT_LASTS_MS) {
+      const usually = numbers[at + OTHERS_AVERAGE] as number;
+      const expected = usually < DOUBTED * usual ? usually : usual;
+      calls += (others - 1 - expected) * (reportWeights[ageMs > 0 ? ageMs | 0 : 0] as number);
+    }
+    const cost = calls * ((numbers[at + ORDER_COST] as number) || UNITS);
+    if (cost >= (comparing[LEAST] as number)) return false;
+    comparing[LEAST] = cost;
+    return true;
+  }
+
+  /** Whether the cheapest compared costs more than one that is hardly busier than usual. */
+  get isDear(): boolean {
+    return (this.#comparing[LEAST] as number) > UNITS * (1.5 + this.usual);
   }
 
   /** Calls there, the next one included. */

@@ -94,7 +94,6 @@ export class LatencySurvey {
       if (isPreferring) preferences.survey(numbers, at);
     }
     if (hasReports) calls.surveyed();
-    if (isPreferring) preferences.surveyed();
     const share = Math.min(1, FEW / size);
     this.evidence = Math.max(LEAST_EVIDENCE, Math.ceil(EVIDENCE * share));
     this.mostAfterGap = size >= MANY ? MOST_AT_ONCE_OF_MANY : MOST_AT_ONCE;
@@ -103,6 +102,7 @@ export class LatencySurvey {
     if (measured === 0) return;
     // For an even number the lower of the two middle ones: of two endpoints, the slow one must not set the limit.
     this.medianMs = lowerMedian(this.#values, measured);
+    if (isPreferring) preferences.surveyed(this.medianMs);
     this.slowRatio = size >= MANY && 2 * rare > measured ? SLOW_RATIO_WHEN_RARE : SLOW_RATIO;
     this.limitMs = Math.max(this.slowRatio * this.medianMs, this.medianMs + SLOW_FLOOR_MS);
     if (this.#firstsKnown !== measured) this.#takeFirsts(set, rule, measured);

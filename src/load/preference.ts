@@ -8,15 +8,15 @@ const MOST_KNOWN = 30;
 const FIRST_SAMPLES = 8;
 /** Twice as slow, or as fast. */
 export const FAR = 0.7;
-/** A call counts as at most four times the mean: where one in twenty takes long, some endpoint always had a few of those. */
-const MOST_AT_ONCE = 1.4;
+/** A call counts as at most three times the mean: where one in twenty takes long, some endpoint always had a few of those. */
+const MOST_AT_ONCE: number = Math.log(3);
 /** With this many calls an endpoint is compared with others. */
 export const ENOUGH_KNOWN = 4;
 /** What an endpoint took is forgotten after this long without a call, in ms. */
 export const FORGOTTEN_MS = 30_000;
-/** Latencies well below this are equal, in ms; well below a quarter of the median, where that is less. */
+/** Latencies well below this are equal, in ms; well below an eighth of the median, where that is less. */
 const MOST_FLOOR_MS = 5;
-const FLOOR_OF_MEDIAN = 1 / 4;
+const FLOOR_OF_MEDIAN = 1 / 8;
 const LEAST_FLOOR_MS = 0.001;
 /** The calls in flight are averaged over this time, in ms. */
 const AVERAGE_MS = 3_000;
@@ -49,7 +49,9 @@ export const RAISE_AT = 8;
 export const RAISES = 9;
 /** When the first two change places, if there are never two calls in flight. */
 export const TURN_AT = 10;
-const STATE = 11;
+/** `FLOOR_OF_MEDIAN` of the median latency, in ms; 0 = unknown. */
+const FLOOR = 11;
+const STATE = 12;
 
 /**
  * What an order of preference goes by, for the endpoints of one set. Latencies are compared by the mean of their logarithms: a long call
@@ -92,11 +94,12 @@ export class Preferences {
     state[AVERAGED_AT] = nowMs;
   }
 
-  /** A call took `tookMs`, where `medianMs` is the median of endpoints. Before `UPDATED` changes. */
-  learn(numbers: Float64Array, at: number, tookMs: number, nowMs: number, medianMs: number): void {
+  /** A call that began at `startedMs` was measured. Before `UPDATED` changes. Takes only numbers that are on the heap already. */
+  learn(numbers: Float64Array, at: number, startedMs: number, nowMs: number): void {
     const { state } = this;
-    const floorMs = Math.min(MOST_FLOOR_MS, FLOOR_OF_MEDIAN * (medianMs > 0 ? medianMs : tookMs));
-    const sample = Math.log(tookMs + Math.max(LEAST_FLOOR_MS, floorMs));
+    const tookMs = nowMs - startedMs;
+    const floorMs = (state[FLOOR] as number) || FLOOR_OF_MEDIAN * tookMs;
+    const sample = Math.log(tookMs + Math.min(Math.max(floorMs, LEAST_FLOOR_MS), MOST_FLOOR_MS));
     const isForgotten = nowMs - (numbers[at + UPDATED] as number) > FORGOTTEN_MS;
     const typical = numbers[at + TYPICAL] as number;
     const value = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN ? Math.min(sample, typical + MOST_AT_ONCE) : sample;
@@ -140,7 +143,9 @@ export class Preferences {
     this.#values[this.#count++] = numbers[at + TYPICAL] as number;
   }
 
-  surveyed(): void {
+  /** @param medianMs Median of the latencies. */
+  surveyed(medianMs: number): void {
+    this.state[FLOOR] = FLOOR_OF_MEDIAN * medianMs;
     // Of two, one would always be the median.
     this.state[MEDIAN] = this.#count > 2 ? lowerMedian(this.#values, this.#count) : Number.NEGATIVE_INFINITY;
   }

@@ -105,11 +105,9 @@ class RelativeLatencyRule implements LoadRule {
     const tookMs = nowMs - startedMs;
     const latencyMs = numbers[at + LATENCY] as number;
     if (kind === 'success' || tookMs > latencyMs) {
-      const isAfterGap = nowMs - (numbers[at + UPDATED] as number) > SHORT_GAP_MS;
-      const most = (isAfterGap ? survey.mostAfterGap : MOST_AT_ONCE) * Math.max(survey.limitMs, latencyMs);
       if (numbers[at + SAMPLES] === 0) survey.grew();
-      this.preferences.learn(numbers, at, tookMs, nowMs, survey.medianMs);
-      learn(numbers, at, Math.min(tookMs, most), nowMs);
+      this.preferences.learn(numbers, at, startedMs, nowMs);
+      learn(numbers, at, startedMs, nowMs, survey);
     }
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
     else if (kind === 'success' && numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
@@ -183,11 +181,13 @@ class RelativeLatencyRule implements LoadRule {
   }
 }
 
-/** A call took `sampleMs`. */
-function learn(numbers: Float64Array, at: number, sampleMs: number, nowMs: number): void {
+/** A call that began at `startedMs` was measured. A number computed before would be put on the heap to be passed. */
+function learn(numbers: Float64Array, at: number, startedMs: number, nowMs: number, survey: LatencySurvey): void {
   const samples = numbers[at + SAMPLES] as number;
   const latencyMs = numbers[at + LATENCY] as number;
   const gapMs = nowMs - (numbers[at + UPDATED] as number);
+  const most = (gapMs > SHORT_GAP_MS ? survey.mostAfterGap : MOST_AT_ONCE) * Math.max(survey.limitMs, latencyMs);
+  const sampleMs = Math.min(nowMs - startedMs, most);
   if (samples === 0) {
     numbers[at + LATENCY] = sampleMs;
     numbers[at + FIRST] = sampleMs;

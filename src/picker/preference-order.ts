@@ -41,11 +41,10 @@ const PRICED: number = 1.02 * UNITS;
 /** So many calls a new endpoint gets by an even draw from each client that has, on average, less than this in flight: others find it soon. */
 const TRIES_BELOW = 0.25;
 const FIRST_TRIALS = 4;
-/** While servers report: how many of the order are compared, how many beyond are drawn … */
-const FIRST = 16;
-const DRAWS = 8;
-/** … and by which share of the usual calls each place costs more than the one before. */
-const SLOPE = 0.1;
+/** While servers report: how many of the order are compared, those in use if there are not too many, and how many beyond are drawn. */
+const LEAST_FIRST = 8;
+const MOST_FIRST = 16;
+const DRAWS = 4;
 /** `PLACE` of an endpoint that has left the set. */
 const LEFT = -1;
 
@@ -149,11 +148,8 @@ class PreferenceOrder<C> implements Picker<C> {
       const best = this.#withReports(request);
       if (best !== undefined) return best;
     } else if (avoid === undefined) {
-      const found = this.#first();
+      const found = this.#fewest();
       if (found !== undefined) return found;
-      this.#atLevel(this.#level + UNITS);
-      const next = this.#first();
-      if (next !== undefined) return next;
     }
     const cheapest = this.#cheapest(request);
     if (avoid === undefined) this.#atLevel(cheapest === undefined ? UNITS : wholeCalls(costOf(cheapest)));
@@ -188,6 +184,14 @@ class PreferenceOrder<C> implements Picker<C> {
     return subchannel;
   }
 
+  /** The first of the cheapest by our own calls; undefined if that takes a look at all. */
+  #fewest(): Subchannel<C> | undefined {
+    const found = this.#first();
+    if (found !== undefined) return found;
+    this.#atLevel(this.#level + UNITS);
+    return this.#first();
+  }
+
   /** The first of the order that costs no more than the level. */
   #first(): Subchannel<C> | undefined {
     const order = this.#order;
@@ -210,28 +214,26 @@ class PreferenceOrder<C> implements Picker<C> {
    * drawn beyond, unless one of the first is as good as free.
    */
   #withReports(request: PickRequest<C>): Subchannel<C> | undefined {
-    const { nowMs } = request;
     const order = this.#order;
+    const ready = this.#ready;
     const { costs } = this.#preferences;
     const { length } = order;
-    const first = Math.min(length, FIRST);
+    const first = Math.min(length, Math.max(LEAST_FIRST, Math.min(this.#edge + 1, MOST_FIRST)));
+    costs.compare(request.nowMs);
     let best: Subchannel<C> | undefined;
-    let least = 0;
-    for (let look = 0; look < first + DRAWS; look++) {
-      let place = look;
-      if (look >= first) {
-        if (first === length || (best !== undefined && least <= UNITS * (1.5 + costs.usual))) break;
-        place = first + this.#random.index(length - first);
-      }
-      if (!this.#ready.has(place)) continue;
+    for (let place = 0; place < first; place++) {
       const subchannel = order[place] as Subchannel<C>;
-      if (!fits(subchannel, request)) continue;
+      if (!ready.has(place) || !fits(subchannel, request)) continue;
       const { numbers, at } = this.#loads[place] as RuledLoad;
-      const price = (numbers[at + ORDER_COST] as number) || UNITS;
-      const cost = costs.costAt(price, SLOPE * Math.min(place, FIRST), numbers, at, subchannel.inFlight, nowMs);
-      if (best !== undefined && cost >= least) continue;
-      best = subchannel;
-      least = cost;
+      if (costs.isCheaper(numbers, at, subchannel.inFlight, place)) best = subchannel;
+    }
+    if (first === length || (best !== undefined && !costs.isDear)) return best;
+    for (let draw = 0; draw < DRAWS; draw++) {
+      const place = first + this.#random.index(length - first);
+      const subchannel = order[place] as Subchannel<C>;
+      if (!ready.has(place) || !fits(subchannel, request)) continue;
+      const { numbers, at } = this.#loads[place] as RuledLoad;
+      if (costs.isCheaper(numbers, at, subchannel.inFlight, first)) best = subchannel;
     }
     return best;
   }
