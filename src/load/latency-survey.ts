@@ -77,6 +77,8 @@ export class LatencySurvey {
     this.takenAtMs = nowMs;
     const hasReports = calls.surveying(nowMs);
     const isPreferring = preferences.surveying(nowMs);
+    const { medianMs } = this;
+    const isFading = this.limitMs !== Number.POSITIVE_INFINITY;
     let measured = 0;
     let rare = 0;
     let failing = 0;
@@ -86,8 +88,11 @@ export class LatencySurvey {
       const { numbers, at } = load;
       if (++size > this.#values.length) this.#grow();
       if ((numbers[at + SAMPLES] as number) > 0) {
-        if (nowMs - (numbers[at + UPDATED] as number) > RARE_MS) rare++;
-        this.#values[measured++] = this.latencyMs(numbers, at, nowMs);
+        const ageMs = nowMs - (numbers[at + UPDATED] as number);
+        if (ageMs > RARE_MS) rare++;
+        // As `latencyMs`, which would put the number on the heap to return it, once per endpoint.
+        const faded = isFading && ageMs >= SURVEY_MS ? Math.exp(-ageMs / FORGIVEN_MS) : 1;
+        this.#values[measured++] = medianMs + ((numbers[at + LATENCY] as number) - medianMs) * faded;
       }
       if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
       if (hasReports) calls.survey(numbers, at, nowMs);

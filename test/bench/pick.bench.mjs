@@ -206,6 +206,21 @@ for (const size of SIZES) {
       ns: [],
     });
   }
+  for (const [says, reports] of /** @type {const} */ ([
+    ['', undefined],
+    [', a report with each response', said],
+  ])) {
+    const own = await connect(size, { load: evenkeel.relativeLatency(), stages: evenkeel.standardStages() });
+    closing.push(own.balancer);
+    const picker = evenkeel.preferenceOrder()(own.set, undefined, context);
+    cases.push({
+      name: `\`preferenceOrder\` over \`relativeLatency\`, standard stages${says}`,
+      size,
+      limitNs: size > 1_000 ? undefined : reports === undefined ? (size <= 100 ? 110 : 130) : 250,
+      sample: (operations) => pickLoop(picker, own.set.subchannels[0], operations, reports),
+      ns: [],
+    });
+  }
   const reporting = await connect(size, { load: evenkeel.relativeLatency(), stages: evenkeel.standardStages() });
   closing.push(reporting.balancer);
   const comparing = evenkeel.p2c()(reporting.set, undefined, context);

@@ -279,8 +279,9 @@ export function pickerContract(contract: PickerContract): void {
         picked.start(now);
         picked.end(now, now, outcomes.success, now);
         picker.ended?.(picked);
-      }, 24);
-      expect(bytes).toBeLessThanOrEqual(24);
+      }, 25);
+      // A load that compares endpoints every 100 ms adds a fraction of a byte.
+      expect(bytes).toBeLessThanOrEqual(25);
     });
   });
 }
