@@ -24,9 +24,9 @@ resolverContract({
         streamingLists: false,
       }),
       context: { clock, rng: seededRng(2), observer: {} },
-      // Longer than any pause after the first few failures, with real turns in between for the sockets.
+      // Longer than the longest pause, which is a minute, and what the sockets then need: they get a real turn in between.
       settle: async () => {
-        for (let step = 0; step < 150; step++) {
+        for (let step = 0; step < 300; step++) {
           await clock.advanceAsync(500);
           await new Promise((resolve) => setTimeout(resolve, 1));
         }
