@@ -164,7 +164,7 @@ function readIfThere(file) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (process.argv[2] === '--bundle') {
-    const folder = process.argv[3];
+    const folder = process.argv[3] ?? dist;
     await cutTypes(folder);
     await bundle(entryPoints(), folder);
     // npm makes the command executable only when it links the package, so `npx evenkeel` would fail after the next build.
