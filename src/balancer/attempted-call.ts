@@ -24,7 +24,7 @@ export interface AttemptedCall<C> {
   fail(error: unknown): void;
   /** Describes the call for traces. Called only while calls are traced. */
   facts?(): CallFacts;
-  /** Adds a header to the attempt that `send` is about to make. The same. */
+  /** Adds a header to the attempt that `send` is about to make. Called only while calls are traced. */
   readonly setHeader?: TracedAttempt['setHeader'];
   /** The call started, or stopped, waiting for an endpoint. */
   waitBegan?(): void;
