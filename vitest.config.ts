@@ -28,7 +28,7 @@ const built = (name: string, include: string[], more: Record<string, unknown>): 
   test: {
     name,
     include,
-    globalSetup: ['test/support/built.mjs'],
+    globalSetup: ['test/support/programs/built.mjs'],
     server: { deps: { external: [/\/dist\//] } },
     ...more,
   },
@@ -55,7 +55,7 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       built('integration', ['test/integration/**/*.test.ts'], {
         exclude: ['test/integration/package/**', ...underLoad],
         // Each file starts processes of its own and waits for them about half of its time. There are ports for eight
-        // (test/support/free-port.mjs).
+        // (test/support/programs/free-port.mjs).
         maxWorkers: Math.min(2 * cores, 8),
         sequence: { groupOrder: 1 },
         testTimeout: 120_000,

@@ -12,9 +12,9 @@ export {
   type BalancingOptions,
   balancerDefaults,
 } from './balancer/balancer-options.js';
-export type { Lease } from './balancer/lease.js';
-export { classifyError } from './balancer/run-call.js';
 export type { BalancerCounts, BalancerSnapshot, EndpointSnapshot } from './balancer/snapshot.js';
+export type { Lease } from './call/lease.js';
+export { classifyError } from './call/run-call.js';
 export { type AttributeKey, Attributes, attributeKey } from './endpoint/attributes.js';
 export {
   createEndpoint,
@@ -68,6 +68,7 @@ export { preferenceOrder } from './picker/preference-order.js';
 export { random } from './picker/random.js';
 export { roundRobin } from './picker/round-robin.js';
 export { type WeightedRoundRobinOptions, weightedRoundRobin } from './picker/weighted-round-robin.js';
+export { placeWorkers } from './place/found-place.js';
 export type { Leaving } from './pool/drain.js';
 export { type PoolOptions, poolDefaults } from './pool/pool-options.js';
 export type { Subchannel } from './pool/subchannel.js';
@@ -87,7 +88,6 @@ export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js';
 export { conditions } from './stage/conditions.js';
-export { placeWorkers } from './stage/found-place.js';
 export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';
 export { panic } from './stage/panic.js';
 export { type PushbackOptions, pushback } from './stage/pushback.js';

@@ -1,7 +1,7 @@
 // @ts-check
 /** RabbitMQ brokers on this machine, one cluster, and an API server for tests in place of Kubernetes. */
 import { createApiServer } from 'evenkeel/testing/servers';
-import { RabbitBrokers, rabbitmqHint, rabbitmqPath } from '../../test/support/rabbitmq/brokers.mjs';
+import { RabbitBrokers, rabbitmqHint, rabbitmqPath } from '../../test/support/databases/rabbitmq/brokers.mjs';
 
 /** What is missing, and the command that installs it; undefined if nothing is. */
 export const missing =

@@ -1,11 +1,11 @@
 // @ts-check
 /** MariaDB servers on this machine, and an API server for tests in place of Kubernetes. */
 import { createApiServer } from 'evenkeel/testing/servers';
-import { application, MariadbServers, mariadbHint, mariadbPath } from '../../test/support/mariadb/servers.mjs';
+import { application, MariadbServers, mariadbHint, mariadbPath } from '../../test/support/databases/mariadb/servers.mjs';
 
 export { application };
 
-/** @typedef {import('../../test/support/mariadb/servers.mjs').MariadbServer} MariadbServer */
+/** @typedef {import('../../test/support/databases/mariadb/servers.mjs').MariadbServer} MariadbServer */
 
 /** Every server starts with the same tables; replication is not part of this example. */
 const tables = [

@@ -1,6 +1,6 @@
 // @ts-check
 /** What runs in the clusters. */
-import { mariadbPath } from '../../test/support/mariadb/program.mjs';
+import { mariadbPath } from '../../test/support/databases/mariadb/program.mjs';
 
 /**
  * @typedef {object} Workload

@@ -1,7 +1,7 @@
 // @ts-check
 /** Redis servers on this machine, and an API server for tests in place of Kubernetes. */
 import { createApiServer } from 'evenkeel/testing/servers';
-import { RedisServers, redisHint, redisPath } from '../../test/support/redis/servers.mjs';
+import { RedisServers, redisHint, redisPath } from '../../test/support/databases/redis/servers.mjs';
 
 /** What is missing, and the command that installs it; undefined if nothing is. */
 export const missing =

@@ -11,17 +11,22 @@ import { fileURLToPath } from 'node:url';
 /** The core from the bottom up: each module may import those named, `errors`, itself and Node's own modules. */
 const core = {
   runtime: [],
+  propagation: ['runtime'],
+  place: ['runtime'],
   endpoint: ['runtime'],
+  credentials: ['runtime', 'endpoint'],
   observe: ['runtime', 'endpoint'],
   resolver: ['runtime', 'endpoint', 'observe'],
-  stage: ['runtime', 'endpoint', 'observe'],
-  limit: ['runtime'],
+  stage: ['runtime', 'place', 'endpoint', 'credentials', 'observe'],
+  limit: ['runtime', 'endpoint'],
   load: ['runtime', 'endpoint', 'observe'],
-  pool: ['runtime', 'endpoint', 'observe', 'resolver', 'stage', 'load'],
-  picker: ['runtime', 'endpoint', 'observe', 'resolver', 'stage', 'load', 'pool'],
-  retry: ['runtime', 'endpoint', 'observe', 'resolver', 'stage', 'load', 'pool', 'picker'],
-  balancer: ['runtime', 'endpoint', 'observe', 'resolver', 'stage', 'load', 'limit', 'pool', 'picker', 'retry'],
 };
+core.pool = ['runtime', 'endpoint', 'credentials', 'observe', 'resolver', 'stage', 'load'];
+core.picker = ['runtime', 'endpoint', 'observe', 'resolver', 'stage', 'load', 'pool'];
+core.retry = [...core.picker, 'picker'];
+core.call = [...core.retry, 'propagation', 'limit', 'retry'];
+core.balancer = [...core.call, 'call'];
+core.placement = [...core.balancer, 'balancer'];
 
 /** What stands on the core. The patterns are what each may import besides itself and Node's own modules. */
 const aboveTheCore = {
@@ -31,9 +36,9 @@ const aboveTheCore = {
   admin: [...modules('errors', ...core.observe, 'observe', 'balancer'), '../metrics/index.js', '../recorder/index.js'],
   // It is not the client: it shares the waiting room and the limit.
   server: [
-    ...modules('errors', 'runtime'),
-    ...['../endpoint/outcome.js', '../limit/limit.js', '../load/orca.js'],
-    ...['../balancer/call-limit.js', '../balancer/waiting-room.js'],
+    ...modules('errors', 'runtime', 'propagation'),
+    ...['../endpoint/outcome.js', '../limit/limit.js', '../limit/call-limit.js', '../load/orca.js'],
+    '../call/waiting-room.js',
   ],
 };
 
@@ -96,23 +101,27 @@ const overrides = [
     ),
   ),
   only(
-    'src/resolver/kubernetes/**',
-    [
-      ...['node:*', './**', '../*.js', '@kubernetes/client-node', '../../errors.js'],
-      ...core.resolver.map((name) => `../../${name}/**`),
-    ],
-    'resolver/kubernetes may import resolver, what resolver may import, and its peer only: imports point one way.',
+    'src/resolver/kubernetes/*.ts',
+    [...['node:*', './**', '../*.js', '../../errors.js'], ...core.resolver.map((name) => `../../${name}/**`)],
+    'resolver/kubernetes may import resolver and what resolver may import only: imports point one way.',
+  ),
+  ...Object.entries({ api: [], slices: ['api'], watch: ['api', 'slices'] }).map(([name, below]) =>
+    only(
+      `src/resolver/kubernetes/${name}/**`,
+      [
+        ...['node:*', './*.js', '../../*.js', '../../../errors.js', ...below.map((one) => `../${one}/**`)],
+        ...(name === 'api' ? ['@kubernetes/client-node'] : []),
+        ...core.resolver.map((one) => `../../../${one}/**`),
+      ],
+      `kubernetes/${name} may import ${['resolver', ...below].join(', ')} and what resolver may import only: imports point one way.`,
+    ),
   ),
   ...Object.entries(aboveTheCore).map(([name, allowed]) =>
     only(`src/${name}/**`, ['node:*', './**', ...allowed], `${name} may import ${allowed.join(' ')} only.`),
   ),
   denying(
     'src/index.ts',
-    [
-      ...['**', '!./errors.js'],
-      ...[...core.balancer, 'balancer'].map((name) => `!./${name}/**`),
-      './resolver/kubernetes/**',
-    ],
+    [...['**', '!./errors.js'], ...Object.keys(core).map((name) => `!./${name}/**`), './resolver/kubernetes/**'],
     'The root entry point holds the core only: no other entry point, no peer.',
   ),
 

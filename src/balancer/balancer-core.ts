@@ -1,27 +1,27 @@
+import { type AcquireOptions, acquireOptionNames, type PickOptions, signalOnly } from '../call/acquire-options.js';
+import { CallTimes, Lease, type LeaseOwner } from '../call/lease.js';
+import { OutsideCalls } from '../call/outside-calls.js';
+import { pickFlags, type Recorder, type Recording } from '../call/recording.js';
+import { type RunOptions, runCall, type Use } from '../call/run-call.js';
+import { WaitingRoom } from '../call/waiting-room.js';
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { isEvenkeelError } from '../errors.js';
+import { CallLimit } from '../limit/call-limit.js';
 import { EventCounts } from '../observe/event-counts.js';
 import type { CallMeter, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
 import { combineObservers, notify, type Observer, withDiagnostics } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import { Subchannel } from '../pool/subchannel.js';
+import { checkPriority } from '../propagation/priority.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
-import { checkPriority } from '../runtime/priority.js';
-import { type AcquireOptions, acquireOptionNames, type PickOptions, signalOnly } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
-import { CallLimit } from './call-limit.js';
 import { Endpoints } from './endpoints.js';
-import { CallTimes, Lease, type LeaseOwner } from './lease.js';
-import { OutsideCalls } from './outside-calls.js';
 import { PickerSlot } from './picker-slot.js';
-import { pickFlags, type Recorder, type Recording } from './recording.js';
 import { closedError, overloadError, tooLateError } from './refusals.js';
-import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, liveBalancers, snapshotBalancer } from './snapshot.js';
-import { WaitingRoom } from './waiting-room.js';
 
 /** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */
 export class BalancerCore<C> implements LeaseOwner<C> {

@@ -1,3 +1,4 @@
+import type { Recorder } from '../call/recording.js';
 import type { LimitFactory } from '../limit/limit.js';
 import type { LoadFactory } from '../load/load.js';
 import { relativeLatency } from '../load/relative-latency.js';
@@ -15,7 +16,6 @@ import { type Rng, systemRng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 import { standardStages } from '../stage/standard-stages.js';
 import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js';
-import type { Recorder } from './recording.js';
 
 /** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {

@@ -1,13 +1,13 @@
+import type { AcquireOptions, PickOptions } from '../call/acquire-options.js';
+import type { Lease } from '../call/lease.js';
+import type { OutsideCalls } from '../call/outside-calls.js';
+import type { RunOptions, Use } from '../call/run-call.js';
 import type { Observer } from '../observe/observer.js';
+import type { Priority } from '../propagation/priority.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { type Clock, inBackground } from '../runtime/clock.js';
-import type { Priority } from '../runtime/priority.js';
-import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import { BalancerCore } from './balancer-core.js';
 import { type BalancerOptions, resolveBalancerOptions } from './balancer-options.js';
-import type { Lease } from './lease.js';
-import type { OutsideCalls } from './outside-calls.js';
-import type { RunOptions, Use } from './run-call.js';
 import type { BalancerSnapshot } from './snapshot.js';
 
 export type { AcquireOptions, PickOptions, Priority, RunOptions, Use };

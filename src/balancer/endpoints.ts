@@ -1,3 +1,5 @@
+import type { Recording } from '../call/recording.js';
+import type { WaitingRoom } from '../call/waiting-room.js';
 import { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
@@ -7,11 +9,9 @@ import { EndpointFeed } from './endpoint-feed.js';
 import { FirstCalls } from './first-calls.js';
 import type { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
-import type { Recording } from './recording.js';
 import { closedError, notStartedError, Refusals } from './refusals.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
-import type { WaitingRoom } from './waiting-room.js';
 
 /** What the endpoints of a balancer need of it. */
 export interface EndpointsParts<C> {

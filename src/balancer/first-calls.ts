@@ -1,6 +1,6 @@
+import type { WaitingRoom } from '../call/waiting-room.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
-import type { WaitingRoom } from './waiting-room.js';
 
 /**
  * Which endpoints get the first calls after a start. Without it, all first callers would go to the endpoint that happens to

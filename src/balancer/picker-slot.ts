@@ -1,3 +1,4 @@
+import type { Recording } from '../call/recording.js';
 import type { Warnings } from '../observe/warnings.js';
 import { p2c } from '../picker/p2c.js';
 import {
@@ -11,7 +12,6 @@ import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Rng } from '../runtime/rng.js';
-import type { Recording } from './recording.js';
 
 const none: readonly never[] = [];
 

@@ -1,7 +1,7 @@
 import { EvenkeelError, isEvenkeelError } from '../errors.js';
+import type { CallLimit } from '../limit/call-limit.js';
 import { isLasting } from '../pool/lasting-error.js';
 import type { Pool } from '../pool/pool.js';
-import type { CallLimit } from './call-limit.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
 /** Why callers of one balancer get no endpoint, as errors. */

@@ -1,10 +1,10 @@
+import type { Recording } from '../call/recording.js';
 import { type Endpoint, isEndpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Warnings } from '../observe/warnings.js';
 import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
 import { makeStage } from './plugged-in.js';
-import type { Recording } from './recording.js';
 
 /** The stages of one balancer, in order. One that throws is skipped and reported: it must not fail all calls. */
 export class StageChain {

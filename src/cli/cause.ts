@@ -1,5 +1,5 @@
 import { parseServiceHost } from '../resolver/cluster-domain.js';
-import { portsInWords, type ServicePort } from '../resolver/kubernetes/service-ports.js';
+import { portsInWords, type ServicePort } from '../resolver/kubernetes/slices/service-ports.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';

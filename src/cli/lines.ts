@@ -1,6 +1,6 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { modeMeaning } from '../resolver/discovery-advice.js';
-import { portsInWords } from '../resolver/kubernetes/service-ports.js';
+import { portsInWords } from '../resolver/kubernetes/slices/service-ports.js';
 import { isSlots } from '../resolver/single-address.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { externalNameOf } from './cause.js';

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import type { ServiceFacts } from '../resolver/kubernetes/service-ports.js';
+import type { ServiceFacts } from '../resolver/kubernetes/slices/service-ports.js';
 
 /** Whether a question could be asked, and the answer. */
 export interface Verdict {

@@ -1,5 +1,5 @@
 import { parseServiceHost } from '../resolver/cluster-domain.js';
-import { portsInWords } from '../resolver/kubernetes/service-ports.js';
+import { portsInWords } from '../resolver/kubernetes/slices/service-ports.js';
 import { serviceAccountIn, sliceReaderManifest } from '../resolver/rbac.js';
 import { noPod } from '../resolver/target.js';
 import type { Target } from '../resolver/target-grammar.js';

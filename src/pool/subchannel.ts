@@ -1,4 +1,4 @@
-import { isAskedError } from '../endpoint/asked.js';
+import { isAskedError } from '../credentials/asked.js';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Load } from '../load/load.js';

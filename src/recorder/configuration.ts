@@ -1,4 +1,4 @@
-import type { RecordedBalancer } from '../balancer/recording.js';
+import type { RecordedBalancer } from '../call/recording.js';
 import { type Description, descriptionOf } from '../runtime/described.js';
 import type { Configuration, Made } from './format.js';
 

@@ -1,4 +1,4 @@
-import type { DumpOptions, RecordedBalancer, Recorder, Recording } from '../balancer/recording.js';
+import type { DumpOptions, RecordedBalancer, Recorder, Recording } from '../call/recording.js';
 import { checkBoolean, checkKeys } from '../runtime/check.js';
 import { inBackground } from '../runtime/clock.js';
 import { functionOption, numberOption, type OptionsOf, optionTable } from '../runtime/options.js';

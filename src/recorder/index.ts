@@ -1,4 +1,4 @@
-export type { DumpOptions, Recorder } from '../balancer/recording.js';
+export type { DumpOptions, Recorder } from '../call/recording.js';
 export {
   type FlightRecorder,
   type FlightRecorderOptions,

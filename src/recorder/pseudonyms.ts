@@ -1,4 +1,4 @@
-import { pickFlags } from '../balancer/recording.js';
+import { pickFlags } from '../call/recording.js';
 import { type JsonRecord, kinds, type Note, type Out, type RecordedEndpoint, UNIT } from './format.js';
 import { recordsOf } from './records.js';
 

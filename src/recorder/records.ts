@@ -1,4 +1,4 @@
-import { pickFlags } from '../balancer/recording.js';
+import { pickFlags } from '../call/recording.js';
 import { kinds, UNIT, unreadable } from './format.js';
 
 /** The position of a record, and its first unit. */

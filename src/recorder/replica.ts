@@ -1,5 +1,5 @@
 import { pickSetOf } from '../balancer/picker-slot.js';
-import { pickFlags } from '../balancer/recording.js';
+import { pickFlags } from '../call/recording.js';
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { inFlight } from '../load/in-flight.js';
 import type { Load, LoadFactory } from '../load/load.js';

@@ -1,4 +1,4 @@
-import { pickFlags, type RecordedBalancer, type Recording } from '../balancer/recording.js';
+import { pickFlags, type RecordedBalancer, type Recording } from '../call/recording.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import type { ErrorCode } from '../errors.js';

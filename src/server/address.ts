@@ -1,4 +1,4 @@
-import { addressMark } from '../runtime/not-begun.js';
+import { addressMark } from '../propagation/not-begun.js';
 import type { HttpRequest } from './http-requests.js';
 
 /** The mark of the address a request came to; undefined if it did not come over a socket. */

@@ -1,7 +1,7 @@
-import { CallLimit } from '../balancer/call-limit.js';
-import { WaitingRoom } from '../balancer/waiting-room.js';
+import { WaitingRoom } from '../call/waiting-room.js';
 import { outcomes } from '../endpoint/outcome.js';
 import { EvenkeelError } from '../errors.js';
+import { CallLimit } from '../limit/call-limit.js';
 import type { LimitFactory } from '../limit/limit.js';
 import type { Clock } from '../runtime/clock.js';
 import { StallWatch } from '../runtime/stall-watch.js';

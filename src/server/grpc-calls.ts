@@ -1,6 +1,6 @@
 import { loadReportFormatHeader, loadReportHeader, reportsHeader } from '../load/orca.js';
+import { addressMark, notBegunHeader } from '../propagation/not-begun.js';
 import { optionError } from '../runtime/check.js';
-import { addressMark, notBegunHeader } from '../runtime/not-begun.js';
 import { untilDate } from '../runtime/wall-clock.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';

@@ -1,6 +1,6 @@
 import { constants } from 'node:http2';
+import { refusingMark } from '../propagation/not-begun.js';
 import { optionError } from '../runtime/check.js';
-import { refusingMark } from '../runtime/not-begun.js';
 import { markOf } from './address.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';

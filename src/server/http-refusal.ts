@@ -1,4 +1,4 @@
-import { busyMark, notBegunHeader } from '../runtime/not-begun.js';
+import { busyMark, notBegunHeader } from '../propagation/not-begun.js';
 import { markOf } from './address.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 

@@ -1,4 +1,4 @@
-export type { CallContext, ServedRequest } from '../runtime/call-context.js';
+export type { CallContext, ServedRequest } from '../propagation/call-context.js';
 export type { FastifyPlugin } from './fastify.js';
 export type { GrpcRequest, IncomingRequest, PodOptions, ReportOptions } from './options.js';
 export { createPod, type Pod } from './pod.js';

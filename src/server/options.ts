@@ -1,8 +1,8 @@
 import type { LimitFactory } from '../limit/limit.js';
+import type { Priority } from '../propagation/priority.js';
+import { checkHeaderName, deadlineHeader, priorityHeader } from '../propagation/propagated.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { type Clock, systemClock } from '../runtime/clock.js';
-import type { Priority } from '../runtime/priority.js';
-import { checkHeaderName, deadlineHeader, priorityHeader } from '../runtime/propagated.js';
 import type { HttpRequest } from './http-requests.js';
 
 /** The part of a grpc-js call, before its handler begins, that options may use. */

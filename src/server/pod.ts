@@ -1,7 +1,7 @@
 import cluster from 'node:cluster';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
-import type { CallContext } from '../runtime/call-context.js';
+import type { CallContext } from '../propagation/call-context.js';
 import { checkFunction } from '../runtime/check.js';
 import { SharedTimers } from '../runtime/shared-timers.js';
 import { Admission } from './admission.js';

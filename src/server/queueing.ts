@@ -1,6 +1,6 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
+import type { Offer } from '../propagation/may-refuse.js';
 import type { Clock, Timer } from '../runtime/clock.js';
-import type { Offer } from '../runtime/may-refuse.js';
 import type { InFlightSource } from './load-reporter.js';
 
 /** With fewer requests in flight, none waits for another. */

@@ -1,6 +1,6 @@
 import { loadReportFormatHeader } from '../load/orca.js';
-import { mayRefuseHeader, type Offer, parseOffer } from '../runtime/may-refuse.js';
-import { parseDeadline } from '../runtime/propagated.js';
+import { mayRefuseHeader, type Offer, parseOffer } from '../propagation/may-refuse.js';
+import { parseDeadline } from '../propagation/propagated.js';
 import type { ReportFormat } from './load-reporter.js';
 
 /** No header has this name. */

@@ -1,6 +1,6 @@
 import { isEvenkeelError } from '../errors.js';
-import { isPriority, type Priority } from '../runtime/priority.js';
-import { shorter } from '../runtime/propagated.js';
+import { isPriority, type Priority } from '../propagation/priority.js';
+import { shorter } from '../propagation/propagated.js';
 import type { Refusal } from './http-refusal.js';
 import type { IncomingRequest, ResolvedPodOptions } from './options.js';
 

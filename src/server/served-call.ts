@@ -1,7 +1,7 @@
 import { EvenkeelError } from '../errors.js';
-import type { ServedRequest } from '../runtime/call-context.js';
+import type { ServedRequest } from '../propagation/call-context.js';
+import type { Priority } from '../propagation/priority.js';
 import type { Clock } from '../runtime/clock.js';
-import type { Priority } from '../runtime/priority.js';
 import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.js';
 
 /** What the requests of a pod share. */

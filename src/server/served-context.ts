@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { CallContext } from '../runtime/call-context.js';
+import type { CallContext } from '../propagation/call-context.js';
 import type { ServedCall } from './served-call.js';
 
 /** Knows which request the running code serves. */

@@ -1,4 +1,4 @@
-import { isAskedError } from '../endpoint/asked.js';
+import { isAskedError } from '../credentials/asked.js';
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import { asError, isEvenkeelError } from '../errors.js';

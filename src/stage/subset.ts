@@ -1,13 +1,12 @@
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { notify, type Observer } from '../observe/observer.js';
+import type { ClientPlace } from '../place/client-place.js';
+import { FoundPlace, ordinalOf } from '../place/found-place.js';
 import { checkKeys, checkNumber, checkString, optionError } from '../runtime/check.js';
-
 import { described } from '../runtime/described.js';
 import { hash32, mix32 } from '../runtime/hash.js';
-import type { ClientPlace } from './client-place.js';
 import { endpointShares } from './endpoint-shares.js';
-import { FoundPlace, ordinalOf } from './found-place.js';
 import { divideSlots } from './slot-table.js';
 import type { Stage, StageContext, StageFactory } from './stage.js';
 

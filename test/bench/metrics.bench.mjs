@@ -3,7 +3,7 @@
  *
  *   node --expose-gc test/bench/metrics.bench.mjs [--quick] [--alone]     --alone: without servers, what watching costs by itself
  */
-import { MariadbServers, mariadbPath } from '../support/mariadb/servers.mjs';
+import { MariadbServers, mariadbPath } from '../support/databases/mariadb/servers.mjs';
 import { startChild } from './lib/children.mjs';
 import { ALONE, OFF, PICKS, rows } from './lib/metrics-rows.mjs';
 import { Pods } from './lib/pods.mjs';

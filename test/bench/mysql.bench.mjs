@@ -4,7 +4,7 @@
  *
  *   node --expose-gc test/bench/mysql.bench.mjs [--quick]
  */
-import { MariadbServers, mariadbHint, mariadbPath } from '../support/mariadb/servers.mjs';
+import { MariadbServers, mariadbHint, mariadbPath } from '../support/databases/mariadb/servers.mjs';
 import { closedLoop } from './lib/closed-loop.mjs';
 import {
   CONNECTIONS,

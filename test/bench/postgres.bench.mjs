@@ -8,7 +8,7 @@ import { roundRobin } from 'evenkeel';
 import { createPool } from 'evenkeel/pg';
 import { FakeResolver } from 'evenkeel/testing';
 import pg from 'pg';
-import { application, PostgresServers, postgresHint, postgresPath } from '../support/postgres/servers.mjs';
+import { application, PostgresServers, postgresHint, postgresPath } from '../support/databases/postgres/servers.mjs';
 import { closedLoop } from './lib/closed-loop.mjs';
 import { figureTable, ratioTable } from './lib/ratio-table.mjs';
 import { MIN_ROUNDS, measure } from './lib/rounds.mjs';

@@ -15,10 +15,10 @@ import { bootstrapMedian, judgeLimit } from './lib/statistics.mjs';
 import { table, withInterval } from './lib/table.mjs';
 
 const [{ parseSlice }, { UpdateThrottle }, { SliceUnion }, { parseWatchEvent }] = await importSources(
-  'src/resolver/kubernetes/endpoint-slice.ts',
-  'src/resolver/kubernetes/update-throttle.ts',
-  'src/resolver/kubernetes/slice-union.ts',
-  'src/resolver/kubernetes/watch-event.ts',
+  'src/resolver/kubernetes/slices/endpoint-slice.ts',
+  'src/resolver/kubernetes/slices/update-throttle.ts',
+  'src/resolver/kubernetes/slices/slice-union.ts',
+  'src/resolver/kubernetes/watch/watch-event.ts',
 );
 const quick = process.argv.includes('--quick');
 const ROUNDS = quick ? 10 : MIN_ROUNDS;

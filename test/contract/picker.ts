@@ -15,7 +15,7 @@ import {
   subchannel,
   subchannels,
   type TestSubchannel,
-} from '../support/pick-set.js';
+} from '../support/fixtures/pick-set.js';
 
 /** What the suite has to know of a picker. */
 export interface PickerContract {

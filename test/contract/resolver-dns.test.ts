@@ -6,7 +6,7 @@ import type { Resolver } from '../../src/resolver/resolver.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../src/testing/fake-resolver.js';
 import { seededRng } from '../../src/testing/seeded-rng.js';
-import { FakeDnsClient } from '../support/fake-dns-client.js';
+import { FakeDnsClient } from '../support/fixtures/fake-dns-client.js';
 import { type ResolverWorld, resolverContract } from './resolver.js';
 
 const orders = 'orders.shop.svc.cluster.local';

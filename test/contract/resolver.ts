@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Endpoint } from '../../src/endpoint/endpoint.js';
 import { isResolveError } from '../../src/errors.js';
 import type { Resolution, Resolver, ResolverContext } from '../../src/resolver/resolver.js';
-import { RecordingListener } from '../support/recording-listener.js';
+import { RecordingListener } from '../support/fixtures/recording-listener.js';
 
 /** A resolver and the source it looks at, as the suite needs them. One is opened per test. */
 export interface ResolverWorld {

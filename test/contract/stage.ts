@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Attributes, attributeKey } from '../../src/endpoint/attributes.js';
 import { outcomes } from '../../src/endpoint/outcome.js';
 import type { StageFactory } from '../../src/stage/stage.js';
-import { addresses, StageFixture } from '../support/stage-fixture.js';
+import { addresses, StageFixture } from '../support/fixtures/stage-fixture.js';
 
 /** What every stage owes. */
 export function stageContract(name: string, stages: readonly StageFactory[]): void {

@@ -5,8 +5,8 @@ import { dns } from '../../src/resolver/dns.js';
 import type { DnsClient } from '../../src/resolver/dns-client.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
 import { FakeClock, settle } from '../../src/testing/fake-clock.js';
-import { dnsError } from '../support/fake-dns-client.js';
-import { RecordingListener } from '../support/recording-listener.js';
+import { dnsError } from '../support/fixtures/fake-dns-client.js';
+import { RecordingListener } from '../support/fixtures/recording-listener.js';
 import { anything, eachCase, enough, LIMIT_MS, oddAddresses, oddNumbers, oneOf } from './cases.js';
 
 const orders = 'orders.shop.svc.cluster.local';

@@ -13,7 +13,7 @@ import { podsAt } from '../../src/recorder/pods-at.js';
 import { readDump } from '../../src/recorder/read-dump.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
 import { standardStages } from '../../src/stage/standard-stages.js';
-import { BalancerFixture } from '../support/balancer-fixture.js';
+import { BalancerFixture } from '../support/fixtures/balancer-fixture.js';
 import { CASES, eachCase, enough, LIMIT_MS, oddNumbers, oneOf } from './cases.js';
 
 /** A recording is longer than the other inputs, and every case reads all of it. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createBalancer } from '../../src/balancer/balancer.js';
-import type { Lease } from '../../src/balancer/lease.js';
+import type { Lease } from '../../src/call/lease.js';
 import type { LoadFactory } from '../../src/load/load.js';
 import { peakEwma } from '../../src/load/peak-ewma.js';
 import { hotCold } from '../../src/picker/hot-cold.js';

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { Placements } from '../../src/balancer/placements.js';
-import { type PlacingOptions, resolvePlacingOptions } from '../../src/balancer/placing-options.js';
 import type { EndpointInit } from '../../src/endpoint/endpoint.js';
 import { inFlight } from '../../src/load/in-flight.js';
 import { shortestExpectedDelay } from '../../src/picker/least-loaded.js';
+import { Placements } from '../../src/placement/placements.js';
+import { type PlacingOptions, resolvePlacingOptions } from '../../src/placement/placing-options.js';
 import { conditions } from '../../src/stage/conditions.js';
 import type { StageFactory } from '../../src/stage/stage.js';
 import { subset } from '../../src/stage/subset.js';
 import { settle } from '../../src/testing/fake-clock.js';
 import { seededRng } from '../../src/testing/seeded-rng.js';
-import { BalancerFixture } from '../support/balancer-fixture.js';
+import { BalancerFixture } from '../support/fixtures/balancer-fixture.js';
 import { PROOF } from './lib/proof.js';
 
 const SOCKETS = 1_000;

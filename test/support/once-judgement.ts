@@ -2,7 +2,7 @@
  * Judges a run of `npm start -- --once`. On a quiet machine everything counts. If the run itself says that its clients were delayed,
  * it can show less: what it cannot show is listed, never passed over.
  */
-import { type Ended, severalAddresses } from './playground.js';
+import { type Ended, severalAddresses } from './programs/playground.js';
 
 /** The verdict on a run. */
 export interface Judgement {

@@ -1,7 +1,7 @@
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Consumer, runProgram } from '../support/consumer.js';
+import { Consumer, runProgram } from '../support/programs/consumer.js';
 
 const root = join(import.meta.dirname, '../..');
 const { peerDependencies, devDependencies } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));

@@ -1,7 +1,7 @@
 import { cp, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Consumer, runProgram } from '../support/consumer.js';
+import { Consumer, runProgram } from '../support/programs/consumer.js';
 
 const consumers = join(import.meta.dirname, 'consumers');
 const tsc = join(import.meta.dirname, '../../node_modules/typescript/bin/tsc');

@@ -4,9 +4,9 @@ import { chownSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync } from 'n
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { dataFolders } from '../../../test/support/mariadb/program.mjs';
-import { admin, MariadbServer } from '../../../test/support/mariadb/server.mjs';
-import { unprivileged } from '../../../test/support/unprivileged.mjs';
+import { dataFolders } from '../../../test/support/databases/mariadb/program.mjs';
+import { admin, MariadbServer } from '../../../test/support/databases/mariadb/server.mjs';
+import { unprivileged } from '../../../test/support/programs/unprivileged.mjs';
 import { access } from '../clients/mysql.js';
 
 const LOOK_MS = 300;

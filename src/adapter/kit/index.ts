@@ -2,6 +2,8 @@
  * For authors of adapters: the parts that evenkeel's adapters share. Unstable: a minor version may change it, and the changelog says so.
  */
 
+export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
+export { noCounts } from '../../balancer/snapshot.js';
 export type {
   AttemptEnd,
   AttemptedCall,
@@ -9,30 +11,17 @@ export type {
   AttemptTally,
   FailedAttempt,
   HedgePart,
-} from '../../balancer/attempted-call.js';
-export { type AttemptReport, reportAttempt } from '../../balancer/attempted-call.js';
-export { Attempts } from '../../balancer/attempts.js';
-export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
-export { outcomeAtDeadline } from '../../balancer/call-deadline.js';
-export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../balancer/call-trace.js';
-export { LatencyQuantile } from '../../balancer/latency-quantile.js';
-export type { PlacedConnection } from '../../balancer/placement-group.js';
-export { Placements, type PlacementsParts } from '../../balancer/placements.js';
-export {
-  type ConnectionLeaving,
-  type PlacingOptions,
-  placingOptionNames,
-  type RebalanceOptions,
-  type ResolvedPlacingOptions,
-  rebalanceDefaults,
-  resolvePlacingOptions,
-} from '../../balancer/placing-options.js';
-export { noCounts } from '../../balancer/snapshot.js';
+} from '../../call/attempted-call.js';
+export { type AttemptReport, reportAttempt } from '../../call/attempted-call.js';
+export { Attempts } from '../../call/attempts.js';
+export { outcomeAtDeadline } from '../../call/call-deadline.js';
+export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../call/call-trace.js';
+export { LatencyQuantile } from '../../call/latency-quantile.js';
+export { type Asked, ask, askedError, isAskedError, isPromise } from '../../credentials/asked.js';
+export { AskedWatch } from '../../credentials/asked-watch.js';
+export { isSameIdentity } from '../../credentials/identity.js';
 export { hostPort, normalizeAddress } from '../../endpoint/address.js';
-export { type Asked, ask, askedError, isAskedError, isPromise } from '../../endpoint/asked.js';
-export { AskedWatch } from '../../endpoint/asked-watch.js';
 export { endpointConnectionAgeMs } from '../../endpoint/connection-age.js';
-export { isSameIdentity } from '../../endpoint/identity.js';
 export { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 export { asError } from '../../errors.js';
 export {
@@ -46,7 +35,23 @@ export type { CallNote } from '../../observe/live-balancers.js';
 export { isTraced, notify, observes } from '../../observe/observer.js';
 export type { AttemptReason, CallFacts } from '../../observe/traces.js';
 export { Warnings } from '../../observe/warnings.js';
+export type { PlacedConnection } from '../../placement/placement-group.js';
+export { Placements, type PlacementsParts } from '../../placement/placements.js';
+export {
+  type ConnectionLeaving,
+  type PlacingOptions,
+  placingOptionNames,
+  type RebalanceOptions,
+  type ResolvedPlacingOptions,
+  rebalanceDefaults,
+  resolvePlacingOptions,
+} from '../../placement/placing-options.js';
 export { markLasting } from '../../pool/lasting-error.js';
+export type { CallContext, ServedRequest } from '../../propagation/call-context.js';
+export { formatOffer, mayRefuseHeader } from '../../propagation/may-refuse.js';
+export { addressMark, busyMark, notBegunHeader, refusingMark } from '../../propagation/not-begun.js';
+export { checkPriority, isPriority } from '../../propagation/priority.js';
+export { formatDeadline, parseDeadline, shorter } from '../../propagation/propagated.js';
 export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';
 export {
   type ServiceHostSnapshot,
@@ -58,7 +63,6 @@ export type { EndedAttempt } from '../../retry/ended-attempt.js';
 export type { RetryPolicy } from '../../retry/retry-policy.js';
 export { type Attempt, TriedEndpoints } from '../../retry/tried-endpoints.js';
 export { offAbort, onAbort } from '../../runtime/abort-listeners.js';
-export type { CallContext, ServedRequest } from '../../runtime/call-context.js';
 export {
   checkBoolean,
   checkFunction,
@@ -75,11 +79,7 @@ export type { Complete } from '../../runtime/complete.js';
 export { deadline } from '../../runtime/deadline.js';
 export { closestOf } from '../../runtime/did-you-mean.js';
 export { hash32 } from '../../runtime/hash.js';
-export { formatOffer, mayRefuseHeader } from '../../runtime/may-refuse.js';
-export { addressMark, busyMark, notBegunHeader, refusingMark } from '../../runtime/not-begun.js';
 export { checkPeer } from '../../runtime/peer-version.js';
-export { checkPriority, isPriority } from '../../runtime/priority.js';
-export { formatDeadline, parseDeadline, shorter } from '../../runtime/propagated.js';
 export { drawIndex, jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
 export { afterPendingIo } from '../../runtime/turn.js';

@@ -1,7 +1,7 @@
-import type { CallContext, ServedRequest } from '../../runtime/call-context.js';
+import type { CallContext, ServedRequest } from '../../propagation/call-context.js';
+import { isPriority, type Priority } from '../../propagation/priority.js';
+import { checkHeaderName, deadlineHeader, priorityHeader } from '../../propagation/propagated.js';
 import { checkFunction, checkKeys } from '../../runtime/check.js';
-import { isPriority, type Priority } from '../../runtime/priority.js';
-import { checkHeaderName, deadlineHeader, priorityHeader } from '../../runtime/propagated.js';
 
 /** What goes along with a call: its deadline, and its priority. Only to endpoints of the Service, never to other hosts. */
 export interface PropagateOptions {

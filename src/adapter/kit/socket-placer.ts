@@ -2,19 +2,19 @@ import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type { Balancer } from '../../balancer/balancer.js';
 import { type BalancingOptions, balancerDefaults } from '../../balancer/balancer-options.js';
-import type { Lease } from '../../balancer/lease.js';
-import { Placements } from '../../balancer/placements.js';
-import {
-  type ConnectionLeaving,
-  type PlacingOptions,
-  placingOptionNames,
-  resolvePlacingOptions,
-} from '../../balancer/placing-options.js';
+import type { Lease } from '../../call/lease.js';
 import { hostPort } from '../../endpoint/address.js';
 import type { Endpoint } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { inFlight } from '../../load/in-flight.js';
 import { shortestExpectedDelay } from '../../picker/least-loaded.js';
+import { Placements } from '../../placement/placements.js';
+import {
+  type ConnectionLeaving,
+  type PlacingOptions,
+  placingOptionNames,
+  resolvePlacingOptions,
+} from '../../placement/placing-options.js';
 import { resolvePoolOptions } from '../../pool/pool-options.js';
 import type { Transport } from '../../pool/transport.js';
 import { checkFunction, checkKeys, optionError } from '../../runtime/check.js';

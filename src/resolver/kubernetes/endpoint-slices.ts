@@ -9,12 +9,12 @@ import {
   optionError,
 } from '../../runtime/check.js';
 import type { Resolver } from '../resolver.js';
-import type { ApiAccess } from './api-access.js';
-import type { AddressFamily } from './endpoint-slice.js';
-import { type ApiCredentials, explicitAccess } from './explicit-access.js';
-import { type InClusterOptions, inClusterAccess } from './in-cluster.js';
-import { type KubeConfigLike, type KubeConfigOptions, kubeConfigAccess } from './kube-config.js';
+import type { ApiAccess } from './api/api-access.js';
+import { type ApiCredentials, explicitAccess } from './api/explicit-access.js';
+import { type InClusterOptions, inClusterAccess } from './api/in-cluster.js';
+import { type KubeConfigLike, type KubeConfigOptions, kubeConfigAccess } from './api/kube-config.js';
 import { SliceView, type ViewOptions } from './slice-view.js';
+import type { AddressFamily } from './slices/endpoint-slice.js';
 
 /** Options of `endpointSlices`. */
 export interface EndpointSlicesOptions {

@@ -3,10 +3,10 @@ import type { Clock, Timer } from '../../runtime/clock.js';
 import { deadline } from '../../runtime/deadline.js';
 import type { Rng } from '../../runtime/rng.js';
 import { WrongTarget } from '../wrong-target.js';
-import { ApiFailure } from './api-failure.js';
-import type { EndpointSlice } from './endpoint-slice.js';
-import { ambiguousPort, nameOfPort, noSuchPort, portNames, type ServiceFacts } from './service-ports.js';
-import { WatchBackoff } from './watch-backoff.js';
+import { ApiFailure } from './api/api-failure.js';
+import type { EndpointSlice } from './slices/endpoint-slice.js';
+import { ambiguousPort, nameOfPort, noSuchPort, portNames, type ServiceFacts } from './slices/service-ports.js';
+import { WatchBackoff } from './watch/watch-backoff.js';
 
 const LOOKUP_TIMEOUT_MS = 30_000;
 /** How long to wait for the Service if the slices leave no choice, in ms: it could only reveal a mistake. */

@@ -2,8 +2,8 @@ import type { ResolveError } from '../../errors.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { deadline } from '../../runtime/deadline.js';
 import { WrongTarget } from '../wrong-target.js';
-import { ApiFailure } from './api-failure.js';
-import type { ServiceFacts } from './service-ports.js';
+import { ApiFailure } from './api/api-failure.js';
+import type { ServiceFacts } from './slices/service-ports.js';
 
 const LOOKUP_TIMEOUT_MS = 10_000;
 /** How often a missing Service is looked for, in ms: without slices, no event announces it. */

@@ -3,13 +3,13 @@ import { type AllowAddresses, describeRefused, type UnsafeAddressClass } from '.
 import { ResolveError } from '../../errors.js';
 import { notify } from '../../observe/observer.js';
 import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
-import type { AddressFamily, EndpointSlice, SliceMember } from './endpoint-slice.js';
 import { PortChoice } from './port-choice.js';
-import { portNames } from './service-ports.js';
 import { ServicePresence } from './service-presence.js';
-import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './shared-watch.js';
-import { SliceUnion } from './slice-union.js';
-import { UpdateThrottle } from './update-throttle.js';
+import type { AddressFamily, EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
+import { portNames } from './slices/service-ports.js';
+import { SliceUnion } from './slices/slice-union.js';
+import { UpdateThrottle } from './slices/update-throttle.js';
+import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
 /** How one resolver views a Service's slices. */
 export interface ViewOptions {

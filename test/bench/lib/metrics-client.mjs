@@ -8,7 +8,7 @@ import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { FakeTransport } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
-import { application } from '../../support/mariadb/servers.mjs';
+import { application } from '../../support/databases/mariadb/servers.mjs';
 import { closedLoop } from './closed-loop.mjs';
 import { ALONE, PICKS, rows } from './metrics-rows.mjs';
 

@@ -4,7 +4,7 @@ import { roundRobin } from 'evenkeel';
 import { createPoolCluster, followService } from 'evenkeel/mysql2';
 import { FakeResolver } from 'evenkeel/testing';
 import mysql from 'mysql2/promise';
-import { application } from '../../support/mariadb/servers.mjs';
+import { application } from '../../support/databases/mariadb/servers.mjs';
 
 /** Connections to each server at most: more than the callers need. A server whose connections are all in use is passed over. */
 export const CONNECTIONS = 20;

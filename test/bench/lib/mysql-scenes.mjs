@@ -2,7 +2,7 @@
 
 /** @typedef {import('./mysql-clients.mjs').MysqlClient} MysqlClient */
 /** @typedef {import('./mysql-clients.mjs').Address} Address */
-/** @typedef {import('../../support/mariadb/servers.mjs').MariadbServers} MariadbServers */
+/** @typedef {import('../../support/databases/mariadb/servers.mjs').MariadbServers} MariadbServers */
 
 const WORKERS = 30;
 const SQL = 'SELECT @@server_id AS id';

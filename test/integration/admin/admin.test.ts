@@ -8,9 +8,9 @@ import express from 'express';
 import Fastify from 'fastify';
 import { request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { chromiumHint, chromiumPath, openChromium } from '../../support/chromium.js';
-import { runProgram } from '../../support/consumer.js';
-import { buildPackage, root } from '../../support/programs.js';
+import { chromiumHint, chromiumPath, openChromium } from '../../support/programs/chromium.js';
+import { runProgram } from '../../support/programs/consumer.js';
+import { buildPackage, root } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 
 const open: (() => unknown)[] = [];

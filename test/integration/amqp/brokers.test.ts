@@ -9,8 +9,8 @@ import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { Connection } from 'rabbitmq-client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/rabbitmq.js';
+import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/databases/rabbitmq.js';
+import { HangingEndpoint, refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { until } from '../../support/until.js';
 
 let world: RabbitWorld;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { buildPackage, outputOf } from '../../support/programs.js';
-import { noRabbitmq, titled } from '../../support/rabbitmq.js';
+import { noRabbitmq, titled } from '../../support/databases/rabbitmq.js';
+import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
 it.skipIf(noRabbitmq)(
   titled(

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { buildPackage, guidePrograms, outputOfModule, root } from '../../support/programs.js';
-import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/rabbitmq.js';
+import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/databases/rabbitmq.js';
+import { buildPackage, guidePrograms, outputOfModule, root } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 
 const libraries = ['amqp-connection-manager', 'rabbitmq-client', 'amqplib'];

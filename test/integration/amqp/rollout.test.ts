@@ -2,7 +2,7 @@ import { type AmqpConnectionManager, connect as connectManager } from 'amqp-conn
 import { type Brokers, createBrokers } from 'evenkeel/amqp';
 import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/rabbitmq.js';
+import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/databases/rabbitmq.js';
 import { until } from '../../support/until.js';
 
 /** In the suite one broker of three is replaced, with few messages; `npm run proof -- amqp` is the promise at its full size. */

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type Connection, createEndpoint, type Transport } from 'evenkeel';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs.js';
+import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs/programs.js';
 
 interface LineClient {
   ask(line: string): Promise<string>;

@@ -13,11 +13,11 @@ import { createDispatcher } from 'evenkeel/undici';
 import { Redis } from 'ioredis';
 import { request } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { asIs, bytesMethod } from '../../support/grpc-method.js';
-import { Heard, payload } from '../../support/rsocket-calls.js';
-import { RSocketPod } from '../../support/rsocket-pods.js';
-import { scriptedPostgres, scriptedRedis } from '../../support/scripted-databases.js';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { scriptedPostgres, scriptedRedis } from '../../support/databases/scripted-databases.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
+import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
+import { Heard, payload } from '../../support/pods/rsocket-calls.js';
+import { RSocketPod } from '../../support/pods/rsocket-pods.js';
 import { until } from '../../support/until.js';
 
 type AttemptEnded = ObserverEvents['attemptEnded'];

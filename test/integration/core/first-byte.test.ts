@@ -10,8 +10,8 @@ import { createAgent } from 'evenkeel/node-http';
 import { createDispatcher } from 'evenkeel/undici';
 import { request } from 'undici';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { asIs, bytesMethod } from '../../support/grpc-method.js';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
+import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 
 /** What the load was told of calls: how long the endpoint took, in ms. */

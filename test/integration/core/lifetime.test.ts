@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type ProgramResult, runProgram } from '../../support/consumer.js';
-import { buildPackage } from '../../support/programs.js';
+import { type ProgramResult, runProgram } from '../../support/programs/consumer.js';
+import { buildPackage } from '../../support/programs/programs.js';
 
 beforeAll(buildPackage);
 

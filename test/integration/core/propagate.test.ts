@@ -8,7 +8,7 @@ import { createAgent } from 'evenkeel/node-http';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createDispatcher, createFetch, type DispatcherOptions } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { asIs, bytesMethod } from '../../support/grpc-method.js';
+import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 
 const DEADLINE = 'x-envoy-expected-rq-timeout-ms';

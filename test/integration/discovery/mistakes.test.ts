@@ -1,7 +1,7 @@
 import { resolverFrom } from 'evenkeel';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { DiscoveryWorld } from '../../support/discovery-world.js';
+import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
 
 let world: DiscoveryWorld;
 let dispatcher: ServiceDispatcher;

@@ -1,6 +1,6 @@
 import type { ServiceController } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type DiscoveryWatch, DiscoveryWorld, reader } from '../../support/discovery-world.js';
+import { type DiscoveryWatch, DiscoveryWorld, reader } from '../../support/fixtures/discovery-world.js';
 
 const ports = [{ name: 'http', port: 80, targetPort: 8080 }];
 const clusterIP = '10.96.0.7';

@@ -2,9 +2,9 @@ import { resolverFrom, type TargetOptions } from 'evenkeel';
 import { FakeClock } from 'evenkeel/testing';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { DiscoveryWorld, reader } from '../../support/discovery-world.js';
-import { Pods } from '../../support/pods.js';
-import { ServiceAddress } from '../../support/service-address.js';
+import { DiscoveryWorld, reader } from '../../support/fixtures/discovery-world.js';
+import { Pods } from '../../support/pods/pods.js';
+import { ServiceAddress } from '../../support/pods/service-address.js';
 import { until } from '../../support/until.js';
 
 let world: DiscoveryWorld;

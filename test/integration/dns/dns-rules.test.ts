@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { DnsOptions } from 'evenkeel';
 import { createDnsServer, type DnsServer } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { DnsWatch, ordersName } from '../../support/dns-watch.js';
-import { freePort } from '../../support/free-port.js';
+import { DnsWatch, ordersName } from '../../support/fixtures/dns-watch.js';
+import { freePort } from '../../support/programs/free-port.js';
 
 let server: DnsServer;
 const watches: DnsWatch[] = [];

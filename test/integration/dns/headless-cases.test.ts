@@ -2,7 +2,7 @@ import { createBalancer, dns } from 'evenkeel';
 import { FakeClock, FakeTransport } from 'evenkeel/testing';
 import { createDnsServer, type DnsServer } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { DnsWatch, ordersName } from '../../support/dns-watch.js';
+import { DnsWatch, ordersName } from '../../support/fixtures/dns-watch.js';
 import { until } from '../../support/until.js';
 
 const a = '10.0.0.1';

@@ -2,9 +2,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { ServiceController } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { DiscoveryWorld, reader } from '../../support/discovery-world.js';
-import { asInDocs, type DoctorRun, RunningDoctor, startDoctor } from '../../support/doctor.js';
-import { LoopbackPods } from '../../support/loopback-pods.js';
+import { DiscoveryWorld, reader } from '../../support/fixtures/discovery-world.js';
+import { LoopbackPods } from '../../support/pods/loopback-pods.js';
+import { asInDocs, type DoctorRun, RunningDoctor, startDoctor } from '../../support/programs/doctor.js';
 import { until } from '../../support/until.js';
 
 /** The guide and the reference, which show what the program prints. */

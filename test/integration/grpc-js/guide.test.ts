@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
+import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs/programs.js';
 import { titleOf } from '../../support/title-of.js';
 
 const example = fileURLToPath(new URL('../../../examples/grpc', import.meta.url));

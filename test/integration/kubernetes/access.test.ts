@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { FakeClock } from 'evenkeel/testing';
 import { type ApiServer, createApiServer, createCertificate } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
-import { HttpApiClient } from '../../../src/resolver/kubernetes/api-client.js';
-import { explicitAccess } from '../../../src/resolver/kubernetes/explicit-access.js';
-import { sliceObject } from '../../support/endpoint-cases.js';
+import { HttpApiClient } from '../../../src/resolver/kubernetes/api/api-client.js';
+import { explicitAccess } from '../../../src/resolver/kubernetes/api/explicit-access.js';
+import { sliceObject } from '../../support/fixtures/endpoint-cases.js';
 import { until } from '../../support/until.js';
 import { atEnd, cleanUpAfterEach, openApi, WatchedService, WatchingBalancer } from './harness.js';
 

@@ -10,8 +10,8 @@ import type { ApiServer } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
 import { type DoctorCommand, parseCommandLine } from '../../../src/cli/command-line.js';
 import { doctor } from '../../../src/cli/doctor.js';
-import { sliceObject } from '../../support/endpoint-cases.js';
-import { freePort } from '../../support/free-port.js';
+import { sliceObject } from '../../support/fixtures/endpoint-cases.js';
+import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 import { atEnd, cleanUpAfterEach, openApi, WatchedService } from './harness.js';
 

@@ -2,7 +2,7 @@ import { endpointSlices } from 'evenkeel/kubernetes';
 import { FakeClock, seededRng } from 'evenkeel/testing';
 import { createApiServer } from 'evenkeel/testing/servers';
 import { resolverContract } from '../../contract/resolver.js';
-import { sliceObject } from '../../support/endpoint-cases.js';
+import { sliceObject } from '../../support/fixtures/endpoint-cases.js';
 
 resolverContract({
   name: 'endpointSlices',

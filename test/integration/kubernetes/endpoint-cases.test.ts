@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { addresses, endpointCases, sliceObject } from '../../support/endpoint-cases.js';
+import { addresses, endpointCases, sliceObject } from '../../support/fixtures/endpoint-cases.js';
 import { cleanUpAfterEach, openApi, Probe, WatchingBalancer } from './harness.js';
 
 cleanUpAfterEach();

@@ -12,8 +12,8 @@ import { type EndpointSlicesOptions, endpointSlices } from 'evenkeel/kubernetes'
 import { FakeClock, type FakeConnection, FakeTransport, seededRng, settle } from 'evenkeel/testing';
 import { type ApiServer, type ApiServerOptions, createApiServer } from 'evenkeel/testing/servers';
 import { afterEach } from 'vitest';
-import { freePort } from '../../support/free-port.js';
-import { RecordingListener } from '../../support/recording-listener.js';
+import { RecordingListener } from '../../support/fixtures/recording-listener.js';
+import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 
 const cleanups: (() => Promise<void> | void)[] = [];

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { buildPackage } from '../../support/programs.js';
+import { buildPackage } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 import { atEnd, cleanUpAfterEach } from './harness.js';
 

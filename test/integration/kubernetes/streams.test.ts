@@ -5,7 +5,7 @@ import { drawIndex } from 'evenkeel/adapter';
 import { seededRng } from 'evenkeel/testing';
 import type { ApiServer } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
-import { addresses, sliceObject } from '../../support/endpoint-cases.js';
+import { addresses, sliceObject } from '../../support/fixtures/endpoint-cases.js';
 import { until } from '../../support/until.js';
 import { atEnd, cleanUpAfterEach, openApi, WatchedService } from './harness.js';
 

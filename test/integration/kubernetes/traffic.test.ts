@@ -2,7 +2,7 @@ import { endpointSlices } from 'evenkeel/kubernetes';
 import { createApiServer } from 'evenkeel/testing/servers';
 import { createDispatcher } from 'evenkeel/undici';
 import { describe, expect, it } from 'vitest';
-import { Pods } from '../../support/pods.js';
+import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 
 const ORIGIN = 'http://orders.shop:8080';

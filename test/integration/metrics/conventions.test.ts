@@ -7,9 +7,14 @@ import { createAgent } from 'evenkeel/node-http';
 import { createPool } from 'evenkeel/pg';
 import { createDispatcher } from 'evenkeel/undici';
 import { afterEach, expect, it } from 'vitest';
-import { application, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { Pod } from '../../support/pods.js';
-import { noPostgres, application as pgApplication, titled as pgTitled, startPostgres } from '../../support/postgres.js';
+import { application, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import {
+  noPostgres,
+  application as pgApplication,
+  titled as pgTitled,
+  startPostgres,
+} from '../../support/databases/postgres.js';
+import { Pod } from '../../support/pods/pods.js';
 import { connected, ordersClient, say } from '../grpc-js/support/client.js';
 import { Pods as GrpcPods } from '../grpc-js/support/pods.js';
 

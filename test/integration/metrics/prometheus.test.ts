@@ -9,10 +9,10 @@ import { FakeTransport } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
 import { request } from 'undici';
 import { afterEach, expect, it } from 'vitest';
-import { DiscoveryWorld } from '../../support/discovery-world.js';
-import { Pod } from '../../support/pods.js';
-import { root } from '../../support/programs.js';
-import { isMissing, SystemServer, titled } from '../../support/programs-of-debian.js';
+import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
+import { Pod } from '../../support/pods/pods.js';
+import { root } from '../../support/programs/programs.js';
+import { isMissing, SystemServer, titled } from '../../support/programs/programs-of-debian.js';
 import { until } from '../../support/until.js';
 
 const open: AsyncDisposable[] = [];

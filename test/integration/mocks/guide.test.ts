@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
-import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs.js';
+import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs/programs.js';
 import { tooOld } from './support/suite.js';
 
 const programs = guidePrograms('testing-your-app');

@@ -2,7 +2,7 @@ import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, createServiceAgent } from 'evenkeel/undici';
 import { type Dispatcher, MockAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Pod } from '../../support/pods.js';
+import { Pod } from '../../support/pods/pods.js';
 
 const origin = 'http://orders.shop:8080';
 

@@ -3,9 +3,9 @@ import { type EvenkeelError, type Observer, observerEventNames, outcomes, static
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { FakeResolver } from 'evenkeel/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
+import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { until } from '../../support/until.js';
 
 /** It must appear nowhere. */

@@ -1,10 +1,10 @@
 import { fileURLToPath } from 'node:url';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, beforeAll, describe, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { buildPackage, expectToEnd } from '../../support/programs.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { buildPackage, expectToEnd } from '../../support/programs/programs.js';
 
-const program = fileURLToPath(new URL('../../support/idle-mysql-client.mjs', import.meta.url));
+const program = fileURLToPath(new URL('../../support/databases/idle-mysql-client.mjs', import.meta.url));
 
 describe.skipIf(noMariadb)(titled('a process with a cluster it did not end'), () => {
   let world: MariadbWorld;

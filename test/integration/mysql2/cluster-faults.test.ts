@@ -2,7 +2,7 @@ import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { createPoolCluster as createStockCluster } from 'mysql2/promise';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import type { Readers } from '../../support/readers.js';
 import { until } from '../../support/until.js';
 import { PROOF, readers, report } from './support/traffic.js';

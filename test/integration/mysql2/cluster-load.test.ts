@@ -3,7 +3,7 @@ import { createPoolCluster, type PoolCluster } from 'evenkeel/mysql2';
 import { FakeResolver } from 'evenkeel/testing';
 import type { PoolConnection } from 'mysql2/promise';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { until } from '../../support/until.js';
 import { LEDGER_SUM, Ledger, ledgerTables } from './support/ledger.js';
 import { maxOverMean, PROOF, readers, report } from './support/traffic.js';

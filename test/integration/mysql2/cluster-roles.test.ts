@@ -2,7 +2,7 @@ import { roundRobin, staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { until } from '../../support/until.js';
 
 const tables = [

@@ -7,7 +7,7 @@ import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'ev
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import type { QueryOptions } from 'mysql2';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { canReset } from './support/peer.js';

@@ -2,8 +2,8 @@ import { createEndpoint } from 'evenkeel';
 import { mysql2Transport } from 'evenkeel/mysql2';
 import type { Pool } from 'mysql2';
 import { transportContract } from '../../contract/transport.js';
-import { refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
+import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 
 transportContract<Pool>({
   name: 'mysql2Transport',

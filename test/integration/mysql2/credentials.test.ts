@@ -4,7 +4,7 @@ import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'ev
 import { FakeClock } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { until } from '../../support/until.js';
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });

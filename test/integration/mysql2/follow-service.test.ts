@@ -5,7 +5,7 @@ import { createCertificate } from 'evenkeel/testing/servers';
 import mysql, { type PoolCluster, type PoolConnection, type PoolOptions, type RowDataPacket } from 'mysql2';
 import mysqlPromise from 'mysql2/promise';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { canRemove } from './support/peer.js';

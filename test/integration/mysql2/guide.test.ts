@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
 const programs = ['mysql', 'mysql-tls', 'mysql-orms', 'mysql-pool-cluster'].flatMap((name) => guidePrograms(name));

@@ -2,8 +2,8 @@ import type { ObserverEvents } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
+import { connected } from '../../support/fixtures/connected.js';
 import { until } from '../../support/until.js';
 
 /** The clock only moves where a test moves it: anything that waited for a time limit would wait for ever. */

@@ -1,7 +1,7 @@
 import { fixed, staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster } from 'evenkeel/mysql2';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { until } from '../../support/until.js';
 
 let server: ScriptedMysql;

@@ -2,8 +2,8 @@ import { staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster } from 'evenkeel/mysql2';
 import { FakeClock } from 'evenkeel/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { application, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { application, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { until } from '../../support/until.js';
 import { PROOF, report } from './support/traffic.js';
 

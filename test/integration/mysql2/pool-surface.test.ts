@@ -6,8 +6,8 @@ import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'ev
 import { FakeClock } from 'evenkeel/testing';
 import { createPool, type PoolConnection } from 'mysql2';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { canEndGracefully, tracesAddress } from './support/peer.js';

@@ -4,8 +4,8 @@ import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'ev
 import { FakeClock } from 'evenkeel/testing';
 import type { PoolConnection, Query, ResultSetHeader } from 'mysql2';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { until } from '../../support/until.js';
 
 let cluster: PoolCluster;

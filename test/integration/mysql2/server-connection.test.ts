@@ -3,7 +3,7 @@ import { type Mysql2TransportOptions, mysql2Transport } from 'evenkeel/mysql2';
 import { FakeClock } from 'evenkeel/testing';
 import type { Pool } from 'mysql2';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { until } from '../../support/until.js';
 
 const never = new AbortController().signal;

@@ -3,7 +3,7 @@ import { hash, type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import type { PoolConnection, RowDataPacket } from 'mysql2';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type ScriptedConnection, ScriptedMysql } from '../../support/scripted-mysql.js';
+import { type ScriptedConnection, ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { until } from '../../support/until.js';
 
 let servers: ScriptedMysql[];

@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createConnection } from 'mysql2/promise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { isRunning } from '../../support/playground.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { isRunning } from '../../support/programs/playground.js';
 import { until } from '../../support/until.js';
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
@@ -93,7 +93,7 @@ describe.skipIf(noMariadb)(titled('the MariaDB servers of the tests'), () => {
 
 describe.skipIf(noMariadb)(titled('the process that started MariaDB servers'), () => {
   it('takes them and their folder with it when it is killed', async () => {
-    const module = fileURLToPath(new URL('../../support/mariadb/servers.mjs', import.meta.url));
+    const module = fileURLToPath(new URL('../../support/databases/mariadb/servers.mjs', import.meta.url));
     const program = `
       import { MariadbServers } from ${JSON.stringify(module)};
       const world = await MariadbServers.start(1);

@@ -4,7 +4,7 @@ import { staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
 import { seededRng } from 'evenkeel/testing';
 import { afterEach, expect, it } from 'vitest';
-import { Pods } from '../../support/pods.js';
+import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { chaos } from '../undici/support/chaos.js';
 import { PROOF } from '../undici/support/proof.js';

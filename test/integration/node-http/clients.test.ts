@@ -8,8 +8,8 @@ import fetch from 'node-fetch';
 import superagent from 'superagent';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { connected } from '../../support/connected.js';
-import { type Pod, Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { type Pod, Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { running } from './support/request.js';
 

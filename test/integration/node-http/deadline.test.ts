@@ -7,9 +7,9 @@ import got from 'got';
 import fetch from 'node-fetch';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { connected } from '../../support/connected.js';
-import { HangingEndpoint } from '../../support/hanging-endpoint.js';
-import { Pod, Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { HangingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { Pod, Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { codeOf, Opened, running, send } from './support/request.js';
 

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, it } from 'vitest';
-import { Pods } from '../../support/pods.js';
-import { buildPackage, expectToEnd } from '../../support/programs.js';
+import { Pods } from '../../support/pods/pods.js';
+import { buildPackage, expectToEnd } from '../../support/programs/programs.js';
 
 const program = fileURLToPath(new URL('support/idle-client.mjs', import.meta.url));
 let pods: Pods;

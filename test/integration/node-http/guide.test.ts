@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Pod } from '../../support/pods.js';
-import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
+import { Pod } from '../../support/pods/pods.js';
+import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs/programs.js';
 
 const programs = guidePrograms('node-http');
 const expected: Readonly<Record<string, RegExp>> = {

@@ -1,8 +1,8 @@
 import { Agent } from 'node:http';
 import { createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 import { send } from './support/request.js';
 
 type Method = 'GET' | 'POST';

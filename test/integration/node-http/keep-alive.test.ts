@@ -1,7 +1,7 @@
 import { Agent } from 'node:http';
 import { createAgent } from 'evenkeel/node-http';
 import { afterEach, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
+import { connected } from '../../support/fixtures/connected.js';
 import { Cluster } from '../undici/support/cluster.js';
 import { BURST, IDLE_MS, mayLose, race, worseByMoreThanChance } from '../undici/support/keep-alive-race.js';
 import { PROOF, report } from '../undici/support/proof.js';

@@ -4,8 +4,8 @@ import { createAgent, type HttpsServiceAgent } from 'evenkeel/node-http';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pod } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pod } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { running, send } from './support/request.js';
 

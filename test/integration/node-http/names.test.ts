@@ -8,7 +8,7 @@ import { createCertificate } from 'evenkeel/testing/servers';
 import got from 'got';
 import fetch from 'node-fetch';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { Pod, Pods } from '../../support/pods.js';
+import { Pod, Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { codeOf, Opened, send } from './support/request.js';
 

@@ -2,8 +2,8 @@ import { Agent } from 'node:http';
 import { staticEndpoints } from 'evenkeel';
 import { createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { codeOf, send } from './support/request.js';
 

@@ -5,8 +5,8 @@ import { type ObserverEvents, staticEndpoints } from 'evenkeel';
 import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { collect } from '../../support/allocation.js';
-import { connected } from '../../support/connected.js';
-import { Pod } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pod } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { Opened, running, send } from './support/request.js';
 

@@ -1,7 +1,7 @@
 import type { ObserverEvents } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
 import { afterEach, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
+import { connected } from '../../support/fixtures/connected.js';
 import type { Cluster } from '../undici/support/cluster.js';
 import { certificate, rolloutWaits, startRollout } from '../undici/support/rollout-waits.js';
 import { over } from './support/traffic.js';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs.js';
+import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs/programs.js';
 
 /** Just as much of a service as its client library needs for the guide's request. */
 type Service = (request: IncomingMessage, body: string, response: ServerResponse) => void;

@@ -5,8 +5,8 @@ import { type NodeHttpTransportOptions, nodeHttpTransport } from 'evenkeel/node-
 import { FakeClock } from 'evenkeel/testing';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { transportContract } from '../../contract/transport.js';
-import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { Pod } from '../../support/pods.js';
+import { HangingEndpoint, refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { Pod } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { send } from './support/request.js';
 

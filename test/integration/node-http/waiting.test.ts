@@ -9,9 +9,9 @@ import got from 'got';
 import fetch from 'node-fetch';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { connected } from '../../support/connected.js';
-import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { Pod, Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { HangingEndpoint, refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { Pod, Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { codeOf, Opened, running, send } from './support/request.js';
 

@@ -1,7 +1,12 @@
 import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { noPostgres, titled as onPostgres, application as postgres, startPostgres } from '../../support/postgres.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import {
+  noPostgres,
+  titled as onPostgres,
+  application as postgres,
+  startPostgres,
+} from '../../support/databases/postgres.js';
 import { until } from '../../support/until.js';
 import { type EndedSpan, TracedWorld, Tree } from './support/world.js';
 

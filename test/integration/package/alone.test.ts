@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Consumer } from '../../support/consumer.js';
+import { Consumer } from '../../support/programs/consumer.js';
 import { sourcesIn } from './sources-in.js';
 
 /** Prints every module Node loads, one per line, to stderr. */

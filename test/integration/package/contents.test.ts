@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { describe, expect, inject, test } from 'vitest';
-import { runProgram } from '../../support/consumer.js';
+import { runProgram } from '../../support/programs/consumer.js';
 import { sourcesIn } from './sources-in.js';
 
 interface Manifest {

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import { Consumer } from '../../support/consumer.js';
+import { Consumer } from '../../support/programs/consumer.js';
 
 /** Has the names that evenkeel imports; without them no import would get as far as the check. */
 const installed = createRequire(import.meta.url).resolve;

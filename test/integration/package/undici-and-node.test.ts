@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Consumer } from '../../support/consumer.js';
+import { Consumer } from '../../support/programs/consumer.js';
 
 /** What a program says when it is ended by an error, less the path. */
 const told = (stderr: string): string[] => stderr.split('\n').filter((line) => /Error: |code: /.test(line));

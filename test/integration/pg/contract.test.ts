@@ -5,7 +5,7 @@ import type { Borrower } from '../../../src/adapter/pg/session.js';
 import { PgTransport } from '../../../src/adapter/pg/transport.js';
 import { createEndpoint, systemClock, systemRng } from '../../../src/index.js';
 import { transportContract } from '../../contract/transport.js';
-import { refusingEndpoint } from '../../support/hanging-endpoint.js';
+import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { until } from '../../support/until.js';
 
 const message = (type: string, body: Buffer = Buffer.alloc(0)): Buffer => {

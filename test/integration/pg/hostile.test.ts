@@ -6,7 +6,13 @@ import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import type { Notification } from 'pg';
 import QueryStream from 'pg-query-stream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { application, noPostgres, type PostgresWorld, startPostgres, titled } from '../../support/postgres.js';
+import {
+  application,
+  noPostgres,
+  type PostgresWorld,
+  startPostgres,
+  titled,
+} from '../../support/databases/postgres.js';
 import { until } from '../../support/until.js';
 
 /** What goes wrong between an application and its database. `max_connections` leaves 9 to applications. */

@@ -2,7 +2,13 @@ import { roundRobin } from 'evenkeel';
 import { createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
 import { FakeResolver } from 'evenkeel/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { application, noPostgres, type PostgresWorld, startPostgres, titled } from '../../support/postgres.js';
+import {
+  application,
+  noPostgres,
+  type PostgresWorld,
+  startPostgres,
+  titled,
+} from '../../support/databases/postgres.js';
 import type { Readers } from '../../support/readers.js';
 import { until } from '../../support/until.js';
 import { maxOverMean, PROOF, readers, report } from './support/traffic.js';

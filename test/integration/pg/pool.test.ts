@@ -6,7 +6,13 @@ import pg from 'pg';
 import Cursor from 'pg-cursor';
 import QueryStream from 'pg-query-stream';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { application, noPostgres, type PostgresWorld, startPostgres, titled } from '../../support/postgres.js';
+import {
+  application,
+  noPostgres,
+  type PostgresWorld,
+  startPostgres,
+  titled,
+} from '../../support/databases/postgres.js';
 import { until } from '../../support/until.js';
 
 /** What users of pg.Pool do, on the pool of a Service. */

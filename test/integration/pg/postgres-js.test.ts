@@ -3,7 +3,13 @@ import { type Connector, createConnector } from 'evenkeel/tcp';
 import { FakeResolver } from 'evenkeel/testing';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { application, noPostgres, type PostgresWorld, startPostgres, titled } from '../../support/postgres.js';
+import {
+  application,
+  noPostgres,
+  type PostgresWorld,
+  startPostgres,
+  titled,
+} from '../../support/databases/postgres.js';
 import { until } from '../../support/until.js';
 
 /** The recipe of the guide: postgres.js gets its sockets from a connector. */

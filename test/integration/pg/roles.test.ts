@@ -9,7 +9,7 @@ import {
   type PostgresWorld,
   startPostgres,
   titled,
-} from '../../support/postgres.js';
+} from '../../support/databases/postgres.js';
 import { until } from '../../support/until.js';
 import { ledgerTable, report, Writers } from './support/traffic.js';
 

@@ -2,7 +2,13 @@ import { staticEndpoints } from 'evenkeel';
 import { createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { application, noPostgres, type PostgresWorld, startPostgres, titled } from '../../support/postgres.js';
+import {
+  application,
+  noPostgres,
+  type PostgresWorld,
+  startPostgres,
+  titled,
+} from '../../support/databases/postgres.js';
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
 const certificate = createCertificate({ commonName: 'postgres', hosts: ['postgres.shop'], issuer: authority });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { childrenOf, isRunning, type Playground, pageUrl, startPlayground } from '../../support/playground.js';
+import { childrenOf, isRunning, type Playground, pageUrl, startPlayground } from '../../support/programs/playground.js';
 import { until } from '../../support/until.js';
 
 const running: Playground[] = [];

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { chromiumHint, chromiumPath, openChromium } from '../../support/chromium.js';
-import { type Playground, pageUrl, startPlayground, stopPlayground } from '../../support/playground.js';
+import { chromiumHint, chromiumPath, openChromium } from '../../support/programs/chromium.js';
+import { type Playground, pageUrl, startPlayground, stopPlayground } from '../../support/programs/playground.js';
 import { until } from '../../support/until.js';
 
 const PODS = 5;

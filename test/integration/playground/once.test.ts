@@ -1,7 +1,7 @@
 import { availableParallelism, loadavg } from 'node:os';
 import { describe, expect, type TestContext, test } from 'vitest';
 import { type Judgement, type JudgeOptions, judgeRun } from '../../support/once-judgement.js';
-import { startPlayground } from '../../support/playground.js';
+import { startPlayground } from '../../support/programs/playground.js';
 
 declare module 'vitest' {
   interface TaskMeta {

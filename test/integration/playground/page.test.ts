@@ -1,13 +1,13 @@
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { chromiumHint, chromiumPath, openChromium } from '../../support/chromium.js';
+import { chromiumHint, chromiumPath, openChromium } from '../../support/programs/chromium.js';
 import {
   type Playground,
   pageUrl,
   severalAddresses,
   startPlayground,
   stopPlayground,
-} from '../../support/playground.js';
+} from '../../support/programs/playground.js';
 import { until } from '../../support/until.js';
 
 interface ClientState {

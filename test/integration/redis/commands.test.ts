@@ -4,8 +4,8 @@ import { FakeResolver } from 'evenkeel/testing';
 import { Command, Redis, type RedisOptions } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { neverReads, readCommandNames } from '../../../src/adapter/redis/options.js';
-import { freePort } from '../../support/free-port.js';
-import { noRedis, type RedisWorld, startRedis, titled } from '../../support/redis.js';
+import { noRedis, type RedisWorld, startRedis, titled } from '../../support/databases/redis.js';
+import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 
 const PASSWORD = 'shop-secret';

@@ -7,7 +7,7 @@ import { openIoredis } from '../../../src/adapter/redis/ioredis-client.js';
 import { openNodeRedis } from '../../../src/adapter/redis/node-redis.js';
 import { replicasSettings } from '../../../src/adapter/redis/options.js';
 import { transportContract } from '../../contract/transport.js';
-import { refusingEndpoint } from '../../support/hanging-endpoint.js';
+import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 
 const INFO = 'role:slave\r\nmaster_link_status:up\r\nmaster_replid:a\r\nslave_repl_offset:1\r\nloading:0\r\n';
 

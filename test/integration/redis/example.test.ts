@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { buildPackage, outputOf } from '../../support/programs.js';
-import { noRedis, titled } from '../../support/redis.js';
+import { noRedis, titled } from '../../support/databases/redis.js';
+import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
 it.skipIf(noRedis)(
   titled('examples/redis: reads go on while a replica is killed and the other is promoted'),

@@ -3,7 +3,7 @@ import { createReplicas, type Replicas, type ReplicasOptions } from 'evenkeel/re
 import { FakeResolver } from 'evenkeel/testing';
 import { Redis, type RedisOptions } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { noRedis, type RedisServer, type RedisWorld, startRedis, titled } from '../../support/redis.js';
+import { noRedis, type RedisServer, type RedisWorld, startRedis, titled } from '../../support/databases/redis.js';
 import { until } from '../../support/until.js';
 import { maxOverMean, PROOF, report } from '../mysql2/support/traffic.js';
 

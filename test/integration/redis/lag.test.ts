@@ -5,7 +5,7 @@ import { FakeResolver } from 'evenkeel/testing';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { noRedis, type RedisWorld, startRedis, titled } from '../../support/redis.js';
+import { noRedis, type RedisWorld, startRedis, titled } from '../../support/databases/redis.js';
 import { until } from '../../support/until.js';
 
 /** A way to the primary that can be held up: what is replicated over it then waits, and the link stays up. */

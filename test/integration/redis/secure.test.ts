@@ -7,8 +7,8 @@ import { createCertificate } from 'evenkeel/testing/servers';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { freePort } from '../../support/free-port.js';
-import { noRedis, type RedisServer, type RedisWorld, startRedis, titled } from '../../support/redis.js';
+import { noRedis, type RedisServer, type RedisWorld, startRedis, titled } from '../../support/databases/redis.js';
+import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });

@@ -4,8 +4,8 @@ import { type PodRSocket, rsocketTransport } from '../../../src/adapter/rsocket/
 import { connectionSettings } from '../../../src/adapter/rsocket/options.js';
 import { Stream } from '../../../src/adapter/rsocket/outcome.js';
 import { transportContract } from '../../contract/transport.js';
-import { refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { RSocketPod } from '../../support/rsocket-pods.js';
+import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { RSocketPod } from '../../support/pods/rsocket-pods.js';
 import { until } from '../../support/until.js';
 
 transportContract<PodRSocket>({

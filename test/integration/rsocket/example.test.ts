@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { buildPackage, outputOf } from '../../support/programs.js';
+import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
 it('examples/rsocket: every pod has its share, and the stream of a pod that is replaced comes to its end', async () => {
   await buildPackage();

@@ -2,9 +2,18 @@ import { fileURLToPath } from 'node:url';
 import type { RSocketOptions } from 'evenkeel/rsocket';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { buildPackage, expectToEnd } from '../../support/programs.js';
-import { ask, connected, Heard, kinds, payload, running, startRSocket, states } from '../../support/rsocket-calls.js';
-import { RSocketPod } from '../../support/rsocket-pods.js';
+import {
+  ask,
+  connected,
+  Heard,
+  kinds,
+  payload,
+  running,
+  startRSocket,
+  states,
+} from '../../support/pods/rsocket-calls.js';
+import { RSocketPod } from '../../support/pods/rsocket-pods.js';
+import { buildPackage, expectToEnd } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 
 const open: AsyncDisposable[] = [];
@@ -260,7 +269,7 @@ it.each([
   await buildPackage();
   const pods = await RSocketPod.startAll(2);
   open.push(...pods);
-  const program = fileURLToPath(new URL('../../support/idle-rsocket-client.mjs', import.meta.url));
+  const program = fileURLToPath(new URL('../../support/pods/idle-rsocket-client.mjs', import.meta.url));
   await expectToEnd(
     [program, how],
     pods.map(({ endpoint }) => endpoint),

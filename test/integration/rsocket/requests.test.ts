@@ -3,8 +3,8 @@ import { createRSocket, type RSocketOptions } from 'evenkeel/rsocket';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ask, Heard, kinds, payload, running, startRSocket, states } from '../../support/rsocket-calls.js';
-import { RSocketPod, type RSocketPodOptions } from '../../support/rsocket-pods.js';
+import { ask, Heard, kinds, payload, running, startRSocket, states } from '../../support/pods/rsocket-calls.js';
+import { RSocketPod, type RSocketPodOptions } from '../../support/pods/rsocket-pods.js';
 import { until } from '../../support/until.js';
 
 const open: AsyncDisposable[] = [];

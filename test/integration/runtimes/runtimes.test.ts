@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { runProgram } from '../../support/consumer.js';
-import { Pods } from '../../support/pods.js';
-import { buildPackage } from '../../support/programs.js';
+import { Pods } from '../../support/pods/pods.js';
+import { runProgram } from '../../support/programs/consumer.js';
+import { buildPackage } from '../../support/programs/programs.js';
 
 // Installed by `node scripts/matrix.mjs bun deno`.
 const installed = JSON.parse(process.env.EVENKEEL_PEERS ?? '{}') as Record<string, string>;

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
-import { outputOf } from '../../support/programs.js';
+import { outputOf } from '../../support/programs/programs.js';
 
 const program = fileURLToPath(new URL('support/burst.mjs', import.meta.url));
 const servers = fileURLToPath(new URL('support/burst-server.mjs', import.meta.url));

@@ -17,7 +17,7 @@ import { createPod } from 'evenkeel/server';
 import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { asIs, bytesMethod } from '../../support/grpc-method.js';
+import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';

@@ -14,7 +14,7 @@ import { fixed, type ObserverEvents, type Outcome, type Priority, staticEndpoint
 import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPod, type Pod, type PodOptions } from 'evenkeel/server';
 import { afterEach, describe, expect, it } from 'vitest';
-import { asIs, bytesMethod } from '../../support/grpc-method.js';
+import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 
 const PRIORITY = 'x-request-priority';

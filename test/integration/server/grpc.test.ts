@@ -15,7 +15,7 @@ import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPod, type Pod } from 'evenkeel/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { decodeLoadReport } from '../../../src/adapter/grpc-js/server-reports.js';
-import { asIs, bytesMethod } from '../../support/grpc-method.js';
+import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 
 const ASK = 'endpoint-load-metrics-format';

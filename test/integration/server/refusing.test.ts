@@ -7,7 +7,7 @@ import { inFlight, type Observer, roundRobin, staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
 import { createDispatcher, createFetch, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { addressMark, busyMark, refusingMark } from '../../../src/runtime/not-begun.js';
+import { addressMark, busyMark, refusingMark } from '../../../src/propagation/not-begun.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';

@@ -7,9 +7,9 @@ import { type ConnectionLeaving, type Connector, type ConnectorOptions, createCo
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { Pod } from '../../support/pods.js';
-import { SocketPod } from '../../support/socket-pods.js';
+import { HangingEndpoint, refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { Pod } from '../../support/pods/pods.js';
+import { SocketPod } from '../../support/pods/socket-pods.js';
 import { until } from '../../support/until.js';
 
 const open: AsyncDisposable[] = [];

@@ -5,7 +5,7 @@ import { Client as LdapClient } from 'ldapts';
 import { connect, MqttClient } from 'mqtt';
 import { createTransport } from 'nodemailer';
 import { afterEach, expect, it } from 'vitest';
-import { isMissing, type ServerProgram, SystemServer, titled } from '../../support/programs-of-debian.js';
+import { isMissing, type ServerProgram, SystemServer, titled } from '../../support/programs/programs-of-debian.js';
 import { until } from '../../support/until.js';
 
 const open: AsyncDisposable[] = [];

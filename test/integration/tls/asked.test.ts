@@ -7,7 +7,7 @@ import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher } from 'evenkeel/undici';
 import { request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
+import { connected } from '../../support/fixtures/connected.js';
 import { until } from '../../support/until.js';
 import { send } from '../node-http/support/request.js';
 import { carriesHttp2 } from '../undici/support/version.js';

@@ -4,8 +4,8 @@ import { runInNewContext } from 'node:vm';
 import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';

@@ -1,8 +1,8 @@
 import { staticEndpoints } from 'evenkeel';
 import { createFetch, type DispatcherOptions, type ServiceFetch } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 
 const origin = 'http://orders.shop:8080';
 const CALLS = 3_000;

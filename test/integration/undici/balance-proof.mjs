@@ -33,7 +33,7 @@ const kinds = {
   'the same, with reports': { load: 'relativeLatency', reports: true },
 };
 
-const program = (name) => fileURLToPath(new URL(`../../support/${name}`, import.meta.url));
+const program = (name) => fileURLToPath(new URL(`../../support/pods/${name}`, import.meta.url));
 const pods = await Promise.all(
   machines.map(async (machine) => {
     const args = [JSON.stringify({ workers: WORKERS, meanMs: MEAN_MS, ...machine })];

@@ -2,7 +2,7 @@ import { staticEndpoints } from 'evenkeel';
 import { seededRng } from 'evenkeel/testing';
 import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { afterEach, expect, it } from 'vitest';
-import { Pods } from '../../support/pods.js';
+import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { chaos } from './support/chaos.js';
 import { PROOF } from './support/proof.js';

@@ -5,7 +5,7 @@ import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, createFetch, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Pods } from '../../support/pods.js';
+import { Pods } from '../../support/pods/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { undici8 } from './support/undici8.js';

@@ -2,8 +2,8 @@ import { staticEndpoints } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createDispatcher, createServiceAgent, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';

@@ -1,8 +1,8 @@
 import { type Endpoint, inFlight, peakEwma } from 'evenkeel';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import type { Pod } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import type { Pod } from '../../support/pods/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { Cluster } from './support/cluster.js';
 import { OtherNetwork } from './support/other-network.js';

@@ -1,7 +1,7 @@
 import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { type Attempt, inFlightOf, watched } from './support/attempts.js';
 import { undici8 } from './support/undici8.js';

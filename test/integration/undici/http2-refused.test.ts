@@ -3,9 +3,9 @@ import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
-import { RefusingHttp2Pod } from '../../support/refusing-http2-pod.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
+import { RefusingHttp2Pod } from '../../support/pods/refusing-http2-pod.js';
 import { titleOf } from '../../support/title-of.js';
 import { carriesHttp2 } from './support/version.js';
 

@@ -3,7 +3,7 @@ import { type Balancer, staticEndpoints } from 'evenkeel';
 import { createDispatcher, createServiceAgent, type ServiceInterceptor, serviceInterceptor } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { Pod, Pods } from '../../support/pods.js';
+import { Pod, Pods } from '../../support/pods/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { version } from './support/version.js';

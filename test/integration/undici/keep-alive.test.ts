@@ -1,7 +1,7 @@
 import { createDispatcher } from 'evenkeel/undici';
 import { Pool } from 'undici';
 import { afterEach, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
+import { connected } from '../../support/fixtures/connected.js';
 import { Cluster } from './support/cluster.js';
 import { BURST, IDLE_MS, mayLose, race, worseByMoreThanChance } from './support/keep-alive-race.js';
 import { PROOF, report } from './support/proof.js';

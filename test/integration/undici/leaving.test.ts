@@ -4,9 +4,9 @@ import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { HangingEndpoint } from '../../support/hanging-endpoint.js';
-import { Pod, type PodOptions } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { HangingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { Pod, type PodOptions } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { carriesHttp2 } from './support/version.js';
 

@@ -2,8 +2,8 @@ import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pod, Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pod, Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';

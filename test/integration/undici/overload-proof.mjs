@@ -43,7 +43,7 @@ function draw(name, chart) {
 
 /** @param {boolean} isLimited */
 async function startPods(isLimited, meanMs = MEAN_MS) {
-  const program = fileURLToPath(new URL('../../support/worker-pod.mjs', import.meta.url));
+  const program = fileURLToPath(new URL('../../support/pods/worker-pod.mjs', import.meta.url));
   return Promise.all(
     Array.from({ length: PODS }, async () => {
       const child = fork(program, [String(WORKERS), String(meanMs), isLimited ? 'limited' : ''], { execArgv: [] });

@@ -4,8 +4,8 @@ import { staticEndpoints } from 'evenkeel';
 import * as nodeHttp from 'evenkeel/node-http';
 import { createDispatcher, createFetch, prefixKey, promptKey } from 'evenkeel/undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 
 const origin = 'http://vllm.models:8000';
 const conversations = Array.from({ length: 20 }, (_, index) => ({

@@ -1,8 +1,8 @@
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import type { Pod } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import type { Pod } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { Cluster } from './support/cluster.js';
 import { OtherService } from './support/other-service.js';

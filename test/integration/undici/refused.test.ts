@@ -2,8 +2,8 @@ import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 
 const origin = 'http://orders.shop:8080';
 

@@ -2,8 +2,8 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Pods } from '../../support/pods.js';
-import { buildPackage, guidePrograms, outputOfModule, root } from '../../support/programs.js';
+import { Pods } from '../../support/pods/pods.js';
+import { buildPackage, guidePrograms, outputOfModule, root } from '../../support/programs/programs.js';
 
 const programs = guidePrograms('retries');
 /** Two pods of three refuse, as long as they warm up: with 503, and those of the line protocol with LOADING. */

@@ -2,9 +2,9 @@ import { Readable } from 'node:stream';
 import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { heard } from '../../support/heard.js';
-import { Pod, Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { heard } from '../../support/fixtures/heard.js';
+import { Pod, Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 import { type Attempt, watched } from './support/attempts.js';
 

@@ -1,7 +1,7 @@
 import type { ObserverEvents } from 'evenkeel';
 import { createDispatcher } from 'evenkeel/undici';
 import { afterEach, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
+import { connected } from '../../support/fixtures/connected.js';
 import type { Cluster } from './support/cluster.js';
 import { certificate, rolloutWaits, startRollout } from './support/rollout-waits.js';
 import { through } from './support/traffic.js';

@@ -6,8 +6,8 @@ import { createCertificate, type ServiceController } from 'evenkeel/testing/serv
 import { createServiceAgent, type ServiceAgent, type ServiceAgentOptions } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { DiscoveryWorld } from '../../support/discovery-world.js';
-import { Pod, Pods } from '../../support/pods.js';
+import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
+import { Pod, Pods } from '../../support/pods/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { agentShowsHeaders, reachesGlobalFetch } from './support/global-fetch.js';

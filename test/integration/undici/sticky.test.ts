@@ -3,8 +3,8 @@ import { hash, staticEndpoints } from 'evenkeel';
 import * as nodeHttp from 'evenkeel/node-http';
 import * as undici from 'evenkeel/undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { Pods } from '../../support/pods/pods.js';
 
 const origin = 'http://carts.shop:8080';
 const users = Array.from({ length: 20 }, (_, index) => `user-${index}`);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createDispatcher, createFetch, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
+import { connected } from '../../support/fixtures/connected.js';
 import { until } from '../../support/until.js';
 import { Cluster } from './support/cluster.js';
 import { PROOF, report } from './support/proof.js';

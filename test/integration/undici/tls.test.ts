@@ -9,9 +9,9 @@ import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { connected } from '../../support/connected.js';
-import { heard } from '../../support/heard.js';
-import { Pods } from '../../support/pods.js';
+import { connected } from '../../support/fixtures/connected.js';
+import { heard } from '../../support/fixtures/heard.js';
+import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 
 const origin = 'https://orders.shop:8443';

@@ -4,9 +4,9 @@ import { FakeClock } from 'evenkeel/testing';
 import { type UndiciTransportOptions, undiciTransport } from 'evenkeel/undici';
 import type { Pool } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { Pod } from '../../support/pods.js';
-import { toldCapacity } from '../../support/told-capacity.js';
+import { HangingEndpoint, refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { Pod } from '../../support/pods/pods.js';
+import { toldCapacity } from '../../support/pods/told-capacity.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';

@@ -4,8 +4,8 @@ import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createDispatcher, createServiceAgent, type DispatcherOptions } from 'evenkeel/undici';
 import { type Dispatcher, request, WebSocket } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
+import { WsPod } from '../../support/pods/ws-pods.js';
 import { until } from '../../support/until.js';
-import { WsPod } from '../../support/ws-pods.js';
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {

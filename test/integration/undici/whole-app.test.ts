@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DiscoveryWorld } from '../../support/discovery-world.js';
-import { Pod } from '../../support/pods.js';
-import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
+import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
+import { Pod } from '../../support/pods/pods.js';
+import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs/programs.js';
 
 beforeAll(buildPackage);
 

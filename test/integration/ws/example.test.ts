@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { buildPackage, outputOf } from '../../support/programs.js';
+import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
 it('examples/websocket: WebSockets are even, even out, and leave a pod that is replaced with a close frame', async () => {
   await buildPackage();

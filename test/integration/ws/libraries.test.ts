@@ -4,8 +4,8 @@ import { createClient } from 'graphql-ws';
 import { WebSocket as ReconnectingWebSocket } from 'partysocket';
 import { io } from 'socket.io-client';
 import { afterEach, describe, expect, it } from 'vitest';
+import { WsPod, type WsPodOptions } from '../../support/pods/ws-pods.js';
 import { until } from '../../support/until.js';
-import { WsPod, type WsPodOptions } from '../../support/ws-pods.js';
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {

@@ -2,8 +2,8 @@ import type { EndpointInit } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createWebSockets, type ServiceWebSockets, type WebSocketsOptions } from 'evenkeel/ws';
 import { afterEach, describe, expect, it } from 'vitest';
+import { WsPod } from '../../support/pods/ws-pods.js';
 import { until } from '../../support/until.js';
-import { WsPod } from '../../support/ws-pods.js';
 
 /** In the suite at a small size; `npm run proof -- websocket` at that of a large Service, with the rates. */
 const isProof = process.env.EVENKEEL_PROOF === '1';

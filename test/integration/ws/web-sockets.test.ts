@@ -10,10 +10,10 @@ import { createCertificate } from 'evenkeel/testing/servers';
 import { type ConnectionLeaving, createWebSockets, type ServiceWebSockets, type WebSocketsOptions } from 'evenkeel/ws';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { refusingEndpoint } from '../../support/hanging-endpoint.js';
-import { buildPackage, outputOf } from '../../support/programs.js';
+import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { WsPod, type WsPodOptions } from '../../support/pods/ws-pods.js';
+import { buildPackage, outputOf } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
-import { WsPod, type WsPodOptions } from '../../support/ws-pods.js';
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {

@@ -1,5 +1,5 @@
 import type { LimitFactory } from '../../../src/limit/limit.js';
-import type { Priority } from '../../../src/runtime/priority.js';
+import type { Priority } from '../../../src/propagation/priority.js';
 import { SharedTimers } from '../../../src/runtime/shared-timers.js';
 import { Admission } from '../../../src/server/admission.js';
 import { ServedCall } from '../../../src/server/served-call.js';

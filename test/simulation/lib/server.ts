@@ -1,4 +1,4 @@
-import type { Priority } from '../../../src/runtime/priority.js';
+import type { Priority } from '../../../src/propagation/priority.js';
 import type { Rng } from '../../../src/runtime/rng.js';
 import type { VirtualClock } from './virtual-clock.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Lease } from '../../../src/balancer/lease.js';
 import type { EndpointSnapshot } from '../../../src/balancer/snapshot.js';
+import type { Lease } from '../../../src/call/lease.js';
 import type { EndpointInit } from '../../../src/endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
@@ -28,7 +28,7 @@ import { zone } from '../../../src/stage/zone.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import type { FakeConnection } from '../../../src/testing/fake-transport.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 const pickers: Record<string, PickerFactory> = {
   p2c: p2c(),

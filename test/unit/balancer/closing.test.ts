@@ -4,7 +4,7 @@ import { createBalancer } from '../../../src/balancer/balancer.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { BalancerFixture, failure, stateOf } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure, stateOf } from '../../support/fixtures/balancer-fixture.js';
 
 /** Nothing is left of it, and it gives nothing out. */
 async function expectNothingLeft({ balancer, clock, resolver, transport }: BalancerFixture): Promise<void> {

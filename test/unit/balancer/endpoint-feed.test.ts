@@ -5,7 +5,7 @@ import { ResolveError } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import type { Resolver, ResolverListener } from '../../../src/resolver/resolver.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
 type Failed = ObserverEvents['resolveFailed'];
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { BalancerOptions } from '../../../src/balancer/balancer-options.js';
-import type { Lease } from '../../../src/balancer/lease.js';
+import type { Lease } from '../../../src/call/lease.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 /** Connections open one by one, when the test says so. */
 class OneByOne extends FakeTransport {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Lease } from '../../../src/balancer/lease.js';
-import type { Recorder } from '../../../src/balancer/recording.js';
+import type { Lease } from '../../../src/call/lease.js';
+import type { Recorder } from '../../../src/call/recording.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { fixed } from '../../../src/limit/fixed.js';
@@ -11,7 +11,7 @@ import { roundRobin } from '../../../src/picker/round-robin.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
 const broken = (): never => {
   throw new Error('broken');

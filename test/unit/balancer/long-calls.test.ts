@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import type { Lease } from '../../../src/balancer/lease.js';
-import { Placements } from '../../../src/balancer/placements.js';
-import { resolvePlacingOptions } from '../../../src/balancer/placing-options.js';
+import type { Lease } from '../../../src/call/lease.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import { shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
+import { Placements } from '../../../src/placement/placements.js';
+import { resolvePlacingOptions } from '../../../src/placement/placing-options.js';
 import { standardStages } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 /** Three endpoints with ten calls each, of which the first has just lost all of its own. */
 async function afterResets() {

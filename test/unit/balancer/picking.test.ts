@@ -4,7 +4,7 @@ import type { Transport } from '../../../src/pool/transport.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
 import { bytesPerCall } from '../../support/allocation.js';
-import { BalancerFixture, failure, stateOf } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure, stateOf } from '../../support/fixtures/balancer-fixture.js';
 
 describe('callers who wait', () => {
   it('are served before newcomers, also when room came without anybody saying so', async () => {

@@ -13,7 +13,7 @@ import type { Stage, StageContext } from '../../../src/stage/stage.js';
 import { standardStages } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
-import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
 const broken = (): never => {
   throw new Error('broken');

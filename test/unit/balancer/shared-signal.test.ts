@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
 const CALLERS = 50;
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;

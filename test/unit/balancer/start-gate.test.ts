@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { StartGate } from '../../../src/balancer/start-gate.js';
 import { EvenkeelError } from '../../../src/errors.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { failure, stateOf } from '../../support/balancer-fixture.js';
+import { failure, stateOf } from '../../support/fixtures/balancer-fixture.js';
 
 const late = (): EvenkeelError => new EvenkeelError('EVENKEEL_NOT_READY', 'late');
 const forbidden = new EvenkeelError('EVENKEEL_FORBIDDEN', 'forbidden');

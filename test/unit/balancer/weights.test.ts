@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { roundRobin } from '../../../src/picker/round-robin.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 /** Calls per address of `count` calls, each ended at once. */
 async function calls(fixture: BalancerFixture, count: number): Promise<Record<string, number>> {

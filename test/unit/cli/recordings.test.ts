@@ -18,7 +18,7 @@ import { panic } from '../../../src/stage/panic.js';
 import { zone } from '../../../src/stage/zone.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 let folder: string;
 let file: string;

@@ -5,7 +5,7 @@ import { parseCommandLine } from '../../../src/cli/command-line.js';
 import { printTop, top } from '../../../src/cli/top.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { preferenceOrder } from '../../../src/picker/preference-order.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 it('understands an address with and without the final slash', () => {
   for (const url of ['http://127.0.0.1:9901', 'http://127.0.0.1:9901/']) {

@@ -5,14 +5,14 @@ import { type EvenkeelError, errorCodes } from '../../../src/errors.js';
 import { fixed } from '../../../src/limit/fixed.js';
 import { observerEventNames } from '../../../src/observe/observer.js';
 import { poolDefaults } from '../../../src/pool/pool-options.js';
-import { ApiFailure, resolveErrorOf } from '../../../src/resolver/kubernetes/api-failure.js';
-import { ambiguousPort } from '../../../src/resolver/kubernetes/service-ports.js';
+import { ApiFailure, resolveErrorOf } from '../../../src/resolver/kubernetes/api/api-failure.js';
+import { ambiguousPort } from '../../../src/resolver/kubernetes/slices/service-ports.js';
 import { retryBudgetDefaults } from '../../../src/retry/budget.js';
 import { retryDefaults } from '../../../src/retry/retry-options.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
 import { tableRows, textOf } from '../../support/docs-page.js';
+import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
 const page = (name: string): string => textOf(`docs/reference/${name}.md`);
 const source = (path: string): string => textOf(`src/${path}`);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { verdictOf } from '../../../src/adapter/mysql2/outcome.js';
 import { outcomeOfBroken } from '../../../src/adapter/node-http/outcome.js';
 import { outcomeOfError } from '../../../src/adapter/undici/outcome.js';
-import { classifyError } from '../../../src/balancer/run-call.js';
+import { classifyError } from '../../../src/call/run-call.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { isConnectError, outcomeOfSystemError } from '../../../src/endpoint/system-errors.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Judgement, judgeRun } from '../../support/once-judgement.js';
-import { severalAddresses } from '../../support/playground.js';
+import { severalAddresses } from '../../support/programs/playground.js';
 
 /** What the playground itself makes of figures: its words are those the judgement has to understand. */
 const example = async <T>(file: string): Promise<T> =>

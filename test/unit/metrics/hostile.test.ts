@@ -12,7 +12,7 @@ import { type Observer, observerEventNames } from '../../../src/observe/observer
 import type { ResolverListener } from '../../../src/resolver/resolver.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 let tests = 0;
 

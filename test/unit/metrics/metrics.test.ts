@@ -22,7 +22,7 @@ import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import type { FakeConnection } from '../../../src/testing/fake-transport.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 let fixtures: BalancerFixture[];
 let clock: FakeClock;

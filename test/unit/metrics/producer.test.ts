@@ -13,7 +13,7 @@ import { Producer } from '../../../src/metrics/producer.js';
 import type { ResolverListener } from '../../../src/resolver/resolver.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 let collector: Collector;
 let fixture: BalancerFixture;

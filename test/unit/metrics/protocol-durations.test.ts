@@ -9,7 +9,7 @@ import { SeriesSet } from '../../../src/metrics/series.js';
 import type { Protocol } from '../../../src/observe/live-balancers.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 const http: Protocol = { conventions: 'http', attributes: { 'server.address': 'orders.shop', 'server.port': 8080 } };
 const grpc: Protocol = { conventions: 'grpc', attributes: { 'grpc.target': 'orders.shop:50051' } };

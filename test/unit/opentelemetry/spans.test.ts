@@ -9,10 +9,10 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { CallTrace } from '../../../src/balancer/call-trace.js';
+import { CallTrace } from '../../../src/call/call-trace.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { instrumentTraces, type Traces, type TracesOptions } from '../../../src/opentelemetry/index.js';
-import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
 const exporter = new InMemorySpanExporter();
 const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });

@@ -8,7 +8,7 @@ import type { Picker, PickerFactory } from '../../../src/picker/picker.js';
 import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
 import { drawIndex } from '../../../src/runtime/rng.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { pickSet, request, type Slots, subchannels, type TestSubchannel } from '../../support/pick-set.js';
+import { pickSet, request, type Slots, subchannels, type TestSubchannel } from '../../support/fixtures/pick-set.js';
 
 const hostile: readonly [string, LoadReport][] = [
   ['no CPU to speak of', { cpuUtilization: 1e-320, rpsFractional: 100 }],

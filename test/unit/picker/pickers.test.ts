@@ -12,7 +12,14 @@ import { roundRobin } from '../../../src/picker/round-robin.js';
 import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
 import { drawIndex } from '../../../src/runtime/rng.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { pickSet, request, type Slots, slotsOf, subchannels, type TestSubchannel } from '../../support/pick-set.js';
+import {
+  pickSet,
+  request,
+  type Slots,
+  slotsOf,
+  subchannels,
+  type TestSubchannel,
+} from '../../support/fixtures/pick-set.js';
 
 const context = { rng: seededRng(1) };
 

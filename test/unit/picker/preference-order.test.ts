@@ -18,7 +18,7 @@ import {
   subchannel,
   subchannels,
   type TestSubchannel,
-} from '../../support/pick-set.js';
+} from '../../support/fixtures/pick-set.js';
 
 /** A client of endpoints that take as long as `tookMs` says, on a clock of its own. */
 class Client {

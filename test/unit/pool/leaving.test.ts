@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Leaving } from '../../../src/pool/drain.js';
-import { readyFixture } from '../../support/subchannel-fixture.js';
+import { readyFixture } from '../../support/fixtures/subchannel-fixture.js';
 
 const reasonOf = (signal: AbortSignal): Leaving => signal.reason as Leaving;
 

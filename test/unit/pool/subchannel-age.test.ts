@@ -6,7 +6,7 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { resolvePoolOptions } from '../../../src/pool/pool-options.js';
 import { Recycle } from '../../../src/pool/recycle.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { expectNothingLeft, readyFixture, type SubchannelFixture } from '../../support/subchannel-fixture.js';
+import { expectNothingLeft, readyFixture, type SubchannelFixture } from '../../support/fixtures/subchannel-fixture.js';
 
 const AGE_MS = 60_000;
 

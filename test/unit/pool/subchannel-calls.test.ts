@@ -5,8 +5,8 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import type { Load } from '../../../src/load/load.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { slotsOf, subchannel, WatchedSlots } from '../../support/pick-set.js';
-import { readyFixture, SubchannelFixture } from '../../support/subchannel-fixture.js';
+import { slotsOf, subchannel, WatchedSlots } from '../../support/fixtures/pick-set.js';
+import { readyFixture, SubchannelFixture } from '../../support/fixtures/subchannel-fixture.js';
 
 describe('what a subchannel counts', () => {
   it('counts calls begun, running and failed, also those that found no connection', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { expectNothingLeft, readyFixture, SubchannelFixture } from '../../support/subchannel-fixture.js';
+import { expectNothingLeft, readyFixture, SubchannelFixture } from '../../support/fixtures/subchannel-fixture.js';
 
 const AGE_MS = 60_000;
 

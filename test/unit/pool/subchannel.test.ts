@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { askedError } from '../../../src/endpoint/asked.js';
+import { askedError } from '../../../src/credentials/asked.js';
 import { isEvenkeelError } from '../../../src/errors.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { expectNothingLeft, readyFixture, SubchannelFixture } from '../../support/subchannel-fixture.js';
+import { expectNothingLeft, readyFixture, SubchannelFixture } from '../../support/fixtures/subchannel-fixture.js';
 
 const AGE_MS = 60_000;
 

@@ -15,7 +15,7 @@ import { standardStages } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { bytesPerCall } from '../../support/allocation.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 const pods = (count: number, from = 1): { address: string; port: number; name: string; zone: string }[] =>
   Array.from({ length: count }, (_, index) => ({

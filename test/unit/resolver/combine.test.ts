@@ -4,7 +4,7 @@ import { firstAvailable, union } from '../../../src/resolver/combine.js';
 import type { Resolution, Resolver } from '../../../src/resolver/resolver.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { RecordingListener } from '../../support/recording-listener.js';
+import { RecordingListener } from '../../support/fixtures/recording-listener.js';
 
 let clock: FakeClock;
 let listener: RecordingListener;

@@ -6,8 +6,8 @@ import { resolveDnsOptions } from '../../../src/resolver/dns.js';
 import type { Resolution } from '../../../src/resolver/resolver.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { FakeDnsClient } from '../../support/fake-dns-client.js';
-import { RecordingListener } from '../../support/recording-listener.js';
+import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
+import { RecordingListener } from '../../support/fixtures/recording-listener.js';
 
 const orders = 'orders.shop.svc.cluster.local';
 const noSuchName =

@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { type DnsOptions, dns } from '../../../src/resolver/dns.js';
 import type { Resolution } from '../../../src/resolver/resolver.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { FakeDnsClient } from '../../support/fake-dns-client.js';
-import { RecordingListener } from '../../support/recording-listener.js';
+import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
+import { RecordingListener } from '../../support/fixtures/recording-listener.js';
 
 const orders = 'orders.shop.svc.cluster.local';
 const srv = `SRV _http._tcp.${orders}.`;

@@ -4,7 +4,7 @@ import { isResolveError, ResolveError } from '../../../src/errors.js';
 import { type PollAnswer, type PollingOptions, polling } from '../../../src/resolver/polling.js';
 import type { Resolution } from '../../../src/resolver/resolver.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { RecordingListener } from '../../support/recording-listener.js';
+import { RecordingListener } from '../../support/fixtures/recording-listener.js';
 
 const set = (...addresses: string[]): PollAnswer => ({
   endpoints: addresses.map((address) => createEndpoint({ address, port: 80 })),

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { ServiceHosts, type ServiceHostsOptions } from '../../../src/resolver/service-hosts.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { FakeDnsClient } from '../../support/fake-dns-client.js';
+import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
 import { until } from '../../support/until.js';
 
 const orders = 'orders.shop.svc.cluster.local.';

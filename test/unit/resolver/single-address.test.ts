@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { endpointConnectionAgeMs } from '../../../src/endpoint/connection-age.js';
 import { AddressKind, isSlots, slotMaker } from '../../../src/resolver/single-address.js';
-import { FakeDnsClient } from '../../support/fake-dns-client.js';
+import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
 
 const orders = 'orders.shop.svc.cluster.local';
 const record = (name: string, port = 80) => ({ name, port, priority: 0, weight: 100 });

@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { resolverFrom } from '../../../src/resolver/target.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { FakeDnsClient } from '../../support/fake-dns-client.js';
-import { RecordingListener } from '../../support/recording-listener.js';
+import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
+import { RecordingListener } from '../../support/fixtures/recording-listener.js';
 
 const nowhere = { path: '/nowhere', env: {} };
 

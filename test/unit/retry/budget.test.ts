@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { RetryBudget, type RetryBudgetOptions } from '../../../src/retry/budget.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 /** Calls at `perSecond` for `seconds`, each tried up to three times and failing always. Returns calls and retries. */
 function outage(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { type Attempt, TriedEndpoints } from '../../../src/retry/tried-endpoints.js';
-import { subchannel } from '../../support/pick-set.js';
+import { subchannel } from '../../support/fixtures/pick-set.js';
 
 function attempt(name: string, handle: object = {}): Attempt<object> {
   return { subchannel: subchannel(name) as never, handle };

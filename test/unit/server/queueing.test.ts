@@ -1,6 +1,6 @@
 import type { EventLoopUtilization } from 'node:perf_hooks';
 import { describe, expect, it } from 'vitest';
-import { formatOffer, parseOffer } from '../../../src/runtime/may-refuse.js';
+import { formatOffer, parseOffer } from '../../../src/propagation/may-refuse.js';
 import { Queueing } from '../../../src/server/queueing.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 

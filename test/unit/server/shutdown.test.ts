@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { gracefulShutdown, type ShutdownOptions, shutdownDefaults } from 'evenkeel/server';
 import { FakeClock } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
-import { resolvePlacingOptions } from '../../../src/balancer/placing-options.js';
+import { resolvePlacingOptions } from '../../../src/placement/placing-options.js';
 
 /** A WebSocket that closes when it is told to. */
 class FakeSocket extends EventEmitter {

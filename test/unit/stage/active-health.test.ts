@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { askedError } from '../../../src/endpoint/asked.js';
+import { askedError } from '../../../src/credentials/asked.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { EvenkeelError } from '../../../src/errors.js';
 import { type ActiveHealthOptions, activeHealth } from '../../../src/stage/active-health.js';
 import { panic } from '../../../src/stage/panic.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { addresses, StageFixture } from '../../support/stage-fixture.js';
+import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
 const [a, b, c] = addresses(3) as [string, string, string];
 

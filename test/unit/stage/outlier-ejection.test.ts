@@ -4,7 +4,7 @@ import { type OutlierEjectionOptions, outlierEjection } from '../../../src/stage
 import { panic } from '../../../src/stage/panic.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { addresses, StageFixture } from '../../support/stage-fixture.js';
+import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
 function fixture(count: number, options?: OutlierEjectionOptions): StageFixture {
   const result = new StageFixture([outlierEjection(options), panic()]);

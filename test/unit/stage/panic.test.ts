@@ -3,7 +3,7 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
-import { addresses, StageFixture } from '../../support/stage-fixture.js';
+import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
 const [a, b, c, d] = addresses(4) as [string, string, string, string];
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
-import type { Lease } from '../../../src/balancer/lease.js';
+import type { Lease } from '../../../src/call/lease.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';

@@ -4,8 +4,8 @@ import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
 import { type PushbackOptions, pushback } from '../../../src/stage/pushback.js';
 import { standardStages } from '../../../src/stage/standard-stages.js';
-import { BalancerFixture } from '../../support/balancer-fixture.js';
-import { addresses, StageFixture } from '../../support/stage-fixture.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
+import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
 const [a, b, c, d] = addresses(4) as [string, string, string, string];
 const busy = (retryAfterMs: number): typeof outcomes.overload => ({ ...outcomes.overload, retryAfterMs });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { type SlowStartOptions, slowStart } from '../../../src/stage/slow-start.js';
-import { addresses, StageFixture } from '../../support/stage-fixture.js';
+import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
 const [a, b, c] = addresses(3) as [string, string, string];
 

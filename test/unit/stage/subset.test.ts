@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { subset } from '../../../src/stage/subset.js';
-import { addresses, StageFixture } from '../../support/stage-fixture.js';
+import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
 function subsetOf(
   client: string | { index: number; count: number; connections?: number },

@@ -3,7 +3,7 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
 import { zone } from '../../../src/stage/zone.js';
-import { addresses, StageFixture } from '../../support/stage-fixture.js';
+import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
 /** Endpoints per zone, `a` first; settled. */
 function zones(counts: Record<string, number>, maxLoadRatio?: number): StageFixture {

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../../../support/free-port.js';
+import { freePort } from '../../../support/programs/free-port.js';
 
 const program = fileURLToPath(new URL('pod.mjs', import.meta.url));
 

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { isMissing, titled } from '../../../support/programs-of-debian.js';
+import { isMissing, titled } from '../../../support/programs/programs-of-debian.js';
 import { until } from '../../../support/until.js';
 import { BoardData, panelsOfBoard } from './board.js';
 import { drawPictures } from './pictures.js';

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { request } from 'undici';
-import { root } from '../../../support/programs.js';
-import { SystemServer } from '../../../support/programs-of-debian.js';
+import { root } from '../../../support/programs/programs.js';
+import { SystemServer } from '../../../support/programs/programs-of-debian.js';
 
 interface Target {
   readonly refId: string;

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { openChromium } from '../../../support/chromium.js';
-import { runProgram } from '../../../support/consumer.js';
-import { root } from '../../../support/programs.js';
+import { openChromium } from '../../../support/programs/chromium.js';
+import { runProgram } from '../../../support/programs/consumer.js';
+import { root } from '../../../support/programs/programs.js';
 import { BoardData, panelsOfBoard } from './board.js';
 import { boardPage, type Mark, terminalPage } from './drawing.js';
 import { Shop } from './shop.js';

@@ -5,8 +5,8 @@ import { fixed, isEvenkeelError, p2c, resolverFrom } from 'evenkeel';
 import { createAdminHandler } from 'evenkeel/admin';
 import { prometheusText } from 'evenkeel/metrics';
 import { createDispatcher } from 'evenkeel/undici';
-import { DiscoveryWorld } from '../../../support/discovery-world.js';
-import { Pod } from '../../../support/pods.js';
+import { DiscoveryWorld } from '../../../support/fixtures/discovery-world.js';
+import { Pod } from '../../../support/pods/pods.js';
 import { until } from '../../../support/until.js';
 
 const ORIGIN = 'http://orders.shop:8080';

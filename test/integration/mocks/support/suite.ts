@@ -3,7 +3,7 @@ import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createServiceAgent } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { Pod } from '../../../support/pods.js';
+import { Pod } from '../../../support/pods/pods.js';
 import { type Client, clients } from './client.js';
 
 /** A library that mocks HTTP, as the tests of an app use it. */

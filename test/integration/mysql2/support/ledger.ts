@@ -1,6 +1,6 @@
 import type { PoolCluster } from 'evenkeel/mysql2';
 import type { ResultSetHeader, RowDataPacket } from 'mysql2';
-import type { Mariadb } from '../../../support/mariadb.js';
+import type { Mariadb } from '../../../support/databases/mariadb.js';
 
 const ACCOUNTS = 20;
 const OPENING = 1_000;

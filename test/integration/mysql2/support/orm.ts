@@ -2,7 +2,13 @@ import { roundRobin } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { FakeResolver } from 'evenkeel/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../../support/mariadb.js';
+import {
+  application,
+  type MariadbWorld,
+  noMariadb,
+  startMariadbs,
+  titled,
+} from '../../../support/databases/mariadb.js';
 import { until } from '../../../support/until.js';
 
 /** What the tests do with a query builder. */

@@ -1,6 +1,6 @@
 import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
 import type { DispatcherOptions, ServiceDispatcher } from 'evenkeel/undici';
-import type { Pods } from '../../../support/pods.js';
+import type { Pods } from '../../../support/pods/pods.js';
 
 /** An attempt a dispatcher told of. */
 export type Attempt = ObserverEvents['attemptEnded'];

@@ -1,6 +1,6 @@
 import type { Rng } from 'evenkeel';
 import { expect } from 'vitest';
-import { Pod, type PodBehaviour, type Pods } from '../../../support/pods.js';
+import { Pod, type PodBehaviour, type Pods } from '../../../support/pods/pods.js';
 import { until } from '../../../support/until.js';
 
 /** Who calls at once. */

@@ -1,7 +1,7 @@
 import type { Resolver } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { type ApiServer, createApiServer, type ServiceController } from 'evenkeel/testing/servers';
-import { Pod, type PodOptions } from '../../../support/pods.js';
+import { Pod, type PodOptions } from '../../../support/pods/pods.js';
 import { until } from '../../../support/until.js';
 import { Journal } from './journal.js';
 import { PROOF } from './proof.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { BlockedBrokers } from '../../../../src/adapter/amqp/blocked-brokers.js';
 import { standardStages } from '../../../../src/stage/standard-stages.js';
-import { BalancerFixture } from '../../../support/balancer-fixture.js';
+import { BalancerFixture } from '../../../support/fixtures/balancer-fixture.js';
 
 async function world() {
   const blocked = new BlockedBrokers();

@@ -4,7 +4,7 @@ import type { Admission } from '../../../../src/adapter/grpc-js/admission.js';
 import { Attempt, BalancedCall } from '../../../../src/adapter/grpc-js/balanced-call.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
 import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
-import type { Lease } from '../../../../src/balancer/lease.js';
+import type { Lease } from '../../../../src/call/lease.js';
 import type { Outcome } from '../../../../src/endpoint/outcome.js';
 import type { ObserverEvents } from '../../../../src/observe/observer.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';

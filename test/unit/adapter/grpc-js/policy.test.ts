@@ -8,7 +8,7 @@ import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
 import { liveBalancers } from '../../../../src/balancer/snapshot.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
-import { FakeHelper } from '../../../support/fake-subchannel.js';
+import { FakeHelper } from '../../../support/fixtures/fake-subchannel.js';
 
 const turn = () => new Promise(setImmediate);
 const { PickResultType } = experimental;

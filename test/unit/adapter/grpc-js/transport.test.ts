@@ -7,8 +7,8 @@ import { createEndpoint, type EndpointInit } from '../../../../src/endpoint/endp
 import type { Connection } from '../../../../src/pool/transport.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { transportContract } from '../../../contract/transport.js';
-import { FakeHelper } from '../../../support/fake-subchannel.js';
-import { toldCapacity } from '../../../support/told-capacity.js';
+import { FakeHelper } from '../../../support/fixtures/fake-subchannel.js';
+import { toldCapacity } from '../../../support/pods/told-capacity.js';
 
 const endpoint = (init: Partial<EndpointInit> = {}) => createEndpoint({ address: '10.0.0.1', port: 80, ...init });
 const never = new AbortController().signal;

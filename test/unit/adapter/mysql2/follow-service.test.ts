@@ -16,7 +16,7 @@ import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';
-import { FakePoolCluster } from '../../../support/fake-pool-cluster.js';
+import { FakePoolCluster } from '../../../support/databases/fake-pool-cluster.js';
 
 const a = createEndpoint({ address: '10.0.0.1', port: 3306, uid: 'a' });
 const b = createEndpoint({ address: '10.0.0.2', port: 3306, uid: 'b' });

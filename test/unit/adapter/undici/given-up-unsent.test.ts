@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type Caller, HedgeFixture } from '../../../../test/support/fake-pod-pool.js';
+import { type Caller, HedgeFixture } from '../../../support/fixtures/fake-pod-pool.js';
 
 const asks: [string, (of: HedgeFixture) => Caller][] = [
   ['a request', (of) => of.askPlainly()],

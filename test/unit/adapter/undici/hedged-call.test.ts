@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Caller, HedgeFixture } from '../../../../test/support/fake-pod-pool.js';
+import { type Caller, HedgeFixture } from '../../../support/fixtures/fake-pod-pool.js';
 
 const statuses = { retry: { statuses: [503] } };
 const reset = (): Error => Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' });

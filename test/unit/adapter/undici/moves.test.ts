@@ -1,7 +1,7 @@
 import { type Dispatcher, errors } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
-import { type Caller, HedgeFixture } from '../../../../test/support/fake-pod-pool.js';
+import { type Caller, HedgeFixture } from '../../../support/fixtures/fake-pod-pool.js';
 
 const refused = (): Error => Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
 

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createDispatcher, createServiceAgent, serviceInterceptor } from '../../../../src/adapter/undici/index.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
-import { FakeDnsClient } from '../../../support/fake-dns-client.js';
+import { FakeDnsClient } from '../../../support/fixtures/fake-dns-client.js';
 
 const origin = 'http://orders.shop:8080';
 const get = { origin, path: '/', method: 'GET' } as const;

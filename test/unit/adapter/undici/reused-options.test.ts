@@ -12,8 +12,8 @@ import {
 } from '../../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../../src/resolver/static.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
-import { connected } from '../../../support/connected.js';
-import { FakeDnsClient } from '../../../support/fake-dns-client.js';
+import { connected } from '../../../support/fixtures/connected.js';
+import { FakeDnsClient } from '../../../support/fixtures/fake-dns-client.js';
 import { until } from '../../../support/until.js';
 
 const origin = 'http://orders.shop:8080';

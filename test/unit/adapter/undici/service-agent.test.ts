@@ -12,7 +12,7 @@ import {
 import { staticEndpoints } from '../../../../src/resolver/static.js';
 import type { TargetOptions } from '../../../../src/resolver/target.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
-import { FakeDnsClient } from '../../../support/fake-dns-client.js';
+import { FakeDnsClient } from '../../../support/fixtures/fake-dns-client.js';
 import { until } from '../../../support/until.js';
 
 const silent = new Promise<never>(() => {});

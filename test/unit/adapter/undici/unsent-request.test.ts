@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDispatcher, createServiceAgent } from '../../../../src/adapter/undici/index.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
-import { FakeDnsClient } from '../../../support/fake-dns-client.js';
+import { FakeDnsClient } from '../../../support/fixtures/fake-dns-client.js';
 
 const origin = 'http://orders.shop:8080';
 const names = ['create', 'error', 'trailers'] as const;

@@ -1,4 +1,4 @@
-import type { ApiClient, ApiReply, ApiRequest } from '../../../../src/resolver/kubernetes/api-client.js';
+import type { ApiClient, ApiReply, ApiRequest } from '../../../../src/resolver/kubernetes/api/api-client.js';
 import { settle } from '../../../../src/testing/fake-clock.js';
 
 /** One request a test answers by hand. */

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { ResolveError } from '../../../../src/errors.js';
-import type { EndpointSlice } from '../../../../src/resolver/kubernetes/endpoint-slice.js';
-import { ListWatch } from '../../../../src/resolver/kubernetes/list-watch.js';
+import type { EndpointSlice } from '../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
+import { ListWatch } from '../../../../src/resolver/kubernetes/watch/list-watch.js';
 import type { Rng } from '../../../../src/runtime/rng.js';
 import { FakeClock, settle } from '../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';

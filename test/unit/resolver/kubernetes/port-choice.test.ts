@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { ResolveError } from '../../../../src/errors.js';
-import { ApiFailure } from '../../../../src/resolver/kubernetes/api-failure.js';
-import type { EndpointSlice } from '../../../../src/resolver/kubernetes/endpoint-slice.js';
+import { ApiFailure } from '../../../../src/resolver/kubernetes/api/api-failure.js';
 import { PortChoice } from '../../../../src/resolver/kubernetes/port-choice.js';
-import { parseService, type ServiceFacts } from '../../../../src/resolver/kubernetes/service-ports.js';
+import type { EndpointSlice } from '../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
+import { parseService, type ServiceFacts } from '../../../../src/resolver/kubernetes/slices/service-ports.js';
 import { FakeClock, settle } from '../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';
 

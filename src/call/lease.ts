@@ -1,0 +1,261 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { type LoadReport, type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
+import type { CallLimit } from '../limit/call-limit.js';
+import type { CallMeter, CallNote, ProtocolMeter } from '../observe/live-balancers.js';
+import type { Observer } from '../observe/observer.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import type { RetryPolicy } from '../retry/retry-policy.js';
+import type { Clock } from '../runtime/clock.js';
+import { StallWatch } from '../runtime/stall-watch.js';
+import { LatencyQuantile } from './latency-quantile.js';
+import type { Recording } from './recording.js';
+
+/** The balancer that leases come from. */
+export interface LeaseOwner<C> {
+  readonly clock: Clock;
+  readonly retries: RetryPolicy;
+  readonly observer: Observer;
+  readonly limit: CallLimit | undefined;
+  readonly meter: CallMeter | undefined;
+  readonly protocolMeter: ProtocolMeter | undefined;
+  readonly recording: Recording | undefined;
+  /** The response of a call has begun, which makes room for another under the limit. */
+  madeRoom(): void;
+  /** A call has ended, and its subchannel has been updated. */
+  callEnded(subchannel: Subchannel<C>): void;
+  /** A lease was ended with this value, which is not an outcome; returns its replacement. */
+  misused(value: unknown): Outcome;
+}
+
+/** A pick in use: one call on one endpoint. Its holder must call `end` exactly once; later calls do nothing. */
+export class Lease<C> {
+  /** What the transport opened: an HTTP pool, a channel, a client. */
+  readonly handle: C;
+  readonly subchannel: Subchannel<C>;
+  /** When it started, on the balancer's clock. */
+  readonly startedMs: number;
+  readonly #times: CallTimes<C>;
+  #answeredMs: number | undefined;
+  #outcome: Outcome | undefined;
+  /**
+   * Twice its number in a recording (0 if it is not recorded), plus 1 once there was a report. One field, because a lease is made per
+   * call.
+   */
+  #marks: number;
+
+  constructor(times: CallTimes<C>, subchannel: Subchannel<C>, handle: C, startedMs: number, call = 0) {
+    this.#times = times;
+    this.subchannel = subchannel;
+    this.handle = handle;
+    this.startedMs = startedMs;
+    this.#marks = 2 * call;
+  }
+
+  get endpoint(): Endpoint {
+    return this.subchannel.endpoint;
+  }
+
+  /** Its number in a recording; 0 = it is not recorded. */
+  get call(): number {
+    return this.#marks >> 1;
+  }
+
+  /** The retry policy of the balancer it came from. */
+  get retries(): RetryPolicy {
+    return this.#times.owner.retries;
+  }
+
+  /** The observer of the balancer it came from. */
+  get observer(): Observer {
+    return this.#times.owner.observer;
+  }
+
+  /** Whether `end` should get a `note`: metrics with the names of the call's protocol are on. */
+  get isMeasured(): boolean {
+    return this.#times.owner.protocolMeter !== undefined;
+  }
+
+  /** Whether the first byte of the response has arrived. */
+  get answered(): boolean {
+    return this.#answeredMs !== undefined;
+  }
+
+  /** When the first byte of the response arrived, on the balancer's clock; `undefined` until then. */
+  get answeredMs(): number | undefined {
+    return this.#answeredMs;
+  }
+
+  /**
+   * Aborts when the endpoint leaves: its pod terminates, it is no longer in the set, or the balancer closes. A long-lived call
+   * should then move; the reason is a `Leaving`, with the time by which it must.
+   */
+  get leaving(): AbortSignal {
+    return this.subchannel.leaving;
+  }
+
+  /** How it ended; `undefined` while it is running. */
+  get outcome(): Outcome | undefined {
+    return this.#outcome;
+  }
+
+  /**
+   * The first byte of the response has arrived. This ends the endpoint's latency; a later abort does not count against it. Calls
+   * after the first do nothing.
+   */
+  progressed(): void {
+    this.#answeredMs ??= this.#times.answered(this);
+  }
+
+  /**
+   * The endpoint reported how busy it is. Call this as soon as the report arrives, because it is soon out of date; otherwise the
+   * report of the outcome counts at the end of the call. Never throws; calls after the first do nothing.
+   */
+  reported(report: LoadReport): void {
+    if ((this.#marks & 1) === 1 || this.#outcome !== undefined) return;
+    this.#marks |= 1;
+    this.subchannel.reported(report, this.#times.owner.clock.now());
+  }
+
+  /**
+   * The call continues, and has shown that its endpoint works. Stages count a success now, and the outcome at the end. For calls that
+   * last for hours, because an endpoint on probation cannot wait for their end.
+   */
+  works(): void {
+    if (this.#outcome === undefined) this.subchannel.works(this.startedMs);
+  }
+
+  /**
+   * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
+   * @param latencyMs How long the endpoint took to respond. By default the time until `progressed`, or else the duration of the call;
+   * `null` if that says nothing about the endpoint, as with a connection that is lent to the application.
+   * @param note Describes the call in terms of its protocol; only needed if it `isMeasured`.
+   */
+  end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
+    if (this.#outcome !== undefined) return;
+    let usable = outcome;
+    if (outcome !== outcomes.success) {
+      usable = usableOutcome(outcome) ?? this.#times.owner.misused(outcome);
+      if (usable.report !== undefined) this.reported(usable.report);
+    }
+    this.#outcome = usable;
+    this.#times.ended(this, usable, latencyMs, note);
+  }
+}
+
+/**
+ * A caller's deadline of exactly `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
+ * This share of it is therefore enough.
+ */
+const STALLED_ENOUGH = 0.95;
+/** A caller's wait is unusually long beyond this multiple of the 99th percentile. */
+const UNUSUAL = 3;
+
+/**
+ * Evaluates the calls of a balancer as they end: what the duration and the outcome of a call mean for its endpoint, for the usual
+ * latency and for the limit. They mean nothing if our own event loop was blocked.
+ */
+export class CallTimes<C> {
+  readonly owner: LeaseOwner<C>;
+  readonly #stalls: StallWatch;
+  readonly #latency: LatencyQuantile;
+  readonly #stalledAfterMs: number;
+
+  constructor(owner: LeaseOwner<C>, stalledAfterMs: number) {
+    this.owner = owner;
+    this.#stalls = new StallWatch(owner.clock);
+    this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
+    // Below this, `UNUSUAL` times the percentile cannot exceed `stalledAfterMs`.
+    this.#latency = new LatencyQuantile(this.#stalledAfterMs / UNUSUAL / LatencyQuantile.excess - 1);
+  }
+
+  began(): void {
+    this.#stalls.began();
+    this.owner.limit?.started();
+  }
+
+  /** The response of a call has begun; returns when. */
+  answered(lease: Lease<C>): number {
+    const { limit, clock } = this.owner;
+    if (limit !== undefined && lease.outcome === undefined) {
+      limit.freed();
+      this.owner.madeRoom();
+    }
+    return clock.now();
+  }
+
+  /** @param latencyMs As for `Lease.end`. */
+  ended(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void {
+    const { clock, limit, meter, protocolMeter, recording } = this.owner;
+    const { subchannel, startedMs, answeredMs } = lease;
+    const nowMs = clock.now();
+    let askedMs = startedMs;
+    if (typeof latencyMs === 'number') {
+      // An invalid time (NaN) would corrupt the load permanently.
+      if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) askedMs = nowMs - latencyMs;
+    } else if (answeredMs !== undefined) askedMs = nowMs - (answeredMs - startedMs);
+    const answered = answeredMs !== undefined;
+    const isMeasured = latencyMs !== null && this.#isMeasured(startedMs, askedMs, nowMs);
+    let judged = outcome;
+    if (outcome.kind !== 'success') judged = this.judge(outcome, startedMs, nowMs, answered);
+    else if (isMeasured) this.took(nowMs - askedMs);
+    this.#stalls.ended();
+    if (limit !== undefined) {
+      if (!answered) limit.freed();
+      if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
+    }
+    meter?.attemptEnded(judged, nowMs - startedMs);
+    if (note !== undefined) protocolMeter?.attemptEnded(note, judged, nowMs - startedMs);
+    if (recording !== undefined) {
+      recording.prepare(nowMs);
+      recording.ended(subchannel, lease.call, nowMs, judged, askedMs, isMeasured);
+    }
+    subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
+    this.owner.callEnded(subchannel);
+  }
+
+  /** Whether our event loop was blocked at any time since then, while calls were running. */
+  stalledSince(sinceMs: number): boolean {
+    return this.#stalls.stalledSince(sinceMs, this.owner.clock.now()) > 0;
+  }
+
+  /** A measured call succeeded after `latencyMs`. */
+  took(latencyMs: number): void {
+    this.#latency.add(latencyMs);
+  }
+
+  /** The outcome of an unsuccessful call as far as its endpoint is concerned. */
+  judge(outcome: Outcome, startedMs: number, nowMs: number, answered: boolean): Outcome {
+    if (outcome.kind === 'cancelled') {
+      return !answered && this.#waitedTooLong(startedMs, nowMs) ? outcomes.timeout : outcome;
+    }
+    return outcome.cause === 'timeout' && this.#wasBlocked(startedMs, nowMs) ? outcomes.cancelled : outcome;
+  }
+
+  close(): void {
+    this.#stalls.close();
+  }
+
+  /**
+   * A duration that consists largely of a stall of our own event loop says nothing about the endpoint. The stall may have been at any
+   * time during the call, also before the first byte.
+   */
+  #isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
+    return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - askedMs;
+  }
+
+  /**
+   * A caller's abort counts against the endpoint only if the caller waited unusually long for a first byte, and our event loop was
+   * not the reason.
+   */
+  #waitedTooLong(startedMs: number, nowMs: number): boolean {
+    const stalledAfterMs = this.#stalledAfterMs;
+    if (nowMs - startedMs <= stalledAfterMs) return false;
+    const waitedMs = nowMs - startedMs - this.#stalls.stalledSince(startedMs, nowMs);
+    return waitedMs > stalledAfterMs && waitedMs > UNUSUAL * this.#latency.quantile(0.99);
+  }
+
+  /** A timeout says nothing about the endpoint if our own event loop was blocked for most of the call. */
+  #wasBlocked(startedMs: number, nowMs: number): boolean {
+    return 2 * this.#stalls.stalledSince(startedMs, nowMs) > nowMs - startedMs;
+  }
+}

@@ -1,0 +1,162 @@
+import { type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
+import { isConnectError, outcomeOfSystemError } from '../endpoint/system-errors.js';
+import { isEvenkeelError } from '../errors.js';
+import { checkPriority, type Priority } from '../propagation/priority.js';
+import { checkBoolean, checkFunction, checkKeys, checkNumber, checkSignal } from '../runtime/check.js';
+import type { AttemptedCall, AttemptSource } from './attempted-call.js';
+import { Attempts } from './attempts.js';
+import { CallDeadline } from './call-deadline.js';
+import type { Lease } from './lease.js';
+
+/** Options of `run`: one call over all its attempts. */
+export interface RunOptions {
+  /** Ends the call: its waiting, and whatever `use` does with the signal it is given. @defaultValue none */
+  readonly signal?: AbortSignal | undefined;
+  /** For hash pickers: calls with one key go to one endpoint. @defaultValue none */
+  readonly key?: string | undefined;
+  /** Whether the call may be done twice without harm. @defaultValue false */
+  readonly idempotent?: boolean | undefined;
+  /**
+   * How long the whole call may take, in ms: waiting and every attempt. Then it rejects with EVENKEEL_DEADLINE, and the
+   * signal `use` is given aborts. @defaultValue as long as it takes
+   */
+  readonly deadlineMs?: number | undefined;
+  /** Whether it goes before others where calls wait, or after them. @defaultValue 'default' */
+  readonly priority?: Priority | undefined;
+  /**
+   * The outcome for an error that `use` threw. Only this function can report that nothing was sent (`outcomes.notStarted`): then the
+   * call is repeated on another endpoint, idempotent or not. @defaultValue system errors are a lost connection, which is repeated if
+   * the call is idempotent; all others are failures that are not repeated
+   */
+  readonly classify?: ((error: unknown) => Outcome) | undefined;
+}
+
+const runOptionNames: readonly (keyof RunOptions)[] = [
+  'signal',
+  'key',
+  'idempotent',
+  'deadlineMs',
+  'priority',
+  'classify',
+];
+
+/** Longest deadline, in ms. */
+const MAX_DEADLINE_MS = 86_400_000;
+
+/** A call on one endpoint. The signal is present if the call has a signal or a deadline. */
+export type Use<C, T> = (handle: C, lease: Lease<C>, signal: AbortSignal | undefined) => T | Promise<T>;
+
+/** `Balancer.run`: one call over all its attempts. */
+export async function runCall<C, T>(balancer: AttemptSource<C>, use: Use<C, T>, options: RunOptions): Promise<T> {
+  checkFunction('use', use);
+  checkKeys('run', options, runOptionNames);
+  const { deadlineMs, signal, idempotent, classify } = options;
+  checkBoolean('idempotent', idempotent, false);
+  checkPriority(options.priority);
+  checkSignal('signal', signal);
+  if (classify !== undefined) checkFunction('classify', classify);
+  if (deadlineMs === undefined) return start(balancer, use, options, undefined);
+  const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { above: 0, max: MAX_DEADLINE_MS });
+  const limit = new CallDeadline<C>(balancer.clock, balancer.name, limitMs, signal);
+  try {
+    return await start(balancer, use, { ...options, signal: limit.signal }, limit);
+  } finally {
+    limit.close();
+  }
+}
+
+function start<C, T>(
+  balancer: AttemptSource<C>,
+  use: Use<C, T>,
+  options: RunOptions,
+  limit: CallDeadline<C> | undefined,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    new RunningCall(balancer, { use, options, limit, resolve, reject }).begin();
+  });
+}
+
+/** The arguments of one `run`, and the ends of its promise. */
+interface RunParts<C, T> {
+  readonly use: Use<C, T>;
+  readonly options: RunOptions;
+  readonly limit: CallDeadline<C> | undefined;
+  readonly resolve: (result: T) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+class RunningCall<C, T> implements AttemptedCall<C> {
+  readonly signal: AbortSignal | undefined;
+  readonly priority: Priority | undefined;
+  readonly #parts: RunParts<C, T>;
+  readonly #attempts: Attempts<C>;
+
+  constructor(source: AttemptSource<C>, parts: RunParts<C, T>) {
+    this.#parts = parts;
+    this.signal = parts.options.signal;
+    this.priority = parts.options.priority;
+    this.#attempts = new Attempts(source, this, parts.options.key);
+  }
+
+  get deadlineMs(): number | undefined {
+    return this.#parts.limit?.remainingMs;
+  }
+
+  begin(): void {
+    if (this.signal?.aborted) this.fail(this.signal.reason);
+    else if (!this.#attempts.begin()) this.#attempts.wait();
+  }
+
+  send(lease: Lease<C>): void {
+    void this.#use(lease);
+  }
+
+  fail(error: unknown): void {
+    this.#parts.reject(error);
+  }
+
+  async #use(lease: Lease<C>): Promise<void> {
+    const { use, limit, resolve, options } = this.#parts;
+    try {
+      const used = use(lease.handle, lease, this.signal);
+      const result = await (limit === undefined ? used : limit.race(lease, used));
+      this.#attempts.end(outcomes.success);
+      resolve(result);
+    } catch (error) {
+      const isOver = this.signal?.aborted === true;
+      if (isOver) this.#attempts.stop(undefined, error);
+      lease.end(isOver ? (limit?.outcomeOf(lease) ?? outcomes.cancelled) : outcomeOf(error, options.classify));
+      const { answered } = lease;
+      // If `use` has ended it already, that outcome counts.
+      const outcome = lease.outcome as Outcome;
+      this.#attempts.fail({ outcome, error, idempotent: options.idempotent === true, answered });
+    }
+  }
+}
+
+/** The lease must end whatever `classify` does. */
+function outcomeOf(error: unknown, classify: (error: unknown) => Outcome = classifyError): Outcome {
+  try {
+    return usableOutcome(classify(error)) ?? outcomes.protocol;
+  } catch {
+    return outcomes.protocol;
+  }
+}
+
+/**
+ * The outcome of a call from the error it threw, for `run` without `classify`. Knows Node's system errors; an unknown error
+ * counts as a failure of the endpoint that is not retried.
+ *
+ * Never `not-started`: the call had its connection by then and may have used it. ECONNREFUSED may come from another service
+ * that the call talked to after it had used this connection.
+ */
+export function classifyError(error: unknown): Outcome {
+  if (typeof error !== 'object' || error === null) return outcomes.protocol;
+  // From another evenkeel client that the call used: it says nothing about this endpoint.
+  if (isEvenkeelError(error)) return error.code === 'EVENKEEL_DEADLINE' ? outcomes.timeout : outcomes.cancelled;
+  const { code, name, syscall } = error as { code?: unknown; name?: unknown; syscall?: unknown };
+  if (name === 'AbortError') return outcomes.cancelled;
+  // A system error has a `syscall`; others come from a client.
+  if (name === 'TimeoutError' || (code === 'ETIMEDOUT' && syscall === undefined)) return outcomes.timeout;
+  return isConnectError(code) ? outcomes.reset : (outcomeOfSystemError(code) ?? outcomes.protocol);
+}

@@ -1,0 +1,303 @@
+import { EvenkeelError } from '../errors.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import { type Priority, priorities } from '../propagation/priority.js';
+import { offAbort, onAbort } from '../runtime/abort-listeners.js';
+import type { Clock, Timer } from '../runtime/clock.js';
+import { deadline } from '../runtime/deadline.js';
+import type { Lease } from './lease.js';
+import { type InLine, WaitingLine } from './waiting-line.js';
+
+/** The request of a waiting caller. */
+export interface WaitRequest<C> {
+  readonly key: string | undefined;
+  readonly avoid: ReadonlySet<Subchannel<C>> | undefined;
+  /** Whether the caller is outside the limit. @defaultValue false */
+  readonly unlimited?: boolean | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly timeoutMs: number;
+  /** @defaultValue 'default' */
+  readonly priority?: Priority | undefined;
+  /** What is left of the call's deadline, in ms. @defaultValue Infinity */
+  readonly deadlineMs?: number | undefined;
+}
+
+interface Waiter<C, L> extends InLine<Waiter<C, L>> {
+  readonly request: WaitRequest<C>;
+  readonly line: WaitingLine<Waiter<C, L>>;
+  readonly sinceMs: number;
+  /** When the call has to be over; Infinity = it has no deadline. */
+  readonly dueMs: number;
+  readonly timer: Timer;
+  readonly onAbort: () => void;
+  readonly resolve: (lease: L) => void;
+  readonly reject: (reason: unknown) => void;
+  /** Served, or gone. */
+  hasLeft: boolean;
+}
+
+/** What the waiting room needs from its balancer. */
+export interface WaitingRoomOwner<C, L = Lease<C>> {
+  readonly clock: Clock;
+  readonly maxWaiting: number;
+  /** The limit on running calls, if there is one. Only callers that wait for it are shed. */
+  readonly limit?:
+    | {
+        readonly hasRoom: boolean;
+        readonly shedAfterMs: number;
+        /** The shortest time a response takes, in ms. */
+        readonly leastMs: number;
+      }
+    | undefined;
+  /** Whether our own event loop was blocked at any time since then: then callers did not wait for endpoints. */
+  stalledSince(sinceMs: number): boolean;
+  tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined, unlimited: boolean): L | undefined;
+  /** The error for a caller that got nothing within `timeoutMs`. */
+  timedOut(timeoutMs: number): EvenkeelError;
+  /** The error for a caller that is shed after waiting this long. */
+  overload(waitedMs: number): EvenkeelError;
+  /** The error for a caller that can no longer meet its deadline. */
+  tooLate(leftMs: number): EvenkeelError;
+}
+
+/** How many unsuccessful tries with keys are made, at the head and further back, each time something may be pickable. */
+const MAX_MISSES = 8;
+
+/**
+ * Callers waiting until something can be picked: by priority, first come first served, limited in number and time. Each try
+ * picks again, so no caller is tied to an endpoint that was good when it arrived.
+ *
+ * Callers that wait for the limit on running calls form a standing queue once there have been some for `shedAfterMs` without a
+ * break. Then the newest is served first, because it is the most likely to still want a response, and the oldest are shed.
+ * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
+ */
+export class WaitingRoom<C, L = Lease<C>> {
+  // Read-only for others.
+  /** How many wait. */
+  size = 0;
+  /** Callers shed since creation. */
+  shed = 0;
+  readonly #owner: WaitingRoomOwner<C, L>;
+  /** By priority. */
+  readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
+  /** Those outside the limit: served first, in order of arrival, and never shed. */
+  readonly #unlimited = new WaitingLine<Waiter<C, L>>();
+  /** Where `#wakeFurther` continues. */
+  #further: Waiter<C, L> | undefined;
+  #waking = false;
+  /** Since when callers have waited for the limit without a break. */
+  #limitedSinceMs: number | undefined;
+
+  constructor(owner: WaitingRoomOwner<C, L>) {
+    this.#owner = owner;
+  }
+
+  /**
+   * Rejects with EVENKEEL_QUEUE_FULL immediately, with EVENKEEL_OVERLOAD when it is shed, with EVENKEEL_TOO_LATE when it waits for
+   * the limit and its deadline cannot be met any more, with the owner's error after the timeout, or with the signal's reason.
+   */
+  wait(request: WaitRequest<C>): Promise<L> {
+    const { clock, maxWaiting, limit } = this.#owner;
+    const { signal, timeoutMs, priority = 'default', deadlineMs = Number.POSITIVE_INFINITY } = request;
+    const isUnlimited = request.unlimited === true;
+    const ranked = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C, L>>;
+    const line = isUnlimited ? this.#unlimited : ranked;
+    const isLimited = !isUnlimited && limit?.hasRoom === false;
+    /** After this it cannot meet its deadline. */
+    const hopefulMs = isLimited ? deadlineMs - limit.leastMs : Number.POSITIVE_INFINITY;
+    if (hopefulMs <= 0) {
+      this.shed++;
+      return Promise.reject(this.#owner.tooLate(deadlineMs));
+    }
+    if (isLimited) this.#limitedSinceMs ??= clock.now();
+    if (this.size >= maxWaiting && !this.#makePlace(line)) {
+      const message = `${maxWaiting} callers are already waiting for an endpoint (maxWaiting)`;
+      return Promise.reject(new EvenkeelError('EVENKEEL_QUEUE_FULL', message));
+    }
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter<C, L> = {
+        request,
+        line,
+        sinceMs: clock.now(),
+        dueMs: clock.now() + deadlineMs,
+        timer: deadline(
+          clock,
+          () => {
+            if (hopefulMs < timeoutMs) this.#giveUp(waiter);
+            else if (this.#leave(waiter)) reject(this.#owner.timedOut(timeoutMs));
+          },
+          Math.min(timeoutMs, hopefulMs),
+        ),
+        onAbort: () => {
+          if (this.#leave(waiter)) reject(signal?.reason);
+        },
+        resolve,
+        reject,
+        hasLeft: false,
+        ahead: undefined,
+        behind: undefined,
+      };
+      waiter.timer.ref();
+      onAbort(signal, waiter.onAbort);
+      line.join(waiter);
+      this.size++;
+      this.#shedOld();
+    });
+  }
+
+  /** Something may be pickable now: serves callers in order. */
+  wake(): void {
+    // Called from within a pick, the caller being picked for must not be served twice.
+    if (this.size > 0 && !this.#waking) this.#wake();
+  }
+
+  #wake(): void {
+    this.#waking = true;
+    try {
+      this.#shedOld();
+      this.#wakeUnlimited();
+      this.#wakeInOrder();
+    } finally {
+      this.#waking = false;
+    }
+    // Those that still wait do not wait for the limit.
+    if (this.#owner.limit?.hasRoom === true) this.#limitedSinceMs = undefined;
+  }
+
+  #wakeUnlimited(): void {
+    let misses = 0;
+    let waiter = this.#unlimited.oldest;
+    while (waiter !== undefined) {
+      const next: Waiter<C, L> | undefined = waiter.behind;
+      if (!this.#serve(waiter) && (waiter.request.key === undefined || ++misses === MAX_MISSES)) return;
+      waiter = next;
+    }
+  }
+
+  #wakeInOrder(): void {
+    const newestFirst = this.#isStanding;
+    let misses = 0;
+    for (const line of this.#lines) {
+      let waiter = newestFirst ? line.newest : line.oldest;
+      while (waiter !== undefined) {
+        const next: Waiter<C, L> | undefined = newestFirst ? waiter.ahead : waiter.behind;
+        if (!this.#serve(waiter)) {
+          // If there is nothing for a caller without a key, there is nothing for any other.
+          if (waiter.request.key === undefined) return;
+          // A caller with a key may wait for a busy endpoint while others are free for callers behind it.
+          if (++misses === MAX_MISSES) {
+            this.#wakeFurther();
+            return;
+          }
+        }
+        waiter = next;
+      }
+    }
+  }
+
+  /**
+   * This is called at the end of every call: it must not try each of a thousand keys every time. Beyond the first few it
+   * continues where it stopped last time.
+   */
+  #wakeFurther(): void {
+    let misses = 0;
+    for (let left = this.size; left > 0 && misses < MAX_MISSES; left--) {
+      const waiter = this.#further ?? this.#firstFrom(0);
+      if (waiter === undefined) return;
+      this.#further = waiter.behind ?? this.#firstFrom(this.#lines.indexOf(waiter.line) + 1);
+      if (!this.#serve(waiter)) misses++;
+    }
+  }
+
+  /** The oldest caller of this line, or of the next line that has one. */
+  #firstFrom(line: number): Waiter<C, L> | undefined {
+    return this.#lines.slice(line).find(({ oldest }) => oldest !== undefined)?.oldest;
+  }
+
+  #serve(waiter: Waiter<C, L>): boolean {
+    if (waiter.hasLeft) return true;
+    const { limit, clock } = this.#owner;
+    // Responses take longer now than when this caller arrived.
+    if (limit?.hasRoom === true && waiter.dueMs - clock.now() <= limit.leastMs) {
+      this.#giveUp(waiter);
+      return true;
+    }
+    const { key, avoid, unlimited = false } = waiter.request;
+    const lease = this.#owner.tryPick(key, avoid, unlimited);
+    if (lease === undefined) return false;
+    this.#leave(waiter);
+    waiter.resolve(lease);
+    return true;
+  }
+
+  /** In a standing queue, sheds callers that have waited for `shedAfterMs`. */
+  #shedOld(): void {
+    const { limit, clock } = this.#owner;
+    if (limit === undefined || !this.#isStanding) return;
+    const oldestMs = clock.now() - limit.shedAfterMs;
+    for (const line of this.#lines) {
+      while (line.oldest !== undefined && line.oldest.sinceMs <= oldestMs) this.#shedOne(line.oldest);
+    }
+  }
+
+  /** Whether a standing queue waits for the limit on running calls. */
+  get #isStanding(): boolean {
+    const { limit, clock } = this.#owner;
+    const since = this.#limitedSinceMs;
+    if (limit === undefined || since === undefined) return false;
+    const oldestMs = clock.now() - limit.shedAfterMs;
+    return since <= oldestMs && !this.#owner.stalledSince(oldestMs);
+  }
+
+  /** Sheds the oldest caller of the lowest priority to make room for a newcomer of this line. False if none ranks low enough. */
+  #makePlace(line: WaitingLine<Waiter<C, L>>): boolean {
+    if (this.#limitedSinceMs === undefined) return false;
+    for (let at = this.#lines.length - 1; at >= 0; at--) {
+      const other = this.#lines[at] as WaitingLine<Waiter<C, L>>;
+      if (other === line && !this.#isStanding) return false;
+      if (at === 0 && line === this.#unlimited) return false;
+      if (other.oldest !== undefined) {
+        this.#shedOne(other.oldest);
+        return true;
+      }
+      if (other === line) return false;
+    }
+    return false;
+  }
+
+  #shedOne(waiter: Waiter<C, L>): void {
+    this.#leave(waiter);
+    this.shed++;
+    waiter.reject(this.#owner.overload(this.#owner.clock.now() - waiter.sinceMs));
+  }
+
+  /** It can no longer meet its deadline. */
+  #giveUp(waiter: Waiter<C, L>): void {
+    if (!this.#leave(waiter)) return;
+    this.shed++;
+    waiter.reject(this.#owner.tooLate(waiter.dueMs - this.#owner.clock.now()));
+  }
+
+  /** Rejects all callers. */
+  fail(error: EvenkeelError): void {
+    for (const line of [this.#unlimited, ...this.#lines]) {
+      while (line.oldest !== undefined) {
+        const waiter = line.oldest;
+        this.#leave(waiter);
+        waiter.reject(error);
+      }
+    }
+  }
+
+  #leave(waiter: Waiter<C, L>): boolean {
+    waiter.timer.cancel();
+    offAbort(waiter.request.signal, waiter.onAbort);
+    if (waiter.hasLeft) return false;
+    waiter.hasLeft = true;
+    if (this.#further === waiter) this.#further = waiter.behind;
+    waiter.line.leave(waiter);
+    this.size--;
+    if (this.size === 0) this.#limitedSinceMs = undefined;
+    return true;
+  }
+}

@@ -1,0 +1,134 @@
+import type { Balancer } from '../balancer/balancer.js';
+import type { Lease } from '../call/lease.js';
+import { Warnings } from '../observe/warnings.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import type { Clock } from '../runtime/clock.js';
+import { drawIndex, type Rng } from '../runtime/rng.js';
+import { type PlacedConnection, Placement, PlacementGroup, type PlacementOwner } from './placement-group.js';
+import type { ResolvedPlacingOptions } from './placing-options.js';
+import { Rebalancing, type Share } from './rebalance.js';
+
+/** The parts of `Placements`. */
+export interface PlacementsParts {
+  readonly balancer: Pick<Balancer<never>, 'observer' | 'snapshot'>;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly options: ResolvedPlacingOptions;
+}
+
+/**
+ * The long-lived connections of a client. Each is picked an endpoint only once, so balance depends on how they leave.
+ *
+ * - When an endpoint leaves, the application is notified for each of its connections, spread over `leaveSpreadMs`. With `closeLeaving` it
+ *   is closed then; otherwise at the end of the drain timeout, also one by one. An endpoint that returns keeps the connections
+ *   that are still open.
+ * - With `rebalance`, connections above an endpoint's share are moved one by one: the application is notified, or they are closed.
+ */
+export class Placements implements PlacementOwner {
+  readonly #parts: PlacementsParts;
+  readonly #groups = new Map<Subchannel<unknown>, PlacementGroup>();
+  readonly #rebalancing: Rebalancing | undefined;
+  readonly warnings: Warnings;
+  #total = 0;
+  #isClosing = false;
+
+  constructor(parts: PlacementsParts) {
+    this.#parts = parts;
+    const { clock, rng, options, balancer } = parts;
+    this.warnings = new Warnings(balancer.observer, clock);
+    if (options.rebalance !== undefined) {
+      this.#rebalancing = new Rebalancing({
+        clock,
+        rng,
+        options: options.rebalance,
+        total: () => this.#total,
+        shares: () => this.#shares(),
+        move: (key) => this.#move(key),
+      });
+    }
+  }
+
+  get options(): ResolvedPlacingOptions {
+    return this.#parts.options;
+  }
+
+  get clock(): Clock {
+    return this.#parts.clock;
+  }
+
+  get rng(): Rng {
+    return this.#parts.rng;
+  }
+
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
+  /** Connections held. */
+  get size(): number {
+    return this.#total;
+  }
+
+  /** A connection is open on the endpoint of `lease`. Returns what to call, once, when it is closed. */
+  hold(lease: Lease<unknown>, connection: PlacedConnection): () => void {
+    const { subchannel } = lease;
+    let group = this.#groups.get(subchannel);
+    if (group === undefined) {
+      group = new PlacementGroup(subchannel, this);
+      this.#groups.set(subchannel, group);
+    }
+    const placement = new Placement(group, connection);
+    group.add(placement);
+    this.#total++;
+    this.#rebalancing?.begin();
+    return () => {
+      if (!placement.ended()) return;
+      this.#total--;
+      const { group: left } = placement;
+      if (left.size > 0) return;
+      left.close();
+      this.#groups.delete(subchannel);
+    };
+  }
+
+  /** No new connection follows. From now on the application is notified immediately, without a turn. */
+  close(): void {
+    this.#isClosing = true;
+    this.#rebalancing?.stop();
+  }
+
+  /** Ends all. */
+  cut(): void {
+    for (const group of this.#groups.values()) group.cut();
+  }
+
+  /** The endpoints that can take connections, and how many each has. */
+  #shares(): readonly Share[] | undefined {
+    const staying = new Map<string, number>();
+    for (const group of this.#groups.values()) {
+      // Connections that leave one endpoint are about to arrive at others.
+      if (group.isLeaving) return undefined;
+      staying.set(group.key, group.staying.length);
+    }
+    const shares: Share[] = [];
+    for (const { key, weight, state, inFlight, capacity } of this.#parts.balancer.snapshot().endpoints) {
+      if (state !== 'ready' || weight <= 0) continue;
+      // On probation it takes only one call at a time, so a moved connection would not arrive there.
+      if (capacity !== -1 && inFlight >= capacity) continue;
+      shares.push({ key, weight, connections: staying.get(key) ?? 0 });
+    }
+    return shares;
+  }
+
+  /** Makes one connection of the endpoint leave. */
+  #move(key: string): void {
+    const { clock, rng, options } = this.#parts;
+    for (const group of this.#groups.values()) {
+      if (group.key !== key || group.isLost) continue;
+      const { staying } = group;
+      const { endpoint } = group.subchannel;
+      const untilMs = clock.now() + options.drainTimeoutMs;
+      staying[drawIndex(rng, staying.length)]?.turn({ endpoint, untilMs, reason: 'rebalance' });
+    }
+  }
+}

@@ -1,0 +1,20 @@
+import { optionError } from '../runtime/check.js';
+
+/**
+ * Which waiting calls go first, and which are shed first. Without a `limit` no call is shed.
+ */
+export type Priority = 'critical' | 'default' | 'sheddable';
+
+/** From the first served to the last. */
+export const priorities: readonly Priority[] = ['critical', 'default', 'sheddable'];
+
+export function isPriority(value: unknown): value is Priority {
+  return priorities.includes(value as Priority);
+}
+
+/** Throws EVENKEEL_OPTION for anything else; undefined means `default`. */
+export function checkPriority(value: unknown): Priority {
+  if (value === undefined) return 'default';
+  if (!isPriority(value)) throw optionError('priority', `one of ${priorities.join(', ')}`, value);
+  return value;
+}

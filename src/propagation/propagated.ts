@@ -1,0 +1,48 @@
+import { optionError } from '../runtime/check.js';
+
+/**
+ * How long the caller will wait for the response, in whole ms: a duration, so clocks need not agree. Envoy sends it upstream, and
+ * removes it from requests that come from outside.
+ */
+export const deadlineHeader = 'x-envoy-expected-rq-timeout-ms';
+/** The priority of a request, as a header or gRPC metadata. */
+export const priorityHeader = 'x-request-priority';
+
+/** Longest deadline accepted from a header, in ms. */
+const MAX_DEADLINE_MS = 86_400_000;
+const MAX_DIGITS = 15;
+const ZERO = 48;
+
+/** A header name in lower case, undefined for false. Throws EVENKEEL_OPTION. */
+export function checkHeaderName(option: string, value: unknown, fallback: string): string | undefined {
+  if (value === undefined) return fallback;
+  if (value === false) return undefined;
+  if (typeof value !== 'string' || !/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value)) {
+    throw optionError(option, 'the name of a header, or false', value);
+  }
+  return value.toLowerCase();
+}
+
+/** A duration from a header; undefined if it is not one. */
+export function parseDeadline(value: unknown): number | undefined {
+  if (typeof value !== 'string' || value.length === 0 || value.length > MAX_DIGITS) return undefined;
+  // Runs for every request: a regular expression takes ten times as long.
+  let ms = 0;
+  for (let index = 0; index < value.length; index++) {
+    const digit = value.charCodeAt(index) - ZERO;
+    if (digit < 0 || digit > 9) return undefined;
+    ms = 10 * ms + digit;
+  }
+  return Math.min(ms, MAX_DEADLINE_MS);
+}
+
+/** A duration for a header: whole ms, never more than what is left. */
+export function formatDeadline(remainingMs: number): string {
+  return String(Math.max(0, Math.floor(remainingMs)));
+}
+
+/** The shorter of two times; undefined = no limit. */
+export function shorter(a: number | undefined, b: number | undefined): number | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return Math.min(a, b);
+}

@@ -1,0 +1,268 @@
+import { createHash } from 'node:crypto';
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import type { Clock } from '../../../runtime/clock.js';
+import type { ApiSession, ApiTarget } from './api-access.js';
+
+/** W10: probes on a silent connection; Node sends one a second after that and gives up after ten. */
+const KEEP_ALIVE_MS = 30_000;
+
+/** If a server or proxy asks for a longer pause, it is asked again after this anyway. */
+const MAX_RETRY_AFTER_MS = 600_000;
+
+/** One GET. */
+export interface ApiRequest {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  /** Whether the response may be compressed. Watches never are. */
+  readonly gzip?: boolean;
+  /** Aborts the request in any state. */
+  readonly signal: AbortSignal;
+}
+
+/** A response whose headers have arrived. Its body must be read or discarded. */
+export interface ApiReply {
+  readonly status: number;
+  /** The value of `Retry-After`. */
+  readonly retryAfterMs: number | undefined;
+  /**
+   * Reads the body to its end. `onData` is called for each chunk as it arrives; if it throws, reading stops and this rejects with the
+   * error. Rejects when the body is cut short or the request was aborted.
+   */
+  read(onData: (chunk: Uint8Array) => void): Promise<void>;
+  /** Releases the body and its connection. */
+  discard(): void;
+}
+
+/** GETs on one API server. Knows HTTP and credentials, but nothing about lists and watches. */
+export interface ApiClient {
+  /** The server of the last request; undefined before the first. */
+  readonly server: string | undefined;
+  /** Rejects with a ResolveError without credentials, with the network error, or with the signal's reason. */
+  get(request: ApiRequest): Promise<ApiReply>;
+  /** Closes every connection. */
+  close(): void;
+}
+
+/** A client over node:https, or node:http if the server's URL says so. */
+export class HttpApiClient implements ApiClient {
+  readonly #session: ApiSession;
+  readonly #clock: Clock;
+  readonly #keepsProcessAlive: boolean;
+  #agent: HttpAgent | HttpsAgent | undefined;
+  /** The material the agent's connections were made with; other material needs another agent. */
+  #agentKey: string | undefined;
+  #server: string | undefined;
+  #closed = false;
+
+  constructor(session: ApiSession, clock: Clock, keepsProcessAlive: boolean) {
+    this.#session = session;
+    this.#clock = clock;
+    this.#keepsProcessAlive = keepsProcessAlive;
+  }
+
+  get server(): string | undefined {
+    return this.#server;
+  }
+
+  async get(request: ApiRequest): Promise<ApiReply> {
+    const sentAtMs = this.#clock.now();
+    const reply = await this.#attempt(request);
+    if (reply.status !== 401) return reply;
+    // The token may just have been replaced: read it again and try once more.
+    reply.discard();
+    this.#session.refused(sentAtMs);
+    return await this.#attempt(request);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#agent?.destroy();
+    this.#agent = undefined;
+  }
+
+  async #attempt(request: ApiRequest): Promise<ApiReply> {
+    const sentAtMs = this.#clock.now();
+    const target = await orAbort(this.#session.target(), request.signal);
+    this.#server = target.server;
+    try {
+      return await this.#send(request, target);
+    } catch (error) {
+      if (isStaleSocket(error)) return await this.#send(request, target);
+      // The authority or our certificate may have been replaced.
+      if (isTlsError(error)) this.#session.refused(sentAtMs);
+      throw error;
+    }
+  }
+
+  #send(request: ApiRequest, target: ApiTarget): Promise<ApiReply> {
+    const url = new URL(`${target.server}${request.path}?${new URLSearchParams(request.query)}`);
+    const secure = url.protocol === 'https:';
+    const options: RequestOptions = {
+      method: 'GET',
+      headers: {
+        accept: 'application/json',
+        'user-agent': 'evenkeel',
+        ...(request.gzip ? { 'accept-encoding': 'gzip' } : {}),
+        ...target.headers,
+      },
+      agent: (target.agent as HttpAgent | undefined) ?? this.#agentFor(target, secure),
+    };
+    return new Promise((resolve, reject) => {
+      const { signal } = request;
+      const sent = (secure ? httpsRequest : httpRequest)(url, options);
+      const abort = (): void => {
+        sent.destroy();
+        reject(signal.reason);
+      };
+      signal.addEventListener('abort', abort, { once: true });
+      sent.on('socket', (socket) => {
+        // A watch alone does not keep the process alive.
+        if (!this.#keepsProcessAlive) socket.unref();
+        socket.setKeepAlive(true, KEEP_ALIVE_MS);
+      });
+      sent.on('response', (response) => {
+        signal.removeEventListener('abort', abort);
+        resolve(new HttpApiReply(response, request.gzip === true, signal));
+      });
+      sent.on('error', (error) => {
+        signal.removeEventListener('abort', abort);
+        reject(signal.aborted ? signal.reason : Object.assign(error, { reused: sent.reusedSocket }));
+      });
+      sent.end();
+    });
+  }
+
+  #agentFor(target: ApiTarget, secure: boolean): HttpAgent | HttpsAgent {
+    const { ca, cert, key, passphrase, servername, rejectUnauthorized } = target.tls;
+    const material = [secure, ca, cert, key, passphrase, servername, rejectUnauthorized];
+    const agentKey = createHash('sha256').update(JSON.stringify(material)).digest('base64');
+    if (this.#agent === undefined || this.#agentKey !== agentKey) {
+      if (this.#agent !== undefined) retire(this.#agent);
+      const common = { keepAlive: true, keepAliveMsecs: KEEP_ALIVE_MS };
+      this.#agent = secure
+        ? new HttpsAgent({
+            ...common,
+            ...(ca === undefined ? {} : { ca }),
+            ...(cert === undefined ? {} : { cert }),
+            ...(key === undefined ? {} : { key }),
+            ...(passphrase === undefined ? {} : { passphrase }),
+            ...(servername === undefined ? {} : { servername }),
+            ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
+          })
+        : new HttpAgent(common);
+      this.#agentKey = agentKey;
+      if (this.#closed) retire(this.#agent);
+    }
+    return this.#agent;
+  }
+}
+
+class HttpApiReply implements ApiReply {
+  readonly status: number;
+  readonly retryAfterMs: number | undefined;
+  readonly #response: IncomingMessage;
+  /** Whether compression was requested; otherwise the body is not unpacked. */
+  readonly #mayBeGzip: boolean;
+  readonly #signal: AbortSignal;
+
+  constructor(response: IncomingMessage, mayBeGzip: boolean, signal: AbortSignal) {
+    this.status = response.statusCode ?? 0;
+    this.retryAfterMs = parseRetryAfter(response.headers['retry-after']);
+    this.#response = response;
+    this.#mayBeGzip = mayBeGzip;
+    this.#signal = signal;
+    // Until the body is read: `read` reports errors from before.
+    response.on('error', () => {});
+  }
+
+  read(onData: (chunk: Uint8Array) => void): Promise<void> {
+    const response = this.#response;
+    const signal = this.#signal;
+    return new Promise((resolve, reject) => {
+      let body: Readable = response;
+      const settle = (error: unknown): void => {
+        signal.removeEventListener('abort', abort);
+        response.destroy();
+        // Stop unpacking what was already received: a little of it may expand to very much.
+        body.removeAllListeners('data');
+        body.destroy();
+        reject(error);
+      };
+      const abort = (): void => settle(signal.reason);
+      if (signal.aborted || response.destroyed) {
+        settle(signal.aborted ? signal.reason : new Error('the connection was closed'));
+        return;
+      }
+      signal.addEventListener('abort', abort, { once: true });
+      if (this.#mayBeGzip && response.headers['content-encoding'] === 'gzip') body = gunzip(response);
+      body.on('data', (chunk: Uint8Array) => {
+        try {
+          onData(chunk);
+        } catch (error) {
+          settle(error);
+        }
+      });
+      body.on('end', () => {
+        signal.removeEventListener('abort', abort);
+        resolve();
+      });
+      body.on('error', settle);
+      response.on('error', settle);
+      // A truncated body may end without an error.
+      response.on('close', () => {
+        if (!response.complete) settle(Object.assign(new Error('the body was cut short'), { code: 'ECONNRESET' }));
+      });
+    });
+  }
+
+  discard(): void {
+    this.#response.destroy();
+  }
+}
+
+function gunzip(response: IncomingMessage): Readable {
+  const body = createGunzip();
+  response.on('close', () => {
+    if (!response.complete) body.destroy();
+  });
+  return response.pipe(body);
+}
+
+/** For promises of external code that may never settle: a token function, an exec plug-in. */
+function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}
+
+/** Closes idle connections now, those in use when their request is done. */
+function retire(agent: HttpAgent | HttpsAgent): void {
+  agent.maxFreeSockets = 0;
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+}
+
+/** A kept-alive connection the server had already closed: nothing was answered, so the GET is repeated on a new one. */
+function isStaleSocket(error: unknown): boolean {
+  const { code, reused } = error as { readonly code?: string; readonly reused?: boolean };
+  return reused === true && (code === 'ECONNRESET' || code === 'EPIPE');
+}
+
+/** Whether the TLS handshake failed because one side rejected the other. */
+function isTlsError(error: unknown): boolean {
+  const code = (error as { readonly code?: unknown } | undefined)?.code;
+  return (
+    typeof code === 'string' && /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|EPROTO|HOSTNAME_)/.test(code)
+  );
+}
+
+function parseRetryAfter(value: string | undefined): number | undefined {
+  // The API server sends seconds; the other form, a date, would need the wall clock.
+  if (value === undefined || !/^\d{1,9}$/.test(value.trim())) return undefined;
+  return Math.min(Number(value) * 1_000, MAX_RETRY_AFTER_MS);
+}

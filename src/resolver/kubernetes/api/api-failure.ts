@@ -1,0 +1,129 @@
+import { asError, isResolveError, ResolveError } from '../../../errors.js';
+import { LineError } from './line-reader.js';
+import type { StatusFacts } from './status.js';
+
+/** What a failed list or watch means for the next step. */
+export type FailureKind =
+  /** 410: the version we have is too old. */
+  | 'expired'
+  /** The version we have does not exist yet. */
+  | 'too-large'
+  | 'forbidden'
+  | 'unauthorized'
+  /** 404 on the collection: this server has no EndpointSlices. */
+  | 'missing'
+  /** 429, 503. */
+  | 'throttled'
+  /** 500 and other 5xx, InternalError. */
+  | 'internal'
+  /** Any other status. */
+  | 'rejected'
+  /** No answer in time. */
+  | 'timeout'
+  /** The response was not what an API server sends. */
+  | 'protocol'
+  /** No connection, or a broken one. */
+  | 'network'
+  /** Unknown server or credentials. */
+  | 'credentials';
+
+/** Why a list or watch failed, classified. */
+export class ApiFailure extends Error {
+  override readonly name = 'ApiFailure';
+  readonly kind: FailureKind;
+  /** A status or a code: failures with the same kind and label are the same news. */
+  readonly label: string;
+  /** The pause the server asked for. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    kind: FailureKind,
+    label: string,
+    message: string,
+    more: { readonly retryAfterMs?: number | undefined; readonly cause?: unknown } = {},
+  ) {
+    super(message, more.cause === undefined ? undefined : { cause: more.cause });
+    this.kind = kind;
+    this.label = label;
+    this.retryAfterMs = more.retryAfterMs;
+  }
+}
+
+/** A status other than 200 as a failure. */
+export function statusFailure(code: number, facts: StatusFacts, retryAfterMs: number | undefined): ApiFailure {
+  return new ApiFailure(kindOfStatus(code, facts), `status ${code}`, describe(code, facts), {
+    retryAfterMs: retryAfterMs ?? facts.retryAfterMs,
+  });
+}
+
+/** An ERROR event as a failure (W8). */
+export function eventFailure(facts: StatusFacts): ApiFailure {
+  const { code, reason, retryAfterMs } = facts;
+  const kind: FailureKind =
+    code === 410 || reason === 'Expired' || reason === 'Gone'
+      ? 'expired'
+      : code === 429
+        ? 'throttled'
+        : code === 500 || reason === 'InternalError'
+          ? 'internal'
+          : 'rejected';
+  return new ApiFailure(kind, `event ${code}`, describe(code, facts), { retryAfterMs });
+}
+
+function kindOfStatus(code: number, { reason, tooLarge }: StatusFacts): FailureKind {
+  if (tooLarge) return 'too-large';
+  if (code === 410 || reason === 'Expired' || reason === 'Gone') return 'expired';
+  if (code === 401) return 'unauthorized';
+  if (code === 403) return 'forbidden';
+  if (code === 404) return 'missing';
+  if (code === 429 || code === 503) return 'throttled';
+  return code >= 500 ? 'internal' : 'rejected';
+}
+
+function describe(code: number, { reason, message }: StatusFacts): string {
+  return [String(code), reason, message]
+    .filter((part) => part !== '')
+    .join(' ')
+    .slice(0, 1_000);
+}
+
+/** Any error as a failure. */
+export function failureOf(error: unknown): ApiFailure {
+  if (error instanceof ApiFailure) return error;
+  if (isResolveError(error)) {
+    return new ApiFailure('credentials', error.permanent ? 'permanent' : '', error.message, { cause: error });
+  }
+  if (error instanceof LineError) return new ApiFailure('protocol', 'line', error.message, { cause: error });
+  const { code, name, message } = asError(error) as NodeJS.ErrnoException;
+  // Not the message: it may differ each time, and failures are reported once per label.
+  const label = code ?? name;
+  return new ApiFailure('network', label, message || label, { cause: error });
+}
+
+/** A failure in terms the user understands. `verb` is what was tried, `server` where. */
+export function resolveErrorOf(
+  failure: ApiFailure,
+  verb: 'list' | 'watch',
+  namespace: string,
+  server?: string,
+): ResolveError {
+  if (isResolveError(failure.cause)) return failure.cause;
+  const what = `${verb} endpointslices.discovery.k8s.io in the namespace ${namespace}`;
+  const { kind, message } = failure;
+  if (kind === 'forbidden') {
+    return new ResolveError(
+      `the API server does not let us ${what}: ${message}. ` +
+        `Bind a Role with the verbs list and watch on endpointslices to this pod's service account`,
+      { code: 'EVENKEEL_FORBIDDEN', permanent: true, cause: failure },
+    );
+  }
+  if (kind === 'missing') {
+    return new ResolveError(`the API server has no endpointslices.discovery.k8s.io/v1: ${message}`, {
+      permanent: true,
+      cause: failure,
+    });
+  }
+  // Other failures name the server themselves, or it has answered.
+  const where = kind === 'timeout' && server !== undefined ? ` at ${server}` : '';
+  return new ResolveError(`could not ${what}${where}: ${message}`, { cause: failure });
+}

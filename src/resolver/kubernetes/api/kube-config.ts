@@ -1,0 +1,267 @@
+import { asError, ResolveError } from '../../../errors.js';
+import { checkKeys, checkString, optionError, quoted, withoutSecrets } from '../../../runtime/check.js';
+import type { Clock } from '../../../runtime/clock.js';
+import { withoutTrailing } from '../../../runtime/without-trailing.js';
+import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
+import { CredentialFile } from './credential-file.js';
+import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.js';
+
+/** A kubeconfig file to follow. Needs the optional peer `@kubernetes/client-node`. */
+export interface KubeConfigOptions {
+  /** @defaultValue kubectl's: $KUBECONFIG, else ~/.kube/config */
+  readonly path?: string | undefined;
+  /** @defaultValue the file's current context */
+  readonly context?: string | undefined;
+}
+
+/** The part of a `KubeConfig` of `@kubernetes/client-node` used here; pass one if you have already loaded it. */
+export interface KubeConfigLike {
+  getCurrentCluster(): { readonly server: string } | null;
+  applyToHTTPSOptions(options: Record<string, unknown>): Promise<void>;
+  getContextObject?(name: string): { readonly namespace?: string } | null;
+  getCurrentContext?(): string;
+  getCurrentUser?(): object | null;
+}
+
+interface LoadableKubeConfig extends KubeConfigLike {
+  loadFromFile(path: string): void;
+  loadFromDefault(): void;
+  setCurrentContext(context: string): void;
+}
+
+const ids = new WeakMap<object, number>();
+let nextId = 1;
+
+/** Access by a kubeconfig: client certificates, tokens, OIDC and exec plug-ins. Throws EVENKEEL_OPTION. */
+export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike): ApiAccess {
+  if (isLoaded(kubeConfig)) {
+    const id = ids.get(kubeConfig) ?? nextId++;
+    ids.set(kubeConfig, id);
+    return {
+      key: `kubeconfig object ${id}`,
+      open: (clock) => new KubeConfigSession(async () => ({ config: kubeConfig, user: undefined }), clock),
+    };
+  }
+  checkKeys('kubeConfig', kubeConfig, ['path', 'context']);
+  const { path, context } = kubeConfig;
+  if (path !== undefined) checkString('kubeConfig.path', path);
+  if (context !== undefined) checkString('kubeConfig.context', context);
+  return {
+    key: `kubeconfig ${JSON.stringify([path ?? '', context ?? ''])}`,
+    open: (clock) => new KubeConfigSession(() => load(path, context), clock),
+  };
+}
+
+interface LoadedConfig {
+  readonly config: KubeConfigLike;
+  /** The user as written in the file; undefined for a `KubeConfig` passed in. */
+  readonly user: UserEntry | undefined;
+}
+
+class KubeConfigSession implements ApiSession {
+  readonly #load: () => Promise<LoadedConfig>;
+  readonly #clock: Clock;
+  #loaded: LoadedConfig | undefined;
+  /** The token file of the current user. */
+  #tokenFile: CredentialFile | undefined;
+
+  constructor(load: () => Promise<LoadedConfig>, clock: Clock) {
+    this.#load = load;
+    this.#clock = clock;
+  }
+
+  async target(): Promise<ApiTarget> {
+    const loaded = await this.#config();
+    try {
+      return await this.#targetOf(loaded);
+    } catch (error) {
+      // A corrected file is used at the next attempt.
+      this.#loaded = undefined;
+      throw error;
+    }
+  }
+
+  async #targetOf({ config, user }: LoadedConfig): Promise<ApiTarget> {
+    const { server, authorization } = splitServer(config.getCurrentCluster()?.server);
+    // Called before every request: this renews tokens.
+    const applied: Record<string, unknown> = {};
+    try {
+      await config.applyToHTTPSOptions(applied);
+    } catch (cause) {
+      throw new ResolveError(`the kubeconfig gives no credentials: ${withoutSecrets(asError(cause).message)}`, {
+        cause,
+      });
+    }
+    const headers = headersOf(applied);
+    // As in kubectl, the file takes precedence over a token in the kubeconfig, which may be outdated.
+    const token = user?.tokenFile === undefined ? undefined : await this.#readToken(user.tokenFile, headers);
+    if (token !== undefined) headers.authorization = `Bearer ${token}`;
+    if (authorization !== undefined) headers.authorization ??= authorization;
+    const { ca, cert, key, passphrase, servername } = applied;
+    if (headers.authorization === undefined && cert === undefined && key === undefined)
+      refuseNobody(config, user, server);
+    const text = (value: unknown): string | undefined =>
+      Buffer.isBuffer(value) ? value.toString('utf8') : typeof value === 'string' ? value : undefined;
+    return {
+      server,
+      headers,
+      tls: {
+        ca: text(ca),
+        cert: text(cert),
+        key: text(key),
+        passphrase: text(passphrase),
+        servername: text(servername),
+        ...(applied.rejectUnauthorized === false ? { rejectUnauthorized: false } : {}),
+      },
+      // The library always sets its own new agent; only a proxy's agent does more than ours.
+      ...(isProxyAgent(applied.agent) ? { agent: applied.agent } : {}),
+    };
+  }
+
+  refused(sentAtMs: number): void {
+    // Read the file again: renewing the credentials may have rewritten it.
+    this.#loaded = undefined;
+    this.#tokenFile?.expire(sentAtMs);
+  }
+
+  async namespace(): Promise<string | undefined> {
+    const { config } = await this.#config();
+    return config.getContextObject?.(config.getCurrentContext?.() ?? '')?.namespace;
+  }
+
+  async #config(): Promise<LoadedConfig> {
+    this.#loaded ??= await this.#load();
+    return this.#loaded;
+  }
+
+  /** Undefined if the file is unreadable but there are other credentials. */
+  async #readToken(path: string, headers: Readonly<Record<string, string>>): Promise<string | undefined> {
+    if (this.#tokenFile?.path !== path) this.#tokenFile = new CredentialFile(path, this.#clock);
+    try {
+      return await this.#tokenFile.read();
+    } catch (cause) {
+      if (headers.authorization !== undefined) return undefined;
+      throw new ResolveError(`the tokenFile of the kubeconfig's user cannot be read: ${asError(cause).message}`, {
+        cause,
+      });
+    }
+  }
+}
+
+/** A URL's user and password go into a header, never into a message. */
+function splitServer(value: unknown): { readonly server: string; readonly authorization: string | undefined } {
+  if (typeof value !== 'string' || value === '') {
+    throw new ResolveError('the kubeconfig has no current cluster', { permanent: true });
+  }
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
+    const message = `the server of the kubeconfig's cluster must be an http: or https: URL, got ${quoted(value, 80)}`;
+    throw new ResolveError(message, { permanent: true });
+  }
+  const { username, password } = url;
+  return {
+    server: `${url.origin}${withoutTrailing(url.pathname, '/')}`,
+    authorization: username === '' && password === '' ? undefined : basic(`${decode(username)}:${decode(password)}`),
+  };
+}
+
+/** A "%" that starts no escape is taken literally. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function basic(userAndPassword: string): string {
+  return `Basic ${Buffer.from(userAndPassword).toString('base64')}`;
+}
+
+/**
+ * A user without usable credentials would act as `system:anonymous`, and the error would be a missing Role. A user without any keys
+ * is meant to be anonymous.
+ */
+function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, server: string): void {
+  const known = 'token, tokenFile, a client certificate, username and password, exec and auth-provider';
+  if (user !== undefined) {
+    if (user.keys.length === 0) return;
+    throw new ResolveError(
+      `the kubeconfig's user ${quoted(user.name, 80)} has no credentials that can be used: it has ` +
+        `${user.keys.map((key) => quoted(key, 40)).join(', ')}, and what is understood is ${known}`,
+      { permanent: true },
+    );
+  }
+  // Keys that @kubernetes/client-node does not understand are no longer in its object.
+  if ((config.getCurrentUser?.() ?? undefined) === undefined || !server.startsWith('https:')) return;
+  throw new ResolveError(
+    `the user of the KubeConfig has no credentials that can be used. @kubernetes/client-node ignores what it does not know, ` +
+      `a tokenFile for one: kubeConfig: { path } reads that, too. To be nobody there use apiServer instead`,
+    { permanent: true },
+  );
+}
+
+interface ClientNode {
+  readonly KubeConfig: new () => LoadableKubeConfig;
+  readonly loadYaml: (text: string) => unknown;
+}
+
+async function load(path: string | undefined, context: string | undefined): Promise<LoadedConfig> {
+  let clientNode: ClientNode;
+  try {
+    // The only place that loads the optional peer.
+    clientNode = (await import('@kubernetes/client-node')) as unknown as ClientNode;
+  } catch (cause) {
+    throw new ResolveError(
+      'a kubeconfig needs the package @kubernetes/client-node: npm install @kubernetes/client-node',
+      {
+        cause,
+        permanent: true,
+      },
+    );
+  }
+  try {
+    const config = new clientNode.KubeConfig();
+    if (path === undefined) config.loadFromDefault();
+    else config.loadFromFile(path);
+    if (context !== undefined) config.setCurrentContext(context);
+    const name = (config.getCurrentUser?.() as { readonly name?: unknown } | null | undefined)?.name;
+    const paths = path === undefined ? defaultPaths() : [path];
+    const user = typeof name === 'string' ? await readUserEntry(paths, name, clientNode.loadYaml) : undefined;
+    return { config, user };
+  } catch (error) {
+    const cause = withoutExcerpt(asError(error));
+    throw new ResolveError(`the kubeconfig ${path ?? 'of kubectl'} cannot be read: ${cause.message}`, { cause });
+  }
+}
+
+/** A YAML error quotes the lines around it, which contain tokens and passwords. */
+function withoutExcerpt(error: Error): Error {
+  if (error.name !== 'YAMLException') return error;
+  const [first = ''] = error.message.split('\n');
+  const start = first.search(/["'<]/);
+  const end = Math.max(...['"', "'", '>'].map((quote) => first.lastIndexOf(quote)));
+  return new Error(start !== -1 && start < end ? `${first.slice(0, start)}…${first.slice(end + 1)}` : first);
+}
+
+function isLoaded(value: unknown): value is KubeConfigLike {
+  if (typeof value !== 'object' || value === null)
+    throw optionError('kubeConfig', '{ path, context } or a KubeConfig', value);
+  return typeof (value as Partial<KubeConfigLike>).applyToHTTPSOptions === 'function';
+}
+
+function headersOf(applied: Record<string, unknown>): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries((applied.headers ?? {}) as Record<string, unknown>)) {
+    if (typeof value === 'string') headers[name.toLowerCase()] = value;
+  }
+  // A user name and password arrive in `auth`.
+  if (typeof applied.auth === 'string' && headers.authorization === undefined) {
+    headers.authorization = basic(applied.auth);
+  }
+  return headers;
+}
+
+function isProxyAgent(agent: unknown): boolean {
+  return typeof agent === 'object' && agent !== null && /proxy/i.test(agent.constructor.name);
+}

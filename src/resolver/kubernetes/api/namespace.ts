@@ -1,0 +1,24 @@
+import { ResolveError } from '../../../errors.js';
+import type { ApiSession } from './api-access.js';
+
+/** The given namespace, or the one that comes with our credentials, queried until known. */
+export class ApiNamespace {
+  readonly #session: ApiSession;
+  #known: string | undefined;
+
+  constructor(named: string | undefined, session: ApiSession) {
+    this.#known = named;
+    this.#session = session;
+  }
+
+  /** Rejects with a ResolveError while unknown. */
+  async get(): Promise<string> {
+    this.#known ??= await this.#session.namespace();
+    if (this.#known === undefined) {
+      throw new ResolveError('no namespace: name one, or run in a pod or with a kubeconfig that has one', {
+        permanent: true,
+      });
+    }
+    return this.#known;
+  }
+}

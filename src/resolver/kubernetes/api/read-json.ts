@@ -1,0 +1,47 @@
+import { asError } from '../../../errors.js';
+import type { ApiReply } from './api-client.js';
+import { ApiFailure, statusFailure } from './api-failure.js';
+import { ByteBuffer } from './byte-buffer.js';
+import { type JsonBudget, parseJson } from './json-text.js';
+import { parseStatus } from './status.js';
+
+const MAX_ERROR_BYTES = 64 * 1024;
+const MAX_ERROR_CONTAINERS = 10_000;
+
+/** How much more of a response may be read. */
+export interface ReadBudget extends JsonBudget {
+  bytes: number;
+}
+
+/** Reads a response with a status other than 200. */
+export async function readFailure(reply: ApiReply): Promise<ApiFailure> {
+  let status: unknown;
+  try {
+    status = await readJson(reply, { bytes: MAX_ERROR_BYTES, containers: MAX_ERROR_CONTAINERS }, 'error');
+  } catch {
+    // Plain text, or truncated: the status is enough.
+  }
+  return statusFailure(reply.status, parseStatus(status), reply.retryAfterMs);
+}
+
+/** Reads a response's body within a budget, and deducts it. Rejects with an ApiFailure if it does not fit. */
+export async function readJson(reply: ApiReply, budget: ReadBudget, what: string): Promise<unknown> {
+  const body = new ByteBuffer();
+  await reply.read((chunk) => {
+    budget.bytes -= chunk.length;
+    if (budget.bytes < 0) throw new ApiFailure('protocol', 'size', `the ${what} is longer than we read`);
+    body.push(chunk);
+  });
+  try {
+    return parseJson(body.take(), budget);
+  } catch (cause) {
+    throw new ApiFailure(
+      'protocol',
+      what,
+      `the ${what} is not JSON that evenkeel reads: ${asError(cause).message.slice(0, 80)}`,
+      {
+        cause,
+      },
+    );
+  }
+}

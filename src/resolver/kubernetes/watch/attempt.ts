@@ -1,0 +1,98 @@
+import type { Clock, Timer } from '../../../runtime/clock.js';
+import { ApiFailure } from '../api/api-failure.js';
+
+/** A timer this late means that the event loop was blocked. */
+const STALL_MS = 1_000;
+
+/** One request with its time limits. */
+export class Attempt {
+  readonly #controller = new AbortController();
+  readonly #clock: Clock;
+  readonly #what: string;
+  readonly #timers = new Set<Timer>();
+  /** The current limit's number. */
+  #limits = 0;
+  #heardAtMs = 0;
+  #silenceMs: number | undefined;
+
+  constructor(clock: Clock, timeoutMs: number, what: string) {
+    this.#clock = clock;
+    this.#what = what;
+    this.#limitTo(timeoutMs, `no answer to the ${what} within ${timeoutMs / 1_000} s`);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Replaces the time limit. */
+  extend(timeoutMs: number): void {
+    this.#limitTo(timeoutMs, `the ${this.#what} did not end when it should have`);
+  }
+
+  after(delayMs: number, fn: () => void): void {
+    const timer = this.#clock.timer(() => {
+      this.#timers.delete(timer);
+      fn();
+    }, delayMs);
+    this.#timers.add(timer);
+  }
+
+  heard(): void {
+    this.#heardAtMs = this.#clock.now();
+  }
+
+  /** From now on a pause in the stream longer than `silenceMs` ends it; later calls may allow longer ones. */
+  expectBytesEvery(silenceMs: number): void {
+    const isFirst = this.#silenceMs === undefined;
+    this.#silenceMs = silenceMs;
+    if (isFirst) this.#watchSilence(silenceMs);
+  }
+
+  /** The request is over: stops all timers. */
+  end(): void {
+    for (const timer of this.#timers) timer.cancel();
+    this.#timers.clear();
+  }
+
+  /** The request is no longer wanted. */
+  cancel(): void {
+    this.end();
+    this.#controller.abort(new Error('closed'));
+  }
+
+  /** One timer that checks when it fires how long ago the last byte arrived, so that bytes need no timers. */
+  #watchSilence(delayMs: number): void {
+    this.#punctually(delayMs, () => {
+      const silentMs = this.#clock.now() - this.#heardAtMs;
+      const limitMs = this.#silenceMs as number;
+      if (silentMs >= limitMs) this.#cut(`nothing came on the ${this.#what} for ${limitMs / 1_000} s`);
+      else this.#watchSilence(limitMs - silentMs);
+    });
+  }
+
+  #limitTo(timeoutMs: number, message: string): void {
+    this.#limits += 1;
+    const limit = this.#limits;
+    this.#punctually(timeoutMs, () => {
+      // A limit replaced meanwhile has no effect.
+      if (this.#limits === limit) this.#cut(message);
+    });
+  }
+
+  /**
+   * Calls `fn` after `delayMs`; if the event loop was blocked meanwhile, only after reading what arrived in that time: our own stall is
+   * no silence of the server.
+   */
+  #punctually(delayMs: number, fn: () => void): void {
+    const dueMs = this.#clock.now() + delayMs;
+    this.after(delayMs, () => {
+      if (this.#clock.now() - dueMs < STALL_MS) fn();
+      else this.#punctually(STALL_MS, fn);
+    });
+  }
+
+  #cut(message: string): void {
+    this.#controller.abort(new ApiFailure('timeout', this.#what, message));
+  }
+}

@@ -1,0 +1,160 @@
+import type { ResolveError } from '../../../errors.js';
+import type { Clock } from '../../../runtime/clock.js';
+import type { Rng } from '../../../runtime/rng.js';
+import type { ApiAccess } from '../api/api-access.js';
+import { type ApiClient, HttpApiClient } from '../api/api-client.js';
+import { ApiNamespace } from '../api/namespace.js';
+import type { EndpointSlice } from '../slices/endpoint-slice.js';
+import { readService, type ServiceFacts } from '../slices/service-ports.js';
+import { SliceStore } from '../slices/slice-store.js';
+import { ListWatch } from './list-watch.js';
+
+/** Follows a Service's slices. Called in the turn in which things happen. */
+export interface WatchSubscriber {
+  /** These slices may have changed; none if a complete list is as empty as before. */
+  changed(names: ReadonlySet<string>): void;
+  failed(error: ResolveError): void;
+  confirmed(): void;
+  warned(message: string, error?: unknown): void;
+}
+
+/** What is watched, and with whose permissions. */
+export interface WatchSubject {
+  readonly access: ApiAccess;
+  /** Undefined: the namespace that comes with the access. */
+  readonly namespace: string | undefined;
+  readonly service: string;
+  readonly keepsProcessAlive: boolean;
+  /** Whether to request lists as the beginning of a watch (W11). */
+  readonly streamingLists: boolean;
+}
+
+/** A subscriber's handle. */
+export interface Subscription {
+  readonly slices: SliceStore;
+  /** Whether a complete list has been received. */
+  readonly synced: boolean;
+  /** Why the API server is out of touch; undefined while it is not. */
+  readonly failure: ResolveError | undefined;
+  /** Reads the Service itself. Rejects if that fails. */
+  service(signal: AbortSignal): Promise<ServiceFacts>;
+  /** The set seems outdated: a watch that pauses goes on sooner. */
+  hurry(): void;
+  close(): void;
+}
+
+/** All watches of this thread (W13). Clocks are distinguished by identity. */
+const watches = new Map<Clock, Map<string, SharedWatch>>();
+
+/** Joins the watch of a Service, or starts it. */
+export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscriber: WatchSubscriber): Subscription {
+  const { access, namespace, service, keepsProcessAlive, streamingLists } = subject;
+  const key = JSON.stringify([access.key, namespace ?? null, service, keepsProcessAlive, streamingLists]);
+  const byKey = watches.get(clock) ?? new Map<string, SharedWatch>();
+  let watch = byKey.get(key);
+  if (watch === undefined) {
+    watch = new SharedWatch(subject, clock, rng, () => {
+      byKey.delete(key);
+      if (byKey.size === 0) watches.delete(clock);
+    });
+    byKey.set(key, watch);
+    watches.set(clock, byKey);
+  }
+  return watch.join(subscriber);
+}
+
+/** One list-and-watch loop, and its subscribers in this thread. */
+class SharedWatch {
+  readonly #subject: WatchSubject;
+  readonly #subscribers = new Set<WatchSubscriber>();
+  readonly #namespace: ApiNamespace;
+  readonly #onEmpty: () => void;
+  readonly #slices = new SliceStore();
+  readonly #client: ApiClient;
+  readonly #loop: ListWatch;
+  #synced = false;
+  #failure: ResolveError | undefined;
+  /** A slice did not fit since the last list, and that has been reported. */
+  #full = false;
+
+  constructor(subject: WatchSubject, clock: Clock, rng: Rng, onEmpty: () => void) {
+    const { access, namespace, service, keepsProcessAlive, streamingLists } = subject;
+    this.#subject = subject;
+    this.#onEmpty = onEmpty;
+    const session = access.open(clock);
+    this.#namespace = new ApiNamespace(namespace, session);
+    this.#client = new HttpApiClient(session, clock, keepsProcessAlive);
+    this.#loop = new ListWatch({
+      client: this.#client,
+      namespace: () => this.#namespace.get(),
+      service,
+      clock,
+      rng,
+      keepsProcessAlive,
+      streamingLists,
+      listener: {
+        replaced: (slices) => this.#replace(slices),
+        changed: (name, slice) => this.#change(name, slice),
+        failed: (error) => {
+          this.#failure = error;
+          this.#tell((subscriber) => subscriber.failed(error));
+        },
+        confirmed: () => {
+          if (this.#failure === undefined) return;
+          this.#failure = undefined;
+          this.#tell((subscriber) => subscriber.confirmed());
+        },
+        warned: (message, error) => this.#tell((subscriber) => subscriber.warned(message, error)),
+      },
+    });
+    this.#loop.start();
+  }
+
+  join(subscriber: WatchSubscriber): Subscription {
+    this.#subscribers.add(subscriber);
+    const watch = this;
+    return {
+      slices: this.#slices,
+      get synced() {
+        return watch.#synced;
+      },
+      get failure() {
+        return watch.#failure;
+      },
+      service: async (signal) =>
+        await readService(this.#client, await this.#namespace.get(), this.#subject.service, signal),
+      hurry: () => this.#loop.hurry(),
+      close: () => this.#leave(subscriber),
+    };
+  }
+
+  #leave(subscriber: WatchSubscriber): void {
+    if (!this.#subscribers.delete(subscriber) || this.#subscribers.size > 0) return;
+    this.#onEmpty();
+    this.#loop.close();
+    this.#client.close();
+  }
+
+  #replace(slices: readonly EndpointSlice[]): void {
+    const names = this.#slices.replace(slices);
+    this.#full = false;
+    this.#synced = true;
+    this.#tell((subscriber) => subscriber.changed(names));
+  }
+
+  #change(name: string, slice: EndpointSlice | undefined): void {
+    if (!this.#slices.put(name, slice)) {
+      if (this.#full) return;
+      this.#full = true;
+      const message = `${this.#subject.service} has more EndpointSlices than we keep; the rest is left out`;
+      this.#tell((subscriber) => subscriber.warned(message));
+      return;
+    }
+    const names = new Set([name]);
+    this.#tell((subscriber) => subscriber.changed(names));
+  }
+
+  #tell(tell: (subscriber: WatchSubscriber) => void): void {
+    for (const subscriber of [...this.#subscribers]) if (this.#subscribers.has(subscriber)) tell(subscriber);
+  }
+}

@@ -1,0 +1,63 @@
+import { ApiFailure, eventFailure } from '../api/api-failure.js';
+import { type EndpointSlice, parseSlice } from '../slices/endpoint-slice.js';
+import { SliceStore } from '../slices/slice-store.js';
+import { parseWatchEvent } from './watch-event.js';
+
+/** Receives the contents of a watch's lines. */
+export interface StreamListener {
+  /** The complete state that a streaming list starts with. */
+  replaced(slices: readonly EndpointSlice[], version: string | undefined): void;
+  changed(name: string, slice: EndpointSlice | undefined): void;
+  bookmarked(): void;
+  /** A line that does not concern us. */
+  ignored(what: string): void;
+  /** A line was applied; its version, if it has one, is where to continue from (W5). */
+  applied(version: string | undefined): void;
+}
+
+/** Applies the lines of a watch in order; those of a streaming list are collected until their state is complete (W11). */
+export class StreamEvents {
+  readonly #service: string;
+  readonly #listener: StreamListener;
+  /** The state so far; undefined once complete, and for a watch that continues from a version. */
+  #initial: SliceStore | undefined;
+
+  constructor(service: string, isStreamingList: boolean, listener: StreamListener) {
+    this.#service = service;
+    this.#listener = listener;
+    if (isStreamingList) this.#initial = new SliceStore();
+  }
+
+  /** Whether the state is complete. */
+  get isComplete(): boolean {
+    return this.#initial === undefined;
+  }
+
+  /** Throws LineError (W7), or an ApiFailure for an ERROR event (W8). */
+  apply(line: string): void {
+    const event = parseWatchEvent(line);
+    if (event.type === 'error') throw eventFailure(event.status);
+    if (event.type === 'other') {
+      this.#listener.ignored(event.what);
+      return;
+    }
+    if (event.type !== 'bookmark') this.#change(event.name, event.type === 'put' ? event.object : undefined);
+    else if (this.#initial === undefined) this.#listener.bookmarked();
+    else {
+      // Another bookmark would carry a version of which we have seen only a part.
+      if (!event.endsInitialEvents || event.version === undefined) return;
+      const slices = [...this.#initial.values()];
+      this.#initial = undefined;
+      this.#listener.replaced(slices, event.version);
+    }
+    if (this.#initial === undefined) this.#listener.applied(event.version);
+  }
+
+  #change(name: string, object: Parameters<typeof parseSlice>[0] | undefined): void {
+    const slice = object === undefined ? undefined : parseSlice(object, this.#service);
+    if (this.#initial === undefined) this.#listener.changed(name, slice);
+    else if (!this.#initial.put(name, slice)) {
+      throw new ApiFailure('protocol', 'size', 'the streaming list has more EndpointSlices than we keep');
+    }
+  }
+}

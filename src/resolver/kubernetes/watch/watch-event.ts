@@ -1,0 +1,55 @@
+import { parseJson } from '../api/json-text.js';
+import { LineError } from '../api/line-reader.js';
+import { parseStatus, type StatusFacts } from '../api/status.js';
+import { isObject, metadataOf, textOf, type Unchecked } from '../api/unchecked.js';
+
+/** Maximum objects and arrays in one event. A slice of 1,000 endpoints, the maximum, has about 10,000. */
+const MAX_CONTAINERS = 250_000;
+
+/** A parsed line of a watch. */
+export type WatchEvent =
+  | {
+      readonly type: 'put' | 'delete';
+      readonly name: string;
+      readonly version: string | undefined;
+      readonly object: Unchecked;
+    }
+  /** `endsInitialEvents`: the state that a streaming list starts with is complete (W11). */
+  | { readonly type: 'bookmark'; readonly version: string | undefined; readonly endsInitialEvents: boolean }
+  | { readonly type: 'error'; readonly status: StatusFacts }
+  /** Not for us: an unknown event type, or an object of another kind. */
+  | { readonly type: 'other'; readonly what: string };
+
+/** Reads a line. Throws LineError for anything that is not a JSON object with `type` and `object.metadata` (W7). */
+export function parseWatchEvent(line: string): WatchEvent {
+  let event: unknown;
+  try {
+    event = parseJson(line, { containers: MAX_CONTAINERS });
+  } catch (cause) {
+    throw new LineError(`a line is not JSON that evenkeel reads: ${excerpt(line)}`, { cause });
+  }
+  const type = isObject(event) ? textOf(event.type) : undefined;
+  const object = isObject(event) && isObject(event.object) ? event.object : undefined;
+  if (type === undefined || object === undefined) throw new LineError(`a line is no event: ${excerpt(line)}`);
+  // A Status from an aggregated server or a proxy may come without metadata.
+  if (type === 'ERROR') return { type: 'error', status: parseStatus(object) };
+  const metadata = metadataOf(object);
+  if (metadata === undefined) throw new LineError(`an event has no object.metadata: ${excerpt(line)}`);
+  const version = textOf(metadata.resourceVersion);
+  if (type === 'BOOKMARK') {
+    const annotations = isObject(metadata.annotations) ? metadata.annotations : {};
+    return { type: 'bookmark', version, endsInitialEvents: annotations['k8s.io/initial-events-end'] === 'true' };
+  }
+  if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED')
+    return { type: 'other', what: `event type ${excerpt(type)}` };
+  if (object.kind !== undefined && object.kind !== 'EndpointSlice') {
+    return { type: 'other', what: `object of kind ${excerpt(textOf(object.kind) ?? '')}` };
+  }
+  const name = textOf(metadata.name);
+  if (name === undefined) throw new LineError(`an event's object has no name: ${excerpt(line)}`);
+  return { type: type === 'DELETED' ? 'delete' : 'put', name, version, object };
+}
+
+function excerpt(line: string): string {
+  return JSON.stringify(line.length > 80 ? `${line.slice(0, 80)}…` : line);
+}

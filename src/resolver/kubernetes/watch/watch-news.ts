@@ -1,0 +1,53 @@
+import { ResolveError } from '../../../errors.js';
+import { type ApiFailure, resolveErrorOf } from '../api/api-failure.js';
+import type { ListWatchOptions } from './list-watch-options.js';
+
+/** Reports of a list-and-watch loop: each failure once until it is in touch again, each oddity once until the next list. */
+export class WatchNews {
+  readonly #options: ListWatchOptions;
+  /** Failures reported since the loop was last in touch, by kind and label. */
+  readonly #told = new Set<string>();
+  readonly #warned = new Set<string>();
+  #closed = false;
+
+  constructor(options: ListWatchOptions) {
+    this.#options = options;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  async failed(verb: 'list' | 'watch', failure: ApiFailure, how: 'lasting' | 'passing' = 'lasting'): Promise<void> {
+    const news = `${failure.kind} ${failure.label} ${how}`;
+    if (this.#told.has(news)) return;
+    this.#told.add(news);
+    const namespace = await this.#options.namespace().catch(() => 'of this pod');
+    const { client, listener } = this.#options;
+    if (this.#closed) return;
+    const error = resolveErrorOf(failure, verb, namespace, client.server);
+    listener.failed(how === 'passing' ? notPermanent(error) : error);
+  }
+
+  confirmed(): void {
+    if (this.#closed) return;
+    this.#told.clear();
+    this.#options.listener.confirmed();
+  }
+
+  warned(kind: string, message: string, error?: unknown): void {
+    if (this.#closed || this.#warned.has(kind)) return;
+    this.#warned.add(kind);
+    this.#options.listener.warned(message, error);
+  }
+
+  /** A list is complete. */
+  listed(): void {
+    this.#warned.clear();
+  }
+}
+
+/** The same error as one that may pass soon. */
+function notPermanent({ message, cause }: ResolveError): ResolveError {
+  return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
+}

@@ -1,0 +1,172 @@
+/** One MariaDB server: a process with its own data folder. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createConnection } from 'mysql2/promise';
+import { LoggedProcess } from '../../programs/logged-process.mjs';
+import { foldersOf, mariadbPath, smallServer } from './program.mjs';
+
+/** The administrator, who may do anything, from loopback only. */
+export const admin = { user: 'admin', password: 'admin-secret' };
+
+/**
+ * @typedef {object} ServerSetting
+ * @property {string} name
+ * @property {number} id its `@@server_id`
+ * @property {string} address
+ * @property {number} port
+ * @property {string} folder its data
+ * @property {string} initFile
+ * @property {readonly string[]} args more options of mariadbd
+ * @property {{ uid?: number, gid?: number }} who
+ * @property {(pid: number, what: 'started' | 'ended') => void} onProcess
+ */
+
+export class MariadbServer {
+  /** @type {ServerSetting} */
+  #setting;
+  /** @type {LoggedProcess} */
+  #process;
+
+  /** @param {ServerSetting} setting */
+  constructor(setting) {
+    const { name, onProcess } = setting;
+    this.#setting = setting;
+    this.#process = new LoggedProcess({ name, onProcess, ready: 'ready for connections' });
+  }
+
+  get name() {
+    return this.#setting.name;
+  }
+
+  get id() {
+    return this.#setting.id;
+  }
+
+  get address() {
+    return this.#setting.address;
+  }
+
+  get port() {
+    return this.#setting.port;
+  }
+
+  get endpoint() {
+    return { address: this.address, port: this.port };
+  }
+
+  /** Undefined while it does not run. */
+  get pid() {
+    return this.#process.pid;
+  }
+
+  get running() {
+    return this.#process.running;
+  }
+
+  /** Its log since the last start. */
+  get log() {
+    return this.#process.log;
+  }
+
+  /** Resolves once it accepts connections. Also restarts one that was killed or stopped, on its old port. */
+  async start() {
+    const { id, address, port, folder, initFile, args, who } = this.#setting;
+    const options = [
+      '--no-defaults',
+      ...foldersOf(folder),
+      `--socket=${join(folder, 's')}`,
+      `--pid-file=${join(folder, 'pid')}`,
+      `--bind-address=${address}`,
+      `--port=${port}`,
+      `--server-id=${id}`,
+      `--init-file=${initFile}`,
+      '--skip-name-resolve',
+      '--skip-log-bin',
+      ...smallServer,
+      ...args,
+    ];
+    await this.#process.start(/** @type {string} */ (mariadbPath), options, who);
+  }
+
+  /** SIGKILL: no orderly end. Resolves when the process is gone. */
+  async kill() {
+    await this.#process.end('SIGKILL');
+  }
+
+  /** SIGTERM, as a pod gets it: the server ends its connections, then exits. */
+  async stop() {
+    await this.#process.end('SIGTERM');
+  }
+
+  /** The kernel accepts connections and bytes for it, but it answers nothing. Returns once it is stopped. */
+  freeze() {
+    const { pid } = this.#process;
+    this.#process.signal('SIGSTOP');
+    if (pid !== undefined) waitUntilStopped(pid);
+  }
+
+  thaw() {
+    this.#process.signal('SIGCONT');
+  }
+
+  /** @param {boolean} readOnly */
+  async setReadOnly(readOnly) {
+    await this.sql(`SET GLOBAL read_only = ${readOnly ? 1 : 0}`);
+  }
+
+  /** Runs a statement as administrator, on its own connection. @param {string} statement @param {unknown[]} [values] */
+  async sql(statement, values = []) {
+    const connection = await createConnection({ host: this.address, port: this.port, ...admin });
+    try {
+      const [rows] = await connection.query(statement, values);
+      return /** @type {any[]} */ (rows);
+    } finally {
+      await connection.end();
+    }
+  }
+
+  /** One of its counters, such as `Com_select` or `Threads_connected`. @param {string} name */
+  async counter(name) {
+    const [row] = await this.sql('SHOW GLOBAL STATUS LIKE ?', [name]);
+    return Number(row.Value);
+  }
+
+  /** Connections of everyone but the administrator. */
+  async connections() {
+    const query = 'SELECT COUNT(*) AS n FROM information_schema.processlist WHERE user NOT IN (?, ?, ?)';
+    const [{ n }] = await this.sql(query, [admin.user, 'event_scheduler', 'system user']);
+    return Number(n);
+  }
+}
+
+/**
+ * The signal stops a process thread by thread, each when it reaches it: under load some answer for a while. Blocks, so that nothing
+ * is sent meanwhile. Without /proc it relies on the signal.
+ *
+ * @param {number} pid
+ */
+function waitUntilStopped(pid) {
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  for (let round = 0; round < 2_000 && runs(pid); round++) Atomics.wait(cell, 0, 0, 1);
+}
+
+/** Whether any of its threads runs. @param {number} pid */
+function runs(pid) {
+  try {
+    // A thread that ends meanwhile has stopped, too.
+    return readdirSync(`/proc/${pid}/task`).some((thread) => !/^[TtZX]?$/.test(stateOf(pid, thread)));
+  } catch {
+    return false;
+  }
+}
+
+/** One letter, empty if the thread is gone. @param {number} pid @param {string} thread */
+function stateOf(pid, thread) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1');
+    // It follows the name, which may contain spaces and brackets.
+    return stat.charAt(stat.lastIndexOf(')') + 2);
+  } catch {
+    return '';
+  }
+}

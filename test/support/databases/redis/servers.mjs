@@ -1,0 +1,232 @@
+/**
+ * Real Redis servers on loopback: a primary and its replicas, each a process with its own data folder. They end with the process that
+ * started them, also when that is killed. For tests and examples.
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { findCommand, installHint, systemPackages } from '../../../../scripts/system-packages.mjs';
+import { freePort } from '../../programs/free-port.mjs';
+import { KeptFolder } from '../../programs/kept-folder.mjs';
+import { LoggedProcess } from '../../programs/logged-process.mjs';
+import { memberAt, startGroup } from '../../programs/server-group.mjs';
+
+const wanted = systemPackages.find(({ name }) => name === 'Redis');
+
+/** Where `redis-server` is installed; undefined when it is not. @type {string | undefined} */
+export const redisPath = wanted && findCommand(wanted.commands);
+
+/** The command that would install it. @type {string} */
+export const redisHint = wanted ? installHint(wanted) : 'install Redis';
+
+/**
+ * @typedef {object} ServerSetting
+ * @property {string} name
+ * @property {number} port
+ * @property {string} folder its data
+ * @property {readonly string[]} args more options, such as `--requirepass`, `secret`
+ * @property {string} password of its default user; empty = none
+ * @property {(pid: number, what: 'started' | 'ended') => void} onProcess
+ */
+
+/** One server. */
+export class RedisServer {
+  address = '127.0.0.1';
+  /** @type {ServerSetting} */
+  #setting;
+  /** @type {LoggedProcess} */
+  #process;
+
+  /** @param {ServerSetting} setting */
+  constructor(setting) {
+    const { name, onProcess } = setting;
+    this.#setting = setting;
+    this.#process = new LoggedProcess({ name, onProcess, ready: 'Ready to accept connections' });
+  }
+
+  get name() {
+    return this.#setting.name;
+  }
+
+  get port() {
+    return this.#setting.port;
+  }
+
+  get endpoint() {
+    return { address: this.address, port: this.port };
+  }
+
+  get running() {
+    return this.#process.running;
+  }
+
+  /** Its log since the last start. */
+  get log() {
+    return this.#process.log;
+  }
+
+  /** Resolves once it accepts connections. Also restarts one that was killed or stopped, on its old port. @param {readonly string[]} [more] */
+  async start(more = []) {
+    const { name, port, folder, args } = this.#setting;
+    const settings = {
+      bind: this.address,
+      port: String(port),
+      dir: folder,
+      'replica-announce-ip': this.address,
+      'repl-diskless-sync-delay': '0',
+      'repl-ping-replica-period': '1',
+      // Only `stop` saves. Nothing is ever written outside the folder.
+      save: '',
+      'enable-debug-command': 'yes',
+    };
+    const options = Object.entries(settings).flatMap(([key, value]) => [`--${key}`, value]);
+    await this.#process.start(/** @type {string} */ (redisPath), [...options, ...args, ...more], { cwd: folder });
+    if (!this.log.includes('Ready to accept')) throw new Error(`${name} is not ready`);
+  }
+
+  /** SIGKILL. */
+  async kill() {
+    await this.#process.end('SIGKILL');
+  }
+
+  /** Like SIGTERM, as a pod gets it: it closes its connections and exits. It saves its data, so that a start brings it back. */
+  async stop() {
+    await this.command('SHUTDOWN', 'SAVE').catch(() => {});
+    await this.#process.end('SIGTERM');
+  }
+
+  freeze() {
+    this.#process.signal('SIGSTOP');
+  }
+
+  thaw() {
+    this.#process.signal('SIGCONT');
+  }
+
+  /** Makes a replica a primary. */
+  async promote() {
+    await this.command('REPLICAOF', 'NO', 'ONE');
+  }
+
+  /** Makes it the replica of another. @param {RedisServer} primary */
+  async follow({ address, port }) {
+    await this.command('REPLICAOF', address, String(port));
+  }
+
+  /** Runs a command as administrator. @param {string} name @param {readonly string[]} args @returns {Promise<any>} */
+  async command(name, ...args) {
+    const { password } = this.#setting;
+    const client = new Redis({
+      port: this.port,
+      password,
+      lazyConnect: true,
+      retryStrategy: () => null,
+      enableReadyCheck: false,
+      disableClientInfo: true,
+    });
+    client.on('error', () => {});
+    try {
+      return await client.call(name, ...args);
+    } finally {
+      client.disconnect();
+    }
+  }
+
+  /** How often it ran each command, by name in lower case, without those of administration. @returns {Promise<Map<string, number>>} */
+  async commandCounts() {
+    const lines = /** @type {string} */ (await this.command('INFO', 'commandstats')).split('\r\n');
+    const counts = new Map();
+    for (const line of lines) {
+      const [, name, calls] = /^cmdstat_([^:]+):calls=(\d+)/.exec(line) ?? [];
+      if (name !== undefined) counts.set(name, Number(calls));
+    }
+    return counts;
+  }
+
+  /** Connections of applications, without the one that asks. */
+  async connections() {
+    const list = /** @type {string} */ (await this.command('CLIENT', 'LIST', 'TYPE', 'normal'));
+    return list.trim().split('\n').length - 1;
+  }
+
+  /** Whether it is a replica in step with its primary. */
+  async isInStep() {
+    return /master_link_status:up/.test(await this.command('INFO', 'replication'));
+  }
+}
+
+/**
+ * @typedef {object} ServersOptions
+ * @property {readonly string[]} [args] more options of redis-server
+ * @property {string} [password] of the default user, everywhere
+ */
+
+/** A primary, redis-0, and its replicas. */
+export class RedisServers {
+  #kept = new KeptFolder('evenkeel-redis-');
+  #options;
+  #added = 0;
+  /** @type {RedisServer[]} */
+  all = [];
+
+  /** @param {ServersOptions} options */
+  constructor(options) {
+    this.#options = options;
+  }
+
+  /** Starts a primary and `replicas` more; they are in step. @param {number} replicas @param {ServersOptions} [options] */
+  static start(replicas, options = {}) {
+    return startGroup(new RedisServers(options), async (servers) => {
+      await servers.add();
+      await Promise.all(Array.from({ length: replicas }, () => servers.add(servers.at(0))));
+      await servers.inStep();
+    });
+  }
+
+  get endpoints() {
+    return this.all.map(({ endpoint }) => endpoint);
+  }
+
+  /** @param {number} index */
+  at(index) {
+    return memberAt(this.all, index, 'Redis server');
+  }
+
+  /** Starts one more. @param {RedisServer} [primary] whose replica it is */
+  async add(primary) {
+    const { args = [], password = '' } = this.#options;
+    const name = `redis-${this.#added++}`;
+    const folder = join(this.#kept.path, name);
+    mkdirSync(folder);
+    const secret = password === '' ? [] : ['--requirepass', password, '--masterauth', password];
+    const of = primary === undefined ? [] : ['--replicaof', `${primary.address} ${primary.port}`];
+    const server = new RedisServer({
+      name,
+      port: await freePort(),
+      folder,
+      password,
+      args: [...secret, ...of, ...args],
+      onProcess: (pid, what) => this.#kept.tell(pid, what),
+    });
+    this.all.push(server);
+    await server.start();
+    return server;
+  }
+
+  /** Resolves when every running server but the first is a replica in step with its primary. */
+  async inStep() {
+    for (const server of this.all.slice(1)) {
+      while (server.running && !(await server.isInStep())) await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+
+  /** Ends all of them and removes their data. Idempotent. */
+  async close() {
+    await Promise.all(this.all.map((server) => server.kill()));
+    await this.#kept.close();
+  }
+
+  async [Symbol.asyncDispose]() {
+    await this.close();
+  }
+}

@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { transformSync } from 'rolldown/utils';
+import { expect } from 'vitest';
+import { refusingEndpoint } from '../pods/hanging-endpoint.js';
+import { runProgram } from './consumer.js';
+
+/** The folder of the repository. */
+export const root: string = fileURLToPath(new URL('../../..', import.meta.url));
+
+/** Builds the package, for programs that use it as published. */
+export async function buildPackage(): Promise<void> {
+  const { code, stdout, stderr } = await runProgram(process.execPath, ['scripts/build.mjs'], root);
+  expect(code, stdout + stderr).toBe(0);
+}
+
+/** A program from a guide, and its heading. */
+export interface GuideProgram {
+  readonly heading: string;
+  readonly source: string;
+}
+
+/** The programs of `docs/guide/<name>.md` in one language, in order, as JavaScript. */
+export function guidePrograms(name: string, language: 'js' | 'ts' = 'js'): readonly GuideProgram[] {
+  const guide = readFileSync(new URL(`../../../docs/guide/${name}.md`, import.meta.url), 'utf8');
+  return guide.split(/^## /m).flatMap((section) => {
+    const [heading = ''] = section.split('\n', 1);
+    const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))];
+    return blocks.map(([, source = '']) => ({
+      heading,
+      source: language === 'js' ? source : transformSync('program.ts', source).code,
+    }));
+  });
+}
+
+/** The output of a Node program, which must exit with 0 and print no warnings. */
+export async function outputOf(args: readonly string[], folder: string = root): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(process.execPath, args, folder);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return stdout;
+}
+
+/** The same for the source of a module. */
+export function outputOfModule(
+  source: string,
+  folder: string = root,
+  nodeArgs: readonly string[] = [],
+): Promise<string> {
+  return outputOf([...nodeArgs, '--input-type=module', '-e', source], folder);
+}
+
+/**
+ * Expects a client to print `lines` and end by itself, although it closes nothing. It gets the ports of `endpoints` and one more that
+ * refuses, so reconnecting goes on in the background all the time.
+ */
+export async function expectToEnd(
+  [program, ...args]: readonly [string, ...string[]],
+  endpoints: readonly { readonly port: number }[],
+  lines: readonly string[],
+): Promise<void> {
+  const ports = [...endpoints, await refusingEndpoint()].map(({ port }) => String(port));
+  const stdout = await outputOf([program, ...args, ...ports]);
+  expect(stdout.trim().split('\n')).toEqual(lines);
+}

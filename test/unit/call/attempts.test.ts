@@ -1,0 +1,215 @@
+import { describe, expect, it } from 'vitest';
+import type { AttemptedCall, AttemptTally, FailedAttempt } from '../../../src/call/attempted-call.js';
+import { Attempts } from '../../../src/call/attempts.js';
+import type { Lease } from '../../../src/call/lease.js';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { settle } from '../../../src/testing/fake-clock.js';
+import type { FakeConnection } from '../../../src/testing/fake-transport.js';
+import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
+
+type Options = ConstructorParameters<typeof BalancerFixture>[0];
+
+/** A balancer over `count` endpoints, and calls that only note what they are told. */
+async function world(count: number, options: Options = {}) {
+  const told: string[] = [];
+  const ended: Pick<ObserverEvents['attemptEnded'], 'outcome' | 'attempt' | 'retrying' | 'hedged'>[] = [];
+  const fixture = new BalancerFixture({
+    ...options,
+    observer: {
+      attemptEnded: ({ outcome, attempt, retrying, hedged }) =>
+        ended.push({ outcome, attempt, retrying, ...(hedged && { hedged }) }),
+    },
+  });
+  const addresses = ['10.0.0.1', '10.0.0.2', '10.0.0.3'].slice(0, count);
+  if (count > 0) await fixture.publish(...addresses);
+  let sends = (_lease: Lease<FakeConnection>): void => {};
+  const call: AttemptedCall<FakeConnection> & { failures: unknown[] } = {
+    failures: [],
+    send: (lease) => {
+      told.push(lease.endpoint.address);
+      sends(lease);
+    },
+    fail(error) {
+      this.failures.push(error);
+    },
+    waitBegan: () => told.push('waits'),
+    waitEnded: () => told.push('waited'),
+  };
+  const attempts = (tally?: AttemptTally<FakeConnection>) =>
+    new Attempts(fixture.balancer, call, undefined, tally && { tally, isHedge: true });
+  const inFlight = () => fixture.balancer.snapshot().endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
+  return {
+    ...{ fixture, told, ended, call, attempts, inFlight },
+    onSend: (then: typeof sends) => {
+      sends = then;
+    },
+  };
+}
+
+const lost = (more: Partial<FailedAttempt> = {}): FailedAttempt => ({
+  outcome: outcomes.reset,
+  error: new Error('lost'),
+  idempotent: true,
+  answered: false,
+  ...more,
+});
+
+describe('the attempts of a call', () => {
+  it('begin at once where an endpoint can take it, and end with it', async () => {
+    const { attempts, told, ended, inFlight, fixture } = await world(1);
+    const call = attempts();
+    expect(call.begin()).toBe(true);
+    expect([told, call.number, inFlight()]).toEqual([['10.0.0.1'], 1, 1]);
+    call.end(outcomes.success);
+    call.end(outcomes.reset);
+    expect(inFlight()).toBe(0);
+    expect(ended).toEqual([{ outcome: outcomes.success, attempt: 1, retrying: false }]);
+    expect(fixture.balancer.snapshot().counts).toMatchObject({ calls: 1, picks: 1 });
+  });
+
+  it('wait where none can, and say when', async () => {
+    const { attempts, told, fixture, inFlight } = await world(0);
+    const call = attempts();
+    expect(call.begin()).toBe(false);
+    call.wait();
+    expect(told).toEqual(['waits']);
+    await fixture.publish('10.0.0.9');
+    expect(told).toEqual(['waits', 'waited', '10.0.0.9']);
+    call.end(outcomes.success);
+    expect(inFlight()).toBe(0);
+  });
+
+  it('stop waiting when the caller gives up, and keep nothing', async () => {
+    const { attempts, told, call, fixture } = await world(0);
+    const waiting = attempts();
+    waiting.begin();
+    waiting.wait();
+    await settle();
+    waiting.stop();
+    await settle();
+    expect(fixture.balancer.snapshot().waiting).toBe(0);
+    expect(told).toEqual(['waits', 'waited']);
+    expect(call.failures).toHaveLength(1);
+    await fixture.publish('10.0.0.1');
+    expect(told).toEqual(['waits', 'waited']);
+  });
+
+  it('go on elsewhere while the rules allow it, and then fail with the last error', async () => {
+    const { attempts, told, ended, call } = await world(3);
+    const tried = attempts();
+    tried.begin();
+    const errors = ['first', 'second', 'third'].map((message) => new Error(message));
+    for (const error of errors) tried.fail(lost({ error }));
+    expect(new Set(told).size).toBe(3);
+    expect(call.failures).toEqual([errors[2]]);
+    expect(ended.map(({ attempt, retrying }) => [attempt, retrying])).toEqual([
+      [1, true],
+      [2, true],
+      [3, false],
+    ]);
+    // What is told late, of an attempt that is over, changes nothing.
+    tried.fail(lost());
+    expect(call.failures).toHaveLength(1);
+  });
+
+  it.each<[string, Partial<FailedAttempt>]>([
+    ['may not be done twice', { idempotent: false }],
+    ['was answered in part', { answered: true }],
+    ['has nothing left to send', { repeatable: false }],
+    ['was given up', { outcome: outcomes.cancelled }],
+  ])('do not go on where the call %s', async (_what, more) => {
+    const { attempts, told, call } = await world(2);
+    const tried = attempts();
+    tried.begin();
+    tried.fail(lost(more));
+    expect([told.length, call.failures.length]).toEqual([1, 1]);
+  });
+
+  it('follow a cut connection at no cost, once for each call', async () => {
+    const { attempts, told, call, fixture } = await world(3, { retry: { budget: { ratio: 0, minPerSecond: 1 } } });
+    const cut = Array.from({ length: 100 }, () => attempts());
+    for (const one of cut) one.begin();
+    for (const one of cut) one.fail(lost({ cut: true }));
+    expect([told.length, call.failures.length]).toEqual([200, 0]);
+    expect(fixture.balancer.snapshot().counts).toMatchObject({ retries: { reset: 100 }, overBudget: 0 });
+    // The second time it is a retry like any other: the budget pays for one.
+    for (const one of cut) one.fail(lost({ cut: true }));
+    expect([told.length, call.failures.length]).toEqual([201, 99]);
+  });
+
+  it.each([
+    [{ maxAttempts: 1 }, 'allow one attempt'],
+    [{ budget: { ratio: 0, minPerSecond: 0 } }, 'allow no retries'],
+    [{ when: () => false }, 'refuse it'],
+  ])('do not follow a cut connection where options %j', async (retry, _what) => {
+    const { attempts, told, call } = await world(2, { retry });
+    const cut = attempts();
+    cut.begin();
+    cut.fail(lost({ cut: true }));
+    expect([told.length, call.failures.length]).toEqual([1, 1]);
+  });
+
+  it('move on at no cost where nothing was tried, but not for ever', async () => {
+    const { attempts, call, fixture, onSend } = await world(3, { retry: { budget: { ratio: 0, minPerSecond: 0 } } });
+    let moves = 0;
+    const moving = attempts();
+    onSend(() => {
+      moves++;
+      queueMicrotask(() => moving.fail(lost({ outcome: outcomes.notStarted, idempotent: false, untried: true })));
+    });
+    moving.begin();
+    for (let turn = 0; turn < 1_000 && call.failures.length === 0; turn++) await settle();
+    expect(call.failures).toHaveLength(1);
+    // The budget is empty, so nothing but moves was possible.
+    expect(moves).toBe(101);
+    expect(moving.counted).toBe(1);
+    expect(fixture.balancer.snapshot().counts.overBudget).toBe(1);
+  });
+
+  it('are given back uncounted to an endpoint that cannot take them', async () => {
+    const { attempts, told, ended, inFlight } = await world(1);
+    const full = attempts();
+    full.begin();
+    full.giveBack();
+    await settle();
+    expect(told).toEqual(['10.0.0.1', 'waits', 'waited', '10.0.0.1']);
+    expect([full.number, inFlight(), ended.length]).toEqual([1, 1, 0]);
+  });
+
+  it.each([
+    ['at once', 1],
+    ['after a wait', 0],
+  ])('end with what sending throws: %s', async (_when, count) => {
+    const { attempts, call, ended, inFlight, fixture, onSend } = await world(count);
+    const broken = new Error('cannot be sent');
+    onSend(() => {
+      throw broken;
+    });
+    const failing = attempts();
+    if (!failing.begin()) failing.wait();
+    if (count === 0) await fixture.publish('10.0.0.1');
+    expect(call.failures).toEqual([broken]);
+    expect(inFlight()).toBe(0);
+    expect(ended).toEqual([{ outcome: outcomes.cancelled, attempt: 1, retrying: false }]);
+  });
+
+  it('that run side by side share their numbers and where they were', async () => {
+    const { attempts, told, ended, fixture } = await world(3);
+    const tally: AttemptTally<FakeConnection> = { made: 0, moves: 0, tried: undefined };
+    const [one, other] = [attempts(tally), attempts(tally)];
+    one.begin();
+    other.begin();
+    expect([one.number, other.number, tally.made]).toEqual([1, 2, 2]);
+    one.fail(lost());
+    expect(told[2]).not.toBe(told[0]);
+    expect(one.number).toBe(3);
+    other.end(outcomes.success);
+    expect(ended).toEqual([
+      { outcome: outcomes.reset, attempt: 1, retrying: true, hedged: true },
+      { outcome: outcomes.success, attempt: 2, retrying: false, hedged: true },
+    ]);
+    // Whoever begins the call they belong to counts it.
+    expect(fixture.balancer.snapshot().counts.calls).toBe(0);
+  });
+});

@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest';
+import { AskedWatch } from '../../../src/credentials/asked-watch.js';
+import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
+import { stateOf } from '../../support/fixtures/balancer-fixture.js';
+
+function watch(ask: () => string | Promise<string>, refreshMs = 60_000) {
+  const clock = new FakeClock();
+  const watched = new AskedWatch({
+    clock,
+    rng: { next: () => 0.5 },
+    refreshMs,
+    ask,
+    isSame: (before, now) => before === now,
+  });
+  return { clock, watched, isOutdated: async () => (await stateOf(watched.outdated)) !== 'pending' };
+}
+
+describe('a function whose answer a connection was opened with', () => {
+  for (const how of ['sync', 'async'] as const) {
+    it(`is asked again from time to time: another answer makes the connection outdated, once (${how})`, async () => {
+      let answer = 'first';
+      let asked = 0;
+      const { clock, watched, isOutdated } = watch(() => {
+        asked++;
+        return how === 'sync' ? answer : Promise.resolve(answer);
+      });
+      expect(await watched.ask()).toBe('first');
+      await clock.advanceAsync(180_000);
+      expect(asked).toBe(4);
+      expect(await isOutdated()).toBe(false);
+      answer = 'second';
+      await clock.advanceAsync(60_000);
+      expect(await isOutdated()).toBe(true);
+      expect(clock.timers).toBe(0);
+    });
+  }
+
+  it('is heard when it answers otherwise for another connection', async () => {
+    let answer = 'first';
+    const { clock, watched, isOutdated } = watch(() => answer);
+    void watched.ask();
+    await clock.advanceAsync(61_000);
+    answer = 'second';
+    void watched.ask();
+    expect(await isOutdated()).toBe(true);
+  });
+
+  it('that never answers the same makes it outdated no sooner than after the time', async () => {
+    let asked = 0;
+    const { clock, watched, isOutdated } = watch(() => String(asked++));
+    void watched.ask();
+    void watched.ask();
+    await clock.advanceAsync(59_999);
+    expect(await isOutdated()).toBe(false);
+    await clock.advanceAsync(1);
+    expect(await isOutdated()).toBe(true);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('may fail for a while, or not answer at all', async () => {
+    let answer: () => string | Promise<string> = () => 'first';
+    const { clock, watched, isOutdated } = watch(() => answer());
+    void watched.ask();
+    answer = () => {
+      throw new Error('no token');
+    };
+    await clock.advanceAsync(60_000);
+    expect(() => watched.ask()).toThrow('no token');
+    answer = () => Promise.reject(new Error('no token'));
+    await clock.advanceAsync(60_000);
+    await expect(watched.ask()).rejects.toThrow('no token');
+    answer = () => new Promise(() => {});
+    await clock.advanceAsync(60_000);
+    expect(await isOutdated()).toBe(false);
+    answer = () => 'second';
+    await clock.advanceAsync(60_000);
+    expect(await isOutdated()).toBe(true);
+  });
+
+  it('is asked no more when the connection is given up', async () => {
+    let late: ((answer: string) => void) | undefined;
+    let asked = 0;
+    const { clock, watched, isOutdated } = watch(() => {
+      asked++;
+      return asked === 1
+        ? 'first'
+        : new Promise((resolve) => {
+            late = resolve;
+          });
+    });
+    void watched.ask();
+    await clock.advanceAsync(60_000);
+    watched.close();
+    late?.('second');
+    await settle();
+    await clock.advanceAsync(600_000);
+    expect([asked, clock.timers, await isOutdated()]).toEqual([2, 0, false]);
+  });
+});

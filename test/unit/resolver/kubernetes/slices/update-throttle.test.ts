@@ -1,0 +1,219 @@
+import { describe, expect, it } from 'vitest';
+import type { Unchecked } from '../../../../../src/resolver/kubernetes/api/unchecked.js';
+import { type EndpointSlice, parseSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
+import { SliceUnion } from '../../../../../src/resolver/kubernetes/slices/slice-union.js';
+import { UpdateThrottle } from '../../../../../src/resolver/kubernetes/slices/update-throttle.js';
+import { FakeClock } from '../../../../../src/testing/fake-clock.js';
+
+type State = 'R' | 'N' | 'T';
+
+/** A union and its publication, fed with whole slices such as `1R 2N`. */
+class Stage {
+  readonly clock = new FakeClock();
+  readonly union = new SliceUnion(
+    () => [80],
+    () => true,
+  );
+  /** What was published, as `1R 2N`, with the time. */
+  readonly published: string[] = [];
+  readonly throttle: UpdateThrottle;
+  #version = 0;
+
+  constructor(first: string) {
+    this.throttle = new UpdateThrottle(
+      this.clock,
+      () => this.union,
+      (endpoints) => {
+        const text = endpoints.map(({ address, conditions: { ready, terminating } }) => {
+          const state: State = ready ? 'R' : terminating ? 'T' : 'N';
+          return `${address.slice(address.lastIndexOf('.') + 1)}${state}`;
+        });
+        this.published.push(text.join(' '));
+      },
+    );
+    this.put(first);
+    this.throttle.start();
+    this.clock.advance(1_000);
+  }
+
+  put(text: string, name = 's1'): void {
+    this.#version += 1;
+    const endpoints = text
+      .split(' ')
+      .filter(Boolean)
+      .map((item) => {
+        const state = item.slice(-1) as State;
+        const [host, uid] = item.slice(0, -1).split('#') as [string, string?];
+        return {
+          addresses: [`10.0.0.${host}`],
+          conditions: { ready: state === 'R', serving: state !== 'N', terminating: state === 'T' },
+          ...(uid === undefined ? {} : { targetRef: { uid } }),
+        };
+      });
+    const metadata = {
+      name,
+      resourceVersion: String(this.#version),
+      labels: { 'kubernetes.io/service-name': 'orders' },
+    };
+    const slice = parseSlice({ metadata, addressType: 'IPv4', endpoints } as Unchecked, 'orders') as EndpointSlice;
+    const touched = new Set<string>();
+    this.union.put(name, slice);
+    this.union.settle(touched);
+    this.throttle.changed(touched);
+  }
+
+  get last(): string | undefined {
+    return this.published.at(-1);
+  }
+}
+
+describe('W6 publication', () => {
+  it('the first set at once, an empty one too', () => {
+    expect(new Stage('1R').published).toEqual(['1R']);
+    expect(new Stage('').published).toEqual(['']);
+  });
+
+  it('after calm the first change in the same turn, then at least 50 ms apart', () => {
+    const stage = new Stage('1R');
+    stage.put('1R 2R');
+    expect(stage.last).toBe('1R 2R');
+    stage.put('1R 2R 3R');
+    stage.clock.advance(49);
+    stage.put('1R 2R 3R 4R');
+    expect(stage.last).toBe('1R 2R');
+    stage.clock.advance(1);
+    expect(stage.last).toBe('1R 2R 3R 4R');
+    expect(stage.published).toHaveLength(3);
+    expect(stage.clock.timers).toBe(0);
+  });
+
+  it('a listed endpoint that stops being ready leaves in the same turn, storm or not', () => {
+    const stage = new Stage('1R 2R');
+    stage.put('1R 2R 3R');
+    stage.put('1R 2N 3R');
+    expect(stage.last).toBe('1R 2N 3R');
+    stage.put('1T 2N 3R');
+    expect(stage.last).toBe('1T 2N 3R');
+    stage.put('1N 2N 3R');
+    expect(stage.last).toBe('1N 2N 3R');
+  });
+
+  it('so does one whose address another pod took over', () => {
+    const stage = new Stage('1#aR');
+    stage.put('1#aR 2R');
+    stage.put('1#bR 2R');
+    expect(stage.published).toHaveLength(3);
+  });
+
+  it('endpoints that become ready wait for the pace', () => {
+    const stage = new Stage('1R 2N');
+    stage.put('1R 2N 3R');
+    stage.put('1R 2R 3R');
+    expect(stage.last).toBe('1R 2N 3R');
+    stage.clock.advance(50);
+    expect(stage.last).toBe('1R 2R 3R');
+  });
+
+  it('flapping readiness at 1,000 changes a second costs at most 20 publications at the pace and 20 out of turn a second', () => {
+    const stage = new Stage('1R 2R');
+    stage.clock.advance(60_000);
+    const before = stage.published.length;
+    for (let change = 0; change < 10_000; change++) {
+      stage.put(change % 2 === 0 ? '1R 2N' : '1R 2R');
+      stage.clock.advance(1);
+    }
+    expect(stage.published.length - before).toBeLessThanOrEqual(20 + 10 * 40);
+  });
+
+  it('S9: an endpoint that vanished stays for 250 ms', () => {
+    const stage = new Stage('1R 2R');
+    stage.put('2R');
+    stage.clock.advance(249);
+    expect(stage.published).toEqual(['1R 2R']);
+    stage.clock.advance(1);
+    expect(stage.last).toBe('2R');
+    expect(stage.clock.timers).toBe(0);
+  });
+
+  it('S9: back within 250 ms, in whatever slice, it never left and nothing is published', () => {
+    const stage = new Stage('1R 2R');
+    stage.put('2R');
+    stage.clock.advance(20);
+    stage.put('1R', 's2');
+    stage.clock.advance(10_000);
+    expect(stage.published).toEqual(['1R 2R']);
+  });
+
+  it('each has its own 250 ms', () => {
+    const stage = new Stage('1R 2R 3R');
+    stage.put('2R 3R');
+    stage.clock.advance(100);
+    stage.put('3R');
+    stage.clock.advance(150);
+    expect(stage.last).toBe('2R 3R');
+    stage.clock.advance(100);
+    expect(stage.last).toBe('3R');
+  });
+
+  it('vanishes, returns and vanishes: the time starts again', () => {
+    const stage = new Stage('1R 2R');
+    stage.put('2R');
+    stage.clock.advance(200);
+    stage.put('1R 2R');
+    stage.clock.advance(100);
+    stage.put('2R');
+    stage.clock.advance(249);
+    expect(stage.published).toEqual(['1R 2R']);
+    stage.clock.advance(1);
+    expect(stage.last).toBe('2R');
+  });
+
+  it('what was terminating or not ready does not linger: its pod is gone', () => {
+    const stage = new Stage('1T 2N 3R');
+    stage.put('3R');
+    expect(stage.last).toBe('3R');
+  });
+
+  it('an address that passes to another pod does not linger as the old one', () => {
+    const stage = new Stage('1#aR 2R');
+    stage.put('1#bR 2R');
+    expect(stage.published).toHaveLength(2);
+    expect(stage.last).toBe('1R 2R');
+  });
+
+  it('a failed connection ends the lingering', () => {
+    const stage = new Stage('1R 2R');
+    stage.put('2R');
+    stage.throttle.dropLingering();
+    expect(stage.last).toBe('2R');
+    expect(stage.clock.timers).toBe(0);
+  });
+
+  it('a lingering endpoint is published along with other changes', () => {
+    const stage = new Stage('2R 3R');
+    stage.put('3R');
+    stage.put('1R', 's2');
+    expect(stage.last).toBe('1R 2R 3R');
+  });
+
+  it('a change that is taken back before its turn is none', () => {
+    const stage = new Stage('1R');
+    stage.put('1R 2R');
+    stage.put('1R 2R 3R');
+    stage.put('1R 2R');
+    stage.clock.advance(1_000);
+    expect(stage.published).toEqual(['1R', '1R 2R']);
+  });
+
+  it('close leaves no timer and publishes nothing more', () => {
+    const stage = new Stage('1R 2R');
+    stage.put('1R 2R 3R');
+    stage.put('1R 2R 3R 4R');
+    stage.put('2R 3R 4R');
+    stage.throttle.close();
+    expect(stage.clock.timers).toBe(0);
+    stage.put('9R');
+    stage.clock.advance(1_000);
+    expect(stage.last).toBe('1R 2R 3R');
+  });
+});

@@ -1,0 +1,200 @@
+import { describe, expect, it } from 'vitest';
+import { FakeClock, settle } from '../../../../../src/testing/fake-clock.js';
+import { seededRng } from '../../../../../src/testing/seeded-rng.js';
+import { bookmark, status, wireList, wireSlice } from '../fake-api-client.js';
+import { high, Loop, low } from '../loop.js';
+
+describe('W1 versions of lists', () => {
+  it('the first list asks for version 0, the watch goes on from the list', async () => {
+    const loop = new Loop();
+    await loop.begin(10);
+    expect(loop.requests).toBe('list 0, watch 10');
+    expect(loop.client.all[0]?.request.path).toBe('/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices');
+    expect(loop.client.all[0]?.request.query.labelSelector).toBe('kubernetes.io/service-name=orders');
+    expect(loop.told).toEqual(['list s1', 'confirmed']);
+  });
+
+  it('a later list asks for nothing older than the last version seen, without a limit (W2)', async () => {
+    const loop = new Loop();
+    const watch = await loop.begin(10);
+    watch.event('MODIFIED', wireSlice('s1', 20, ['10.0.0.2']));
+    watch.event('ERROR', status(422));
+    await settle();
+    await loop.nextPause();
+    expect(loop.requests).toBe('list 0, watch 10, list 20');
+    expect(loop.client.last.request.query.limit).toBeUndefined();
+  });
+
+  it('410 to a list: a consistent read at once, then back to normal', async () => {
+    const loop = new Loop();
+    const watch = await loop.begin(10);
+    watch.event('ERROR', status(400));
+    await settle();
+    await loop.nextPause();
+    await loop.client.last.answer(410, status(410, 'Expired'));
+    expect(loop.requests).toBe('list 0, watch 10, list 10, list ');
+    await loop.list(50);
+    expect(loop.requests).toBe('list 0, watch 10, list 10, list , watch 50');
+    (await loop.openWatch()).event('ERROR', status(400));
+    await settle();
+    await loop.nextPause();
+    expect(loop.client.last.version).toBe('50');
+  });
+
+  it('504 ResourceVersionTooLarge to a list: a consistent read at once', async () => {
+    const loop = new Loop();
+    const watch = await loop.begin(10);
+    watch.event('ERROR', status(400));
+    await settle();
+    await loop.nextPause();
+    await loop.client.last.answer(504, status(504, 'Timeout', [{ reason: 'ResourceVersionTooLarge' }]), 1_000);
+    expect(loop.requests).toBe('list 0, watch 10, list 10, list ');
+  });
+});
+
+describe('W2 pages', () => {
+  it('replaces the set only when all pages are in', async () => {
+    const loop = new Loop();
+    await settle();
+    await loop.client.last.answer(200, wireList(10, [wireSlice('s1', 1, [])], 'token-1'));
+    expect(loop.told).toEqual([]);
+    expect(loop.client.last.request.query).toMatchObject({ continue: 'token-1', resourceVersion: '', limit: '500' });
+    await loop.client.last.answer(200, wireList(10, [wireSlice('s2', 2, [])]));
+    expect(loop.told).toEqual(['list s1 s2', 'confirmed']);
+  });
+
+  it('case 46: 410 on a continue token: one full list without a limit, nothing changes before', async () => {
+    const loop = new Loop();
+    await settle();
+    await loop.client.last.answer(200, wireList(10, [wireSlice('s1', 1, [])], 'token-1'));
+    await loop.client.last.answer(410, status(410, 'Expired'));
+    expect(loop.told).toEqual([]);
+    expect(loop.client.last.request.query.limit).toBeUndefined();
+    expect(loop.client.last.request.query.continue).toBeUndefined();
+    await loop.list(20);
+    expect(loop.told).toEqual(['list s1', 'confirmed']);
+    expect(loop.client.count('list')).toBe(3);
+  });
+});
+
+describe('W4 the end of a watch', () => {
+  it('asks for bookmarks and a time-out of 300 to 600 s', async () => {
+    for (const [rng, seconds] of [
+      [low, '300'],
+      [high, '600'],
+    ] as const) {
+      const loop = new Loop(rng);
+      const watch = await loop.begin();
+      expect(watch.request.query).toMatchObject({ allowWatchBookmarks: 'true', timeoutSeconds: seconds });
+      loop.listWatch.close();
+    }
+  });
+
+  it('a clean end after the time-out: watched again at once from the last version, no list, nothing told', async () => {
+    const loop = new Loop(high);
+    const watch = await loop.begin(10);
+    watch.event('MODIFIED', wireSlice('s1', 20, ['10.0.0.2']));
+    await loop.clock.advanceAsync(400_000);
+    const before = [...loop.told];
+    await watch.end();
+    expect(loop.requests).toBe('list 0, watch 10, watch 20');
+    expect(loop.told).toEqual(before);
+  });
+});
+
+describe('W5 versions of events', () => {
+  it('ADDED, MODIFIED, DELETED and BOOKMARK advance the version after they are applied', async () => {
+    const loop = new Loop();
+    let watch = await loop.begin(10);
+    const resumeAfter = async (type: string, object: object): Promise<string | undefined> => {
+      watch.event(type, object);
+      await loop.clock.advanceAsync(2_000);
+      await watch.end();
+      const { version } = loop.client.last;
+      watch = await loop.openWatch();
+      return version;
+    };
+    expect(await resumeAfter('ADDED', wireSlice('s2', 11, ['10.0.0.2']))).toBe('11');
+    expect(await resumeAfter('MODIFIED', wireSlice('s2', 12, ['10.0.0.3']))).toBe('12');
+    expect(await resumeAfter('DELETED', wireSlice('s2', 13, ['10.0.0.3']))).toBe('13');
+    expect(await resumeAfter('BOOKMARK', bookmark(99))).toBe('99');
+    expect(loop.told.filter((line) => line !== 'confirmed')).toEqual(['list s1', 's2=10.0.0.2', 's2=10.0.0.3', '-s2']);
+  });
+
+  it('a slice whose label turned away is gone, also as MODIFIED (S1)', async () => {
+    const loop = new Loop();
+    const watch = await loop.begin(10);
+    watch.event('MODIFIED', wireSlice('s1', 11, ['10.0.0.1'], 'carts'));
+    expect(loop.told).toContain('-s1');
+  });
+});
+
+describe('W17 a list from time to time', () => {
+  it('within 30 minutes a clean end is followed by a list from the last version', async () => {
+    for (const rng of [low, high, seededRng(5)]) {
+      const loop = new Loop(rng);
+      let watch = await loop.begin(10);
+      const startMs = loop.clock.now();
+      for (let watches = 0; loop.client.count('list') === 1 && watches < 10; watches++) {
+        await loop.clock.advanceAsync(Number(watch.request.query.timeoutSeconds) * 1_000);
+        await watch.end();
+        if (loop.client.last.verb === 'watch') watch = await loop.openWatch();
+      }
+      expect([loop.client.last.verb, loop.client.last.version]).toEqual(['list', '10']);
+      expect(loop.clock.now() - startMs).toBeLessThanOrEqual(30 * 60_000);
+      expect(loop.clock.now() - startMs).toBeGreaterThanOrEqual(10 * 60_000);
+      loop.listWatch.close();
+    }
+  });
+});
+
+describe('being in touch', () => {
+  it('is said at the first line of a stream, or after a second of an open one, never at its headers', async () => {
+    const loop = new Loop(low);
+    const watch = await loop.begin(10);
+    await loop.clock.advanceAsync(60_000);
+    await watch.fail('ECONNRESET');
+    await loop.client.last.fail('ECONNREFUSED');
+    await loop.nextPause();
+    expect(loop.told.at(-1)).toBe('fail EVENKEEL_RESOLVE');
+    await loop.openWatch();
+    await loop.clock.advanceAsync(999);
+    expect(loop.told.at(-1)).toBe('fail EVENKEEL_RESOLVE');
+    await loop.clock.advanceAsync(1);
+    expect(loop.told.at(-1)).toBe('confirmed');
+  });
+});
+
+describe('keepsProcessAlive', () => {
+  it('holds the process in the pauses between requests, too', async () => {
+    for (const keepsProcessAlive of [true, false]) {
+      const clock = new FakeClock();
+      const loop = new Loop(low, undefined, clock, keepsProcessAlive);
+      await settle();
+      await loop.client.last.fail('ECONNREFUSED');
+      expect(clock.referencedTimers).toBe(keepsProcessAlive ? 1 : 0);
+      loop.listWatch.close();
+    }
+  });
+});
+
+describe('W13 close', () => {
+  it('aborts the request, leaves no timer and tells nothing more', async () => {
+    for (const stage of ['list', 'headers', 'stream', 'pause'] as const) {
+      const loop = new Loop();
+      await settle();
+      if (stage === 'pause') await loop.client.last.fail('ECONNREFUSED');
+      if (stage === 'headers' || stage === 'stream') await loop.list(10);
+      if (stage === 'stream') await loop.openWatch();
+      const { length } = loop.told;
+      loop.listWatch.close();
+      await settle();
+      if (stage !== 'pause') expect(loop.client.last.aborted).toBe(true);
+      expect(loop.clock.timers).toBe(0);
+      const requests = loop.client.all.length;
+      await loop.clock.advanceAsync(3_600_000);
+      expect(loop.client.all.length).toBe(requests);
+      expect(loop.told.length).toBe(length);
+    }
+  });
+});
