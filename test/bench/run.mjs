@@ -16,7 +16,10 @@ import { describeMachine } from './lib/machine.mjs';
 const folder = new URL('.', import.meta.url);
 const docs = new URL('../../docs/', import.meta.url);
 /** Benchmarks with a page of their own, by its name and title; the others share one. */
-const ownPages = new Map([['http', { file: 'benchmarks-http.md', title: 'Benchmarks: HTTP' }]]);
+const ownPages = new Map([
+  ['fleet', { file: 'benchmarks-fleet.md', title: 'Benchmarks: a fleet' }],
+  ['http', { file: 'benchmarks-http.md', title: 'Benchmarks: HTTP' }],
+]);
 const args = process.argv.slice(2);
 const quick = args.includes('--quick');
 const write = args.includes('--write');

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 export interface ProgramResult {
   readonly code: number;
