@@ -1,7 +1,12 @@
 // @ts-check
 /** MariaDB servers on this machine, and an API server for tests in place of Kubernetes. */
 import { createApiServer } from 'evenkeel/testing/servers';
-import { application, MariadbServers, mariadbHint, mariadbPath } from '../../test/support/databases/mariadb/servers.mjs';
+import {
+  application,
+  MariadbServers,
+  mariadbHint,
+  mariadbPath,
+} from '../../test/support/databases/mariadb/servers.mjs';
 
 export { application };
 

@@ -2,9 +2,9 @@
 /** A folder for the data of MariaDB servers, removed when this process ends for whatever reason. */
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { KeptFolder } from '../../test/support/programs/kept-folder.mjs';
 import { bootstrap, dataFolders } from '../../test/support/databases/mariadb/program.mjs';
 import { admin } from '../../test/support/databases/mariadb/server.mjs';
+import { KeptFolder } from '../../test/support/programs/kept-folder.mjs';
 import { unprivileged } from '../../test/support/programs/unprivileged.mjs';
 import { access } from './clients/mysql.js';
 

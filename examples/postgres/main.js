@@ -6,7 +6,12 @@
  *   node examples/postgres/main.js
  */
 import { createPool } from 'evenkeel/pg';
-import { application, PostgresServers, postgresHint, postgresPath } from '../../test/support/databases/postgres/servers.mjs';
+import {
+  application,
+  PostgresServers,
+  postgresHint,
+  postgresPath,
+} from '../../test/support/databases/postgres/servers.mjs';
 
 if (postgresPath === undefined) {
   console.log(`This needs the PostgreSQL server, which is not here.\nTo install it: ${postgresHint}`);

@@ -66,11 +66,7 @@ const cases = {
   ],
   'and not before': ['src/resolver/b.ts', `export { a } from './kubernetes/a.js';`, [plugin]],
   'its types may be named': ['src/resolver/c.ts', `export type { A } from './kubernetes/a.js';`, []],
-  'the Kubernetes entry point may use its peer': [
-    'src/resolver/kubernetes/b.ts',
-    `import '@kubernetes/client-node';`,
-    [],
-  ],
+  'what reads the API may use its peer': ['src/resolver/kubernetes/api/b.ts', `import '@kubernetes/client-node';`, []],
   'the Kubernetes entry point knows no pool': [
     'src/resolver/kubernetes/c.ts',
     `import '../../pool/pool.js';`,
