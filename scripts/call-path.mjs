@@ -73,9 +73,9 @@ const entryPoints = {
     const port = await new Promise((resolve) =>
       server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (_error, bound) => resolve(bound)),
     );
-    const { channelOptions, target } = await load('adapter/grpc-js/index');
-    const options = channelOptions({ resolver: resolverOf(port) });
-    const client = new grpc.Client(target('orders.shop:50051'), grpc.credentials.createInsecure(), options);
+    const { serviceChannelOptions, serviceTarget } = await load('adapter/grpc-js/index');
+    const options = serviceChannelOptions({ resolver: resolverOf(port) });
+    const client = new grpc.Client(serviceTarget('orders.shop:50051'), grpc.credentials.createInsecure(), options);
     return () =>
       new Promise((resolve, reject) =>
         client.makeUnaryRequest(path, same, same, Buffer.alloc(1), (error) =>

@@ -5,7 +5,7 @@
  *   node client.js orders.shop:50051        sends a request every 100 ms and prints who answered, until Ctrl+C
  */
 import { credentials } from '@grpc/grpc-js';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { Orders } from './orders.js';
 
 /** Retries calls that a lost connection or a leaving pod cut off; every attempt goes to another pod. */
@@ -29,9 +29,9 @@ const serviceConfig = {
 export function ordersClient(service, options = {}) {
   /** Its methods are those of the .proto file. @type {any} */
   const client = new Orders(
-    target(service),
+    serviceTarget(service),
     credentials.createInsecure(),
-    channelOptions({ 'grpc.service_config': JSON.stringify(serviceConfig), ...options }),
+    serviceChannelOptions({ 'grpc.service_config': JSON.stringify(serviceConfig), ...options }),
   );
   return {
     /** @param {string} id @returns {Promise<{ id: string, state: string, pod: string }>} */

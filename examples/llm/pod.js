@@ -4,7 +4,7 @@
  * caches its latest conversations. There is no model: it only takes as much time as one.
  */
 import { createServer } from 'node:http';
-import { createPod } from 'evenkeel/server';
+import { createBackend } from 'evenkeel/server';
 
 const CACHED = 12;
 const MISS_MS = 80;
@@ -26,9 +26,9 @@ async function compute(conversation) {
 }
 
 // vLLM reports num_requests_waiting on request; this pod reports like evenkeel's servers.
-const pod = createPod();
+const backend = createBackend();
 const server = createServer(
-  pod.http(async (request, response) => {
+  backend.http(async (request, response) => {
     let body = '';
     for await (const part of request) body += part;
     const { messages } = JSON.parse(body);

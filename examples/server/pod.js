@@ -3,16 +3,16 @@
  * A pod: an ordinary node:http server that reports how busy it is, and shuts down in order. It processes one request at a time, for WORK_MS.
  */
 import { createServer } from 'node:http';
-import { createPod, gracefulShutdown } from 'evenkeel/server';
+import { createBackend, gracefulShutdown } from 'evenkeel/server';
 
-const pod = createPod();
+const backend = createBackend();
 const workMs = Number(process.env.WORK_MS ?? 10);
 
 /** When the waiting work will be done. */
 let free = Promise.resolve();
 
 const server = createServer(
-  pod.http(async (_request, response) => {
+  backend.http(async (_request, response) => {
     free = free.then(() => new Promise((resolve) => setTimeout(resolve, workMs)));
     await free;
     response.end(process.env.POD_NAME);

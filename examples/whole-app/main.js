@@ -4,7 +4,7 @@
  *
  *   node examples/whole-app/main.js
  */
-import { createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent } from 'evenkeel/undici';
 import { setGlobalDispatcher } from 'undici';
 import { page } from './app.js';
 import { startCluster } from './cluster.js';
@@ -14,8 +14,8 @@ const bank = `http://127.0.0.1:${await cluster.start('bank')}`;
 await Promise.all(['anna', 'bert', 'cleo'].map(cluster.orders.add));
 await Promise.all(['xaver', 'yvonne'].map(cluster.stock.add));
 
-// This is the line. In a pod it is createServiceAgent(), without options.
-const agent = createServiceAgent({ discovery: cluster.discovery });
+// This is the line. In a pod it is createAppAgent(), without options.
+const agent = createAppAgent({ discovery: cluster.discovery });
 setGlobalDispatcher(agent);
 
 /** Makes pages and prints who answered how often. @param {string} title @param {number} pages */

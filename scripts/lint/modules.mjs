@@ -167,7 +167,7 @@ const overrides = [
     'HTTP adapters import the root, the kit, what they share (../http) and their peer only.',
   ),
   above(
-    'src/adapter/undici/service-agent/**',
+    'src/adapter/undici/app-agent/**',
     '../../',
     [...inAdapterFolder, '../../http/**'],
     'HTTP adapters import the root, the kit, what they share (../../http) and their peer only.',

@@ -9,7 +9,7 @@ export interface ServedRequest {
 }
 
 /**
- * Finds the request that the currently running code serves. `createPod({ context: true }).context` is one, based on
+ * Finds the request that the currently running code serves. `createBackend({ context: true }).context` is one, based on
  * AsyncLocalStorage; an application that keeps its own context can pass its own.
  */
 export interface CallContext {

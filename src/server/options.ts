@@ -17,8 +17,8 @@ export interface GrpcRequest {
 /** The argument of the application's functions: an HTTP/1 or HTTP/2 request, or a gRPC call (which has `metadata`). */
 export type IncomingRequest = HttpRequest | GrpcRequest;
 
-/** Options of `createPod`. */
-export interface PodOptions {
+/** Options of `createBackend`. */
+export interface BackendOptions {
   /** What this pod tells callers that ask how busy it is; false = nothing. @defaultValue {}, see `ReportOptions` */
   readonly reports?: ReportOptions | false | undefined;
   /**
@@ -53,7 +53,7 @@ export interface PodOptions {
   /** Whether to trust a caller's priority. Called only if the caller sends one. @defaultValue trust none */
   readonly trust?: ((request: IncomingRequest) => boolean) | undefined;
   /**
-   * Whether code can find out which request it is serving (`pod.context`), so that its outgoing calls inherit deadline and priority.
+   * Whether code can find out which request it is serving (`backend.context`), so that its outgoing calls inherit deadline and priority.
    * Costs an AsyncLocalStorage per request. @defaultValue false
    */
   readonly context?: boolean | undefined;
@@ -78,7 +78,7 @@ export interface ReportOptions {
 }
 
 /** The defaults of the numeric options. */
-export const podDefaults: {
+export const backendDefaults: {
   readonly sampleMs: number;
   readonly maxWaiting: number;
   readonly waitTimeoutMs: number;
@@ -111,7 +111,7 @@ export interface ResolvedReportOptions {
 }
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
-export function resolvePodOptions(options: PodOptions): ResolvedPodOptions {
+export function resolvePodOptions(options: BackendOptions): ResolvedPodOptions {
   checkKeys('options', options, optionNames);
   const { reports = {}, limit, deadlineMs, unlimited, priority, trust, clock = systemClock } = options;
   for (const [name, asked] of Object.entries({ limit, unlimited, priority, trust })) {
@@ -126,13 +126,13 @@ export function resolvePodOptions(options: PodOptions): ResolvedPodOptions {
     reports: reports === false ? undefined : resolveReportOptions(reports),
     refuseWhileBusy,
     limit,
-    maxWaiting: checkNumber('maxWaiting', options.maxWaiting, podDefaults.maxWaiting, {
+    maxWaiting: checkNumber('maxWaiting', options.maxWaiting, backendDefaults.maxWaiting, {
       min: 0,
       max: 1_000_000,
       integer: true,
     }),
-    waitTimeoutMs: checkNumber('waitTimeoutMs', options.waitTimeoutMs, podDefaults.waitTimeoutMs, longestMs),
-    retryAfterMs: checkNumber('retryAfterMs', options.retryAfterMs, podDefaults.retryAfterMs, longestMs),
+    waitTimeoutMs: checkNumber('waitTimeoutMs', options.waitTimeoutMs, backendDefaults.waitTimeoutMs, longestMs),
+    retryAfterMs: checkNumber('retryAfterMs', options.retryAfterMs, backendDefaults.retryAfterMs, longestMs),
     unlimited,
     deadlineMs: deadlineMs === undefined ? undefined : checkNumber('deadlineMs', deadlineMs, 0, longestMs),
     deadlineHeader: checkHeaderName('deadlineHeader', options.deadlineHeader, deadlineHeader),
@@ -144,7 +144,7 @@ export function resolvePodOptions(options: PodOptions): ResolvedPodOptions {
   };
 }
 
-const optionNames: readonly (keyof PodOptions)[] = [
+const optionNames: readonly (keyof BackendOptions)[] = [
   'reports',
   'refuseWhileBusy',
   'limit',
@@ -171,6 +171,6 @@ function resolveReportOptions(reports: ReportOptions): ResolvedReportOptions {
   return {
     utilization,
     metrics,
-    sampleMs: checkNumber('reports.sampleMs', reports.sampleMs, podDefaults.sampleMs, bounds),
+    sampleMs: checkNumber('reports.sampleMs', reports.sampleMs, backendDefaults.sampleMs, bounds),
   };
 }

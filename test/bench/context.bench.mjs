@@ -1,5 +1,5 @@
 /**
- * What `createPod({ context: true })` costs a request, on the Node it runs on: CPU time of a server of node:http whose handler awaits
+ * What `createBackend({ context: true })` costs a request, on the Node it runs on: CPU time of a server of node:http whose handler awaits
  * 20 times, with and without a context. Each measurement is a process of its own, in turn: once a process has an AsyncLocalStorage,
  * all its promises pay for it. The one without is in twice (A/A).
  *
@@ -8,7 +8,7 @@
 import { spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import { fileURLToPath } from 'node:url';
-import { createPod } from 'evenkeel/server';
+import { createBackend } from 'evenkeel/server';
 import { seededRng } from 'evenkeel/testing';
 import { Connection } from './lib/memory-connection.mjs';
 import { bootstrapMedian, median, shuffled } from './lib/statistics.mjs';
@@ -21,7 +21,7 @@ const awaitsOf = [0, 20, 100];
 
 /** @param {boolean} context @param {number} awaits */
 async function measure(context, awaits) {
-  const pod = createPod({ reports: false, context });
+  const pod = createBackend({ reports: false, context });
   const connection = new Connection();
   const head = Buffer.from('GET / HTTP/1.1\r\nHost: orders.shop\r\n\r\n');
   const server = createServer(
@@ -84,7 +84,7 @@ for (const awaits of awaitsOf) {
 }
 console.log(`## Contexts
 
-CPU time that \`createPod({ context: true })\` adds to a request on Node ${process.versions.node}, in µs: differences to the same pod without it, over a connection in memory. Each measurement is a process of its own;
+CPU time that \`createBackend({ context: true })\` adds to a request on Node ${process.versions.node}, in µs: differences to the same pod without it, over a connection in memory. Each measurement is a process of its own;
 median of ${rounds} rounds with its bootstrap 95 % interval.
 
 ${table(['awaits in the handler', 'without', 'without, again', 'with a context'], rows, [2, 3, 4])}

@@ -6,7 +6,7 @@
  */
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { roundRobin, staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { startChild } from './lib/children.mjs';
 import { closedLoop } from './lib/closed-loop.mjs';
 import { missingProxies, proxyVersions, startProxies } from './lib/proxies.mjs';
@@ -33,7 +33,7 @@ const proxies = await startProxies(
 const insecure = credentials.createInsecure();
 const ours = (/** @type {import('evenkeel/grpc-js').GrpcOptions} */ options) => {
   const resolver = staticEndpoints(pods.map(({ port }) => ({ address: '127.0.0.1', port })));
-  return new Client(target('orders.shop:50051'), insecure, channelOptions({ resolver, ...options }));
+  return new Client(serviceTarget('orders.shop:50051'), insecure, serviceChannelOptions({ resolver, ...options }));
 };
 const stock = (/** @type {string} */ policy, /** @type {readonly string[]} */ at = addresses) =>
   new Client(`ipv4:${at.join(',')}`, insecure, {

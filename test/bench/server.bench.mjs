@@ -7,7 +7,7 @@
  */
 import { createServer } from 'node:http';
 import { adaptive } from 'evenkeel';
-import { createPod } from 'evenkeel/server';
+import { createBackend } from 'evenkeel/server';
 import { seededRng } from 'evenkeel/testing';
 import { Connection } from './lib/memory-connection.mjs';
 import { MIN_ROUNDS } from './lib/rounds.mjs';
@@ -61,11 +61,11 @@ class Subject {
 
 /** @type {import('node:http').RequestListener} */
 const listener = (_request, response) => void response.setHeader('content-type', 'text/plain').end('hello');
-const counting = createPod({ reports: false });
-const reporting = createPod();
+const counting = createBackend({ reports: false });
+const reporting = createBackend();
 const plainHead = 'GET / HTTP/1.1\r\nHost: orders.shop\r\nX-Header-Of-The-Same-Length-: TEXT\r\n\r\n';
 const askingHead = 'GET / HTTP/1.1\r\nHost: orders.shop\r\nEndpoint-Load-Metrics-Format: TEXT\r\n\r\n';
-const limited = createPod({ limit: adaptive(), trust: () => true });
+const limited = createBackend({ limit: adaptive(), trust: () => true });
 const everyHead =
   'GET / HTTP/1.1\r\nHost: orders.shop\r\nEndpoint-Load-Metrics-Format: TEXT\r\nX-Envoy-Expected-Rq-Timeout-Ms: 60000\r\nX-Request-Priority: critical\r\n\r\n';
 const plainLongHead =

@@ -1,6 +1,6 @@
 // @ts-check
 /** The same generated client with evenkeel's target and channel options: it knows the pods and picks one for every call. */
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { podsSetAside } from './evenkeel.js';
 import { askOver, serviceConfig } from './grpc.js';
@@ -10,8 +10,8 @@ import { chosen } from './pickers.js';
 export const createClient = async ({ apiServerUrl, namespace, service, picker }) => {
   /** @type {import('evenkeel/grpc-js').ChannelBalancer | undefined} */
   let balancer;
-  // In a cluster `channelOptions()` is enough: it finds the API server and its credentials by itself.
-  const options = channelOptions({
+  // In a cluster `serviceChannelOptions()` is enough: it finds the API server and its credentials by itself.
+  const options = serviceChannelOptions({
     resolver: endpointSlices({
       namespace,
       service,
@@ -25,7 +25,7 @@ export const createClient = async ({ apiServerUrl, namespace, service, picker })
       balancer = made;
     },
   });
-  const ask = askOver(target(`${service}.${namespace}:50051`), options);
+  const ask = askOver(serviceTarget(`${service}.${namespace}:50051`), options);
   await balancer?.ready();
   return { ask, setAside: () => (balancer === undefined ? [] : podsSetAside(balancer)) };
 };

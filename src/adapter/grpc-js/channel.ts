@@ -41,7 +41,7 @@ export const stateKey: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREF
 /** How many methods of a channel are remembered. */
 const MAX_METHODS = 1_000;
 
-/** What `channelOptions` adds to the options of grpc-js. */
+/** What `serviceChannelOptions` adds to the options of grpc-js. */
 export class HiddenOptions {
   /** The prefix keeps them out of the arguments of subchannels. */
   static readonly key: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel`;

@@ -2,4 +2,4 @@
 import './check-version.js';
 
 export type { CallKey, ChannelBalancer, GrpcOptions } from './options.js';
-export { channelOptions, target } from './target.js';
+export { serviceChannelOptions, serviceTarget } from './target.js';

@@ -25,7 +25,7 @@ import {
   unknownOption,
 } from '../kit/index.js';
 
-/** Inspects and closes the balancing of one channel; `channelOptions({ onBalancer })` provides it. */
+/** Inspects and closes the balancing of one channel; `serviceChannelOptions({ onBalancer })` provides it. */
 export interface ChannelBalancer extends AsyncDisposable {
   /**
    * Resolves once the first set is known, an empty one included; an idle channel starts looking for endpoints.
@@ -55,7 +55,7 @@ type KnownGrpcOptions = {
 };
 
 /**
- * Options of `channelOptions`. Keys that begin with `grpc.` or `grpc-node.`, and those of grpc-js's clients (`interceptors`,
+ * Options of `serviceChannelOptions`. Keys that begin with `grpc.` or `grpc-node.`, and those of grpc-js's clients (`interceptors`,
  * `interceptor_providers`, `callInvocationTransformer`), are grpc-js's own and are passed on unchanged.
  * `retryPolicy` and `hedgingPolicy` of `grpc.service_config` say what is retried, with a new pick for each attempt; of `retry` there is
  * only the budget that pays for it.

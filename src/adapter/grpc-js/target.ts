@@ -10,9 +10,9 @@ import { EvenkeelPolicy } from './policy.js';
  * @param service `name.namespace:port`, or another target string of evenkeel. It stays `:authority` and the name TLS checks,
  * regardless of the pod.
  * @throws EVENKEEL_OPTION for anything that cannot name a Service.
- * @example new OrdersClient(target('orders.shop:50051'), credentials.createInsecure(), channelOptions());
+ * @example new OrdersClient(serviceTarget('orders.shop:50051'), credentials.createInsecure(), serviceChannelOptions());
  */
-export function target(service: string): string {
+export function serviceTarget(service: string): string {
   return `${registeredName()}:${checkService(service)}`;
 }
 
@@ -24,9 +24,9 @@ export function target(service: string): string {
  *
  * @throws EVENKEEL_OPTION for invalid options, and when a client is created from a copy of grpc-js other than the one evenkeel
  * uses.
- * @example const options = channelOptions({ picker: leastLoaded(), 'grpc.keepalive_time_ms': 30_000 });
+ * @example const options = serviceChannelOptions({ picker: leastLoaded(), 'grpc.keepalive_time_ms': 30_000 });
  */
-export function channelOptions(options: GrpcOptions = {}): ClientOptions {
+export function serviceChannelOptions(options: GrpcOptions = {}): ClientOptions {
   registeredName();
   const resolved = resolveGrpcOptions(options);
   const own = Object.fromEntries(Object.entries(options).filter(([name]) => isGrpcOption(name)));
@@ -39,7 +39,7 @@ export function channelOptions(options: GrpcOptions = {}): ClientOptions {
       if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
       // Libraries that build the address of host and port leave no room for a scheme.
       const service = serviceOf(address);
-      const ours = service === undefined ? address : target(service);
+      const ours = service === undefined ? address : serviceTarget(service);
       return new BalancedChannel(ours, credentials, given, resolved);
     },
   };

@@ -7,7 +7,7 @@ import { checkFunction, checkKeys } from '../../runtime/check.js';
 export interface PropagateOptions {
   /**
    * The request that is being served while a call is made: calls get no more time than is left of it, and its priority unless
-   * they have one. `createPod({ context: true }).context` is one. @defaultValue none: calls have only deadlines of their own
+   * they have one. `createBackend({ context: true }).context` is one. @defaultValue none: calls have only deadlines of their own
    */
   readonly context?: CallContext | undefined;
   /**

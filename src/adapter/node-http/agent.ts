@@ -72,7 +72,7 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
 }
 
 /** What an agent of one Service has in addition to Node's Agents. */
-export interface BalancedAgent extends AsyncDisposable {
+export interface ServiceAgent extends AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<HttpAgent>;
   /** Accepts no new requests; running ones finish, for at most `pool.drainTimeoutMs`. Resolves when every socket is closed. */
@@ -82,12 +82,12 @@ export interface BalancedAgent extends AsyncDisposable {
 }
 
 /** An `http.Agent` that spreads the requests of one Service over its pods. */
-export interface HttpServiceAgent extends HttpAgent, BalancedAgent {
+export interface HttpServiceAgent extends HttpAgent, ServiceAgent {
   destroy(): void;
 }
 
 /** An `https.Agent` that spreads the requests of one Service over its pods. */
-export interface HttpsServiceAgent extends HttpsAgent, BalancedAgent {
+export interface HttpsServiceAgent extends HttpsAgent, ServiceAgent {
   destroy(): void;
 }
 

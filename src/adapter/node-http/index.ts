@@ -6,7 +6,6 @@ export {
 } from '../http/key.js';
 export {
   type AgentOptions,
-  type BalancedAgent,
   cookieKey,
   createAgent,
   type HttpServiceAgent,
@@ -14,5 +13,6 @@ export {
   headerKey,
   prefixKey,
   type RequestKey,
+  type ServiceAgent,
 } from './agent.js';
 export { type NodeHttpConnectionOptions, type NodeHttpTransportOptions, nodeHttpTransport } from './transport.js';

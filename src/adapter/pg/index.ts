@@ -2,4 +2,4 @@
 import './check-version.js';
 
 export type { PgPool, PgPoolOptions, Role, StatementOptions } from './options.js';
-export { BalancedPool, createPool } from './pool.js';
+export { createPool, ServicePool } from './pool.js';

@@ -283,7 +283,7 @@ function promised(start: (answer: Answer) => void): Promise<unknown> {
  * The class of what `createPool` returns, for libraries that make their pool themselves: it takes the same options, and
  * ignores those it does not know, unless they resemble one of evenkeel's. A `pg.Pool` by `instanceof`.
  */
-export const BalancedPool: new (options?: PgPoolOptions) => PgPool = PoolOverService as unknown as new (
+export const ServicePool: new (options?: PgPoolOptions) => PgPool = PoolOverService as unknown as new (
   options?: PgPoolOptions,
 ) => PgPool;
 
@@ -300,5 +300,5 @@ export const BalancedPool: new (options?: PgPoolOptions) => PgPool = PoolOverSer
 export function createPool(options: PgPoolOptions = {}): PgPool {
   checkOptionNames(options);
   checkBalancingOptions(pickNames(options as BalancingOptions, balancingOptionNames));
-  return new BalancedPool(options);
+  return new ServicePool(options);
 }

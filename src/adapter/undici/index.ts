@@ -9,6 +9,19 @@ export {
   promptDefaults,
   promptKey,
 } from '../http/key.js';
+export {
+  type AppAgent,
+  type AppInterceptor,
+  appInterceptor,
+  createAppAgent,
+} from './app-agent/app-agent.js';
+export {
+  type AppAgentOptions,
+  type AppInterceptorOptions,
+  appAgentDefaults,
+  type ServiceOptions,
+} from './app-agent/app-options.js';
+export type { AppAgentSnapshot, BalancedServiceSnapshot } from './app-agent/service-router.js';
 export { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
 export {
@@ -23,19 +36,6 @@ export {
   type WebSocketOptions,
   webSocketDefaults,
 } from './options.js';
-export {
-  createServiceAgent,
-  type ServiceAgent,
-  type ServiceInterceptor,
-  serviceInterceptor,
-} from './service-agent/service-agent.js';
-export {
-  type ServiceAgentOptions,
-  type ServiceInterceptorOptions,
-  type ServiceOptions,
-  serviceAgentDefaults,
-} from './service-agent/service-options.js';
-export type { BalancedServiceSnapshot, ServiceAgentSnapshot } from './service-agent/service-router.js';
 export {
   type DispatcherStats,
   type UndiciTransportOptions,

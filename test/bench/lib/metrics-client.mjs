@@ -4,7 +4,7 @@
  */
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { createBalancer, outcomes, staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { FakeTransport } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
@@ -40,8 +40,8 @@ const makers = {
   },
   gRPC() {
     const resolver = staticEndpoints(servers.gRPC);
-    const own = channelOptions({ resolver, ...options });
-    const client = new Client(target('orders.shop:50051'), credentials.createInsecure(), own);
+    const own = serviceChannelOptions({ resolver, ...options });
+    const client = new Client(serviceTarget('orders.shop:50051'), credentials.createInsecure(), own);
     const same = (/** @type {Buffer} */ bytes) => bytes;
     const request = Buffer.alloc(100, 'x');
     client.makeUnaryRequest('/shop.v1.Orders/Hang', same, same, request, new Metadata(), {}, () => {});

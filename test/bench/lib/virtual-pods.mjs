@@ -6,7 +6,7 @@
  *   sends { port: 0, ports } when all listen; { late: true } is answered by { lateMs }: how late each answer was, since the last time
  */
 import { createServer } from 'node:http';
-import { createPod } from 'evenkeel/server';
+import { createBackend } from 'evenkeel/server';
 import { SharedCore } from './shared-core.mjs';
 
 const [count = '1', idleMs = '0', reports = ''] = process.argv.slice(2);
@@ -36,7 +36,7 @@ function listen() {
     });
     plan();
   };
-  const server = createServer(reports === 'reports' ? createPod().http(answer) : answer);
+  const server = createServer(reports === 'reports' ? createBackend().http(answer) : answer);
   server.keepAliveTimeout = Number(idleMs);
   return new Promise((resolve) =>
     server.listen(0, '127.0.0.1', () => resolve(/** @type {any} */ (server.address()).port)),

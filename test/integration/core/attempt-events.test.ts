@@ -3,7 +3,7 @@ import { createServer, get, type Server as HttpServer } from 'node:http';
 import { type AddressInfo, createConnection, createServer as createTcpServer, type Socket } from 'node:net';
 import { Client, credentials, Metadata, Server, ServerCredentials } from '@grpc/grpc-js';
 import { createBalancer, type ObserverEvents, staticEndpoints, type Transport } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
 import { createPool } from 'evenkeel/pg';
@@ -160,8 +160,8 @@ const entryPoints: Record<string, Open> = {
     relay.listen(0, '127.0.0.1');
     await once(relay, 'listening');
     const port = portOf(relay);
-    const options = channelOptions({ resolver: endpoint(port), observer });
-    const client = new Client(target('orders.shop:50051'), credentials.createInsecure(), options);
+    const options = serviceChannelOptions({ resolver: endpoint(port), observer });
+    const client = new Client(serviceTarget('orders.shop:50051'), credentials.createInsecure(), options);
     return {
       call: (what, signal) =>
         new Promise<void>((resolve, reject) => {

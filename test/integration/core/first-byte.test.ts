@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Client, credentials, Server, ServerCredentials } from '@grpc/grpc-js';
 import { type Load, type LoadFactory, outcomes, staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
 import { createDispatcher } from 'evenkeel/undici';
@@ -109,9 +109,9 @@ it('gRPC: a stream takes as long as its first message', async () => {
   });
   undo.push(() => server.forceShutdown());
   const client = new Client(
-    target('orders.shop:50051'),
+    serviceTarget('orders.shop:50051'),
     credentials.createInsecure(),
-    channelOptions({ resolver: endpoint(port), load: telling }),
+    serviceChannelOptions({ resolver: endpoint(port), load: telling }),
   );
   undo.push(() => client.close());
   await new Promise<void>((resolve, reject) => {

@@ -3,7 +3,7 @@ import { createServer, get, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Client, credentials, Metadata, Server, ServerCredentials, type ServerUnaryCall } from '@grpc/grpc-js';
 import { type Priority, staticEndpoints } from 'evenkeel';
-import { channelOptions, type GrpcOptions, target } from 'evenkeel/grpc-js';
+import { type GrpcOptions, serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createAgent } from 'evenkeel/node-http';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createDispatcher, createFetch, type DispatcherOptions } from 'evenkeel/undici';
@@ -238,9 +238,9 @@ describe('gRPC', () => {
 
   const send = async (options: GrpcOptions, own: { deadline?: Date; metadata?: Metadata } = {}) => {
     const client = new Client(
-      target('orders.shop:50051'),
+      serviceTarget('orders.shop:50051'),
       credentials.createInsecure(),
-      channelOptions({ resolver: staticEndpoints([{ address: '127.0.0.1', port: grpcPort }]), ...options }),
+      serviceChannelOptions({ resolver: staticEndpoints([{ address: '127.0.0.1', port: grpcPort }]), ...options }),
     );
     closing.push(() => client.close());
     const { deadline, metadata = new Metadata() } = own;

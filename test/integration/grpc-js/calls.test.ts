@@ -1,6 +1,6 @@
 import { credentials, InterceptingCall, type Interceptor, Metadata, status } from '@grpc/grpc-js';
 import { roundRobin, staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createChannel, createClientFactory, Metadata as NiceMetadata } from 'nice-grpc';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -90,7 +90,7 @@ describe('calls', () => {
 
   it('name the Service as :authority, whichever pod answers', async () => {
     const client = await orders();
-    expect(client.getChannel().getTarget()).toBe(target('orders.shop:50051'));
+    expect(client.getChannel().getTarget()).toBe(serviceTarget('orders.shop:50051'));
     const { authority } = await say(client);
     expect(authority).toBe('orders.shop:50051');
   });
@@ -170,9 +170,9 @@ describe('TLS and call credentials', () => {
   it('refuses pods whose certificate is for another name', async () => {
     const ssl = credentials.createSsl(Buffer.from(certificate.cert));
     const client = new Echo(
-      target('billing.shop:50051'),
+      serviceTarget('billing.shop:50051'),
       ssl,
-      channelOptions({ resolver: staticEndpoints(secure.endpoints) }),
+      serviceChannelOptions({ resolver: staticEndpoints(secure.endpoints) }),
     );
     open.push(client);
     await expect(say(client)).rejects.toMatchObject({
@@ -227,9 +227,9 @@ describe('nice-grpc', () => {
     ),
     async () => {
       const channel = createChannel(
-        target('orders.shop:50051'),
+        serviceTarget('orders.shop:50051'),
         credentials.createInsecure(),
-        channelOptions({ resolver: resolver() }),
+        serviceChannelOptions({ resolver: resolver() }),
       );
       open.push(channel);
       const client = createClientFactory().create(Echo.service as never, channel) as unknown as {

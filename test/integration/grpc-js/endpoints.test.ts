@@ -1,6 +1,6 @@
 import { type ClientOptions, credentials } from '@grpc/grpc-js';
 import { type EndpointInit, type Resolver, roundRobin } from 'evenkeel';
-import { channelOptions } from 'evenkeel/grpc-js';
+import { serviceChannelOptions } from 'evenkeel/grpc-js';
 import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
@@ -137,7 +137,7 @@ it.each(['orders.shop:50051', 'dns:///orders.shop:50051'])(
   async (address) => {
     for (const pod of await pods.start(2)) shop.join(pod);
     // What google-gax passes on of its option 'grpc.channelFactoryOverride'.
-    const options = channelOptions({ resolver: shop.resolver(), picker: roundRobin() });
+    const options = serviceChannelOptions({ resolver: shop.resolver(), picker: roundRobin() });
     const { channelFactoryOverride } = options as Required<ClientOptions>;
     const client = new Echo(address, credentials.createInsecure(), { channelFactoryOverride });
     open.push(client);

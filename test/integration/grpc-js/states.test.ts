@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { connectivityState, credentials, Metadata, status } from '@grpc/grpc-js';
 import { ResolveError, roundRobin, staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { titleOf } from '../../support/title-of.js';
@@ -372,12 +372,12 @@ it('a proxy in the environment is not used: pods are reached directly', async ()
 
 it('onBalancer is called once per channel, with one of its own each', async () => {
   const balancers: object[] = [];
-  const options = channelOptions({
+  const options = serviceChannelOptions({
     resolver: staticEndpoints([{ address: '127.0.0.1', port: 1 }]),
     onBalancer: (made) => balancers.push(made),
   });
   for (let channel = 0; channel < 2; channel++) {
-    open.push(new Echo(target('orders.shop:50051'), credentials.createInsecure(), options));
+    open.push(new Echo(serviceTarget('orders.shop:50051'), credentials.createInsecure(), options));
   }
   expect(new Set(balancers).size).toBe(2);
 });
@@ -418,7 +418,11 @@ describe('two copies of grpc-js', () => {
     await writeFile(join(folder, 'package.json'), '{}');
     const copy = createRequire(import.meta.url)(join(folder, 'grpc-js')) as typeof import('@grpc/grpc-js');
     const make = () =>
-      new copy.Client(target('orders.shop:50051'), copy.credentials.createInsecure(), channelOptions() as never);
+      new copy.Client(
+        serviceTarget('orders.shop:50051'),
+        copy.credentials.createInsecure(),
+        serviceChannelOptions() as never,
+      );
     expect(make).toThrow(
       expect.objectContaining({
         code: 'EVENKEEL_OPTION',

@@ -1,5 +1,5 @@
 import { staticEndpoints } from 'evenkeel';
-import { createDispatcher, createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher } from 'evenkeel/undici';
 import { type Dispatcher, MockAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Pod } from '../../support/pods/pods.js';
@@ -34,7 +34,7 @@ describe("undici's MockAgent", () => {
   it('answers for the hosts of `fallbackDispatcher` only', async () => {
     const pod = await Pod.start();
     mocks.get('https://example.com').intercept({ path: '/' }).reply(200, 'mocked');
-    const agent = createServiceAgent({
+    const agent = createAppAgent({
       services: ['orders.shop'],
       options: () => ({ resolver: staticEndpoints([pod.endpoint]) }),
       fallbackDispatcher: mocks,

@@ -16,7 +16,7 @@ import { createAgent } from 'evenkeel/node-http';
 import { createRSocket } from 'evenkeel/rsocket';
 import { createConnector } from 'evenkeel/tcp';
 import { FakeTransport, seededRng } from 'evenkeel/testing';
-import { createDispatcher, createServiceAgent, type DispatcherOptions } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher, type DispatcherOptions } from 'evenkeel/undici';
 import { createWebSockets } from 'evenkeel/ws';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { application, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
@@ -166,7 +166,7 @@ describe('whatever becomes of a call, its trace ends once', () => {
   });
 
   it('the service agent', async () => {
-    const agent = createServiceAgent({ services: ['orders.shop'], options: () => common(pods) });
+    const agent = createAppAgent({ services: ['orders.shop'], options: () => common(pods) });
     // While it looks a host up it keeps a thousand requests waiting.
     await settled(
       agent.request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' }).then(({ body }) => body.dump()),

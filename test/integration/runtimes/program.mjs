@@ -2,12 +2,12 @@
 import { get } from 'node:http';
 import { staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
-import { createDispatcher, createFetch, createServiceAgent, serviceInterceptor } from 'evenkeel/undici';
+import { appInterceptor, createAppAgent, createDispatcher, createFetch } from 'evenkeel/undici';
 
 const origin = 'http://orders.shop:8080';
 const resolver = staticEndpoints(process.argv.slice(2).map((port) => ({ address: '127.0.0.1', port: Number(port) })));
 const refused = [];
-for (const create of [createFetch, createDispatcher, createServiceAgent, serviceInterceptor]) {
+for (const create of [createFetch, createDispatcher, createAppAgent, appInterceptor]) {
   try {
     create(origin, { resolver });
   } catch (error) {

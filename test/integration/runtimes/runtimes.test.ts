@@ -27,7 +27,7 @@ for (const { name, binary, args, folder = '' } of runtimes) {
     const { stdout, stderr, code } = await runProgram(path, [...args, program, ...ports], root);
     expect({ code, stderr }).toMatchObject({ code: 0 });
     const { refused, pods: served } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
-    const makers = ['createFetch', 'createDispatcher', 'createServiceAgent', 'serviceInterceptor'];
+    const makers = ['createFetch', 'createDispatcher', 'createAppAgent', 'appInterceptor'];
     expect(refused).toEqual(makers.map((maker) => `${maker} EVENKEEL_OPTION true`));
     expect(Object.keys(served).sort()).toEqual(['pod-0 orders.shop:8080', 'pod-1 orders.shop:8080']);
   });

@@ -21,7 +21,7 @@ import {
   staticEndpoints,
 } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
-import { createPod, type Pod, type PodOptions } from 'evenkeel/server';
+import { type Backend, type BackendOptions, createBackend } from 'evenkeel/server';
 import { createDispatcher, createFetch, type DispatcherOptions } from 'evenkeel/undici';
 import type { Dispatcher } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -43,11 +43,11 @@ class App {
   /** Requests that have begun, in that order, and how to answer them. */
   readonly begun: { readonly path: string; readonly request: IncomingMessage; answer(): void }[] = [];
   readonly bodies: string[] = [];
-  readonly pod: Pod;
+  readonly pod: Backend;
   port = 0;
 
-  constructor(options: PodOptions) {
-    this.pod = createPod(options);
+  constructor(options: BackendOptions) {
+    this.pod = createBackend(options);
     closing.push(() => this.pod.close());
   }
 
@@ -75,7 +75,7 @@ class App {
   }
 }
 
-const start = async (name: string, options: PodOptions): Promise<App> => {
+const start = async (name: string, options: BackendOptions): Promise<App> => {
   const app = new App(options);
   app.port = await (frameworks[name] as (typeof frameworks)[string])(app.pod, app.work, closing);
   return app;
@@ -213,7 +213,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
 
   it('calls made for a request inherit its deadline and its priority, also after its body was read', async () => {
     const trust = ({ url }: { readonly url?: string }) => url === '/trusted';
-    const app = await start(name, { context: true, trust: trust as NonNullable<PodOptions['trust']> });
+    const app = await start(name, { context: true, trust: trust as NonNullable<BackendOptions['trust']> });
     const seen: { readonly leftMs: number | undefined; readonly priority: Priority | undefined }[] = [];
     const { work } = app;
     Object.assign(app, {
@@ -629,7 +629,7 @@ describe('our clients, when a pod has not begun a request', () => {
   it('a deadline goes from the first caller to the last server', async () => {
     const last = await start('node:http', { context: true });
     const orders = open([last]);
-    const middle = createPod({ context: true });
+    const middle = createBackend({ context: true });
     closing.push(() => middle.close());
     const dispatcher = createDispatcher(origin, {
       resolver: staticEndpoints([{ address: '127.0.0.1', port: last.port }]),

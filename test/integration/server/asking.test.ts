@@ -11,9 +11,9 @@ import {
 import type { AddressInfo } from 'node:net';
 import * as grpc from '@grpc/grpc-js';
 import { type Endpoint, type LoadReport, type Observer, roundRobin, staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createAgent } from 'evenkeel/node-http';
-import { createPod } from 'evenkeel/server';
+import { createBackend } from 'evenkeel/server';
 import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -45,7 +45,7 @@ type Serve = (kind: Kind, port?: number) => Promise<Served>;
 
 const serveHttp: Serve = async (kind, port = 0) => {
   const came: IncomingHttpHeaders[] = [];
-  const pod = createPod();
+  const pod = createBackend();
   const application = (incoming: IncomingMessage, response: import('node:http').ServerResponse): void => {
     came.push(incoming.headers);
     if (kind === 'orca') response.setHeader(REPORT, 'TEXT named_metrics.evenkeel_in_flight=7');
@@ -71,7 +71,7 @@ async function listening(server: Server, port: number): Promise<void> {
 
 const serveGrpc: Serve = async (kind, port = 0) => {
   const came: Record<string, unknown>[] = [];
-  const pod = createPod();
+  const pod = createBackend();
   const server = new grpc.Server(kind === 'reports' ? { interceptors: [pod.grpc] } : {});
   server.addService(
     { echo },
@@ -177,9 +177,9 @@ const tested: Record<string, Tested> = {
     serve: serveGrpc,
     ours: (pods, options) => {
       const client = new grpc.Client(
-        target('orders.shop:50051'),
+        serviceTarget('orders.shop:50051'),
         grpc.credentials.createInsecure(),
-        channelOptions({ ...taking(pods), ...options }),
+        serviceChannelOptions({ ...taking(pods), ...options }),
       );
       closing.push(() => client.close());
       return () => unary(client);
@@ -296,7 +296,7 @@ describe('a server with evenkeel/server', () => {
   it('does not say so to those who ask, nor with reports: false', async () => {
     const { endpoint } = await serveHttp('reports');
     expect(await said(endpoint.port, 3, { [ASK]: 'TEXT' })).toEqual([undefined, undefined, undefined]);
-    const pod = createPod({ reports: false });
+    const pod = createBackend({ reports: false });
     const server = createServer(pod.http((_request, response) => void response.end()));
     await listening(server, 0);
     closing.push(() => server.close());
@@ -327,7 +327,7 @@ describe('a server with evenkeel/server', () => {
 it('a request that moves from a pod that is asked to one that is not carries no question', async () => {
   const plain = await serveHttp('plain');
   const seen: boolean[] = [];
-  const pod = createPod();
+  const pod = createBackend();
   let fails = false;
   const server = createServer(
     pod.http((incoming, response) => {

@@ -3,7 +3,7 @@ import { createServer, get, type IncomingHttpHeaders, type IncomingMessage, type
 import type { AddressInfo } from 'node:net';
 import { type ObserverEvents, staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
-import { createPod, type Pod } from 'evenkeel/server';
+import { type Backend, createBackend } from 'evenkeel/server';
 import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { request as stockRequest } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 interface Served {
-  readonly pod: Pod;
+  readonly pod: Backend;
   readonly server: Server;
   readonly endpoint: { readonly address: string; readonly port: number };
   /** Headers of the requests that came, in order. */
@@ -26,7 +26,7 @@ interface Served {
 }
 
 async function serve(answer: (path: string) => Promise<void> | void = () => {}): Promise<Served> {
-  const pod = createPod();
+  const pod = createBackend();
   const headers: IncomingHttpHeaders[] = [];
   const server = createServer(
     pod.http(async (incoming, response) => {

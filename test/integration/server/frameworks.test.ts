@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type LoadReport, type ObserverEvents, staticEndpoints } from 'evenkeel';
-import { createPod, type Pod } from 'evenkeel/server';
+import { type Backend, createBackend } from 'evenkeel/server';
 import { createDispatcher } from 'evenkeel/undici';
 import express from 'express';
 import fastify from 'fastify';
@@ -32,7 +32,7 @@ async function listen(server: Server): Promise<number> {
  * The same small application in each framework: `/` answers JSON, `/stream` in two parts, `/throw` throws, `/missing` is not there.
  * What `pod` is has to be said first.
  */
-const frameworks: Record<string, (pod: Pod) => Promise<number>> = {
+const frameworks: Record<string, (pod: Backend) => Promise<number>> = {
   'node:http': (pod) => {
     const listener: RequestListener = (request, response) => {
       if (request.url === '/missing') response.writeHead(404).end();
@@ -99,7 +99,7 @@ const frameworks: Record<string, (pod: Pod) => Promise<number>> = {
 
 describe.each(Object.entries(frameworks))('%s', (_name, start) => {
   it('reports to who asks, on every kind of answer, to a stock client', async () => {
-    const pod = createPod();
+    const pod = createBackend();
     closing.push(() => pod.close());
     const port = await start(pod);
     for (const [path, status] of [
@@ -120,7 +120,7 @@ describe.each(Object.entries(frameworks))('%s', (_name, start) => {
   });
 
   it('reports to our clients by itself', async () => {
-    const pod = createPod({ reports: { sampleMs: 10, utilization: () => 0.5, metrics: () => ({ jobs: 7 }) } });
+    const pod = createBackend({ reports: { sampleMs: 10, utilization: () => 0.5, metrics: () => ({ jobs: 7 }) } });
     closing.push(() => pod.close());
     const port = await start(pod);
     const reports: (LoadReport | undefined)[] = [];
@@ -140,7 +140,7 @@ describe.each(Object.entries(frameworks))('%s', (_name, start) => {
   });
 
   it('counts no request for ever that its caller gives up', async () => {
-    const pod = createPod();
+    const pod = createBackend();
     closing.push(() => pod.close());
     const port = await start(pod);
     for (let time = 0; time < 20; time++) {
@@ -153,7 +153,7 @@ describe.each(Object.entries(frameworks))('%s', (_name, start) => {
   });
 
   it('answers nobody with reports: false', async () => {
-    const pod = createPod({ reports: false });
+    const pod = createBackend({ reports: false });
     closing.push(() => pod.close());
     const port = await start(pod);
     const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { [ASK]: 'TEXT' } });

@@ -11,8 +11,8 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { fixed, type ObserverEvents, type Outcome, type Priority, staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
-import { createPod, type Pod, type PodOptions } from 'evenkeel/server';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
+import { type Backend, type BackendOptions, createBackend } from 'evenkeel/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
@@ -30,14 +30,14 @@ type Call = ServerUnaryCall<Buffer, Buffer>;
 
 /** A server whose calls are answered when the test says so. */
 class Orders {
-  readonly pod: Pod;
+  readonly pod: Backend;
   readonly begun: { readonly name: string; readonly call: Call; answer(): void }[] = [];
   /** What the context said when each handler began, and after a turn. */
   readonly seen: { readonly leftMs: number | undefined; readonly priority: Priority | undefined }[] = [];
   port = 0;
 
-  constructor(options: PodOptions) {
-    this.pod = createPod(options);
+  constructor(options: BackendOptions) {
+    this.pod = createBackend(options);
     closing.push(() => this.pod.close());
   }
 
@@ -79,7 +79,7 @@ class Orders {
   }
 }
 
-const serve = (options: PodOptions): Promise<Orders> => new Orders(options).listen();
+const serve = (options: BackendOptions): Promise<Orders> => new Orders(options).listen();
 
 function stock(port: number): Client {
   const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
@@ -174,9 +174,9 @@ describe('a grpc-js server with a limit', () => {
     const orders = await serve({ limit: fixed(1), maxWaiting: 0 });
     const outcomes: Outcome[] = [];
     const client = new Client(
-      target('orders.shop:50051'),
+      serviceTarget('orders.shop:50051'),
       credentials.createInsecure(),
-      channelOptions({
+      serviceChannelOptions({
         resolver: staticEndpoints([{ address: '127.0.0.1', port: orders.port }]),
         observer: { attemptEnded: ({ outcome }: ObserverEvents['attemptEnded']) => void outcomes.push(outcome) },
       }),

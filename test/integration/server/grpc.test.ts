@@ -11,8 +11,8 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
-import { createPod, type Pod } from 'evenkeel/server';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
+import { type Backend, createBackend } from 'evenkeel/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { decodeLoadReport } from '../../../src/adapter/grpc-js/server-reports.js';
 import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
@@ -40,8 +40,8 @@ async function serve(
     call.write(call.request);
     call.end();
   },
-): Promise<{ readonly pod: Pod; readonly port: number; readonly metadata: Metadata[]; readonly server: Server }> {
-  const pod = createPod();
+): Promise<{ readonly pod: Backend; readonly port: number; readonly metadata: Metadata[]; readonly server: Server }> {
+  const pod = createBackend();
   const metadata: Metadata[] = [];
   const server = new Server({ interceptors: [pod.grpc] });
   server.addService(service, {
@@ -158,12 +158,12 @@ describe('reports of a grpc-js server', () => {
     const { port, metadata } = await serve();
     const heard: unknown[] = [];
     const own = new Metadata();
-    const options = channelOptions({
+    const options = serviceChannelOptions({
       resolver: staticEndpoints([{ address: '127.0.0.1', port }]),
       observer: { attemptEnded: ({ outcome }) => heard.push(outcome) },
       askForReports: 'always',
     });
-    const client = new Client(target('echo.shop:50051'), credentials.createInsecure(), options);
+    const client = new Client(serviceTarget('echo.shop:50051'), credentials.createInsecure(), options);
     closing.push(() => client.close());
     await new Promise<void>((resolve, reject) => {
       client.makeUnaryRequest(service.echo.path, asIs, asIs, Buffer.from('hello'), own, (error) =>
@@ -184,9 +184,9 @@ describe('reports of a grpc-js server', () => {
       ['always', 'TEXT'],
     ] as const) {
       const client = new Client(
-        target('echo.shop:50051'),
+        serviceTarget('echo.shop:50051'),
         credentials.createInsecure(),
-        channelOptions({ resolver, askForReports }),
+        serviceChannelOptions({ resolver, askForReports }),
       );
       closing.push(() => client.close());
       expect((await call(client, ask === undefined ? {} : { ask })).code).toBe(status.OK);

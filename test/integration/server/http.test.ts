@@ -11,7 +11,7 @@ import {
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { parseLoadReport } from 'evenkeel/adapter';
-import { createPod, type Pod, type PodOptions } from 'evenkeel/server';
+import { type Backend, type BackendOptions, createBackend } from 'evenkeel/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 
@@ -26,9 +26,9 @@ afterEach(async () => {
 /** A server of node:http whose listener is wrapped. */
 async function serve(
   listener: RequestListener,
-  options: PodOptions = {},
-): Promise<{ readonly pod: Pod; readonly port: number; readonly server: Server }> {
-  const pod = createPod(options);
+  options: BackendOptions = {},
+): Promise<{ readonly pod: Backend; readonly port: number; readonly server: Server }> {
+  const pod = createBackend(options);
   const server = createServer(pod.http(listener));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -307,7 +307,7 @@ describe('requests in flight', () => {
   });
 
   it('are not begun by a middleware that comes after its caller has gone', async () => {
-    const pod = createPod();
+    const pod = createBackend();
     closing.push(() => pod.close());
     let late: (() => void) | undefined;
     const { port } = await serve((incoming, response) => {
@@ -322,7 +322,7 @@ describe('requests in flight', () => {
   });
 
   it('end with the connection where somebody makes a response for an upgrade', async () => {
-    const pod = createPod();
+    const pod = createBackend();
     closing.push(() => pod.close());
     const server = createServer();
     server.on('upgrade', (incoming, socket) => {
@@ -380,8 +380,8 @@ describe('requests in flight', () => {
 });
 
 describe('HTTP/2', () => {
-  const serveHttp2 = async (listener: Parameters<Pod['http']>[0]) => {
-    const pod = createPod();
+  const serveHttp2 = async (listener: Parameters<Backend['http']>[0]) => {
+    const pod = createBackend();
     const server = createHttp2Server(pod.http(listener as never) as never);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');

@@ -15,7 +15,7 @@ import { connect, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { Client, credentials } from '@grpc/grpc-js';
 import axios from 'axios';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createAgent } from 'evenkeel/node-http';
 import { FakeResolver } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
@@ -164,9 +164,9 @@ const orders = axios.create({
   httpAgent: new Agent({ keepAlive: true, maxSockets: 10 }),
 });
 const balanced = new Client(
-  target('orders.shop:50051'),
+  serviceTarget('orders.shop:50051'),
   credentials.createInsecure(),
-  channelOptions({ resolver: grpcResolver }),
+  serviceChannelOptions({ resolver: grpcResolver }),
 );
 const plain = new Client(`127.0.0.1:${grpc.port}`, credentials.createInsecure());
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
-import { createFetch, createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent, createFetch } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 
@@ -22,8 +22,8 @@ const clients: Record<string, (endpoint: { address: string; port: number }) => C
     const orders = createFetch('http://orders.shop:8080', { resolver: staticEndpoints([endpoint]), pool });
     return { answer: async () => (await orders('/')).text(), close: () => orders.close() };
   },
-  createServiceAgent: (endpoint) => {
-    const agent = createServiceAgent({
+  createAppAgent: (endpoint) => {
+    const agent = createAppAgent({
       services: ['orders.shop'],
       options: () => ({ resolver: staticEndpoints([endpoint]), pool }),
     });

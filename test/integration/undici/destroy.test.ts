@@ -1,6 +1,6 @@
 import { staticEndpoints } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
-import { createDispatcher, createServiceAgent, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
@@ -95,7 +95,7 @@ describe('destroy', () => {
   it('of a service agent hands it to the requests of its Services', async () => {
     const resolver = new FakeResolver();
     let asked = 0;
-    const agent = createServiceAgent({
+    const agent = createAppAgent({
       services: ['orders.shop'],
       options: () => {
         asked++;

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { createDispatcher, createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
@@ -37,8 +37,8 @@ const codeOf = (call: Promise<unknown>): Promise<unknown> =>
 const kinds = {
   undici: { make: () => new undici.Pool(origin), code: 'UND_ERR_DESTROYED' },
   createDispatcher: { make: () => createDispatcher(origin), code: 'EVENKEEL_CLOSED' },
-  createServiceAgent: {
-    make: () => createServiceAgent({ services: () => true }),
+  createAppAgent: {
+    make: () => createAppAgent({ services: () => true }),
     code: 'EVENKEEL_CLOSED',
   },
 };

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type Balancer, staticEndpoints } from 'evenkeel';
-import { createDispatcher, createServiceAgent, type ServiceInterceptor, serviceInterceptor } from 'evenkeel/undici';
+import { type AppInterceptor, appInterceptor, createAppAgent, createDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Pod, Pods } from '../../support/pods/pods.js';
@@ -17,7 +17,7 @@ let pods: Pods;
 let outside: Pod;
 let subject: undici.Dispatcher;
 let balancers: () => Iterable<Balancer<unknown>>;
-let interceptor: ServiceInterceptor | undefined;
+let interceptor: AppInterceptor | undefined;
 
 beforeAll(async () => {
   [pods, outside] = await Promise.all([Pods.start(2), Pod.start({ name: 'outside' })]);
@@ -36,12 +36,12 @@ const subjects: Record<string, () => { dispatcher: undici.Dispatcher; balancers:
       const dispatcher = createDispatcher(origin, { resolver: resolver() });
       return { dispatcher, balancers: () => [dispatcher.balancer] };
     },
-    createServiceAgent: () => {
-      const dispatcher = createServiceAgent({ services, options: () => ({ resolver: resolver() }) });
+    createAppAgent: () => {
+      const dispatcher = createAppAgent({ services, options: () => ({ resolver: resolver() }) });
       return { dispatcher, balancers: () => dispatcher.balancers.values() };
     },
-    'an Agent with serviceInterceptor': () => {
-      const made = serviceInterceptor({ services, options: () => ({ resolver: resolver() }) });
+    'an Agent with appInterceptor': () => {
+      const made = appInterceptor({ services, options: () => ({ resolver: resolver() }) });
       interceptor = made;
       return { dispatcher: new undici.Agent().compose(made), balancers: () => made.balancers.values() };
     },
@@ -189,9 +189,9 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
   });
 });
 
-describe('serviceInterceptor', () => {
+describe('appInterceptor', () => {
   it('over one Agent or several: requests to Services go to the pods, all others by the Agent', async () => {
-    await using both = serviceInterceptor({ services, options: () => ({ resolver: resolver() }) });
+    await using both = appInterceptor({ services, options: () => ({ resolver: resolver() }) });
     const agents = [new undici.Agent(), new undici.Agent()];
     for (const agent of agents) {
       const composed = agent.compose(both);
@@ -206,7 +206,7 @@ describe('serviceInterceptor', () => {
   });
 
   it('composed first it lies under the others: what they change decides where a request goes', async () => {
-    await using inner = serviceInterceptor({ services, options: () => ({ resolver: resolver() }) });
+    await using inner = appInterceptor({ services, options: () => ({ resolver: resolver() }) });
     const agent = new undici.Agent();
     const renamed = agent.compose(inner, (dispatch) => (options, handler) => dispatch({ ...options, origin }, handler));
     const { body } = await renamed.request({ origin: 'http://old-name.example', path: '/', method: 'GET' });

@@ -1,5 +1,5 @@
 import { staticEndpoints } from 'evenkeel';
-import { createDispatcher, createServiceAgent, undiciTransport } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher, undiciTransport } from 'evenkeel/undici';
 import type * as undici from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { carriesHttp2, version } from './support/version.js';
@@ -15,8 +15,8 @@ const ways = {
   createDispatcher: () => {
     opened = createDispatcher(origin, { resolver, allowH2: true });
   },
-  createServiceAgent: () => {
-    opened = createServiceAgent({ options: { allowH2: true } });
+  createAppAgent: () => {
+    opened = createAppAgent({ options: { allowH2: true } });
   },
   undiciTransport: () => void undiciTransport({ origin, allowH2: true }),
 };

@@ -10,7 +10,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { type EndpointInit, inFlight, type Observer, shortestExpectedDelay } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
-import { createDispatcher, createServiceAgent, type ServiceDispatcher } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
@@ -115,10 +115,10 @@ const ways: Record<string, (port: number) => Way> = {
     service,
     keep(createDispatcher(service, { resolver: `static:127.0.0.1:${port}`, tls, allowH2: true })),
   ],
-  createServiceAgent: (port) => [
+  createAppAgent: (port) => [
     service,
     keep(
-      createServiceAgent({
+      createAppAgent({
         services: ['orders.shop'],
         options: () => ({ resolver: `static:127.0.0.1:${port}`, tls, allowH2: true }),
       }),

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { inFlight, shortestExpectedDelay } from 'evenkeel';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
-import { createDispatcher, createServiceAgent, type DispatcherOptions } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher, type DispatcherOptions } from 'evenkeel/undici';
 import { type Dispatcher, request, WebSocket } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WsPod } from '../../support/pods/ws-pods.js';
@@ -125,7 +125,7 @@ it('a service agent passes its setting on to its Services', async () => {
   const pods = (await WsPod.startAll(2)) as [WsPod, WsPod];
   open.push(...pods);
   const resolver = new FakeResolver();
-  const agent = createServiceAgent({
+  const agent = createAppAgent({
     services: ['chat.shop'],
     options: () => ({ resolver, picker: shortestExpectedDelay(), load: inFlight() }),
     webSocket: { closeLeaving: true, leaveSpreadMs: 0, leaveCode: 4999 },

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { staticEndpoints } from 'evenkeel';
-import { createDispatcher, createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
@@ -69,15 +69,15 @@ async function received(socket: undici.WebSocket | WebSocket): Promise<number | 
 const ask = (dispatcher: undici.Dispatcher, url: string): Promise<number | string> =>
   received(new undici.WebSocket(url, { dispatcher }));
 
-const agentOf = (more: Parameters<typeof createServiceAgent>[0] = {}) =>
-  keep(createServiceAgent({ services: ['orders.shop'], options: () => ({ resolver: resolver() }), ...more }));
+const agentOf = (more: Parameters<typeof createAppAgent>[0] = {}) =>
+  keep(createAppAgent({ services: ['orders.shop'], options: () => ({ resolver: resolver() }), ...more }));
 
 describe.skipIf(!hasLimits)(
   titleOf('a WebSocket that is sent more than it may be', hasLimits, 'it needs an undici that has limits'),
   () => {
     const dispatchers = {
       createDispatcher: () => keep(createDispatcher('http://orders.shop:8080', { resolver: resolver() })),
-      createServiceAgent: () => agentOf(),
+      createAppAgent: () => agentOf(),
       'what compose makes of an agent': () => keep(agentOf().compose(undici.interceptors.dump())),
     };
 

@@ -47,8 +47,8 @@ describe('docs/guide/whole-app.md', () => {
     // What a pod's environment says, and a test's does not.
     const options = JSON.stringify({ discovery: world.options({ allowAddresses: ['loopback'] }) });
     const program = source
-      .replace('createServiceAgent()', `createServiceAgent(${options})`)
-      .replace('serviceInterceptor()', `serviceInterceptor(${options})`)
+      .replace('createAppAgent()', `createAppAgent(${options})`)
+      .replace('appInterceptor()', `appInterceptor(${options})`)
       .replace('127.0.0.1:9999', `127.0.0.1:${outside.port}`);
     const stdout = await outputOfModule(program);
     expect(stdout).toMatch(expected[heading] as RegExp);

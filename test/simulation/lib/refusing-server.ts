@@ -6,7 +6,7 @@ import { ServedCall } from '../../../src/server/served-call.js';
 import type { Answer, Asked, Server, SimulatedServer } from './server.js';
 import type { VirtualClock } from './virtual-clock.js';
 
-/** A pod with `createPod({ limit })` in front: what it cannot do in time it does not begin. */
+/** A pod with `createBackend({ limit })` in front: what it cannot do in time it does not begin. */
 export class RefusingServer implements SimulatedServer {
   readonly #server: Server;
   readonly #clock: VirtualClock;

@@ -127,7 +127,7 @@ export interface WorldOptions {
   readonly priority?: (rng: Rng) => Priority;
   /** Servers work on for callers who gave up, as ordinary servers do. @defaultValue false */
   readonly worksForGone?: boolean;
-  /** What a pod's own limit is (`createPod({ limit })`). @defaultValue none: they take everything */
+  /** What a pod's own limit is (`createBackend({ limit })`). @defaultValue none: they take everything */
   readonly serverLimit?: LimitFactory;
   /**
    * A closed loop in place of the open one: `count` callers, each of which asks `callsPerSecond × demand / callers` times a second, a

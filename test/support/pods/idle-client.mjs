@@ -1,10 +1,10 @@
 /**
  * Sends a request to each given port through the built package, prints the responses and does nothing more. It does not close its
  * dispatcher: the process has to end by itself. `none` sends nothing, `fetch` uses createFetch, `agent` uses the global fetch over
- * createServiceAgent and also calls the first port by its address.
+ * createAppAgent and also calls the first port by its address.
  */
 import { staticEndpoints } from 'evenkeel';
-import { createDispatcher, createFetch, createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher, createFetch } from 'evenkeel/undici';
 import { setGlobalDispatcher } from 'undici';
 
 const [how, ...ports] = process.argv.slice(2);
@@ -18,7 +18,7 @@ if (how === 'fetch') {
   // Nothing listens there.
   const discovery = { dns: { clusterDomain: 'cluster.local', servers: ['127.0.0.1:1'] } };
   const services = ({ hostname }) => hostname === 'orders.shop' || undefined;
-  setGlobalDispatcher(createServiceAgent({ discovery, services, options: () => ({ resolver }) }));
+  setGlobalDispatcher(createAppAgent({ discovery, services, options: () => ({ resolver }) }));
   for (const _ of ports) console.log((await fetch(target)).status);
   console.log((await fetch(`http://127.0.0.1:${ports[0]}/`)).status);
 } else {

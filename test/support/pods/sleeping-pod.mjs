@@ -5,7 +5,7 @@
  * sends its port to the parent. It reports its requests in flight to callers that ask.
  */
 import { createServer } from 'node:http';
-import { createPod } from 'evenkeel/server';
+import { createBackend } from 'evenkeel/server';
 
 const { workers, meanMs, slower = 1, neighbour = 1 } = JSON.parse(process.argv[2] ?? '{}');
 const exponential = (/** @type {number} */ mean) => -Math.log(1 - Math.random()) * mean;
@@ -21,7 +21,7 @@ function disturb() {
 }
 if (neighbour !== 1) setTimeout(disturb, exponential(60 * meanMs));
 
-const pod = createPod();
+const pod = createBackend();
 const server = createServer(
   pod.http((request, response) => {
     request.resume();

@@ -3,11 +3,11 @@
  * arrival. Like most servers it keeps working for callers that have left. `node worker-pod.mjs 4 20` sends its port to the parent;
  * asked for `counts` it sends how many requests it started, and how many of those after the caller had left.
  *
- * `node worker-pod.mjs 4 20 limited` adds `createPod({ limit: fixed(4) })` in front, and so has no queue of its own.
+ * `node worker-pod.mjs 4 20 limited` adds `createBackend({ limit: fixed(4) })` in front, and so has no queue of its own.
  */
 import { createServer } from 'node:http';
 import { fixed } from 'evenkeel';
-import { createPod } from 'evenkeel/server';
+import { createBackend } from 'evenkeel/server';
 
 const workers = Number(process.argv[2]);
 const meanMs = Number(process.argv[3]);
@@ -41,7 +41,7 @@ const listener = (request, response) => {
   else waiting.push(work);
 };
 const isLimited = process.argv[4] === 'limited';
-const pod = createPod({ limit: fixed(workers), trust: () => true });
+const pod = createBackend({ limit: fixed(workers), trust: () => true });
 const server = createServer(isLimited ? pod.http(listener) : listener);
 server.keepAliveTimeout = 60_000;
 server.listen(0, '127.0.0.1', () => {

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createBrokers } from '../../../src/adapter/amqp/index.js';
-import { channelOptions } from '../../../src/adapter/grpc-js/index.js';
+import { serviceChannelOptions } from '../../../src/adapter/grpc-js/index.js';
 import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { createPool } from '../../../src/adapter/pg/index.js';
@@ -32,7 +32,7 @@ const entryPoints = {
     open.push(() => agent.destroy());
     return agent;
   },
-  'grpc-js': (options: object) => channelOptions({ resolver, ...options }),
+  'grpc-js': (options: object) => serviceChannelOptions({ resolver, ...options }),
   mysql2: (options: object) => {
     const cluster = createPoolCluster({ resolver, host: 'orders.shop', user: 'app', ...options });
     open.push(() => cluster.end());

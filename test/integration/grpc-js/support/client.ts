@@ -14,7 +14,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import { type ChannelBalancer, channelOptions, type GrpcOptions, target } from 'evenkeel/grpc-js';
+import { type ChannelBalancer, type GrpcOptions, serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { until } from '../../../support/until.js';
 
 export interface Words {
@@ -64,13 +64,13 @@ export function ordersClient(
   more: ClientOptions = {},
 ): Orders {
   let balancer: ChannelBalancer | undefined;
-  const own = channelOptions({
+  const own = serviceChannelOptions({
     ...options,
     onBalancer: (made) => {
       balancer = made;
     },
   });
-  const client = new Echo(target('orders.shop:50051'), channelCredentials, { ...own, ...more });
+  const client = new Echo(serviceTarget('orders.shop:50051'), channelCredentials, { ...own, ...more });
   return { client, balancer: balancer as ChannelBalancer };
 }
 

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 
 const require = createRequire(import.meta.url);
 const grpc = require('@grpc/grpc-js');
@@ -11,9 +11,9 @@ const { test } = grpc.loadPackageDefinition(loadSync(fileURLToPath(new URL('echo
 
 let balancer;
 const client = new test.v1.Echo(
-  target('orders.shop:50051'),
+  serviceTarget('orders.shop:50051'),
   grpc.credentials.createInsecure(),
-  channelOptions({
+  serviceChannelOptions({
     resolver: staticEndpoints(JSON.parse(process.argv[2])),
     onBalancer: (made) => {
       balancer = made;

@@ -3,7 +3,7 @@ import https from 'node:https';
 import { text } from 'node:stream/consumers';
 import type { Resolver } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
-import { createDispatcher, createFetch, createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher, createFetch } from 'evenkeel/undici';
 import { request } from 'undici';
 
 export interface Answer {
@@ -49,8 +49,8 @@ export const clients: Readonly<Record<string, (origin: string, options: ClientOp
       [Symbol.asyncDispose]: () => dispatcher.close(),
     };
   },
-  createServiceAgent: (origin, options) => {
-    const dispatcher = createServiceAgent({
+  createAppAgent: (origin, options) => {
+    const dispatcher = createAppAgent({
       services: ({ host }) => host === new URL(origin).host,
       options: () => ({ resolver: options.resolver, ...tlsOf(options) }),
     });

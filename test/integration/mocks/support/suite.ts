@@ -1,7 +1,7 @@
 import { staticEndpoints } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
-import { createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Pod } from '../../../support/pods/pods.js';
 import { type Client, clients } from './client.js';
@@ -98,7 +98,7 @@ export function mocksHttp(load: () => Promise<Mock>, { blindTo = [], atSockets =
       });
 
       // A whole app would ask DNS.
-      if (name !== 'createServiceAgent') {
+      if (name !== 'createAppAgent') {
         it('is answered by the mock under another spelling of the Service', async () => {
           const full = 'http://orders.shop.svc.cluster.local:8080';
           orders = open();
@@ -131,7 +131,7 @@ export function mocksHttp(load: () => Promise<Mock>, { blindTo = [], atSockets =
   }
 
   it('answers a whole app where no DNS knows its Services', async () => {
-    const agent = createServiceAgent({ discovery: { dns: { servers: ['127.0.0.1:9'], timeoutMs: 60_000 } } });
+    const agent = createAppAgent({ discovery: { dns: { servers: ['127.0.0.1:9'], timeoutMs: 60_000 } } });
     orders = {
       ask: async (path) => {
         const response = await fetch(new URL(path, origin), { dispatcher: agent } as never);

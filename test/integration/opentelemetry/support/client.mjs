@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module';
 import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { outcomes, roundRobin, staticEndpoints } from 'evenkeel';
-import { channelOptions, target } from 'evenkeel/grpc-js';
+import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
 import { instrumentTraces } from 'evenkeel/opentelemetry';
@@ -76,9 +76,9 @@ const OrdersClient = grpc.makeGenericClientConstructor({
 async function ordersClient(pods, options = {}) {
   let balancer;
   const made = new OrdersClient(
-    target('orders.shop:50051'),
+    serviceTarget('orders.shop:50051'),
     grpc.credentials.createInsecure(),
-    channelOptions({
+    serviceChannelOptions({
       resolver: staticEndpoints(pods),
       picker: roundRobin(),
       stages: [],

@@ -6,7 +6,7 @@
 import { Agent, get } from 'node:http';
 import { staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
-import { createDispatcher, createFetch, createServiceAgent } from 'evenkeel/undici';
+import { createAppAgent, createDispatcher, createFetch } from 'evenkeel/undici';
 import * as undici from 'undici';
 
 const { how, count, warm, ports, blockMs } = JSON.parse(process.argv[2]);
@@ -32,7 +32,7 @@ const ways = {
   'whole app'() {
     const discovery = { dns: { clusterDomain: 'cluster.local', servers: ['127.0.0.1:1'] } };
     const services = ({ hostname }) => hostname === 'orders.shop' || undefined;
-    const dispatcher = createServiceAgent({ discovery, services, options: () => ({ resolver }) });
+    const dispatcher = createAppAgent({ discovery, services, options: () => ({ resolver }) });
     return async () => (await undici.fetch(`${target}/`, { dispatcher })).text();
   },
   'node:http'() {

@@ -33,11 +33,11 @@ const entryPoints = {
     return { call, cut: () => call('/cut') };
   },
   async 'undici whole app'() {
-    const { createServiceAgent } = await import('evenkeel/undici');
+    const { createAppAgent } = await import('evenkeel/undici');
     const { setGlobalDispatcher } = await import('undici');
     const discovery = { dns: { clusterDomain: 'cluster.local', servers: ['127.0.0.1:1'] } };
     const services = ({ hostname }) => hostname === 'orders.shop' || undefined;
-    setGlobalDispatcher(createServiceAgent({ discovery, services, options: () => ({ resolver, connections: 4 }) }));
+    setGlobalDispatcher(createAppAgent({ discovery, services, options: () => ({ resolver, connections: 4 }) }));
     const call = async (path = '/') => (await fetch(`http://orders.shop${path}`)).text();
     return { call, cut: () => call('/cut') };
   },
@@ -56,14 +56,18 @@ const entryPoints = {
   },
   async gRPC() {
     const { credentials, makeGenericClientConstructor } = await import('@grpc/grpc-js');
-    const { channelOptions, target } = await import('evenkeel/grpc-js');
+    const { serviceChannelOptions, serviceTarget } = await import('evenkeel/grpc-js');
     const asIs = (bytes) => bytes;
     const method = (path) => ({
       ...{ path, requestStream: false, responseStream: false, requestSerialize: asIs, requestDeserialize: asIs },
       ...{ responseSerialize: asIs, responseDeserialize: asIs },
     });
     const Client = makeGenericClientConstructor({ call: method('/s/call'), cut: method('/s/cut') }, 's');
-    const client = new Client(target('orders.shop:80'), credentials.createInsecure(), channelOptions({ resolver }));
+    const client = new Client(
+      serviceTarget('orders.shop:80'),
+      credentials.createInsecure(),
+      serviceChannelOptions({ resolver }),
+    );
     const run = (what) =>
       new Promise((resolve, reject) => {
         client[what](Buffer.from('x'), (error, answer) => (error ? reject(error) : resolve(answer)));

@@ -3,11 +3,11 @@
  * requests do that share one core; `/wait` waits until then, as requests do that wait for a database. All else is answered at once.
  */
 import { createServer } from 'node:http';
-import { createPod } from 'evenkeel/server';
+import { createBackend } from 'evenkeel/server';
 
 /** How long a slice of work is, in ms. */
 const SLICE_MS = 2;
-const pod = createPod({ refuseWhileBusy: process.argv[2] !== 'never' });
+const pod = createBackend({ refuseWhileBusy: process.argv[2] !== 'never' });
 /** @type {(() => void)[]} */
 let held = [];
 let isResting = true;

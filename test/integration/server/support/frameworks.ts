@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { All, Controller, type INestApplication, Module, Req } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import type { Pod } from 'evenkeel/server';
+import type { Backend } from 'evenkeel/server';
 import express from 'express';
 import fastify from 'fastify';
 import Koa from 'koa';
@@ -13,7 +13,7 @@ import Koa from 'koa';
 export type Work = (request: IncomingMessage, body: string) => Promise<string>;
 
 /** An application in a framework that gives each request to `work`, with the pod's middleware first. Returns its port. */
-export type StartApp = (pod: Pod, work: Work, closing: (() => unknown)[]) => Promise<number>;
+export type StartApp = (pod: Backend, work: Work, closing: (() => unknown)[]) => Promise<number>;
 
 async function listen(server: Server, closing: (() => unknown)[]): Promise<number> {
   server.listen(0, '127.0.0.1');

@@ -1,5 +1,5 @@
 import { roundRobin } from 'evenkeel';
-import { BalancedPool, createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
+import { createPool, type PgPool, type PgPoolOptions, ServicePool } from 'evenkeel/pg';
 import type { Pool, PoolClient, QueryResult } from 'pg';
 
 const options: PgPoolOptions = {
@@ -24,7 +24,7 @@ const rows: Promise<QueryResult<{ price: number }>> = replicas.query<{ price: nu
 replicas.query('SELECT 1', (error, result) => void [error, result.rows]);
 replicas.on('error', (error) => void error.message);
 void [client, rows, replicas.totalCount, replicas.balancer.snapshot(), replicas[Symbol.asyncDispose]];
-class MyPool extends BalancedPool {}
+class MyPool extends ServicePool {}
 void new MyPool(options).end();
 
 // @ts-expect-error: a role that does not exist

@@ -1,8 +1,8 @@
 import { hash } from 'evenkeel';
-import { createServiceAgent, type ServiceOptions, serviceInterceptor } from 'evenkeel/undici';
+import { appInterceptor, createAppAgent, type ServiceOptions } from 'evenkeel/undici';
 import { Agent, interceptors, RetryAgent, setGlobalDispatcher } from 'undici';
 
-const agent = createServiceAgent({
+const agent = createAppAgent({
   services: ({ hostname }) => (hostname === 'legacy.shop' ? false : undefined),
   options: ({ protocol }): ServiceOptions | undefined => (protocol === 'https:' ? { tls: { ca: '' } } : undefined),
   fallbackDispatcher: new Agent(),
@@ -13,11 +13,11 @@ const state: string | undefined = agent.balancers.get('http://orders.shop')?.sna
 const hosts: readonly { readonly name: string; readonly service: boolean | undefined }[] = agent.snapshot().hosts;
 void [state, hosts, agent.close(), agent[Symbol.asyncDispose]()];
 
-const services = serviceInterceptor({ options: { picker: hash(), key: ({ path }) => path } });
+const services = appInterceptor({ options: { picker: hash(), key: ({ path }) => path } });
 setGlobalDispatcher(new Agent().compose(services, interceptors.redirect()));
 void services.close();
 
 // @ts-expect-error: a Service gets no requests for other hosts
-createServiceAgent({ options: { fallbackDispatcher: agent } });
+createAppAgent({ options: { fallbackDispatcher: agent } });
 // @ts-expect-error: an interceptor lets them pass
-serviceInterceptor({ fallbackDispatcher: agent });
+appInterceptor({ fallbackDispatcher: agent });

@@ -7,7 +7,7 @@ import {
   resolveGrpcOptions,
   serviceOf,
 } from '../../../../src/adapter/grpc-js/options.js';
-import { channelOptions, target } from '../../../../src/adapter/grpc-js/target.js';
+import { serviceChannelOptions, serviceTarget } from '../../../../src/adapter/grpc-js/target.js';
 
 describe('options', () => {
   it('have defaults', () => {
@@ -37,13 +37,13 @@ describe('options', () => {
       /no option "pikcer" \(did you mean "picker"\?\); it knows grpc\.\*, grpc-node\.\*, interceptors, .*onBalancer/,
     ],
   ])('%o is refused', (options, message) => {
-    expect(() => channelOptions(options as GrpcOptions)).toThrow(
+    expect(() => serviceChannelOptions(options as GrpcOptions)).toThrow(
       expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringMatching(message) }),
     );
   });
 
   it('of grpc-js are passed on; a proxy is never used', () => {
-    const options = channelOptions({ 'grpc.keepalive_time_ms': 5_000, 'grpc-node.max_session_memory': 10 });
+    const options = serviceChannelOptions({ 'grpc.keepalive_time_ms': 5_000, 'grpc-node.max_session_memory': 10 });
     expect(options).toMatchObject({
       'grpc.keepalive_time_ms': 5_000,
       'grpc-node.max_session_memory': 10,
@@ -51,7 +51,7 @@ describe('options', () => {
     });
     const callInvocationTransformer: NonNullable<GrpcOptions['callInvocationTransformer']> = (call) => call;
     const ofClients = { interceptors: [], callInvocationTransformer };
-    expect(channelOptions(ofClients)).toMatchObject(ofClients);
+    expect(serviceChannelOptions(ofClients)).toMatchObject(ofClients);
     // grpc-js prints them when it traces.
     expect(() => JSON.stringify(options)).not.toThrow();
   });
@@ -68,11 +68,11 @@ describe('options', () => {
 
 describe('target', () => {
   it('is a string with our scheme', () => {
-    expect(target('orders.shop:50051')).toMatch(/^evenkeel\d*:orders\.shop:50051$/);
+    expect(serviceTarget('orders.shop:50051')).toMatch(/^evenkeel\d*:orders\.shop:50051$/);
   });
 
   it.each(['', 'orders shop', 'http://orders', 'orders/v1', undefined])('%j cannot name a Service', (service) => {
-    expect(() => target(service as string)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+    expect(() => serviceTarget(service as string)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
   });
 
   it.each([

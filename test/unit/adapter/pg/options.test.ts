@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { BalancedPool, createPool, type PgPool } from '../../../../src/adapter/pg/index.js';
+import { createPool, type PgPool, ServicePool } from '../../../../src/adapter/pg/index.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 
 const pools: PgPool[] = [];
@@ -17,8 +17,8 @@ describe('options that neither pg nor evenkeel knows', () => {
   };
   const fake = (): { readonly resolver: FakeResolver } => ({ resolver: new FakeResolver() });
 
-  it('are ignored by BalancedPool, which libraries give all they have, and refused by createPool', () => {
-    pools.push(new BalancedPool({ ...library, ...fake(), user: 'shop' } as never));
+  it('are ignored by ServicePool, which libraries give all they have, and refused by createPool', () => {
+    pools.push(new ServicePool({ ...library, ...fake(), user: 'shop' } as never));
     for (const name of Object.keys(library)) {
       expect(() => createPool({ ...fake(), [name]: 1 }), name).toThrow(`options has no option "${name}"`);
     }
@@ -27,7 +27,7 @@ describe('options that neither pg nor evenkeel knows', () => {
   it.each(['tarqet', 'roles', 'maxLagMS', 'max_lag_ms', 'idempotant', 'waitTimeout', 'resolvr', 'stage', 'stream'])(
     '%s is refused by both: it would be missed',
     (name) => {
-      for (const open of [createPool, (given: object) => new BalancedPool(given)]) {
+      for (const open of [createPool, (given: object) => new ServicePool(given)]) {
         expect(() => open({ ...fake(), [name]: 1 } as never)).toThrow(`options has no option "${name}"`);
       }
     },
@@ -35,7 +35,7 @@ describe('options that neither pg nor evenkeel knows', () => {
 
   it('may be a clock that is none of ours', () => {
     const clock = { now: () => 0, sleep: async () => {} };
-    pools.push(new BalancedPool({ ...fake(), clock } as never));
+    pools.push(new ServicePool({ ...fake(), clock } as never));
     expect(() => createPool({ ...fake(), clock } as never)).toThrow('clock.timer must be a function');
   });
 
@@ -49,7 +49,7 @@ describe('options that neither pg nor evenkeel knows', () => {
         configs.push(config);
       }
     }
-    pools.push(new BalancedPool({ ...fake(), Client: Client as never, newInPg: 1, max: 3 } as never));
+    pools.push(new ServicePool({ ...fake(), Client: Client as never, newInPg: 1, max: 3 } as never));
     expect(configs).toEqual([expect.objectContaining({ newInPg: 1 })]);
     expect(Object.keys(configs[0] as object)).not.toContain('max');
   });

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, createServiceAgent } from '../../../../src/adapter/undici/index.js';
+import { createAppAgent, createDispatcher } from '../../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../../src/resolver/static.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { until } from '../../../support/until.js';
@@ -45,8 +45,8 @@ const keep = <T extends undici.Dispatcher>(dispatcher: T): T => {
   return dispatcher;
 };
 const resolver = () => staticEndpoints([{ address: '127.0.0.1', port }]);
-const agentOf = (more: Parameters<typeof createServiceAgent>[0] = {}) =>
-  keep(createServiceAgent({ services: ['orders.shop'], options: () => ({ resolver: resolver() }), ...more }));
+const agentOf = (more: Parameters<typeof createAppAgent>[0] = {}) =>
+  keep(createAppAgent({ services: ['orders.shop'], options: () => ({ resolver: resolver() }), ...more }));
 const ask = async (dispatcher: undici.Dispatcher, path: string): Promise<void> => {
   const { body } = await dispatcher.request({ origin, path, method: 'GET' });
   await body.dump();
@@ -158,8 +158,8 @@ it('the limits of a WebSocket must be whole numbers', () => {
   for (const webSocket of [{ maxPayloadSize: -1 }, { maxFragments: 1.5 }, { maxPayload: 1 }]) {
     for (const make of [
       () => createDispatcher(origin, { webSocket } as never),
-      () => createServiceAgent({ webSocket } as never),
-      () => createServiceAgent({ options: { webSocket } } as never),
+      () => createAppAgent({ webSocket } as never),
+      () => createAppAgent({ options: { webSocket } } as never),
     ]) {
       expect(make).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
     }

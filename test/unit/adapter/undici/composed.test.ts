@@ -1,6 +1,6 @@
 import { errors, interceptors } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { createDispatcher, createServiceAgent } from '../../../../src/adapter/undici/index.js';
+import { createAppAgent, createDispatcher } from '../../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../../src/resolver/static.js';
 
 const origin = 'http://orders.shop:8080';
@@ -8,7 +8,7 @@ const resolver = staticEndpoints([{ address: '127.0.0.1', port: 1 }]);
 
 const subjects = {
   createDispatcher: () => createDispatcher(origin, { resolver }),
-  createServiceAgent: () => createServiceAgent({ services: ['orders.shop'], options: () => ({ resolver }) }),
+  createAppAgent: () => createAppAgent({ services: ['orders.shop'], options: () => ({ resolver }) }),
 };
 
 // undici's `compose` returns a Proxy, which calls methods with itself as `this`.
@@ -50,7 +50,7 @@ describe.each(Object.entries(subjects))('what compose makes of %s', (_name, make
 
 describe('what compose makes of an agent', () => {
   it('shows what the agent does', async () => {
-    const agent = subjects.createServiceAgent();
+    const agent = subjects.createAppAgent();
     const composed = agent.compose(interceptors.dump()) as typeof agent;
     expect(composed.snapshot()).toEqual(agent.snapshot());
     expect(composed.balancers.size).toBe(0);

@@ -1,6 +1,6 @@
 import { type Dispatcher, errors } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { createDispatcher, createServiceAgent, serviceInterceptor } from '../../../../src/adapter/undici/index.js';
+import { appInterceptor, createAppAgent, createDispatcher } from '../../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../../src/resolver/static.js';
 
 const origin = 'http://orders.shop:8080';
@@ -10,11 +10,11 @@ const shared = { services: ['orders.shop'], options: () => ({ resolver }) };
 /** What undici's own dispatchers refuse is refused by those of ours, in the same way. */
 describe.each<[string, () => Pick<Dispatcher, 'dispatch' | 'destroy'>]>([
   ['createDispatcher', () => createDispatcher(origin, { resolver })],
-  ['createServiceAgent', () => createServiceAgent(shared)],
+  ['createAppAgent', () => createAppAgent(shared)],
   [
-    'serviceInterceptor',
+    'appInterceptor',
     () => {
-      const interceptor = serviceInterceptor(shared);
+      const interceptor = appInterceptor(shared);
       return { dispatch: interceptor(() => true), destroy: () => interceptor.destroy() } as never;
     },
   ],

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { PendingRequest } from '../../../../src/adapter/undici/app-agent/pending-request.js';
 import type { HandlerV2 } from '../../../../src/adapter/undici/handler.js';
-import { PendingRequest } from '../../../../src/adapter/undici/service-agent/pending-request.js';
 
 /** What the caller and whoever has the request were told, in order. */
 let told: string[];

@@ -1,6 +1,6 @@
 import * as undici from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createDispatcher, createServiceAgent, serviceInterceptor } from '../../../../src/adapter/undici/index.js';
+import { appInterceptor, createAppAgent, createDispatcher } from '../../../../src/adapter/undici/index.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { FakeDnsClient } from '../../../support/fixtures/fake-dns-client.js';
@@ -48,8 +48,8 @@ const waiting: readonly (readonly [string, () => undici.Dispatcher])[] = [
         createDispatcher(origin, { resolver: new FakeResolver(), clock: new FakeClock(), retry: { statuses: [503] } }),
       ),
   ],
-  ['for DNS', () => keep(createServiceAgent(silentDns()))],
-  ['for DNS, by an interceptor', () => new undici.Agent().compose(keep(serviceInterceptor(silentDns())))],
+  ['for DNS', () => keep(createAppAgent(silentDns()))],
+  ['for DNS, by an interceptor', () => new undici.Agent().compose(keep(appInterceptor(silentDns())))],
 ];
 
 describe.each(waiting)('a request that would wait %s', (_where, make) => {

@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { Agent, type Dispatcher, Headers } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
+  appInterceptor,
+  createAppAgent,
   createDispatcher,
-  createServiceAgent,
   type DispatcherOptions,
   type ServiceDispatcher,
-  serviceInterceptor,
 } from '../../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../../src/resolver/static.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
@@ -199,7 +199,7 @@ describe.each(forms)('headers and options that are used again, %s', (_form, head
       options: () => ({ resolver: staticEndpoints(endpoints), stages: [] }),
     };
     const dispatcher =
-      kind === 'agent' ? keep(createServiceAgent(shared)) : keep(new Agent().compose(keep(serviceInterceptor(shared))));
+      kind === 'agent' ? keep(createAppAgent(shared)) : keep(new Agent().compose(keep(appInterceptor(shared))));
     await ask(dispatcher, headers());
     expect(dns.asked).toContain('A orders.shop.svc.cluster.local.');
     expect(arrived()).toEqual(each);

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, createServiceAgent } from '../../../../src/adapter/undici/index.js';
+import { createAppAgent, createDispatcher } from '../../../../src/adapter/undici/index.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { FakeDnsClient } from '../../../support/fixtures/fake-dns-client.js';
@@ -148,7 +148,7 @@ describe('a request that never got a pod is told of on the channels of undici', 
     const dns = new FakeDnsClient();
     dns.answers['A orders.shop.svc.cluster.local.'] = new Promise<never>(() => {});
     const discovery = { dns: { client: () => dns, clusterDomain: 'cluster.local' } };
-    const agent = keep(createServiceAgent({ clock, discovery }));
+    const agent = keep(createAppAgent({ clock, discovery }));
     const given = new AbortController();
     const aborted = agent.request({ ...asked, signal: given.signal } as never).catch((error) => error);
     given.abort();

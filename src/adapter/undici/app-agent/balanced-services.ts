@@ -2,7 +2,7 @@ import { resolverFrom, type Timer } from '../../../index.js';
 import { resolverOf } from '../../http/origin.js';
 import { createDispatcher, type ServiceDispatcher } from '../dispatcher.js';
 import type { DispatcherOptions } from '../options.js';
-import type { ResolvedServiceOptions } from './service-options.js';
+import type { ResolvedServiceOptions } from './app-options.js';
 
 /** One Service that is being balanced. */
 export interface BalancedService {

@@ -8,12 +8,12 @@ import { withHost } from '../request-headers.js';
 import { faultOf, type OwnOptions, ownOptions, resolvePath, withOneLength } from '../request-options.js';
 import type { DispatcherStats } from '../transport.js';
 import { refusalOf } from '../unsent-request.js';
+import type { ResolvedServiceOptions } from './app-options.js';
 import { type BalancedService, BalancedServices } from './balanced-services.js';
 import { type Onward, PendingRequest } from './pending-request.js';
-import type { ResolvedServiceOptions } from './service-options.js';
 
 /** The state of an agent: plain JSON, created on demand. */
-export interface ServiceAgentSnapshot {
+export interface AppAgentSnapshot {
   /** Services being balanced. */
   readonly services: readonly BalancedServiceSnapshot[];
   /** Hosts that DNS was asked about, including those that are not Services. */
@@ -120,7 +120,7 @@ export class ServiceRouter {
     );
   }
 
-  snapshot(): ServiceAgentSnapshot {
+  snapshot(): AppAgentSnapshot {
     return {
       services: [...this.#services.all].map(({ origin, dispatcher }) => ({
         origin: origin.origin,

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { createServiceAgent, serviceAgentDefaults } from '../../../src/adapter/undici/index.js';
-import { serviceInterceptorOptionNames } from '../../../src/adapter/undici/service-agent/service-options.js';
+import { serviceInterceptorOptionNames } from '../../../src/adapter/undici/app-agent/app-options.js';
+import { appAgentDefaults, createAppAgent } from '../../../src/adapter/undici/index.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
-describe('docs/reference/options-http.md, createServiceAgent', () => {
+describe('docs/reference/options-http.md, createAppAgent', () => {
   const table = optionRows(
-    sectionOf(textOf('docs/reference/options-http.md'), '`createServiceAgent` and `serviceInterceptor`'),
+    sectionOf(textOf('docs/reference/options-http.md'), '`createAppAgent` and `appInterceptor`'),
   );
 
   it('has every option', () => {
@@ -15,7 +15,7 @@ describe('docs/reference/options-http.md, createServiceAgent', () => {
   });
 
   it('has the defaults of the source', () => {
-    for (const [name, value] of Object.entries(serviceAgentDefaults)) {
+    for (const [name, value] of Object.entries(appAgentDefaults)) {
       expect(table.find((row) => row.name === name)?.byDefault, name).toBe(String(value));
     }
   });
@@ -23,7 +23,7 @@ describe('docs/reference/options-http.md, createServiceAgent', () => {
   it.each(table.filter(({ range }) => range !== ''))('$name takes $range', ({ name, range }) => {
     const takes = (value: number): boolean => {
       try {
-        void createServiceAgent({ [name]: value }).close();
+        void createAppAgent({ [name]: value }).close();
         return true;
       } catch {
         return false;

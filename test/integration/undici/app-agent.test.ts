@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { FakeClock } from 'evenkeel/testing';
 import { createCertificate, type ServiceController } from 'evenkeel/testing/servers';
-import { createServiceAgent, type ServiceAgent, type ServiceAgentOptions } from 'evenkeel/undici';
+import { type AppAgent, type AppAgentOptions, createAppAgent } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
@@ -25,7 +25,7 @@ let world: DiscoveryWorld;
 let pods: Record<ServiceName, Pods>;
 let outside: Pod;
 let outsideOrigin: string;
-let agent: ServiceAgent;
+let agent: AppAgent;
 let controllers: Map<ServiceName, ServiceController>;
 
 beforeAll(async () => {
@@ -62,10 +62,10 @@ function exist(name: ServiceName, members: Pods = pods[name]): void {
   controller.setPods(members.all.map((pod) => ({ name: pod.name, address: '127.0.0.1', ports: { http: pod.port } })));
 }
 
-function open(options: ServiceAgentOptions = {}): ServiceAgent {
+function open(options: AppAgentOptions = {}): AppAgent {
   const discovery = world.options({ allowAddresses: ['loopback'] });
   const balancing = { waitTimeoutMs: 60_000, ...options.options };
-  agent = createServiceAgent({ discovery, ...options, options: balancing });
+  agent = createAppAgent({ discovery, ...options, options: balancing });
   return agent;
 }
 

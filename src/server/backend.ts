@@ -11,7 +11,7 @@ import { GrpcCalls, grpcCallOf } from './grpc-calls.js';
 import { HttpAdmission } from './http-admission.js';
 import { type HttpRequest, HttpRequests, type HttpResponse } from './http-requests.js';
 import { type InFlightSource, LoadReporter } from './load-reporter.js';
-import { type PodOptions, resolvePodOptions } from './options.js';
+import { type BackendOptions, resolvePodOptions } from './options.js';
 import { Queueing } from './queueing.js';
 import type { ReportedLoad } from './reported-load.js';
 import { RequestCount } from './request-count.js';
@@ -35,7 +35,7 @@ interface KoaContext {
  * The server's side of load balancing. Create one per process and attach it to every server in it. Its middleware must come first,
  * so that it sees a request when it arrives.
  */
-export interface Pod extends AsyncDisposable {
+export interface Backend extends AsyncDisposable {
   /** Wraps the listener of `http.createServer`, `https.createServer` or `http2.createSecureServer`. */
   http(listener: Listener<IncomingMessage, ServerResponse>): Listener<IncomingMessage, ServerResponse>;
   http(listener: Listener<Http2ServerRequest, Http2ServerResponse>): Listener<Http2ServerRequest, Http2ServerResponse>;
@@ -46,7 +46,7 @@ export interface Pod extends AsyncDisposable {
   /** Middleware for Koa. */
   readonly koa: (context: KoaContext, next: () => Promise<unknown>) => Promise<unknown>;
   /**
-   * An interceptor for grpc-js servers: `new Server({ interceptors: [pod.grpc] })`. `never` stands for a class of grpc-js, which is
+   * An interceptor for grpc-js servers: `new Server({ interceptors: [backend.grpc] })`. `never` stands for a class of grpc-js, which is
    * not imported here.
    */
   readonly grpc: (method: unknown, call: unknown) => never;
@@ -59,7 +59,7 @@ export interface Pod extends AsyncDisposable {
   signal(request: object): AbortSignal;
   /**
    * Finds the request that the running code is serving; with `context: true`. Pass it to clients so that their calls inherit deadline
-   * and priority: `createDispatcher(target, { propagate: { context: pod.context } })`.
+   * and priority: `createDispatcher(target, { propagate: { context: backend.context } })`.
    */
   readonly context: CallContext;
   /** Requests in flight in this process. */
@@ -82,17 +82,17 @@ export interface Pod extends AsyncDisposable {
  * `limit` neither are those that wait too long.
  *
  * @throws EVENKEEL_OPTION for invalid options.
- * @example const pod = createPod(); http.createServer(pod.http(app)).listen(8080);
+ * @example const backend = createBackend(); http.createServer(backend.http(app)).listen(8080);
  */
-export function createPod(options: PodOptions = {}): Pod {
-  return new ServingPod(options);
+export function createBackend(options: BackendOptions = {}): Backend {
+  return new ServingBackend(options);
 }
 
-class ServingPod implements Pod {
-  readonly express: Pod['express'];
+class ServingBackend implements Backend {
+  readonly express: Backend['express'];
   readonly fastify: FastifyPlugin;
-  readonly koa: Pod['koa'];
-  readonly grpc: Pod['grpc'];
+  readonly koa: Backend['koa'];
+  readonly grpc: Backend['grpc'];
   readonly context: CallContext;
   readonly #count = new RequestCount();
   readonly #http: HttpAdmission;
@@ -104,7 +104,7 @@ class ServingPod implements Pod {
   /** Adds up the counts of a cluster's workers. */
   readonly #workers: { close(): void } | undefined;
 
-  constructor(options: PodOptions) {
+  constructor(options: BackendOptions) {
     const resolved = resolvePodOptions(options);
     const { reports, limit, clock } = resolved;
     if (reports !== undefined) {
@@ -179,7 +179,7 @@ class ServingPod implements Pod {
     return this.#reporter?.load ?? { named_metrics: {} };
   }
 
-  get limit(): Pod['limit'] {
+  get limit(): Backend['limit'] {
     const admission = this.#admission;
     if (admission === undefined) return undefined;
     const { max, running, waiting, shed } = admission;

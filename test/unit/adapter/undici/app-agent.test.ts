@@ -4,10 +4,10 @@ import { Readable } from 'node:stream';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
-  createServiceAgent,
-  type ServiceAgent,
-  type ServiceAgentOptions,
-  serviceInterceptor,
+  type AppAgent,
+  type AppAgentOptions,
+  appInterceptor,
+  createAppAgent,
 } from '../../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../../src/resolver/static.js';
 import type { TargetOptions } from '../../../../src/resolver/target.js';
@@ -41,7 +41,7 @@ let outside: Outside;
 let pod: Server;
 /** Host headers the pod got. */
 let hosts: string[];
-let agent: ServiceAgent;
+let agent: AppAgent;
 
 beforeEach(async () => {
   clock = new FakeClock(0);
@@ -75,8 +75,8 @@ const toThePod = () => {
 const discovery = (): TargetOptions => ({
   dns: { clusterDomain: 'cluster.local', namespace: 'web', client: () => dns },
 });
-function open(options: ServiceAgentOptions = {}): ServiceAgent {
-  agent = createServiceAgent({
+function open(options: AppAgentOptions = {}): AppAgent {
+  agent = createAppAgent({
     clock,
     fallbackDispatcher: outside,
     discovery: discovery(),
@@ -251,8 +251,8 @@ describe('options of a Service', () => {
     [{ clock: {} }, 'clock'],
   ])('refuses %j at once', (options, part) => {
     const error = expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(part) });
-    expect(() => createServiceAgent(options as never)).toThrow(error);
-    if (!('fallbackDispatcher' in options)) expect(() => serviceInterceptor(options as never)).toThrow(error);
+    expect(() => createAppAgent(options as never)).toThrow(error);
+    if (!('fallbackDispatcher' in options)) expect(() => appInterceptor(options as never)).toThrow(error);
   });
 });
 
@@ -526,7 +526,7 @@ describe('an agent', () => {
   });
 
   it('may be given another agent for what is outside', async () => {
-    const inner = createServiceAgent({
+    const inner = createAppAgent({
       clock,
       fallbackDispatcher: outside,
       discovery: discovery(),
@@ -586,7 +586,7 @@ describe('an agent', () => {
   it('destroy cuts what runs outside, close lets it finish', async () => {
     const { port } = pod.address() as { port: number };
     for (const how of ['destroy', 'close'] as const) {
-      agent = createServiceAgent({ clock, discovery: discovery() });
+      agent = createAppAgent({ clock, discovery: discovery() });
       const running = get(`http://127.0.0.1:${port}/${how === 'destroy' ? 'hang' : 'slow'}`);
       running.catch(() => {});
       await until('it runs', () => hosts.length === 1);
@@ -600,7 +600,7 @@ describe('an agent', () => {
 
   it('close cuts what runs outside after 30 s', async () => {
     const { port } = pod.address() as { port: number };
-    agent = createServiceAgent({ clock, discovery: discovery() });
+    agent = createAppAgent({ clock, discovery: discovery() });
     const running = get(`http://127.0.0.1:${port}/hang`);
     running.catch(() => {});
     await until('it runs', () => hosts.length === 1);
@@ -624,7 +624,7 @@ describe('an agent', () => {
   it('TLS options for all Services are none of those without TLS', async () => {
     const { port } = pod.address() as { port: number };
     dns.answers[nameOf('orders')] = ['127.0.0.1'];
-    agent = createServiceAgent({
+    agent = createAppAgent({
       discovery: { ...discovery(), allowAddresses: ['loopback'] },
       options: { tls: { rejectUnauthorized: true }, waitTimeoutMs: 60_000 },
     });
@@ -642,7 +642,7 @@ describe('an agent', () => {
 
 describe('the interceptor', () => {
   it('sends Services to their pods and lets everything else pass', async () => {
-    const services = serviceInterceptor({ clock, discovery: discovery(), options: toThePod });
+    const services = appInterceptor({ clock, discovery: discovery(), options: toThePod });
     const composed = outside.compose(services);
     const ask = async (origin: string): Promise<unknown> => {
       const { headers, body } = await composed.request({ origin, path: '/', method: 'GET' });
@@ -662,7 +662,7 @@ describe('the interceptor', () => {
 
   it('close lets those who wait pass', async () => {
     dns.answers[nameOf('orders')] = silent;
-    await using services = serviceInterceptor({ clock, discovery: discovery(), options: toThePod });
+    await using services = appInterceptor({ clock, discovery: discovery(), options: toThePod });
     const answer = outside.compose(services).request({ origin: 'http://orders.shop', path: '/', method: 'GET' });
     await until('it is asked', () => dns.asked.length === 1);
     await services.destroy();

@@ -26,8 +26,8 @@ import { undiciTransport } from '../transport.js';
 /** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackDispatcher`. */
 export type ServiceOptions = Omit<DispatcherOptions, 'fallbackDispatcher'>;
 
-/** Options of `serviceInterceptor`. */
-export interface ServiceInterceptorOptions {
+/** Options of `appInterceptor`. */
+export interface AppInterceptorOptions {
   /**
    * Which hosts are Services: a list of their names, in any of their spellings, and no others; or a function that returns true,
    * false, or undefined for "DNS decides".
@@ -56,8 +56,8 @@ export interface ServiceInterceptorOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Options of `createServiceAgent`. */
-export interface ServiceAgentOptions extends ServiceInterceptorOptions {
+/** Options of `createAppAgent`. */
+export interface AppAgentOptions extends AppInterceptorOptions {
   /**
    * Where all other requests go. Closing it stays up to the caller.
    * @defaultValue an undici Agent of its own, created on first use
@@ -72,14 +72,14 @@ export interface ServiceAgentOptions extends ServiceInterceptorOptions {
 }
 
 /** Defaults of the numeric options; see `docs/reference/options-http.md`. */
-export const serviceAgentDefaults: {
+export const appAgentDefaults: {
   readonly idleTimeoutMs: number;
   readonly maxServices: number;
   readonly lookupTimeoutMs: number;
 } = Object.freeze({ idleTimeoutMs: 600_000, maxServices: 500, lookupTimeoutMs: 2_000 });
 
-/** Names of `ServiceInterceptorOptions`. */
-export const serviceInterceptorOptionNames: readonly (keyof ServiceInterceptorOptions)[] = Object.freeze([
+/** Names of `AppInterceptorOptions`. */
+export const serviceInterceptorOptionNames: readonly (keyof AppInterceptorOptions)[] = Object.freeze([
   'services',
   'options',
   'discovery',
@@ -102,14 +102,14 @@ export interface ResolvedServiceOptions {
 }
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
-export function resolveServiceOptions(options: ServiceInterceptorOptions): ResolvedServiceOptions {
+export function resolveServiceOptions(options: AppInterceptorOptions): ResolvedServiceOptions {
   checkKeys('options', options, serviceInterceptorOptionNames);
   const { services, discovery, clock = systemClock } = options;
   checkFunction('clock.timer', clock?.timer);
   // This reports what is wrong with them.
   if (discovery !== undefined) resolverFrom('service.namespace:80', discovery);
   const ms = { min: 1, max: 86_400_000 };
-  const { idleTimeoutMs, maxServices, lookupTimeoutMs } = serviceAgentDefaults;
+  const { idleTimeoutMs, maxServices, lookupTimeoutMs } = appAgentDefaults;
   return {
     services,
     optionsOf: resolveOptionsOf(options.options),
@@ -124,7 +124,7 @@ export function resolveServiceOptions(options: ServiceInterceptorOptions): Resol
   };
 }
 
-function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origin: URL) => ServiceOptions {
+function resolveOptionsOf(options: AppInterceptorOptions['options']): (origin: URL) => ServiceOptions {
   if (typeof options === 'function') {
     return (origin) => {
       const own = options(new URL(origin)) ?? {};

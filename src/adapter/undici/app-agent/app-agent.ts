@@ -7,20 +7,20 @@ import { checkFallback, type EventSourceOptions, Fallback } from '../fallback.js
 import { refuse } from '../handler.js';
 import { type WebSocketLimits, webSocketLimits } from '../options.js';
 import {
+  type AppAgentOptions,
+  type AppInterceptorOptions,
   type ResolvedServiceOptions,
   resolveServiceOptions,
-  type ServiceAgentOptions,
-  type ServiceInterceptorOptions,
   serviceInterceptorOptionNames,
-} from './service-options.js';
-import { type ServiceAgentSnapshot, ServiceRouter } from './service-router.js';
+} from './app-options.js';
+import { type AppAgentSnapshot, ServiceRouter } from './service-router.js';
 
 /** An undici Dispatcher for a whole app: requests to Services are balanced, all others are left alone. */
-export interface ServiceAgent extends Dispatcher, AsyncDisposable {
+export interface AppAgent extends Dispatcher, AsyncDisposable {
   /** The balancers of the Services in use, by the origin each was first called with. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
   /** What is balanced, what is not, and why. */
-  snapshot(): ServiceAgentSnapshot;
+  snapshot(): AppAgentSnapshot;
   /** `close` was called. */
   readonly closed: boolean;
   /** `destroy` was called, or everything that ran at `close` has ended. */
@@ -35,11 +35,11 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
  * `services` does. Redirects are routed like any request. Should be closed; an idle one lets the process exit.
  *
  * @throws EVENKEEL_OPTION for an invalid option.
- * @example setGlobalDispatcher(createServiceAgent()); await fetch('http://orders.shop:8080/v1/orders/42'); // one of the pods
+ * @example setGlobalDispatcher(createAppAgent()); await fetch('http://orders.shop:8080/v1/orders/42'); // one of the pods
  * await fetch('https://example.com/'); // unchanged
  */
-export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAgent {
-  checkRuntime('createServiceAgent');
+export function createAppAgent(options: AppAgentOptions = {}): AppAgent {
+  checkRuntime('createAppAgent');
   checkKeys('options', options, [...serviceInterceptorOptionNames, 'fallbackDispatcher', 'webSocket']);
   const { fallbackDispatcher, webSocket } = options;
   checkFallback(fallbackDispatcher);
@@ -50,12 +50,12 @@ export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAg
 }
 
 /** An interceptor for `compose` that can be inspected and closed. */
-export interface ServiceInterceptor extends AsyncDisposable {
+export interface AppInterceptor extends AsyncDisposable {
   (dispatch: Dispatcher.Dispatch): Dispatcher.Dispatch;
   /** The balancers of the Services in use, by the origin each was first called by. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
   /** What is balanced, what is not, and why. */
-  snapshot(): ServiceAgentSnapshot;
+  snapshot(): AppAgentSnapshot;
   /** Lets running requests to Services finish, then closes their connections. Later requests pass to the wrapped dispatcher. */
   close(): Promise<void>;
   /** The same, but running requests are cut. */
@@ -63,18 +63,18 @@ export interface ServiceInterceptor extends AsyncDisposable {
 }
 
 /**
- * What `createServiceAgent` does, as an interceptor for an Agent you already have: requests to Services go to their pods,
+ * What `createAppAgent` does, as an interceptor for an Agent you already have: requests to Services go to their pods,
  * everything else passes to the wrapped dispatcher. Compose it first, so that the other interceptors lie over both. One
  * interceptor may be composed with several dispatchers, which then share its Services.
  *
  * @throws EVENKEEL_OPTION for an invalid option.
  * @example
- * const services = serviceInterceptor();
+ * const services = appInterceptor();
  * const agent = new Agent({ keepAliveTimeout: 10_000 }).compose(services, interceptors.retry());
  * await services.close();
  */
-export function serviceInterceptor(options: ServiceInterceptorOptions = {}): ServiceInterceptor {
-  checkRuntime('serviceInterceptor');
+export function appInterceptor(options: AppInterceptorOptions = {}): AppInterceptor {
+  checkRuntime('appInterceptor');
   const router = new ServiceRouter(resolveServiceOptions(options), {
     opened: () => {},
     drained: () => {},
@@ -90,12 +90,12 @@ export function serviceInterceptor(options: ServiceInterceptorOptions = {}): Ser
     close: { value: () => router.close() },
     destroy: { value: (error?: Error | null) => router.destroy(error ?? null) },
     [Symbol.asyncDispose]: { value: () => router.close() },
-  }) as ServiceInterceptor;
+  }) as AppInterceptor;
 }
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError', 'drain'] as const;
 
-class RoutingAgent extends EndingDispatcher implements ServiceAgent {
+class RoutingAgent extends EndingDispatcher implements AppAgent {
   readonly #router: ServiceRouter;
   readonly #fallback: Fallback;
   readonly #onward: Fallback['dispatch'];
@@ -141,7 +141,7 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
     return { ...this.#fallback.stats, ...this.#router.stats };
   }
 
-  snapshot(): ServiceAgentSnapshot {
+  snapshot(): AppAgentSnapshot {
     return this.#router.snapshot();
   }
 
