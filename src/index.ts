@@ -93,7 +93,7 @@ export { panic } from './stage/panic.js';
 export { type PushbackOptions, pushback } from './stage/pushback.js';
 export { type SlowStartOptions, slowStart } from './stage/slow-start.js';
 export type { Stage, StageContext, StageFactory, Tracker } from './stage/stage.js';
-export { standardStages } from './stage/standard-stages.js';
+export { type StandardStageName, without } from './stage/standard-stages.js';
 export { type SubsetOptions, subset } from './stage/subset.js';
 export { type ZoneOptions, zone } from './stage/zone.js';
 export { type TopologyHintsOptions, type TopologySource, topologyFromEnv, topologyHints } from './stage/zone-hints.js';

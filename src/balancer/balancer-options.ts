@@ -14,7 +14,7 @@ import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from
 import { type Clock, systemClock } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
-import { standardStages } from '../stage/standard-stages.js';
+import { stagesOf } from '../stage/standard-stages.js';
 import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js';
 
 /** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
@@ -33,7 +33,10 @@ export interface BalancingOptions {
    * @defaultValue no limit
    */
   readonly limit?: LimitFactory | undefined;
-  /** Which endpoints are eligible. @defaultValue standardStages() */
+  /**
+   * Which endpoints are eligible: stages to add to the standard ones (conditions, outlierEjection, pushback, panic), or to take their place by
+   * name; `without('outlierEjection')` takes one out. Stages of your own run first. @defaultValue []
+   */
   readonly stages?: readonly StageFactory[] | undefined;
   /** Which attempts are retried on another endpoint, and the budget for it. @defaultValue {}, see `RetryOptions` */
   readonly retry?: RetryOptions | undefined;
@@ -140,14 +143,7 @@ export function checkBalancingOptions(options: BalancingOptions): void {
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
   checkKeys('options', options, [...balancingOptionNames, 'transport']);
-  const {
-    resolver,
-    transport,
-    picker = preferenceOrder(),
-    load = relativeLatency(),
-    stages = standardStages(),
-    limit,
-  } = options;
+  const { resolver, transport, picker = preferenceOrder(), load = relativeLatency(), stages = [], limit } = options;
   if (typeof resolver !== 'string') {
     if (typeof resolver !== 'object' || resolver === null) {
       throw optionError('resolver', 'a resolver or a target string', resolver);
@@ -178,7 +174,7 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
     picker,
     load,
     limit,
-    stages,
+    stages: stagesOf(stages),
     retry: resolveRetryOptions(options.retry),
     pool: resolvePoolOptions(options.pool),
     waitTimeoutMs: checkNumber('waitTimeoutMs', options.waitTimeoutMs, balancerDefaults.waitTimeoutMs, milliseconds),

@@ -20,7 +20,7 @@ import { panic } from '../stage/panic.js';
 import { pushback } from '../stage/pushback.js';
 import { slowStart } from '../stage/slow-start.js';
 import type { Stage, StageContext, StageFactory } from '../stage/stage.js';
-import { standardStages } from '../stage/standard-stages.js';
+import { without } from '../stage/standard-stages.js';
 import { subset } from '../stage/subset.js';
 import { zone } from '../stage/zone.js';
 import { topologyHints } from '../stage/zone-hints.js';
@@ -79,7 +79,7 @@ const stageMakers: ReadonlySet<unknown> = new Set([
   panic,
   pushback,
   slowStart,
-  standardStages,
+  without,
   subset,
   topologyHints,
   zone,
@@ -94,7 +94,7 @@ export function checkStages(stages: readonly StageFactory[]): void {
 function checkStage(factory: unknown, index: number): void {
   const name = `stages[${index}]`;
   if (Array.isArray(factory)) {
-    throw optionError(name, 'a stage; to put a list of them there write ...standardStages()', factory);
+    throw optionError(name, 'a stage, not a list of them', factory);
   }
   if (typeof factory === 'function' && !stageMakers.has(factory)) return;
   throw optionError(name, 'a stage such as conditions(), with its parentheses', factory);

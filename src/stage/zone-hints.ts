@@ -46,7 +46,7 @@ export interface TopologySource {
 /**
  * Reads zone and node for `topologyHints`, once, when called. A missing or empty variable switches that kind of hint off.
  *
- * @example stages: [conditions(), topologyHints(topologyFromEnv())]
+ * @example stages: [topologyHints(topologyFromEnv())]
  */
 export function topologyFromEnv(source: TopologySource = {}): {
   readonly zone: string | undefined;

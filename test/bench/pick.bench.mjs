@@ -190,10 +190,10 @@ for (const size of SIZES) {
     });
   }
   for (const [loadName, stagesName, stages, limitNs] of /** @type {const} */ ([
-    ['relativeLatency', 'standard stages', evenkeel.standardStages(), size <= 1_000 ? 100 : 180],
-    ['peakEwma', 'standard stages', evenkeel.standardStages(), 200],
+    ['relativeLatency', 'standard stages', [], size <= 1_000 ? 100 : 180],
+    ['peakEwma', 'standard stages', [], 200],
     ['peakEwma', 'all stages', allStages(size), 200],
-    ['reported', 'standard stages', evenkeel.standardStages(), undefined],
+    ['reported', 'standard stages', [], undefined],
   ])) {
     const all = await connect(size, { load: entryPoint[loadName](), stages });
     closing.push(all.balancer);
@@ -210,7 +210,7 @@ for (const size of SIZES) {
     ['', undefined],
     [', a report with each response', said],
   ])) {
-    const own = await connect(size, { load: evenkeel.relativeLatency(), stages: evenkeel.standardStages() });
+    const own = await connect(size, { load: evenkeel.relativeLatency(), stages: [] });
     closing.push(own.balancer);
     const picker = evenkeel.preferenceOrder()(own.set, undefined, context);
     cases.push({
@@ -221,7 +221,7 @@ for (const size of SIZES) {
       ns: [],
     });
   }
-  const reporting = await connect(size, { load: evenkeel.relativeLatency(), stages: evenkeel.standardStages() });
+  const reporting = await connect(size, { load: evenkeel.relativeLatency(), stages: [] });
   closing.push(reporting.balancer);
   const comparing = evenkeel.p2c()(reporting.set, undefined, context);
   cases.push({
@@ -231,7 +231,7 @@ for (const size of SIZES) {
     sample: (operations) => pickLoop(comparing, reporting.set.subchannels[0], operations, said),
     ns: [],
   });
-  const leases = await connect(size, { stages: evenkeel.standardStages() });
+  const leases = await connect(size, { stages: [] });
   closing.push(leases.balancer);
   cases.push({
     name: 'lease: `balancer.pick()` + `end()`, two clock reads',

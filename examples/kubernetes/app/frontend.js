@@ -1,6 +1,6 @@
 // @ts-check
 /** The calling app: one request after another, and every few seconds the number of answers of each pod. */
-import { conditions, outlierEjection, panic, pushback, topologyFromEnv, topologyHints } from 'evenkeel';
+import { topologyFromEnv, topologyHints } from 'evenkeel';
 import { createDispatcher } from 'evenkeel/undici';
 import { Agent, request } from 'undici';
 
@@ -12,7 +12,7 @@ const PAUSE_MS = 10;
 const dispatcher = balanced
   ? createDispatcher(url, {
       // The standard stages, and hints for pods in the same zone or on the same node, if the Service has them.
-      stages: [conditions(), topologyHints(topologyFromEnv()), outlierEjection(), pushback(), panic()],
+      stages: [topologyHints(topologyFromEnv())],
       observer: {
         discoveryChanged: ({ mode, reason, advice }) =>
           console.log(`found by ${mode}: ${reason}${advice ? `\n${advice}` : ''}`),

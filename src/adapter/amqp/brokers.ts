@@ -1,5 +1,5 @@
 import type { EventEmitter } from 'node:events';
-import { type Balancer, standardStages } from '../../index.js';
+import type { Balancer } from '../../index.js';
 import {
   asError,
   balancingOptionNames,
@@ -80,7 +80,7 @@ class ServiceBrokers implements Brokers {
 
   constructor(url: BrokerUrl, options: BrokersOptions) {
     checkObject('options', options);
-    const { onLeaving, stages = standardStages(), ...rest } = options;
+    const { onLeaving, stages = [], ...rest } = options;
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
     // The placer would accept it, but the library does TLS.
     checkKeys('options', rest, [...balancingOptionNames, ...placingOptionNames]);

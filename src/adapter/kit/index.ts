@@ -85,6 +85,7 @@ export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared
 export { afterPendingIo } from '../../runtime/turn.js';
 export { dateIn, untilDate } from '../../runtime/wall-clock.js';
 export { applyStages } from '../../stage/stage.js';
+export { exactStages } from '../../stage/standard-stages.js';
 export { checkLeaveCode, closeFrame } from './close-frame.js';
 export { type ConnectionParts, OpenConnection, socketConnection } from './connection.js';
 export { type Dial, type DialledConnection, type Opening, Site } from './dial.js';

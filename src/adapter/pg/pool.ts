@@ -5,7 +5,6 @@ import {
   type Clock,
   createBalancer,
   type Observer,
-  standardStages,
   systemClock,
   systemRng,
 } from '../../index.js';
@@ -83,7 +82,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     this.balancer = createBalancer<PgServer>({
       ...balancing,
       // What servers say about themselves comes first: ejection and panic are about those that remain.
-      ...(this.roles && { stages: [this.roles.stage, ...(options.stages ?? standardStages())] }),
+      ...(this.roles && { stages: [this.roles.stage, ...(options.stages ?? [])] }),
       resolver: settings.resolver,
       transport: this.#transport,
       pool: {

@@ -7,7 +7,6 @@ import {
   type Stage,
   type StageContext,
   type StageFactory,
-  standardStages,
   systemClock,
   systemRng,
   type Timer,
@@ -103,7 +102,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     this.balancer = createBalancer<Server>({
       ...pickNames(options, balancingOptionNames),
       // What replicas say about themselves comes first: ejection and panic are about those that remain.
-      stages: [this.#stage, ...(options.stages ?? standardStages())],
+      stages: [this.#stage, ...(options.stages ?? [])],
       resolver: options.resolver ?? target,
       transport: this.#transport,
     });

@@ -1,5 +1,5 @@
 import { Metadata } from '@grpc/grpc-js';
-import { hash, leastLoaded, peakEwma, reported, staticEndpoints } from 'evenkeel';
+import { hash, leastLoaded, peakEwma, reported, staticEndpoints, without } from 'evenkeel';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 import { connected, ordersClient, say } from './support/client.js';
@@ -17,7 +17,11 @@ afterEach(async () => {
 });
 
 async function orders(options: Parameters<typeof ordersClient>[0]) {
-  const made = ordersClient({ resolver: staticEndpoints(pods.endpoints), stages: [], ...options });
+  const made = ordersClient({
+    resolver: staticEndpoints(pods.endpoints),
+    stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+    ...options,
+  });
   open.push(made.client);
   await connected(made.balancer, 4);
   return made;

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { fits, type ObserverEvents, type PickerFactory, roundRobin, staticEndpoints } from 'evenkeel';
+import { fits, type ObserverEvents, type PickerFactory, roundRobin, staticEndpoints, without } from 'evenkeel';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 import { connected, ordersClient, say } from './support/client.js';
@@ -55,7 +55,7 @@ describe('retryPolicy of the service config', () => {
     const { client, started, balancer } = await orders(3, methods({ retryPolicy }), {
       picker: stubborn,
       // Without stages nothing is ejected, so only the call itself knows which pod it has been to.
-      stages: [],
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
       retry: { budget: { ratio: 1, minPerSecond: 100 } },
       observer: { attemptEnded: (event) => attempts.push(event) },
     });
@@ -85,7 +85,7 @@ describe('retryPolicy of the service config', () => {
       3,
       methods({ retryPolicy: { ...retryPolicy, maxAttempts: 3 } }),
       {
-        stages: [],
+        stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
       },
     );
     for (const pod of started) await pod.set({ fail: status.UNAVAILABLE });
@@ -99,7 +99,9 @@ describe('retryPolicy of the service config', () => {
   });
 
   it('hears the pushback of the server', async () => {
-    const { client, started } = await orders(2, methods({ retryPolicy }), { stages: [] });
+    const { client, started } = await orders(2, methods({ retryPolicy }), {
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+    });
     for (const pod of started.slice(0, 2)) await pod.set({ fail: status.UNAVAILABLE, pushbackMs: -1 });
     await expect(say(client)).rejects.toMatchObject({ code: status.UNAVAILABLE });
     expect((await pods.stats()).reduce((sum, { calls }) => sum + calls, 0)).toBe(1);
@@ -118,7 +120,10 @@ describe('retryPolicy of the service config', () => {
     const { client, started, balancer } = await orders(
       2,
       methods({ retryPolicy: { ...retryPolicy, retryableStatusCodes: ['UNAVAILABLE', 'ABORTED'] } }),
-      { stages: [], retry: { budget: { ratio: 0, minPerSecond: 0 } } },
+      {
+        stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+        retry: { budget: { ratio: 0, minPerSecond: 0 } },
+      },
     );
     for (const pod of started.slice(0, 2)) await pod.set({ fail: status.UNAVAILABLE });
     await expect(say(client)).rejects.toMatchObject({
@@ -156,7 +161,9 @@ describe('retryPolicy of the service config', () => {
 describe('hedgingPolicy of the service config', () => {
   it('sends its second attempt to another pod, and the first answer wins', async () => {
     const hedgingPolicy = { maxAttempts: 2, hedgingDelay: '0.02s', nonFatalStatusCodes: ['UNAVAILABLE'] };
-    const { client, started, balancer } = await orders(2, methods({ hedgingPolicy }), { stages: [] });
+    const { client, started, balancer } = await orders(2, methods({ hedgingPolicy }), {
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+    });
     await started[0].set({ hang: true });
     for (let call = 0; call < 6; call++) expect((await say(client)).pod).toBe('pod-1');
     await until('every attempt has ended', () => balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0));
@@ -171,7 +178,7 @@ describe('hedges that the budget does not cover', () => {
   it('wait, and harm nobody', async () => {
     const hedgingPolicy = { maxAttempts: 3, hedgingDelay: '0.01s', nonFatalStatusCodes: ['UNAVAILABLE'] };
     const { client, started, balancer } = await orders(2, methods({ hedgingPolicy }), {
-      stages: [],
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
       retry: { budget: { ratio: 0, minPerSecond: 0 } },
     });
     for (const pod of started.slice(0, 2)) await pod.set({ delayMs: 60 });

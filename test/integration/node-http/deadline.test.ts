@@ -1,6 +1,6 @@
 import { get } from 'node:http';
 import axios from 'axios';
-import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import { type ObserverEvents, roundRobin, staticEndpoints, without } from 'evenkeel';
 import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import got from 'got';
@@ -33,7 +33,7 @@ async function open(options: AgentOptions, count = 2): Promise<HttpServiceAgent>
   const agent = opened.add(
     createAgent(origin, {
       resolver: staticEndpoints(pods.endpoints),
-      stages: [],
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
       picker: roundRobin(),
       observer: { attemptEnded: (attempt) => attempts.push(attempt) },
       ...options,

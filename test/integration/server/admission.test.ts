@@ -19,6 +19,7 @@ import {
   type Priority,
   roundRobin,
   staticEndpoints,
+  without,
 } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
 import { type Backend, type BackendOptions, createBackend } from 'evenkeel/server';
@@ -387,7 +388,10 @@ describe('our clients, when a pod has not begun a request', () => {
     'undici: %s goes elsewhere, and the pod is not ejected',
     async (_name, more) => {
       const { full, free } = await fullAndFree();
-      const dispatcher = open([full, free], { ...more, stages: [] });
+      const dispatcher = open([full, free], {
+        ...more,
+        stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+      });
       await until('both are ready', () =>
         dispatcher.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
       );
@@ -409,7 +413,10 @@ describe('our clients, when a pod has not begun a request', () => {
 
   it('undici: a handler that pauses before the response gets it when it resumes, not a refusal that never ends', async () => {
     const { full, free } = await fullAndFree();
-    const dispatcher = open([full, free], { stages: [], picker: roundRobin() });
+    const dispatcher = open([full, free], {
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+      picker: roundRobin(),
+    });
     await until('both are ready', () =>
       dispatcher.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
     );
@@ -471,7 +478,7 @@ describe('our clients, when a pod has not begun a request', () => {
         resolver: staticEndpoints(
           [full.port, port, free.port].map((number) => ({ address: '127.0.0.1', port: number })),
         ),
-        stages: [],
+        stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
         picker: inOrder,
       });
       closing.push(() => dispatcher.destroy());
@@ -523,7 +530,7 @@ describe('our clients, when a pod has not begun a request', () => {
     const { full, free } = await fullAndFree();
     const orders = createFetch(origin, {
       resolver: staticEndpoints([full, free].map(({ port }) => ({ address: '127.0.0.1', port }))),
-      stages: [],
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
       picker: roundRobin(),
     });
     closing.push(() => orders.dispatcher.destroy());
@@ -557,7 +564,10 @@ describe('our clients, when a pod has not begun a request', () => {
     const alone = open([full]);
     const { statusCode, headers, body } = await alone.request({ path: '/', method: 'POST', body: 'x' });
     expect([statusCode, await body.text(), headers['retry-after']]).toEqual([503, 'overloaded', '1']);
-    const both = open([full, free], { stages: [], picker: roundRobin() });
+    const both = open([full, free], {
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+      picker: roundRobin(),
+    });
     await until('both are ready', () => both.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'));
     const statuses: number[] = [];
     for (let time = 0; time < 2; time++) {

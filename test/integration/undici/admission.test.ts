@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { staticEndpoints } from 'evenkeel';
+import { staticEndpoints, without } from 'evenkeel';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
@@ -26,7 +26,7 @@ afterEach(async () => {
 const open = async (options: DispatcherOptions = {}): Promise<void> => {
   orders = createDispatcher(origin, {
     resolver: staticEndpoints(pods.endpoints),
-    stages: [],
+    stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
     connections: CONNECTIONS,
     ...options,
   });

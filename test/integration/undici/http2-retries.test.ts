@@ -1,4 +1,4 @@
-import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import { type ObserverEvents, roundRobin, staticEndpoints, without } from 'evenkeel';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -31,7 +31,7 @@ describe.runIf(carriesHttp2)(titleOf('over HTTP/2 with undici 8', carriesHttp2, 
       resolver: staticEndpoints(pods.endpoints),
       tls: { ca: certificate.cert },
       allowH2: true,
-      stages: [],
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
       picker: roundRobin(),
       observer: { attemptEnded: (event) => attempts.push(event) },
       ...options,

@@ -1,4 +1,4 @@
-import { staticEndpoints } from 'evenkeel';
+import { staticEndpoints, without } from 'evenkeel';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -12,7 +12,11 @@ let dispatcher: ServiceDispatcher;
 
 beforeEach(async () => {
   pods = await Pods.start(1);
-  dispatcher = createDispatcher(origin, { resolver: staticEndpoints(pods.endpoints), stages: [], connections: 2 });
+  dispatcher = createDispatcher(origin, {
+    resolver: staticEndpoints(pods.endpoints),
+    stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+    connections: 2,
+  });
   await connected(dispatcher.balancer, 1);
 });
 afterEach(async () => {

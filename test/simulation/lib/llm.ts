@@ -3,6 +3,7 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
+import { exactStages } from '../../../src/stage/standard-stages.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { Tally } from './tally.js';
@@ -105,7 +106,7 @@ export async function playLlm(options: LlmOptions): Promise<LlmResult> {
       },
       picker: options.picker,
       load: relativeLatency(),
-      stages: [],
+      stages: exactStages([]),
       pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY },
       clock,
       rng: stream(500 + index),

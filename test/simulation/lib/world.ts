@@ -17,6 +17,7 @@ import type { Clock } from '../../../src/runtime/clock.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import { Queueing } from '../../../src/server/queueing.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
+import { exactStages } from '../../../src/stage/standard-stages.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { RefusingServer } from './refusing-server.js';
@@ -287,7 +288,7 @@ export class World {
       load: own?.load ?? strategy.load ?? inFlight(),
       limit: this.#options.limit,
       recorder: index === 0 ? this.#options.recorder : undefined,
-      stages: strategy.stages ?? [],
+      stages: exactStages(strategy.stages ?? []),
       pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY, maxConnecting: Number.POSITIVE_INFINITY },
       observer: {
         ejected: ({ endpoint }) => this.ejections.push({ atMs: this.clock.now(), address: endpoint.address }),

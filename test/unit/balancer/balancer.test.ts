@@ -4,6 +4,7 @@ import type { BalancerOptions } from '../../../src/balancer/balancer-options.js'
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { isEvenkeelError, ResolveError } from '../../../src/errors.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
+import { exactStages } from '../../../src/stage/standard-stages.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
@@ -26,7 +27,7 @@ function fixture(options: Partial<BalancerOptions<FakeConnection>> = {}): Fixtur
     clock,
     rng: seededRng(1),
     picker: roundRobin(),
-    stages: [],
+    stages: exactStages([]),
     ...options,
   });
   return { clock, resolver, transport, balancer };

@@ -13,7 +13,6 @@ import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
 import { pushback } from '../../../src/stage/pushback.js';
 import { slowStart } from '../../../src/stage/slow-start.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
 import { subset } from '../../../src/stage/subset.js';
 import { zone } from '../../../src/stage/zone.js';
 import { topologyHints } from '../../../src/stage/zone-hints.js';
@@ -68,35 +67,27 @@ describe('options of a balancer', () => {
     },
   );
 
-  it('a list of stages within the list is refused, with what to write', () => {
-    expect(message({ stages: [standardStages(), slowStart()] })).toBe(
-      'stages[0] must be a stage; to put a list of them there write ...standardStages(), got an array',
+  it('a list of stages within the list is refused', () => {
+    expect(message({ stages: [[conditions()], slowStart()] })).toBe(
+      'stages[0] must be a stage, not a list of them, got an array',
     );
-    expect(message({ stages: [standardStages] })).toContain('stages[0] must be a stage such as conditions()');
   });
 
-  it.each([
-    conditions,
-    inFlight,
-    leastLoaded,
-    neverQueue,
-    panic,
-    random,
-    roundRobin,
-    shortestExpectedDelay,
-    standardStages,
-  ])('what takes no options refuses them: %o', (maker) => {
-    for (const given of [{ weights: [1, 2] }, {}, null, 5]) {
-      const make = maker as (options: unknown) => unknown;
-      expect(() => make(given)).toThrowError(
-        expect.objectContaining({
-          code: 'EVENKEEL_OPTION',
-          message: expect.stringContaining(`${maker.name}() takes no options, got `),
-        }),
-      );
-      expect(make(undefined)).toBeDefined();
-    }
-  });
+  it.each([conditions, inFlight, leastLoaded, neverQueue, panic, random, roundRobin, shortestExpectedDelay])(
+    'what takes no options refuses them: %o',
+    (maker) => {
+      for (const given of [{ weights: [1, 2] }, {}, null, 5]) {
+        const make = maker as (options: unknown) => unknown;
+        expect(() => make(given)).toThrowError(
+          expect.objectContaining({
+            code: 'EVENKEEL_OPTION',
+            message: expect.stringContaining(`${maker.name}() takes no options, got `),
+          }),
+        );
+        expect(make(undefined)).toBeDefined();
+      }
+    },
+  );
 
   it('a picker or load that throws when it is tried is left to the balancer, which can do without', () => {
     const broken = (): never => {

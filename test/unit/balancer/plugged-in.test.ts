@@ -10,7 +10,7 @@ import { roundRobin } from '../../../src/picker/round-robin.js';
 import type { ResolverListener } from '../../../src/resolver/resolver.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import type { Stage, StageContext } from '../../../src/stage/stage.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { exactStages, standardStages } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
 import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
@@ -408,7 +408,7 @@ describe('the background of a balancer', () => {
             return staticEndpoints([{ address: '10.0.0.1', port: 80 }]).watch(listener, context);
           },
         },
-        stages: [],
+        stages: exactStages([]),
         transport: {
           connect: (endpoint, signal) => {
             seen.push(request.getStore());

@@ -117,18 +117,3 @@ describe('YAML in docs and examples', () => {
     }
   });
 });
-
-describe('lists of stages in docs and examples', () => {
-  const sources = [...pages, ...filesBelow('examples', '.js')];
-  const lists = sources.flatMap((path) =>
-    [...textOf(path).matchAll(/\[[^[\]]*conditions\(\)[^\n]*panic\(\)\]/g)].map(([list]) => ({ path, list })),
-  );
-
-  it('are found', () => expect(lists.length).toBeGreaterThanOrEqual(5));
-
-  it.each(lists)('hold all the standard ones, in their order: $path', ({ list }) => {
-    const names = [...list.matchAll(/(\w+)\(/g)].map(([, name]) => name);
-    const standard = ['conditions', 'outlierEjection', 'pushback', 'panic'];
-    expect(names.filter((name) => standard.includes(name as string))).toEqual(standard);
-  });
-});

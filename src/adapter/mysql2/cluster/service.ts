@@ -10,7 +10,6 @@ import {
   type Observer,
   poolDefaults,
   type StageFactory,
-  standardStages,
   systemClock,
   systemRng,
 } from '../../../index.js';
@@ -100,7 +99,7 @@ export function createService(name: string, given: ServiceOptions, events: Event
   const balancer: Balancer<Pool> = createBalancer<Pool>({
     ...balancing,
     // What servers report about themselves comes first: ejection and panic are about those that remain.
-    ...(own.length > 0 && { stages: [...own, ...(options.stages ?? standardStages())] }),
+    ...(own.length > 0 && { stages: [...own, ...(options.stages ?? [])] }),
     resolver,
     transport,
     observer: combineObservers([watching, ...(options.observer === undefined ? [] : [options.observer]), told]),

@@ -18,7 +18,7 @@ import {
   systemClock,
   systemRng,
 } from '../../../index.js';
-import { checkFunction, checkKeys, checkNumber, optionError } from '../../kit/index.js';
+import { checkFunction, checkKeys, checkNumber, exactStages, optionError } from '../../kit/index.js';
 import { Changes } from '../changes.js';
 import { logIn } from '../server/opening.js';
 import { ClusterNodes, type ClusterNodesOptions } from './cluster-nodes.js';
@@ -206,7 +206,7 @@ export function resolveFollowOptions(cluster: AnyPoolCluster, options: FollowSer
     connectTimeoutMs: pool.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
     balancing: {
       resolver,
-      stages: [...stages, leaveOutStandby],
+      stages: exactStages([...stages, leaveOutStandby]),
       // A node has no age of its own, and its drain is not the balancer's: no call of the balancer runs on it.
       pool: { ...pool, drainTimeoutMs: 0, maxConnectionAgeMs: Number.POSITIVE_INFINITY },
       startTimeoutMs,

@@ -4,7 +4,7 @@
  */
 import { createRequire } from 'node:module';
 import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
-import { outcomes, roundRobin, staticEndpoints } from 'evenkeel';
+import { outcomes, roundRobin, staticEndpoints, without } from 'evenkeel';
 import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
@@ -31,7 +31,11 @@ const connected = async (balancer, count) => {
 const resolver = new FakeResolver();
 const later = (work, ms) => setTimeout(work, ms);
 
-const common = { picker: roundRobin(), stages: [], retry: { budget: { minPerSecond: 1_000 } } };
+const common = {
+  picker: roundRobin(),
+  stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+  retry: { budget: { minPerSecond: 1_000 } },
+};
 
 async function dispatcher(pods, options = {}) {
   const made = createDispatcher(origin, { ...common, resolver: staticEndpoints(pods), ...options });
@@ -81,7 +85,7 @@ async function ordersClient(pods, options = {}) {
     serviceChannelOptions({
       resolver: staticEndpoints(pods),
       picker: roundRobin(),
-      stages: [],
+      stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
       ...options,
       onBalancer: (one) => {
         balancer = one;

@@ -1,4 +1,4 @@
-import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import { type ObserverEvents, roundRobin, staticEndpoints, without } from 'evenkeel';
 import type { DispatcherOptions, ServiceDispatcher } from 'evenkeel/undici';
 import type { Pods } from '../../../support/pods/pods.js';
 
@@ -12,7 +12,7 @@ export const watched = (
   options: DispatcherOptions,
 ): DispatcherOptions => ({
   resolver: staticEndpoints(pods.endpoints),
-  stages: [],
+  stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
   picker: roundRobin(),
   observer: { attemptEnded },
   ...options,

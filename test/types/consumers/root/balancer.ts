@@ -16,6 +16,7 @@ import {
   reported,
   staticEndpoints,
   type Transport,
+  without,
 } from 'evenkeel';
 
 interface Client {
@@ -71,7 +72,13 @@ const mine: Resolver = {
 };
 const first: PickerFactory = (set) => ({ pick: () => set.subchannels[0] });
 const constant: LoadFactory = () => ({ decays: false, start() {}, end() {}, value: () => 1 });
-createBalancer({ resolver: mine, transport, picker: first, load: constant, stages: [] });
+createBalancer({
+  resolver: mine,
+  transport,
+  picker: first,
+  load: constant,
+  stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
+});
 
 // Errors are told apart by their code, and the list of codes is closed.
 try {

@@ -11,6 +11,7 @@ import {
   type ServiceDispatcher,
 } from '../../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../../src/resolver/static.js';
+import { exactStages } from '../../../../src/stage/standard-stages.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { connected } from '../../../support/fixtures/connected.js';
 import { FakeDnsClient } from '../../../support/fixtures/fake-dns-client.js';
@@ -151,7 +152,9 @@ async function ask(
 }
 
 async function balanced(options: DispatcherOptions = {}): Promise<ServiceDispatcher> {
-  const dispatcher = keep(createDispatcher(origin, { resolver: staticEndpoints(endpoints), stages: [], ...options }));
+  const dispatcher = keep(
+    createDispatcher(origin, { resolver: staticEndpoints(endpoints), stages: exactStages([]), ...options }),
+  );
   await connected(dispatcher.balancer, endpoints.length);
   return dispatcher;
 }
@@ -162,7 +165,7 @@ const arrived = (): string[] => came.toSorted();
 describe.each(forms)('headers and options that are used again, %s', (_form, headers) => {
   it('while the request waits for a pod', async () => {
     const resolver = new FakeResolver();
-    const dispatcher = keep(createDispatcher(origin, { resolver, stages: [] }));
+    const dispatcher = keep(createDispatcher(origin, { resolver, stages: exactStages([]) }));
     await ask(dispatcher, headers(), () => resolver.update(...endpoints));
     expect(arrived()).toEqual(each);
   });
@@ -196,7 +199,7 @@ describe.each(forms)('headers and options that are used again, %s', (_form, head
     dns.answers['A orders.shop.svc.cluster.local.'] = ['10.0.0.1'];
     const shared = {
       discovery: { dns: { client: () => dns, clusterDomain: 'cluster.local' } },
-      options: () => ({ resolver: staticEndpoints(endpoints), stages: [] }),
+      options: () => ({ resolver: staticEndpoints(endpoints), stages: exactStages([]) }),
     };
     const dispatcher =
       kind === 'agent' ? keep(createAppAgent(shared)) : keep(new Agent().compose(keep(appInterceptor(shared))));

@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { descriptionOf } from '../../../src/runtime/described.js';
+import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
+import { slowStart } from '../../../src/stage/slow-start.js';
+import type { StageFactory } from '../../../src/stage/stage.js';
+import { exactStages, stagesOf, standardStages, without } from '../../../src/stage/standard-stages.js';
+import { zone } from '../../../src/stage/zone.js';
+
+const names = (stages: readonly StageFactory[]): string[] =>
+  stages.map((stage) => descriptionOf(stage)?.name ?? stage.name);
+const standard = ['conditions', 'outlierEjection', 'pushback', 'panic'];
+const onlyNewVersion: StageFactory = () => ({ apply: (set) => set });
+const onlyMyTenant: StageFactory = () => ({ apply: (set) => set });
+
+describe('the stages of a balancer', () => {
+  it.each([
+    ['nothing', undefined],
+    ['an empty list', []],
+    ['the standard stages themselves', [...standardStages()]],
+  ])('%s: the standard stages', (_title, given) => {
+    expect(names(stagesOf(given))).toEqual(standard);
+  });
+
+  it('a stage that is added joins the standard ones, in the order in which they belong', () => {
+    expect(names(stagesOf([slowStart(), zone({ zone: 'a' })]))).toEqual([
+      'conditions',
+      'outlierEjection',
+      'zone',
+      'slowStart',
+      'pushback',
+      'panic',
+    ]);
+  });
+
+  it('a stage of the same name takes the place of the standard one; of two the last counts', () => {
+    const stages = [outlierEjection({ consecutiveFailures: 2 }), outlierEjection({ consecutiveFailures: 3 })];
+    expect(names(stagesOf(stages))).toEqual(standard);
+    expect(stagesOf(stages)[1]).toBe(stages[1]);
+  });
+
+  it("the application's own come first, in their order", () => {
+    expect(names(stagesOf([slowStart(), onlyMyTenant, onlyNewVersion]))).toEqual([
+      'onlyMyTenant',
+      'onlyNewVersion',
+      'conditions',
+      'outlierEjection',
+      'slowStart',
+      'pushback',
+      'panic',
+    ]);
+  });
+
+  it('without() takes standard stages out', () => {
+    expect(names(stagesOf([without('outlierEjection')]))).toEqual(['conditions', 'pushback', 'panic']);
+    expect(names(stagesOf([without('conditions', 'outlierEjection', 'pushback', 'panic')]))).toEqual([]);
+  });
+
+  it('without() refuses other names', () => {
+    expect(() => without('slowStart' as never)).toThrow(
+      expect.objectContaining({
+        code: 'EVENKEEL_OPTION',
+        message:
+          "without() must be names of standard stages: conditions, outlierEjection, pushback, panic, got 'slowStart'",
+      }),
+    );
+    expect(() => without('toString' as never)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+  });
+
+  it('a list that an adapter calls complete stays as it is', () => {
+    const stages = exactStages([slowStart(), onlyMyTenant]);
+    expect(stagesOf(stages)).toBe(stages);
+  });
+});
