@@ -60,7 +60,7 @@ describe('the stages of a balancer', () => {
       expect.objectContaining({
         code: 'EVENKEEL_OPTION',
         message:
-          "without() must be names of standard stages: conditions, outlierEjection, pushback, panic, got 'slowStart'",
+          'without() must be names of standard stages: conditions, outlierEjection, pushback, panic, got "slowStart"',
       }),
     );
     expect(() => without('toString' as never)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
