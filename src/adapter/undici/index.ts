@@ -1,6 +1,8 @@
 // First: what follows imports undici.
 import './check-version.js';
 
+export type { AppOptions } from '../http/app-options.js';
+export type { AppSnapshot, BalancedServiceSnapshot } from '../http/app-services.js';
 export { type HedgeOptions, hedgeDefaults } from '../http/hedging.js';
 export {
   type PrefixKey,
@@ -15,13 +17,11 @@ export {
   appInterceptor,
   createAppAgent,
 } from './app-agent/app-agent.js';
-export {
-  type AppAgentOptions,
-  type AppInterceptorOptions,
-  appAgentDefaults,
-  type ServiceOptions,
+export type {
+  AppAgentOptions,
+  AppInterceptorOptions,
+  ServiceOptions,
 } from './app-agent/app-options.js';
-export type { AppAgentSnapshot, BalancedServiceSnapshot } from './app-agent/service-router.js';
 export { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
 export {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { serviceInterceptorOptionNames } from '../../../src/adapter/undici/app-agent/app-options.js';
-import { appAgentDefaults, createAppAgent } from '../../../src/adapter/undici/index.js';
+import { appDefaults, appOptionNames } from '../../../src/adapter/http/app-options.js';
+import { createAppAgent } from '../../../src/adapter/undici/index.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
 describe('docs/reference/options-http.md, createAppAgent', () => {
@@ -9,13 +9,11 @@ describe('docs/reference/options-http.md, createAppAgent', () => {
   );
 
   it('has every option', () => {
-    expect(table.map(({ name }) => name).sort()).toEqual(
-      [...serviceInterceptorOptionNames, 'fallbackDispatcher', 'webSocket'].sort(),
-    );
+    expect(table.map(({ name }) => name).sort()).toEqual([...appOptionNames, 'fallbackDispatcher', 'webSocket'].sort());
   });
 
   it('has the defaults of the source', () => {
-    for (const [name, value] of Object.entries(appAgentDefaults)) {
+    for (const [name, value] of Object.entries(appDefaults)) {
       expect(table.find((row) => row.name === name)?.byDefault, name).toBe(String(value));
     }
   });

@@ -1,5 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, EvenkeelError, poolDefaults } from '../../../index.js';
+import { appOptionNames, type ResolvedAppOptions } from '../../http/app-options.js';
+import type { AppSnapshot } from '../../http/app-services.js';
 import { checkKeys, pickNames } from '../../kit/index.js';
 import { checkRuntime } from '../check-version.js';
 import { bindMethods, EndingDispatcher } from '../ending-dispatcher.js';
@@ -9,18 +11,17 @@ import { type WebSocketLimits, webSocketLimits } from '../options.js';
 import {
   type AppAgentOptions,
   type AppInterceptorOptions,
-  type ResolvedServiceOptions,
   resolveServiceOptions,
-  serviceInterceptorOptionNames,
+  type ServiceOptions,
 } from './app-options.js';
-import { type AppAgentSnapshot, ServiceRouter } from './service-router.js';
+import { ServiceRouter } from './service-router.js';
 
 /** An undici Dispatcher for a whole app: requests to Services are balanced, all others are left alone. */
 export interface AppAgent extends Dispatcher, AsyncDisposable {
   /** The balancers of the Services in use, by the origin each was first called with. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
   /** What is balanced, what is not, and why. */
-  snapshot(): AppAgentSnapshot;
+  snapshot(): AppSnapshot;
   /** `close` was called. */
   readonly closed: boolean;
   /** `destroy` was called, or everything that ran at `close` has ended. */
@@ -40,10 +41,10 @@ export interface AppAgent extends Dispatcher, AsyncDisposable {
  */
 export function createAppAgent(options: AppAgentOptions = {}): AppAgent {
   checkRuntime('createAppAgent');
-  checkKeys('options', options, [...serviceInterceptorOptionNames, 'fallbackDispatcher', 'webSocket']);
+  checkKeys('options', options, [...appOptionNames, 'fallbackDispatcher', 'webSocket']);
   const { fallbackDispatcher, webSocket } = options;
   checkFallback(fallbackDispatcher);
-  const own = resolveServiceOptions(pickNames(options, serviceInterceptorOptionNames));
+  const own = resolveServiceOptions(pickNames(options, appOptionNames));
   const limits = webSocketLimits(webSocket);
   const optionsOf: typeof own.optionsOf = (origin) => ({ ...(webSocket && { webSocket }), ...own.optionsOf(origin) });
   return new RoutingAgent({ ...own, optionsOf }, fallbackDispatcher, limits);
@@ -55,7 +56,7 @@ export interface AppInterceptor extends AsyncDisposable {
   /** The balancers of the Services in use, by the origin each was first called by. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
   /** What is balanced, what is not, and why. */
-  snapshot(): AppAgentSnapshot;
+  snapshot(): AppSnapshot;
   /** Lets running requests to Services finish, then closes their connections. Later requests pass to the wrapped dispatcher. */
   close(): Promise<void>;
   /** The same, but running requests are cut. */
@@ -100,7 +101,11 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
   readonly #fallback: Fallback;
   readonly #onward: Fallback['dispatch'];
 
-  constructor(options: ResolvedServiceOptions, fallbackDispatcher: Dispatcher | undefined, webSocket: WebSocketLimits) {
+  constructor(
+    options: ResolvedAppOptions<ServiceOptions>,
+    fallbackDispatcher: Dispatcher | undefined,
+    webSocket: WebSocketLimits,
+  ) {
     super();
     bindMethods(this, ['snapshot']);
     this.#fallback = new Fallback({
@@ -141,7 +146,7 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
     return { ...this.#fallback.stats, ...this.#router.stats };
   }
 
-  snapshot(): AppAgentSnapshot {
+  snapshot(): AppSnapshot {
     return this.#router.snapshot();
   }
 

@@ -1,110 +1,100 @@
-import { resolverFrom, type Timer } from '../../../index.js';
-import { resolverOf } from '../../http/origin.js';
-import { createDispatcher, type ServiceDispatcher } from '../dispatcher.js';
-import type { DispatcherOptions } from '../options.js';
-import type { ResolvedServiceOptions } from './app-options.js';
+import type { BalancerSnapshot, Clock, Timer } from '../../index.js';
+
+/** What sends the requests of one Service. */
+export interface ServiceClient {
+  readonly balancer: { snapshot(): BalancerSnapshot };
+  /** Running requests may finish. */
+  close(): Promise<void>;
+  /** Running requests are cut. */
+  destroy(error?: Error | null): unknown;
+}
 
 /** One Service that is being balanced. */
-export interface BalancedService {
+export interface BalancedService<C extends ServiceClient> {
   /** Its key in `BalancedServices`. */
   readonly key: string;
-  /** The origin of the first request to it; its dispatcher's target. */
+  /** The origin of the first request to it; its client's target. */
   readonly origin: URL;
-  readonly dispatcher: ServiceDispatcher;
+  readonly client: C;
   /** Requests so far. If the number has not changed since a check, the Service was not used. */
   uses: number;
   /** It is being closed and takes no new request. */
   leaving: boolean;
 }
 
-export interface BalancedServicesOwner {
-  readonly options: ResolvedServiceOptions;
-  /** A dispatcher was created. */
-  opened(dispatcher: ServiceDispatcher): void;
+export interface BalancedServicesOwner<C extends ServiceClient> {
+  readonly clock: Clock;
+  readonly idleTimeoutMs: number;
+  readonly maxServices: number;
   /** A Service that was unused for long is being closed. */
-  left(service: BalancedService): void;
+  left(service: BalancedService<C>): void;
 }
 
 /** At the maximum, a Service without a request for this long is replaced, in ms. */
 const MAKES_WAY_MS = 10_000;
 
-/** The dispatchers of all Services in use: made at first use, closed when idle for long, a bounded number of them. */
-export class BalancedServices {
-  readonly #owner: BalancedServicesOwner;
-  readonly #services = new Map<string, BalancedService>();
-  readonly #timers = new Map<BalancedService, Timer>();
+/** The clients of all Services in use: made at first use, closed when idle for long, a bounded number of them. */
+export class BalancedServices<C extends ServiceClient> {
+  readonly #owner: BalancedServicesOwner<C>;
+  readonly #services = new Map<string, BalancedService<C>>();
+  readonly #timers = new Map<BalancedService<C>, Timer>();
   /** Idle ones that are closing. */
   readonly #closing = new Set<Promise<void>>();
   /** How many requests each had at the last check, and when that was. */
-  #usesThen = new Map<BalancedService, number>();
+  #usesThen = new Map<BalancedService<C>, number>();
   #lookedMs = Number.NEGATIVE_INFINITY;
   /** Services without a request between the last two checks, the most used first. */
-  #idle: BalancedService[] = [];
+  #idle: BalancedService<C>[] = [];
   /** Requests that were not balanced because the maximum was reached. */
   overflow = 0;
 
-  constructor(owner: BalancedServicesOwner) {
+  constructor(owner: BalancedServicesOwner<C>) {
     this.#owner = owner;
   }
 
   /** In the order of their first use. */
-  get all(): Iterable<BalancedService> {
+  get all(): Iterable<BalancedService<C>> {
     return this.#services.values();
   }
 
   /**
-   * The Service of `key`, with a dispatcher for `origin` if it is new. Undefined if the maximum is reached and all are in use. Throws
-   * what the user's options throw, and EVENKEEL_OPTION for invalid ones.
+   * The Service of `key`, with a client for `origin` if it is new. Undefined if the maximum is reached and all are in use. Throws what
+   * `open` throws.
    */
-  get(key: string, origin: URL): BalancedService | undefined {
+  get(key: string, origin: URL, open: () => C): BalancedService<C> | undefined {
     const existing = this.#services.get(key);
     if (existing !== undefined) return existing;
-    if (this.#services.size >= this.#owner.options.maxServices && !this.#makeRoom()) {
+    if (this.#services.size >= this.#owner.maxServices && !this.#makeRoom()) {
       this.overflow++;
       return undefined;
     }
-    const dispatcher = createDispatcher(origin.origin, this.#optionsOf(origin));
-    const service: BalancedService = { key, origin, dispatcher, uses: 0, leaving: false };
+    const service: BalancedService<C> = { key, origin, client: open(), uses: 0, leaving: false };
     this.#services.set(key, service);
     this.#watch(service);
-    this.#owner.opened(dispatcher);
     return service;
   }
 
-  /** Like a dispatcher's: running requests may finish. */
+  /** Running requests may finish. */
   async close(): Promise<void> {
-    await this.#end((dispatcher) => dispatcher.close());
+    await this.#end((client) => client.close());
   }
 
-  /** Like a dispatcher's: running requests are cut. */
+  /** Running requests are cut. */
   async destroy(error: Error | null): Promise<void> {
-    await this.#end((dispatcher) => dispatcher.destroy(error));
+    await this.#end((client) => client.destroy(error));
   }
 
-  async #end(how: (dispatcher: ServiceDispatcher) => Promise<void>): Promise<void> {
+  async #end(how: (client: C) => unknown): Promise<void> {
     for (const timer of this.#timers.values()) timer.cancel();
     this.#timers.clear();
     for (const service of this.#services.values()) service.leaving = true;
-    const ending = [...this.#services.values()].map(({ dispatcher }) => how(dispatcher));
+    const ending = [...this.#services.values()].map(({ client }) => how(client));
     await Promise.all([...ending, ...this.#closing]);
   }
 
-  #optionsOf(origin: URL): DispatcherOptions {
-    const { optionsOf, discovery } = this.#owner.options;
-    const options = optionsOf(origin);
-    if (discovery === undefined) return options;
-    const { resolver = resolverOf(origin) } = options;
-    const clusterDomain = options.clusterDomain ?? discovery.dns?.clusterDomain;
-    return {
-      ...options,
-      resolver: typeof resolver === 'string' ? resolverFrom(resolver, discovery) : resolver,
-      ...(clusterDomain !== undefined && { clusterDomain }),
-    };
-  }
-
   /** Checks once per idle timeout, so that requests need not read the clock. */
-  #watch(service: BalancedService): void {
-    const { clock, idleTimeoutMs } = this.#owner.options;
+  #watch(service: BalancedService<C>): void {
+    const { clock, idleTimeoutMs } = this.#owner;
     const { uses } = service;
     const timer = clock.timer(() => {
       if (service.uses === uses && !isBusy(service)) this.#leave(service);
@@ -118,7 +108,7 @@ export class BalancedServices {
    * once in a while, regardless of the number of requests.
    */
   #makeRoom(): boolean {
-    const nowMs = this.#owner.options.clock.now();
+    const nowMs = this.#owner.clock.now();
     if (nowMs - this.#lookedMs >= MAKES_WAY_MS) {
       const then = this.#usesThen;
       this.#idle = [...this.#services.values()].filter((service) => then.get(service) === service.uses);
@@ -135,19 +125,19 @@ export class BalancedServices {
     return false;
   }
 
-  #leave(service: BalancedService): void {
+  #leave(service: BalancedService<C>): void {
     service.leaving = true;
     this.#usesThen.delete(service);
     this.#services.delete(service.key);
     this.#timers.delete(service);
     this.#owner.left(service);
-    const closing = service.dispatcher.close().finally(() => this.#closing.delete(closing));
+    const closing = service.client.close().finally(() => this.#closing.delete(closing));
     this.#closing.add(closing);
   }
 }
 
 /** An upgraded connection or an unread body counts as running, for as long as it is open. */
-function isBusy({ dispatcher }: BalancedService): boolean {
-  const { waiting, endpoints } = dispatcher.balancer.snapshot();
+function isBusy({ client }: BalancedService<ServiceClient>): boolean {
+  const { waiting, endpoints } = client.balancer.snapshot();
   return waiting > 0 || endpoints.some(({ inFlight }) => inFlight > 0);
 }

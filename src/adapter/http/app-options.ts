@@ -1,0 +1,141 @@
+import { type Clock, type Resolver, resolverFrom, systemClock, type TargetOptions } from '../../index.js';
+import { checkFunction, checkKeys, checkNumber, optionError, type ServiceRule } from '../kit/index.js';
+import { resolverOf } from './origin.js';
+
+/** Options of what serves a whole app. */
+export interface AppOptions<O> {
+  /**
+   * Which hosts are Services: a list of their names, in any of their spellings, and no others; or a function that returns true,
+   * false, or undefined for "DNS decides".
+   * @defaultValue DNS decides: a host is a Service if `<host>.svc.<cluster domain>.` exists
+   */
+  readonly services?: ServiceRule | undefined;
+  /**
+   * How Services are balanced: the same for all (without a resolver), or a function called once per origin when it is first
+   * used; undefined = the defaults.
+   */
+  readonly options?: O | ((origin: URL) => O | undefined);
+  /** How Services and their pods are found. @defaultValue from this pod's environment */
+  readonly discovery?: TargetOptions | undefined;
+  /**
+   * A Service that is unused for this long (up to twice as long) and has nothing running is closed, in ms. @defaultValue 600000
+   */
+  readonly idleTimeoutMs?: number | undefined;
+  /**
+   * How many Services (scheme, name and port) are balanced at once. A new one replaces one without a request for 10 s; if there
+   * is none, the new one is left alone. @defaultValue 500
+   */
+  readonly maxServices?: number | undefined;
+  /** How long DNS may take to say whether a host is a Service before the host is left alone, in ms. @defaultValue 2000 */
+  readonly lookupTimeoutMs?: number | undefined;
+  /** For tests. */
+  readonly clock?: Clock | undefined;
+}
+
+/** Defaults of the numeric options; see `docs/reference/options-http.md`. */
+export const appDefaults: {
+  readonly idleTimeoutMs: number;
+  readonly maxServices: number;
+  readonly lookupTimeoutMs: number;
+} = Object.freeze({ idleTimeoutMs: 600_000, maxServices: 500, lookupTimeoutMs: 2_000 });
+
+/** Names of `AppOptions`. */
+export const appOptionNames: readonly (keyof AppOptions<unknown>)[] = Object.freeze([
+  'services',
+  'options',
+  'discovery',
+  'idleTimeoutMs',
+  'maxServices',
+  'lookupTimeoutMs',
+  'clock',
+] as const);
+
+/** The same, complete and checked; `services` is checked by what it is for. */
+export interface ResolvedAppOptions<O> {
+  readonly services: ServiceRule | undefined;
+  /** May throw what a function of the user throws, or an error about its result. */
+  readonly optionsOf: (origin: URL) => O;
+  readonly discovery: TargetOptions | undefined;
+  readonly idleTimeoutMs: number;
+  readonly maxServices: number;
+  readonly lookupTimeoutMs: number;
+  readonly clock: Clock;
+}
+
+/** What the options of one Service may contain. */
+export interface ServiceOptionsLike {
+  readonly resolver?: Resolver | string | undefined;
+  readonly clusterDomain?: string | undefined;
+}
+
+/** How the options of Services are checked. */
+export interface ServiceOptionChecks<O> {
+  readonly names: readonly string[];
+  /** Those for Services over TLS, refused for others. */
+  readonly tlsNames: readonly (keyof O)[];
+  /** Throws EVENKEEL_OPTION for invalid values of options for all Services. */
+  check(options: O): void;
+}
+
+/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
+export function resolveAppOptions<O extends ServiceOptionsLike>(
+  options: AppOptions<O>,
+  checks: ServiceOptionChecks<O>,
+): ResolvedAppOptions<O> {
+  checkKeys('options', options, appOptionNames);
+  const { services, discovery, clock = systemClock } = options;
+  checkFunction('clock.timer', clock?.timer);
+  // This reports what is wrong with them.
+  if (discovery !== undefined) resolverFrom('service.namespace:80', discovery);
+  const ms = { min: 1, max: 86_400_000 };
+  const { idleTimeoutMs, maxServices, lookupTimeoutMs } = appDefaults;
+  const optionsOf = optionsByOrigin(options.options, checks);
+  return {
+    services,
+    optionsOf: (origin) => found(optionsOf(origin), origin, discovery),
+    discovery,
+    idleTimeoutMs: checkNumber('idleTimeoutMs', options.idleTimeoutMs, idleTimeoutMs, ms),
+    maxServices: checkNumber('maxServices', options.maxServices, maxServices, { min: 1, max: 100_000, integer: true }),
+    lookupTimeoutMs: checkNumber('lookupTimeoutMs', options.lookupTimeoutMs, lookupTimeoutMs, {
+      min: 1,
+      max: 600_000,
+    }),
+    clock,
+  };
+}
+
+function optionsByOrigin<O extends ServiceOptionsLike>(
+  options: AppOptions<O>['options'],
+  { names, tlsNames, check }: ServiceOptionChecks<O>,
+): (origin: URL) => O {
+  if (typeof options === 'function') {
+    return (origin) => {
+      const own: unknown = (options as (origin: URL) => O | undefined)(new URL(origin)) ?? {};
+      // It has no keys of its own, and would be taken for the defaults.
+      if (own instanceof Promise) throw optionError('options()', 'options, not a promise of them', own);
+      checkKeys('options()', own, names);
+      return own as O;
+    };
+  }
+  if (options === undefined) return () => ({}) as O;
+  checkKeys('options', options, names);
+  if (options.resolver !== undefined) {
+    throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
+  }
+  check(options);
+  const plain = { ...options };
+  for (const name of tlsNames) delete plain[name];
+  return ({ protocol }) => (protocol === 'https:' ? options : plain);
+}
+
+/** Options with what `discovery` says. */
+function found<O extends ServiceOptionsLike>(options: O, origin: URL, discovery: TargetOptions | undefined): O {
+  if (discovery === undefined) return options;
+  const { resolver = resolverOf(origin) } = options;
+  const clusterDomain = options.clusterDomain ?? discovery.dns?.clusterDomain;
+  return {
+    ...options,
+    resolver: typeof resolver === 'string' ? resolverFrom(resolver, discovery) : resolver,
+    ...(clusterDomain !== undefined && { clusterDomain }),
+  };
+}

@@ -1,0 +1,157 @@
+import type { Balancer, BalancerSnapshot } from '../../index.js';
+import { type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
+import type { ResolvedAppOptions } from './app-options.js';
+import { type BalancedService, BalancedServices, type ServiceClient } from './balanced-services.js';
+
+/** The state of what serves a whole app: plain JSON, created on demand. */
+export interface AppSnapshot {
+  /** Services being balanced. */
+  readonly services: readonly BalancedServiceSnapshot[];
+  /** Hosts that DNS was asked about, including those that are not Services. */
+  readonly hosts: readonly ServiceHostSnapshot[];
+  /** Requests that wait until it is known whether their host is a Service. */
+  readonly pending: number;
+  /** Requests to Services that were not balanced because `maxServices` was reached. */
+  readonly overflow: number;
+}
+
+export interface BalancedServiceSnapshot {
+  /** The origin of the first request to it. */
+  readonly origin: string;
+  /** Its absolute name. */
+  readonly name: string;
+  readonly balancer: BalancerSnapshot;
+}
+
+/** How many spellings of origins are remembered; the oldest is forgotten first. */
+const MAX_ROUTES = 2_000;
+/** How many requests may wait until it is known where they go; further ones are not balanced. */
+const MAX_PENDING = 20_000;
+
+/** The Services that an app calls: which hosts are Services, and one client for each of those. */
+export class AppServices<C extends ServiceClient & { readonly balancer: Balancer<never> | Balancer<object> }> {
+  /** Whether only DNS decides which hosts are Services. */
+  readonly asksDns: boolean;
+  readonly #hosts: ServiceHosts;
+  readonly #services: BalancedServices<C>;
+  /** By the text of an origin, as a request names it. */
+  readonly #routes = new Map<string, BalancedService<C>>();
+  /** Requests that wait until it is known where they go. */
+  #pending = 0;
+  /** Called when no request is waiting any longer. */
+  readonly #waitsForRelease = new Set<() => void>();
+  #closed = false;
+
+  constructor(options: Omit<ResolvedAppOptions<unknown>, 'optionsOf'>) {
+    this.asksDns = options.services === undefined;
+    this.#hosts = new ServiceHosts({ ...options, dns: options.discovery?.dns });
+    this.#services = new BalancedServices({ ...options, left: (service) => this.#forget(service) });
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
+  get balancers(): ReadonlyMap<string, C['balancer']> {
+    return new Map([...this.#services.all].map(({ origin, client }) => [origin.origin, client.balancer]));
+  }
+
+  /** In the order of their first use. */
+  get all(): Iterable<BalancedService<C>> {
+    return this.#services.all;
+  }
+
+  /** The Service of an origin that `remember` was called with. */
+  known(text: string): BalancedService<C> | undefined {
+    return this.#routes.get(text);
+  }
+
+  /** Saves later requests with the same origin the way to its Service. */
+  remember(text: string, service: BalancedService<C>): void {
+    // A request that was waiting may arrive after this was closed.
+    if (this.#closed || service.leaving) return;
+    if (this.#routes.size >= MAX_ROUTES) {
+      const [oldest] = this.#routes.keys();
+      if (oldest !== undefined) this.#routes.delete(oldest);
+    }
+    this.#routes.set(text, service);
+  }
+
+  /** As `ServiceHosts.judge`. */
+  judge(url: URL): boolean | Promise<boolean> {
+    return this.#hosts.judge(url);
+  }
+
+  /**
+   * The Service that `url` names, whose client `open` creates for its first request; undefined if there are too many. All spellings of
+   * a Service are one, with each scheme and port. Over TLS each spelling is one of its own, since the name that is sent and checked in the
+   * certificate is the one that was written; `identity` tells those apart that need different certificates. Throws what `open` throws.
+   */
+  get(url: URL, open: () => C, identity = ''): BalancedService<C> | undefined {
+    const { protocol, hostname, port } = url;
+    const written = protocol === 'https:' ? hostname.replace(/\.$/, '') : '';
+    return this.#services.get(`${protocol}${written}/${this.#hosts.nameOf(url)}:${port}${identity}`, url, open);
+  }
+
+  /** Whether so many requests wait already that no further one may. */
+  get isCrowded(): boolean {
+    return this.#pending >= MAX_PENDING;
+  }
+
+  /** A request waits until it is known where it goes. */
+  waits(): void {
+    this.#pending++;
+  }
+
+  /** It no longer waits. True: it was the last one. */
+  released(): boolean {
+    this.#pending--;
+    if (this.#pending > 0) return false;
+    for (const resolve of this.#waitsForRelease) resolve();
+    this.#waitsForRelease.clear();
+    return true;
+  }
+
+  snapshot(): AppSnapshot {
+    return {
+      services: [...this.#services.all].map(({ origin, client }) => ({
+        origin: origin.origin,
+        name: this.#hosts.nameOf(origin),
+        balancer: client.balancer.snapshot(),
+      })),
+      hosts: this.#hosts.snapshot(),
+      pending: this.#pending,
+      overflow: this.#services.overflow,
+    };
+  }
+
+  /** No further request is for a Service. Resolves when waiting requests have been routed; undefined if there are none. */
+  end(): Promise<void> | undefined {
+    this.#closed = true;
+    this.#routes.clear();
+    if (this.#pending === 0) return undefined;
+    return new Promise((resolve) => {
+      this.#waitsForRelease.add(resolve);
+    });
+  }
+
+  /** As `end`, and then lets running requests finish. */
+  async close(): Promise<void> {
+    const released = this.end();
+    if (released !== undefined) await released;
+    this.#hosts.close();
+    await this.#services.close();
+  }
+
+  /** Cuts running requests, and passes waiting ones on: for them the host then counts as no Service. */
+  async destroy(error: Error | null): Promise<void> {
+    const released = this.end();
+    this.#hosts.close();
+    await Promise.all([released, this.#services.destroy(error)]);
+  }
+
+  #forget(service: BalancedService<C>): void {
+    this.#hosts.forget(this.#hosts.nameOf(service.origin));
+    for (const [text, known] of this.#routes) if (known === service) this.#routes.delete(text);
+  }
+}
