@@ -94,9 +94,14 @@ export class AgentCore implements CallOwner {
   }
 
   addRequest(request: ClientRequest, options: RequestOptions): void {
+    if (request.destroyed || this.#isOurs(request, options)) this.take(request, options);
+    else this.#parts.fallback.addRequest(request, options);
+  }
+
+  /** A request that is known to be for the target, whichever way it spells it. */
+  take(request: ClientRequest, options: RequestOptions): void {
     // Its caller gave up, for example by a signal that was already aborted.
     if (request.destroyed) endWithoutSocket(request);
-    else if (!this.#isOurs(request, options)) this.#parts.fallback.addRequest(request, options);
     else if (this.#closing !== undefined)
       endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
     else if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())

@@ -106,18 +106,27 @@ export function createAgent(target: `https://${string}`, options?: AgentOptions)
 export function createAgent(target: string | URL, options?: AgentOptions): HttpServiceAgent;
 export function createAgent(target: string | URL, options: AgentOptions = {}): HttpServiceAgent {
   const origin = serviceOrigin('target', target);
+  return agentOf(origin.protocol, openCore(origin, options));
+}
+
+/** Names of `AgentOptions`. */
+export const agentOptionNames: readonly (keyof AgentOptions)[] = Object.freeze([
+  ...balancingOptionNames.filter((name) => name !== 'retry'),
+  ...nodeHttpConnectionOptionNames,
+  'retry',
+  'fallbackAgent',
+  'key',
+  'priority',
+  'deadlineMs',
+  'clusterDomain',
+  'askForReports',
+  'propagate',
+] as const);
+
+/** What sends the requests of one Service, without the Agent around it. Throws EVENKEEL_OPTION. */
+export function openCore(origin: URL, options: AgentOptions): AgentCore {
   refuseRepeats(options);
-  checkKeys('options', options, [
-    ...balancingOptionNames,
-    ...nodeHttpConnectionOptionNames,
-    'fallbackAgent',
-    'key',
-    'priority',
-    'deadlineMs',
-    'clusterDomain',
-    'askForReports',
-    'propagate',
-  ]);
+  checkKeys('options', options, agentOptionNames);
   const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
   if (priority !== undefined) checkFunction('priority', priority);
@@ -133,7 +142,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
   });
   const { protocol } = origin;
   const drainTimeoutMs = pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
-  const core = new AgentCore({
+  return new AgentCore({
     origin,
     matcher,
     fallback: new Fallback({ fallbackAgent, protocol, clock, drainTimeoutMs }),
@@ -152,7 +161,6 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
       transport,
     }),
   });
-  return agentOf(protocol, core);
 }
 
 /** Refuses options for requests that are sent more than once: once a request has its connection, Node sends it, and only once. */

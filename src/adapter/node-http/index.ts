@@ -1,3 +1,5 @@
+export type { AppOptions } from '../http/app-options.js';
+export type { AppSnapshot, BalancedServiceSnapshot } from '../http/app-services.js';
 export {
   type PrefixKey,
   type PromptKeyOptions,
@@ -15,4 +17,5 @@ export {
   type RequestKey,
   type ServiceAgent,
 } from './agent.js';
+export { type AppAgents, type AppAgentsOptions, createAppAgents, type ServiceOptions } from './app-agents.js';
 export { type NodeHttpConnectionOptions, type NodeHttpTransportOptions, nodeHttpTransport } from './transport.js';

@@ -1,0 +1,237 @@
+import { type ClientRequest, Agent as HttpAgent, globalAgent as httpGlobalAgent } from 'node:http';
+import { Agent as HttpsAgent, globalAgent as httpsGlobalAgent } from 'node:https';
+import type { ConnectionOptions } from 'node:tls';
+import type { Balancer, Clock } from '../../index.js';
+import { type AppOptions, appOptionNames, type ResolvedAppOptions, resolveAppOptions } from '../http/app-options.js';
+import { AppServices, type AppSnapshot } from '../http/app-services.js';
+import { socketsAreMocked } from '../http/mocked-sockets.js';
+import {
+  endWithoutSocket,
+  PendingRequest,
+  type RequestOptions,
+  type RequestTaker,
+  takesRequests,
+} from '../http/node-agent.js';
+import { asError, checkKeys, optionError, pickNames } from '../kit/index.js';
+import { type AgentOptions, agentOptionNames, openCore } from './agent.js';
+import type { AgentCore, ByName } from './agent-core.js';
+import { hasOwnWay, identityOf, tlsOf } from './request-identity.js';
+
+/** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackAgent`. */
+export type ServiceOptions = Omit<AgentOptions, 'fallbackAgent'>;
+
+/** Options of `createAppAgents`. */
+export interface AppAgentsOptions extends AppOptions<ServiceOptions> {
+  /**
+   * Where all other requests go. Destroying these stays up to the caller.
+   * @defaultValue Node's global agents, as they are when `createAppAgents` is called
+   */
+  readonly fallbackAgents?:
+    | { readonly http?: HttpAgent | undefined; readonly https?: HttpsAgent | undefined }
+    | undefined;
+}
+
+/** Agents for everything an app sends through `node:http` and `node:https`. */
+export interface AppAgents extends AsyncDisposable {
+  readonly http: HttpAgent;
+  readonly https: HttpsAgent;
+  /** The balancers of the Services in use, by the origin each was first called with. */
+  readonly balancers: ReadonlyMap<string, Balancer<HttpAgent>>;
+  /** What is balanced, what is not, and why. */
+  snapshot(): AppSnapshot;
+  /** Requests to Services that run finish; later ones go to `fallbackAgents`. Resolves when the sockets to pods are closed. */
+  close(): Promise<void>;
+  /** The same, but requests to Services that run are cut. */
+  destroy(): Promise<void>;
+}
+
+/**
+ * Creates agents for a whole app: requests to Kubernetes Services are spread over their pods, all others go to the agents that were there
+ * before. DNS decides which hosts are Services, once per host, or the option `services` does. Host headers and TLS names stay those of the
+ * request. A request with TLS options of its own is sent over connections that only requests with the same options share. One that says
+ * how to connect (`createConnection`, `lookup`, `localAddress`, `family`, `checkServerIdentity`, a Unix socket), or that is for a proxy, is
+ * left alone.
+ *
+ * @throws EVENKEEL_OPTION for an invalid option.
+ * @example const agents = createAppAgents(); http.globalAgent = agents.http; https.globalAgent = agents.https;
+ * await axios.get('http://orders.shop:8080/v1/orders/42'); // one of the pods
+ */
+export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
+  checkKeys('options', options, [...appOptionNames, 'fallbackAgents']);
+  const { fallbackAgents = {} } = options;
+  checkKeys('fallbackAgents', fallbackAgents, ['http', 'https']);
+  const { http = httpGlobalAgent, https = httpsGlobalAgent } = fallbackAgents;
+  for (const [name, agent] of Object.entries({ http, https })) {
+    if (!takesRequests(agent)) throw optionError(`fallbackAgents.${name}`, 'an Agent', agent);
+  }
+  const resolved = resolveAppOptions(pickNames(options, appOptionNames), {
+    names: agentOptionNames.filter((name) => name !== 'fallbackAgent'),
+    tlsNames: ['tls'],
+    check: checkServiceOptions,
+  });
+  return new RoutingAgents(resolved, http as HttpAgent & RequestTaker, https as HttpsAgent & RequestTaker);
+}
+
+/** Opens and closes one: it checks everything, and does nothing before its balancer is used. */
+function checkServiceOptions(options: ServiceOptions): void {
+  openCore(new URL('https://service.namespace'), options).destroy();
+}
+
+type Onward = (request: ClientRequest, options: RequestOptions) => void;
+
+class RoutingAgents implements AppAgents {
+  readonly http: HttpAgent;
+  readonly https: HttpsAgent;
+  readonly #clock: Clock;
+  readonly #optionsOf: (origin: URL) => ServiceOptions;
+  readonly #services: AppServices<AgentCore>;
+
+  constructor(options: ResolvedAppOptions<ServiceOptions>, http: RequestTaker, https: RequestTaker) {
+    this.#clock = options.clock;
+    this.#optionsOf = options.optionsOf;
+    this.#services = new AppServices(options);
+    this.http = this.#agentOf('http:', http);
+    this.https = this.#agentOf('https:', https);
+  }
+
+  get balancers(): ReadonlyMap<string, Balancer<HttpAgent>> {
+    return this.#services.balancers;
+  }
+
+  snapshot(): AppSnapshot {
+    return this.#services.snapshot();
+  }
+
+  close(): Promise<void> {
+    return this.#services.close();
+  }
+
+  destroy(): Promise<void> {
+    return this.#services.destroy(null);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Node's own Agent class, which requests and clients check for. */
+  #agentOf(protocol: 'http:' | 'https:', fallback: RequestTaker): HttpsAgent {
+    const agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true });
+    const onward: Onward = (request, options) => fallback.addRequest(request, options);
+    Object.assign(agent, {
+      addRequest: (request: ClientRequest, options: RequestOptions) => this.#route(protocol, request, options, onward),
+      destroy: () => void this.destroy(),
+    });
+    Object.defineProperties(agent, {
+      sockets: { get: () => this.#socketsOf(protocol, 'sockets') },
+      freeSockets: { get: () => this.#socketsOf(protocol, 'freeSockets') },
+    });
+    return agent as HttpsAgent;
+  }
+
+  #route(protocol: string, request: ClientRequest, options: RequestOptions, onward: Onward): void {
+    if (hasOwnWay(protocol, request, options) || this.#services.isClosed) {
+      onward(request, options);
+      return;
+    }
+    const tls = protocol === 'https:' ? tlsOf(options) : undefined;
+    const identity = tls === undefined ? '' : identityOf(tls);
+    const text = `${protocol}//${options.host}:${options.port}${identity}`;
+    const known = this.#services.known(text);
+    if (known === undefined)
+      this.#decide({ url: urlOf(protocol, options), text, tls, identity }, request, options, onward);
+    else {
+      known.uses++;
+      known.client.take(request, options);
+    }
+  }
+
+  /** Whether it is for a Service is not remembered. */
+  #decide(target: Target, request: ClientRequest, options: RequestOptions, onward: Onward): void {
+    let verdict: boolean | Promise<boolean>;
+    try {
+      verdict = target.url !== undefined && this.#services.judge(target.url);
+    } catch (error) {
+      endWithoutSocket(request, asError(error));
+      return;
+    }
+    // While a library mocks sockets, DNS is queried all the same, for later requests. A mock only needs the name, which DNS need not know.
+    const mayWait = !this.#services.isCrowded && !(this.#services.asksDns && socketsAreMocked());
+    if (verdict === true) this.#balance(target, request, options, onward);
+    else if (verdict === false || !mayWait) onward(request, options);
+    else {
+      const balance = (): void => this.#balance(target, request, options, onward);
+      this.#await(verdict, request, balance, () => onward(request, options));
+    }
+  }
+
+  /** The request waits until it is known where it goes; its caller may give it up meanwhile. */
+  #await(verdict: Promise<boolean>, request: ClientRequest, balance: () => void, onward: () => void): void {
+    let waits = true;
+    const leave = (): boolean => {
+      if (!waits) return false;
+      waits = false;
+      pending.release();
+      this.#services.released();
+      return true;
+    };
+    const pending = new PendingRequest(request, this.#clock, () => {
+      if (leave()) endWithoutSocket(request);
+    });
+    this.#services.waits();
+    void verdict.then((isService) => {
+      if (!leave()) return;
+      if (isService && !this.#services.isClosed) balance();
+      else onward();
+    });
+  }
+
+  #balance(target: Target, request: ClientRequest, options: RequestOptions, onward: Onward): void {
+    const { url, text, tls, identity } = target;
+    try {
+      const open = (): AgentCore => openCore(url as URL, withTls(this.#optionsOf(url as URL), tls));
+      const service = this.#services.get(url as URL, open, identity);
+      if (service === undefined) onward(request, options);
+      else {
+        this.#services.remember(text, service);
+        service.uses++;
+        service.client.take(request, options);
+      }
+    } catch (error) {
+      endWithoutSocket(request, asError(error));
+    }
+  }
+
+  #socketsOf(protocol: string, kind: 'sockets' | 'freeSockets'): ByName<unknown> {
+    const all: ByName<unknown> = {};
+    for (const { origin, client } of this.#services.all) {
+      if (origin.protocol !== protocol) continue;
+      for (const [name, sockets] of Object.entries(client.socketsOf(kind)))
+        all[name] = [...(all[name] ?? []), ...sockets];
+    }
+    return all;
+  }
+}
+
+/** Where a request goes, and with which TLS options of its own. */
+interface Target {
+  /** Undefined: its host is no host of a URL. */
+  readonly url: URL | undefined;
+  /** As requests are remembered. */
+  readonly text: string;
+  readonly tls: ConnectionOptions | undefined;
+  readonly identity: string;
+}
+
+function urlOf(protocol: string, { host, port }: RequestOptions): URL | undefined {
+  const name = host?.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
+  const text = `${protocol}//${name}:${port}`;
+  return name && URL.canParse(text) ? new URL(text) : undefined;
+}
+
+function withTls(options: ServiceOptions, own: ConnectionOptions | undefined): AgentOptions {
+  if (own === undefined) return options;
+  const { tls } = options;
+  if (typeof tls !== 'function') return { ...options, tls: { ...tls, ...own } };
+  return { ...options, tls: async (endpoint) => ({ ...(await tls(endpoint)), ...own }) };
+}
