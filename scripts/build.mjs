@@ -7,14 +7,29 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
 /** Run as programs of their own by tests and the playground; not part of the package's interface. */
-const programs = ['./dist/testing/servers/dns-server-main.js'];
+const programs = [
+  './dist/testing/servers/dns-server-main.js',
+  // What `register` loads when an app first needs it.
+  ...['node-http', 'undici', 'grpc-js', 'pages'].map((name) => `./dist/register/${name}.js`),
+];
+/** Written as they are published, for Nodes that are too old for anything else. */
+const asTheyAre = ['register/register.cjs', 'register/register.d.cts'];
 /** Runs before the peer is loaded that its importer imports: a chunk of its own, which `sideEffects` of package.json names. */
 const checkVersion = /\/([a-z0-9-]+)\/check-version\.ts$/;
 /**
@@ -24,14 +39,18 @@ const everywhere = new RegExp(
   `/src/(${[
     'errors',
     'runtime/',
+    'propagation/',
     'endpoint/',
+    'credentials/',
     'observe/',
     'retry/',
     'load/(cells|in-flight|latency-cell|load|load-rule|orca)\\.ts',
     'limit/limit\\.ts',
     'pool/(subchannel-calls|trackers)\\.ts',
     'resolver/(endpoint-list|wrong-target)\\.ts',
-    'balancer/(call-limit|recording|snapshot|waiting-line|waiting-room)\\.ts',
+    'limit/call-limit\\.ts',
+    'call/(recording|waiting-line|waiting-room)\\.ts',
+    'balancer/snapshot\\.ts',
   ].join('|')})`,
 );
 const cache = join(root, 'node_modules', '.cache', 'evenkeel');
@@ -104,7 +123,9 @@ export async function importSources(...sources) {
 function entryPoints() {
   const { exports, bin } = manifest();
   const files = [
-    ...Object.values(exports).flatMap((target) => target.default ?? []),
+    ...Object.values(exports)
+      .flatMap((target) => target.default ?? [])
+      .filter((file) => file.endsWith('.js')),
     ...Object.values(bin),
     ...programs,
   ];
@@ -115,7 +136,9 @@ function entryPoints() {
 /** Removes the types that no entry point refers to. */
 async function cutTypes(folder) {
   const { keepPublicTypes } = await import('./public-types.mjs');
-  const entries = Object.values(manifest().exports).flatMap(({ types }) => types ?? []);
+  const entries = Object.values(manifest().exports)
+    .flatMap(({ types }) => types ?? [])
+    .filter((file) => file.endsWith('.d.ts'));
   keepPublicTypes(
     entries.map((file) => join(folder, relative('dist', file))),
     filesUnder(folder),
@@ -167,6 +190,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     const folder = process.argv[3] ?? dist;
     await cutTypes(folder);
     await bundle(entryPoints(), folder);
+    for (const file of asTheyAre) copyFileSync(join(root, 'src', file), join(folder, file));
     // npm makes the command executable only when it links the package, so `npx evenkeel` would fail after the next build.
     for (const command of Object.values(manifest().bin)) chmodSync(join(folder, relative('dist', command)), 0o755);
   } else {

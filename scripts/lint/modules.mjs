@@ -82,7 +82,7 @@ const overrides = [
     },
   },
   {
-    includes: ['src/**'],
+    includes: ['src/**', '!src/register/*.cjs'],
     plugins: ['./scripts/lint/import-forms.grit'],
     linter: {
       rules: {
@@ -93,8 +93,13 @@ const overrides = [
   { includes: ['src/resolver/*.ts'], plugins: ['./scripts/lint/lazy-kubernetes.grit'] },
   // Parsed by Nodes as old as 12.
   {
-    includes: ['deploy/loader/**'],
-    linter: { rules: { style: { useNodejsImportProtocol: 'off' }, complexity: { useOptionalChain: 'off' } } },
+    includes: ['deploy/loader/**', 'src/register/*.cjs'],
+    linter: {
+      rules: {
+        style: { useNodejsImportProtocol: 'off', noRestrictedImports: 'off' },
+        complexity: { useOptionalChain: 'off', noArguments: 'off' },
+      },
+    },
   },
 
   only('src/errors.ts', [], 'errors.ts imports nothing.'),
@@ -181,6 +186,20 @@ const overrides = [
     'src/adapter/kit/**',
     ['**', '!node:*', '!./**', '!../../**', '../../adapter/**', '../../testing/**', '../../cli/**'],
     'The kit exports parts of the core: no adapter, no peer.',
+  ),
+  only(
+    'src/register/**',
+    [
+      'node:*',
+      './*.js',
+      '../index.js',
+      '../admin/index.js',
+      '../metrics/index.js',
+      '../adapter/**',
+      'undici',
+      '@grpc/grpc-js',
+    ],
+    'register may import entry points only: it stands on top of all of them.',
   ),
   denying(
     'src/testing/**',

@@ -36,6 +36,8 @@ export interface AgentCoreParts {
   readonly askForReports: AskForReports;
   readonly transport: PodTransport;
   readonly balancer: Balancer<PodAgent>;
+  /** The error that a request's caller gets. @defaultValue the error itself */
+  readonly errorOf?: ((error: Error, host: string) => Error) | undefined;
 }
 
 /** Sockets or requests by name, as on Node's Agent. */
@@ -83,6 +85,10 @@ export class AgentCore implements CallOwner {
     return this.#parts.askForReports;
   }
 
+  errorOf(error: Error): Error {
+    return this.#parts.errorOf?.(error, `${this.#host}:${this.#port}`) ?? error;
+  }
+
   waits(request: ClientRequest): void {
     this.#waiting.add(request);
     this.#waitingCount.add();
@@ -103,7 +109,7 @@ export class AgentCore implements CallOwner {
     // Its caller gave up, for example by a signal that was already aborted.
     if (request.destroyed) endWithoutSocket(request);
     else if (this.#closing !== undefined)
-      endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+      endWithoutSocket(request, this.errorOf(new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed')));
     else if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
       this.#mocked.addRequest(request, options);
     else {

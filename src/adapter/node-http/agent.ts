@@ -25,7 +25,7 @@ import {
   Propagation,
   pickNames,
 } from '../kit/index.js';
-import { AgentCore } from './agent-core.js';
+import { AgentCore, type AgentCoreParts } from './agent-core.js';
 import { Fallback } from './fallback.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
 
@@ -124,7 +124,7 @@ export const agentOptionNames: readonly (keyof AgentOptions)[] = Object.freeze([
 ] as const);
 
 /** What sends the requests of one Service, without the Agent around it. Throws EVENKEEL_OPTION. */
-export function openCore(origin: URL, options: AgentOptions): AgentCore {
+export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCoreParts['errorOf']): AgentCore {
   refuseRepeats(options);
   checkKeys('options', options, agentOptionNames);
   const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
@@ -154,6 +154,7 @@ export function openCore(origin: URL, options: AgentOptions): AgentCore {
     drainTimeoutMs,
     askForReports: checkAskForReports('askForReports', options.askForReports),
     transport,
+    errorOf,
     balancer: createBalancer({
       picker: pickerOf(key),
       ...pickNames(options, balancingOptionNames),

@@ -14,7 +14,7 @@ import {
 } from '../http/node-agent.js';
 import { asError, checkKeys, optionError, pickNames } from '../kit/index.js';
 import { type AgentOptions, agentOptionNames, openCore } from './agent.js';
-import type { AgentCore, ByName } from './agent-core.js';
+import type { AgentCore, AgentCoreParts, ByName } from './agent-core.js';
 import { hasOwnWay, identityOf, tlsOf } from './request-identity.js';
 
 /** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackAgent`. */
@@ -64,12 +64,21 @@ export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
   for (const [name, agent] of Object.entries({ http, https })) {
     if (!takesRequests(agent)) throw optionError(`fallbackAgents.${name}`, 'an Agent', agent);
   }
-  const resolved = resolveAppOptions(pickNames(options, appOptionNames), {
+  const router = openAppRouter(pickNames(options, appOptionNames));
+  return new RoutingAgents(router, http as HttpAgent & RequestTaker, https as HttpsAgent & RequestTaker);
+}
+
+/** What decides for each request of an app where it goes. Throws EVENKEEL_OPTION. */
+export function openAppRouter({
+  errorOf,
+  ...options
+}: AppOptions<ServiceOptions> & Pick<AgentCoreParts, 'errorOf'>): AppRouter {
+  const resolved = resolveAppOptions(options, {
     names: agentOptionNames.filter((name) => name !== 'fallbackAgent'),
     tlsNames: ['tls'],
     check: checkServiceOptions,
   });
-  return new RoutingAgents(resolved, http as HttpAgent & RequestTaker, https as HttpsAgent & RequestTaker);
+  return new AppRouter(resolved, errorOf);
 }
 
 /** Opens and closes one: it checks everything, and does nothing before its balancer is used. */
@@ -82,32 +91,28 @@ type Onward = (request: ClientRequest, options: RequestOptions) => void;
 class RoutingAgents implements AppAgents {
   readonly http: HttpAgent;
   readonly https: HttpsAgent;
-  readonly #clock: Clock;
-  readonly #optionsOf: (origin: URL) => ServiceOptions;
-  readonly #services: AppServices<AgentCore>;
+  readonly #router: AppRouter;
 
-  constructor(options: ResolvedAppOptions<ServiceOptions>, http: RequestTaker, https: RequestTaker) {
-    this.#clock = options.clock;
-    this.#optionsOf = options.optionsOf;
-    this.#services = new AppServices(options);
+  constructor(router: AppRouter, http: RequestTaker, https: RequestTaker) {
+    this.#router = router;
     this.http = this.#agentOf('http:', http);
     this.https = this.#agentOf('https:', https);
   }
 
   get balancers(): ReadonlyMap<string, Balancer<HttpAgent>> {
-    return this.#services.balancers;
+    return this.#router.services.balancers;
   }
 
   snapshot(): AppSnapshot {
-    return this.#services.snapshot();
+    return this.#router.services.snapshot();
   }
 
   close(): Promise<void> {
-    return this.#services.close();
+    return this.#router.services.close();
   }
 
   destroy(): Promise<void> {
-    return this.#services.destroy(null);
+    return this.#router.services.destroy(null);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -119,25 +124,42 @@ class RoutingAgents implements AppAgents {
     const agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true });
     const onward: Onward = (request, options) => fallback.addRequest(request, options);
     Object.assign(agent, {
-      addRequest: (request: ClientRequest, options: RequestOptions) => this.#route(protocol, request, options, onward),
+      addRequest: (request: ClientRequest, options: RequestOptions) =>
+        this.#router.route(protocol, request, options, onward),
       destroy: () => void this.destroy(),
     });
     Object.defineProperties(agent, {
-      sockets: { get: () => this.#socketsOf(protocol, 'sockets') },
-      freeSockets: { get: () => this.#socketsOf(protocol, 'freeSockets') },
+      sockets: { get: () => this.#router.socketsOf(protocol, 'sockets') },
+      freeSockets: { get: () => this.#router.socketsOf(protocol, 'freeSockets') },
     });
     return agent as HttpsAgent;
   }
+}
 
-  #route(protocol: string, request: ClientRequest, options: RequestOptions, onward: Onward): void {
-    if (hasOwnWay(protocol, request, options) || this.#services.isClosed) {
+/** Decides for each request of an app whether a pod gets it, or whoever got it before. */
+export class AppRouter {
+  readonly services: AppServices<AgentCore>;
+  readonly #clock: Clock;
+  readonly #optionsOf: (origin: URL) => ServiceOptions;
+  readonly #errorOf: AgentCoreParts['errorOf'];
+
+  constructor(options: ResolvedAppOptions<ServiceOptions>, errorOf: AgentCoreParts['errorOf']) {
+    this.services = new AppServices(options);
+    this.#clock = options.clock;
+    this.#optionsOf = options.optionsOf;
+    this.#errorOf = errorOf;
+  }
+
+  /** Sends a request to a pod of its Service, now or when DNS has answered, or has `onward` send it. */
+  route(protocol: string, request: ClientRequest, options: RequestOptions, onward: Onward): void {
+    if (hasOwnWay(protocol, request, options) || this.services.isClosed) {
       onward(request, options);
       return;
     }
     const tls = protocol === 'https:' ? tlsOf(options) : undefined;
     const identity = tls === undefined ? '' : identityOf(tls);
     const text = `${protocol}//${options.host}:${options.port}${identity}`;
-    const known = this.#services.known(text);
+    const known = this.services.known(text);
     if (known === undefined)
       this.#decide({ url: urlOf(protocol, options), text, tls, identity }, request, options, onward);
     else {
@@ -150,13 +172,13 @@ class RoutingAgents implements AppAgents {
   #decide(target: Target, request: ClientRequest, options: RequestOptions, onward: Onward): void {
     let verdict: boolean | Promise<boolean>;
     try {
-      verdict = target.url !== undefined && this.#services.judge(target.url);
+      verdict = target.url !== undefined && this.services.judge(target.url);
     } catch (error) {
       endWithoutSocket(request, asError(error));
       return;
     }
     // While a library mocks sockets, DNS is queried all the same, for later requests. A mock only needs the name, which DNS need not know.
-    const mayWait = !this.#services.isCrowded && !(this.#services.asksDns && socketsAreMocked());
+    const mayWait = !this.services.isCrowded && !(this.services.asksDns && socketsAreMocked());
     if (verdict === true) this.#balance(target, request, options, onward);
     else if (verdict === false || !mayWait) onward(request, options);
     else {
@@ -172,16 +194,16 @@ class RoutingAgents implements AppAgents {
       if (!waits) return false;
       waits = false;
       pending.release();
-      this.#services.released();
+      this.services.released();
       return true;
     };
     const pending = new PendingRequest(request, this.#clock, () => {
       if (leave()) endWithoutSocket(request);
     });
-    this.#services.waits();
+    this.services.waits();
     void verdict.then((isService) => {
       if (!leave()) return;
-      if (isService && !this.#services.isClosed) balance();
+      if (isService && !this.services.isClosed) balance();
       else onward();
     });
   }
@@ -189,11 +211,11 @@ class RoutingAgents implements AppAgents {
   #balance(target: Target, request: ClientRequest, options: RequestOptions, onward: Onward): void {
     const { url, text, tls, identity } = target;
     try {
-      const open = (): AgentCore => openCore(url as URL, withTls(this.#optionsOf(url as URL), tls));
-      const service = this.#services.get(url as URL, open, identity);
+      const open = (): AgentCore => openCore(url as URL, withTls(this.#optionsOf(url as URL), tls), this.#errorOf);
+      const service = this.services.get(url as URL, open, identity);
       if (service === undefined) onward(request, options);
       else {
-        this.#services.remember(text, service);
+        this.services.remember(text, service);
         service.uses++;
         service.client.take(request, options);
       }
@@ -202,9 +224,9 @@ class RoutingAgents implements AppAgents {
     }
   }
 
-  #socketsOf(protocol: string, kind: 'sockets' | 'freeSockets'): ByName<unknown> {
+  socketsOf(protocol: string, kind: 'sockets' | 'freeSockets'): ByName<unknown> {
     const all: ByName<unknown> = {};
-    for (const { origin, client } of this.#services.all) {
+    for (const { origin, client } of this.services.all) {
       if (origin.protocol !== protocol) continue;
       for (const [name, sockets] of Object.entries(client.socketsOf(kind)))
         all[name] = [...(all[name] ?? []), ...sockets];

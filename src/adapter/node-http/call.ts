@@ -41,6 +41,8 @@ export interface CallOwner {
   served(request: ClientRequest): void;
   /** The balancer is closed: requests stay on the pods they have. */
   readonly isClosing: boolean;
+  /** The error that a request's caller gets. */
+  errorOf(error: Error): Error;
 }
 
 /**
@@ -237,7 +239,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     this.#settled = true;
     this.#deadline?.cancel();
     this.#pending?.release();
-    endWithoutSocket(this.request, error);
+    endWithoutSocket(this.request, error === undefined ? undefined : this.#owner.errorOf(error));
   }
 
   /** The request is over, one way or another. */

@@ -35,7 +35,7 @@ it('a warm call runs through the files that the life of a call names', async () 
   for (const [name, heading] of Object.entries(sections)) {
     const files = measured[name] as readonly File[];
     // gRPC's retries are grpc-js's own.
-    const common = shared.filter((file) => name !== 'gRPC' || file !== 'balancer/attempts.ts');
+    const common = shared.filter((file) => name !== 'gRPC' || file !== 'call/attempts.ts');
     const met = files.map(({ file }) => file).filter((file) => !sometimes.includes(file));
     expect(met.sort(), name).toEqual([...common, ...filesUnder(heading)].sort());
   }

@@ -18,7 +18,8 @@ describe('the packed package', () => {
   const files = inject('packedFiles');
 
   test('holds the compiled library and what a reader needs, nothing else', () => {
-    const expected = /^(dist\/.+\.(js|d\.ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
+    const expected =
+      /^(dist\/.+\.(js|d\.ts)|dist\/register\/register\.(cjs|d\.cts)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
     expect(files.filter((file) => !expected.test(file))).toEqual([]);
     expect(files).toContain('LICENSE');
     expect(files).toContain('README.md');

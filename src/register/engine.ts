@@ -1,0 +1,56 @@
+import { EvenkeelError, isEvenkeelError, type TargetOptions } from '../index.js';
+
+/** What `register.cjs` says to each engine. */
+export interface EngineOptions {
+  /** Hosts that are Services, and no others; undefined: DNS decides. */
+  readonly listed: readonly string[] | undefined;
+  /** Short names of Services that are left alone. */
+  readonly excluded: ReadonlySet<string>;
+  /** What `EVENKEEL_CONFIG` exports. */
+  readonly config: RegisterConfig;
+  /** `orders.shop`, whichever way a Service is spelled. */
+  shortName(host: string): string;
+}
+
+/** What a module named by `EVENKEEL_CONFIG` may export. */
+export interface RegisterConfig {
+  readonly http?: unknown;
+  readonly fetch?: unknown;
+  readonly grpc?: unknown;
+  readonly discovery?: TargetOptions | undefined;
+}
+
+/** Which hosts are Services, as the options of an app take it. */
+export function servicesRule({ listed, excluded, shortName }: EngineOptions): (origin: URL) => boolean | undefined {
+  const names = listed === undefined ? undefined : new Set(listed.map((host) => shortName(host)));
+  return ({ hostname }) => {
+    const name = shortName(hostname);
+    if (excluded.has(name)) return false;
+    return names === undefined ? undefined : names.has(name);
+  };
+}
+
+/**
+ * An error as an app without evenkeel would get it: apps match the codes of Node and of their library. Ours is its `cause`.
+ *
+ * @param timeoutCode The library's own code for a connection that did not come about in time.
+ */
+export function stockError(error: Error, host: string, timeoutCode = 'ETIMEDOUT'): Error {
+  if (!isEvenkeelError(error) || error.code === 'EVENKEEL_OPTION') return error;
+  const system = systemErrorOf(error);
+  const code = system?.code ?? (error.code === 'EVENKEEL_DEADLINE' ? timeoutCode : 'ECONNREFUSED');
+  return Object.assign(new Error(system?.message ?? `connect ${code} ${host}`, { cause: error }), {
+    code,
+    syscall: 'connect',
+    ...(system?.errno !== undefined && { errno: system.errno }),
+  });
+}
+
+function systemErrorOf(error: Error): NodeJS.ErrnoException | undefined {
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (!(cause instanceof EvenkeelError) && typeof code === 'string' && /^(E[A-Z]+|UND_ERR_\w+)$/.test(code))
+      return cause;
+  }
+  return undefined;
+}

@@ -1,0 +1,78 @@
+import type { Agent, ClientRequest } from 'node:http';
+import type { ConnectionOptions } from 'node:tls';
+import { type AppRouter, openAppRouter, type ServiceOptions } from '../adapter/node-http/app-agents.js';
+import { type EngineOptions, servicesRule, stockError } from './engine.js';
+
+type RequestOptions = Parameters<AppRouter['route']>[2];
+
+/** Balances requests of `http` and `https` through the app's own agents, whose options stay in force. */
+export interface NodeHttpEngine {
+  route(agent: Agent, request: ClientRequest, options: RequestOptions, onward: () => void): void;
+}
+
+/** @throws EVENKEEL_OPTION for invalid options in `EVENKEEL_CONFIG`. */
+export function createEngine(options: EngineOptions): NodeHttpEngine {
+  const { config } = options;
+  const router = openAppRouter({
+    services: servicesRule(options),
+    ...(config.http !== undefined && { options: config.http as ServiceOptions }),
+    ...(config.discovery !== undefined && { discovery: config.discovery }),
+    errorOf: stockError,
+  });
+  const queues = new WeakMap<Agent, Map<string, Queue>>();
+  return {
+    route(agent, request, given, onward) {
+      const own = agent as Agent & { readonly protocol: string; readonly options: AgentOptions };
+      const { timeout } = own.options;
+      if (timeout && (request as { timeout?: number }).timeout === undefined) request.setTimeout(timeout);
+      const merged = own.protocol === 'https:' ? { ...own.options, ...given } : given;
+      const begin = (): void => router.route(own.protocol, request, merged as RequestOptions, onward);
+      if (agent.maxSockets === Number.POSITIVE_INFINITY) begin();
+      else queueOf(queues, agent, `${given.host}:${given.port}`).add(request, agent.maxSockets, begin);
+    },
+  };
+}
+
+type AgentOptions = ConnectionOptions & { readonly timeout?: number };
+
+function queueOf(queues: WeakMap<Agent, Map<string, Queue>>, agent: Agent, host: string): Queue {
+  let byHost = queues.get(agent);
+  if (byHost === undefined) {
+    byHost = new Map();
+    queues.set(agent, byHost);
+  }
+  let queue = byHost.get(host);
+  if (queue === undefined) {
+    queue = new Queue(() => byHost.delete(host));
+    byHost.set(host, queue);
+  }
+  return queue;
+}
+
+/** The requests of an agent to one host, of which so many run at once as the agent's `maxSockets` says; Node's Agent queues the rest, too. */
+class Queue {
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+  readonly #emptied: () => void;
+
+  constructor(emptied: () => void) {
+    this.#emptied = emptied;
+  }
+
+  add(request: ClientRequest, most: number, begin: () => void): void {
+    const run = (): void => {
+      this.#running++;
+      request.once('close', () => this.#ended());
+      begin();
+    };
+    if (this.#running < most) run();
+    else this.#waiting.push(run);
+  }
+
+  #ended(): void {
+    this.#running--;
+    const next = this.#waiting.shift();
+    if (next !== undefined) next();
+    else if (this.#running === 0) this.#emptied();
+  }
+}

@@ -1,0 +1,28 @@
+import { createServer, type RequestListener } from 'node:http';
+import { createAdminHandler } from '../admin/index.js';
+import { prometheusText } from '../metrics/index.js';
+
+/** Where a page is served. */
+export interface PageAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Serves the admin page and metrics, where they were asked for. They do not keep the process alive. */
+export function startPages(
+  { admin, metrics }: { readonly admin?: PageAddress | undefined; readonly metrics?: PageAddress | undefined },
+  say: (text: string) => void,
+): void {
+  const serve = (name: string, { host, port }: PageAddress, listener: RequestListener): void => {
+    const server = createServer(listener);
+    // Workers and forks of a pod inherit the environment: the first of them serves.
+    server.on('error', (error) => say(`${name} is not served: ${error.message}`));
+    server.listen(port, host).unref();
+  };
+  if (admin !== undefined) serve('EVENKEEL_ADMIN', admin, createAdminHandler());
+  if (metrics === undefined) return;
+  prometheusText();
+  serve('EVENKEEL_METRICS', metrics, (_request, response) => {
+    response.setHeader('content-type', 'text/plain; version=0.0.4').end(prometheusText());
+  });
+}

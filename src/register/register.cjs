@@ -1,0 +1,399 @@
+// Loaded by `node --require evenkeel/register`, and through NODE_OPTIONS by every Node of a container: npm, tsc, workers, scripts. So it is
+// written in JavaScript that Node 12 can parse, does nothing before an app calls what may be a Service, and whatever goes wrong leaves
+// the app as it was. What it needs from evenkeel is loaded by then, by engine of client: node-http.js, undici.js, grpc-js.js.
+'use strict';
+
+const STATE = Symbol.for('evenkeel.register');
+
+/** Which clients were found that are not balanced, and why: shown by the admin page and `evenkeel doctor`. */
+const left = new Map();
+/** What undoes each change. */
+const undo = [];
+let isOff = false;
+
+function say(text) {
+  process.stderr.write(`evenkeel: ${text}\n`);
+}
+
+/** Something of ours failed: from now on the app runs as if we were not there. */
+function giveUp(error) {
+  if (isOff) return;
+  isOff = true;
+  say(`EVENKEEL_REGISTER: ${String(error && error.message).split('\n')[0]}; the app runs without evenkeel`);
+}
+
+function leave(what, remedy) {
+  const known = left.get(what);
+  if (known === undefined) left.set(what, { count: 1, remedy });
+  else known.count++;
+}
+
+/** Settings from the environment; throws for bad ones. */
+function readSettings(env) {
+  const list = (name) => {
+    const text = env[name];
+    if (text === undefined || text.trim() === '') return undefined;
+    const hosts = text.split(',').map((host) => host.trim().toLowerCase());
+    for (const host of hosts) {
+      if (!/^[a-z0-9_.-]+$/.test(host)) {
+        throw new Error(`${name} must be host names such as orders.shop, separated by commas, got "${host}"`);
+      }
+    }
+    return hosts;
+  };
+  const address = (name) => {
+    const text = env[name];
+    if (text === undefined || text === '') return undefined;
+    const found = /^(?:(.+):)?(\d{1,5})$/.exec(text);
+    if (found === null || Number(found[2]) > 65535) {
+      throw new Error(`${name} must be a port, or an address and a port such as 0.0.0.0:9901, got "${text}"`);
+    }
+    return { host: found[1] || '127.0.0.1', port: Number(found[2]) };
+  };
+  const disabled = env.EVENKEEL_DISABLED;
+  if (disabled !== undefined && !/^(1|0|true|false|)$/i.test(disabled)) {
+    throw new Error(`EVENKEEL_DISABLED must be 1 or 0, got "${disabled}"`);
+  }
+  return {
+    isDisabled: /^(1|true)$/i.test(disabled || ''),
+    services: list('EVENKEEL_SERVICES'),
+    exclude: list('EVENKEEL_EXCLUDE'),
+    config: env.EVENKEEL_CONFIG || undefined,
+    admin: address('EVENKEEL_ADMIN'),
+    metrics: address('EVENKEEL_METRICS'),
+  };
+}
+
+/** `orders.shop`, whichever way a Service is spelled. */
+function shortName(host) {
+  return host
+    .toLowerCase()
+    .replace(/\.$/, '')
+    .replace(/^([^.]+\.[^.]+)\.svc(\..*)?$/, '$1');
+}
+
+/** The proxies of meshes by the ports on which they listen in a pod: such a proxy balances already, and has no route to pod addresses. */
+const meshPorts = new Map([
+  [15001, 'Istio'],
+  [4140, 'Linkerd'],
+]);
+
+function meshOfPod() {
+  if (process.platform !== 'linux') return undefined;
+  const fs = require('fs');
+  for (const file of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
+    let text = '';
+    try {
+      text = fs.readFileSync(file, 'utf8');
+    } catch (_error) {
+      continue;
+    }
+    for (const line of text.split('\n')) {
+      const found = /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A /.exec(line);
+      const mesh = found === null ? undefined : meshPorts.get(Number.parseInt(found[1], 16));
+      if (mesh !== undefined) return mesh;
+    }
+  }
+  return undefined;
+}
+
+function register() {
+  const settings = readSettings(process.env);
+  if (settings.isDisabled) return;
+  // Outside a cluster no name is a Service's, unless one is named.
+  if (process.env.KUBERNETES_SERVICE_HOST === undefined && settings.services === undefined) return;
+  const listed = settings.services && new Set(settings.services.map(shortName));
+  const excluded = new Set((settings.exclude || []).map(shortName));
+
+  /** A quick look, for every request: false for most hosts that are no Services. The engine asks DNS about the rest. */
+  function mayBeService(host) {
+    if (isOff || typeof host !== 'string' || host === '' || host.indexOf(':') !== -1) return false;
+    const name = host.toLowerCase().replace(/\.$/, '');
+    if (/^[\d.]+$/.test(name) || /(^|\.)localhost$/.test(name)) return false;
+    const short = shortName(name);
+    if (excluded.has(short)) return false;
+    if (listed !== undefined) return listed.has(short);
+    const labels = name.split('.');
+    return labels.length <= 2 || labels[2] === 'svc';
+  }
+
+  let config;
+  let isPrepared = false;
+  /** Before the first engine: what is needed once. */
+  function prepare() {
+    if (isPrepared) return;
+    isPrepared = true;
+    const mesh = meshOfPod();
+    if (mesh !== undefined) {
+      isOff = true;
+      say(`this pod has a proxy of ${mesh}, which balances already: evenkeel stays out`);
+      return;
+    }
+    config = settings.config === undefined ? {} : readConfig(settings.config);
+    if (settings.admin !== undefined || settings.metrics !== undefined) require('./pages.js').startPages(settings, say);
+  }
+
+  /** Loads an engine when a client first needs it; undefined if it cannot be had. */
+  function engineOf(file, client) {
+    let engine;
+    let isLoaded = false;
+    return () => {
+      if (isOff) return undefined;
+      if (isLoaded) return engine;
+      isLoaded = true;
+      try {
+        prepare();
+        if (!isOff) engine = require(file).createEngine({ listed: settings.services, excluded, config, shortName });
+      } catch (error) {
+        if (error && error.code === 'MODULE_NOT_FOUND' && client !== undefined) leave(client, `npm install ${client}`);
+        else if (error && error.code === 'ERR_MODULE_NOT_FOUND' && client !== undefined)
+          leave(client, `npm install ${client}`);
+        else giveUp(error);
+      }
+      return engine;
+    };
+  }
+
+  patchHttp(mayBeService, engineOf('./node-http.js'));
+  patchFetch(mayBeService, engineOf('./undici.js', 'undici'));
+  patchModules(mayBeService, engineOf);
+}
+
+function readConfig(path) {
+  const loaded = require(require('path').resolve(path));
+  const config =
+    loaded && loaded.__esModule && loaded.default !== undefined ? loaded.default : loaded && (loaded.default || loaded);
+  if (typeof config !== 'object' || config === null) throw new Error(`EVENKEEL_CONFIG: ${path} exports no object`);
+  for (const name of Object.keys(config)) {
+    if (['http', 'fetch', 'grpc', 'discovery'].indexOf(name) === -1) {
+      throw new Error(`EVENKEEL_CONFIG: ${path} has no option "${name}"; there are http, fetch, grpc and discovery`);
+    }
+  }
+  return config;
+}
+
+/** Requests of http and https: those through Node's own Agent class, whichever of its objects. */
+function patchHttp(mayBeService, engineOf) {
+  const http = require('http');
+  const https = require('https');
+  const { prototype } = http.Agent;
+  const { addRequest } = prototype;
+  const isPlain = (agent) => {
+    const own = Object.getPrototypeOf(agent);
+    return (own === prototype || own === https.Agent.prototype) && !Object.hasOwn(agent, 'createConnection');
+  };
+  function balancedAddRequest(request, options) {
+    if (isOff || typeof options !== 'object' || options === null || !mayBeService(options.host)) {
+      return addRequest.apply(this, arguments);
+    }
+    if (!isPlain(this)) {
+      const name = (this.constructor && this.constructor.name) || 'an agent';
+      leave(`${name} of node:http`, 'createAgent of evenkeel/node-http in its place');
+      return addRequest.apply(this, arguments);
+    }
+    if (this.maxTotalSockets !== Infinity) {
+      leave('an agent of node:http with maxTotalSockets', 'maxSockets in its place');
+      return addRequest.apply(this, arguments);
+    }
+    const engine = engineOf();
+    if (engine === undefined) return addRequest.apply(this, arguments);
+    const onward = () => addRequest.call(this, request, options);
+    return engine.route(this, request, options, onward);
+  }
+  prototype.addRequest = balancedAddRequest;
+  undo.push(() => {
+    if (prototype.addRequest === balancedAddRequest) prototype.addRequest = addRequest;
+  });
+}
+
+/** The global dispatchers of undici 6 and 7 (and Node to 24), and of undici 8 (and Node 26). */
+const dispatcherSymbols = [Symbol.for('undici.globalDispatcher.1'), Symbol.for('undici.globalDispatcher.2')];
+/** Methods that call `this.dispatch`. */
+const dispatching = ['request', 'stream', 'pipeline', 'connect', 'upgrade'];
+const wrappers = new WeakMap();
+const wrapped = new WeakSet();
+let wrapDispatchers = () => {};
+
+/** fetch, WebSocket and EventSource of Node, and every copy of undici: all of them ask for the global dispatcher. */
+function patchFetch(mayBeService, engineOf) {
+  const hostOf = (origin) => {
+    const found = /^https?:\/\/([^/:?#[]+)(?::\d+)?$/i.exec(String(origin));
+    return found === null ? undefined : found[1];
+  };
+  const wrap = (dispatcher) => {
+    let wrapper = wrappers.get(dispatcher);
+    if (wrapper !== undefined) return wrapper;
+    const dispatch = (options, handler) => {
+      const host = options && hostOf(options.origin);
+      if (host === undefined || !mayBeService(host)) return dispatcher.dispatch(options, handler);
+      const engine = engineOf();
+      return engine === undefined
+        ? dispatcher.dispatch(options, handler)
+        : engine.dispatch(dispatcher, options, handler);
+    };
+    wrapper = new Proxy(dispatcher, {
+      get(target, name) {
+        if (name === 'dispatch') return dispatch;
+        const value = Reflect.get(target, name, target);
+        return typeof value === 'function' && dispatching.indexOf(name) === -1 && name !== 'constructor'
+          ? value.bind(target)
+          : value;
+      },
+    });
+    wrappers.set(dispatcher, wrapper);
+    wrapped.add(wrapper);
+    return wrapper;
+  };
+  wrapDispatchers = () => {
+    if (isOff) return;
+    for (const symbol of dispatcherSymbols) {
+      const dispatcher = globalThis[symbol];
+      if (dispatcher === undefined || dispatcher === null || wrapped.has(dispatcher)) continue;
+      const name = dispatcher.constructor && dispatcher.constructor.name;
+      if (name !== 'Agent' && name !== 'Dispatcher1Wrapper') {
+        leave(`the global dispatcher ${name} of undici`, 'compose it with appInterceptor() of evenkeel/undici');
+        continue;
+      }
+      try {
+        globalThis[symbol] = wrap(dispatcher);
+      } catch (_error) {
+        // A frozen global object.
+      }
+    }
+  };
+
+  const native = Object.getOwnPropertyDescriptor(globalThis, 'fetch');
+  if (native !== undefined && native.configurable && typeof globalThis.fetch === 'function') {
+    const { fetch } = globalThis;
+    let isReady = false;
+    const balancedFetch = {
+      fetch(_input, _init = undefined) {
+        if (!isReady) {
+          isReady = true;
+          // Node loads its undici, which makes the global dispatcher, when one of its classes is first used; fetch does so too.
+          void globalThis.Headers;
+          wrapDispatchers();
+        }
+        return Reflect.apply(fetch, this, arguments);
+      },
+    }.fetch;
+    Object.defineProperty(globalThis, 'fetch', {
+      configurable: true,
+      enumerable: native.enumerable,
+      writable: true,
+      value: balancedFetch,
+    });
+    undo.push(() => {
+      if (globalThis.fetch === balancedFetch) Object.defineProperty(globalThis, 'fetch', native);
+    });
+  }
+  for (const name of ['WebSocket', 'EventSource']) {
+    const before = Object.getOwnPropertyDescriptor(globalThis, name);
+    if (before === undefined || !before.configurable || typeof before.get !== 'function') continue;
+    Object.defineProperty(globalThis, name, {
+      configurable: true,
+      enumerable: before.enumerable,
+      get() {
+        const value = before.get.call(globalThis);
+        wrapDispatchers();
+        return value;
+      },
+      set(value) {
+        Object.defineProperty(globalThis, name, { configurable: true, enumerable: false, writable: true, value });
+      },
+    });
+    undo.push(() => Object.defineProperty(globalThis, name, before));
+  }
+  // A copy inside a bundle loads nothing by name. It tells of its connections, though; from the second request on it is balanced.
+  const { subscribe, unsubscribe } = require('diagnostics_channel');
+  const told = () => wrapDispatchers();
+  subscribe('undici:client:beforeConnect', told);
+  undo.push(() => unsubscribe('undici:client:beforeConnect', told));
+}
+
+/** Copies of undici and of grpc-js when they are loaded, by `require` and by `import`: both are CommonJS. */
+function patchModules(mayBeService, engineOf) {
+  const Module = require('module');
+  const { dirname, join } = require('path');
+  const { _load: load } = Module;
+  const undici = /^undici$|[\\/]undici[^\\/]*[\\/]index(-fetch)?\.js$/;
+  const grpc = /^@grpc[\\/]grpc-js$|[\\/]@grpc[\\/]grpc-js[\\/]build[\\/]src[\\/]index\.js$/;
+  function balancedLoad(request, parent, isMain) {
+    const loaded = load.apply(this, arguments);
+    if (isOff || typeof request !== 'string') return loaded;
+    try {
+      if (undici.test(request)) wrapDispatchers();
+      else if (grpc.test(request)) {
+        const file = Module._resolveFilename(request, parent, isMain);
+        const folder = dirname(file);
+        const moduleOf = (name) => Module._cache[join(folder, name)];
+        patchGrpc(loaded, moduleOf('client.js'), moduleOf('channel.js'), mayBeService, engineOf);
+      }
+    } catch (error) {
+      giveUp(error);
+    }
+    return loaded;
+  }
+  Module._load = balancedLoad;
+  undo.push(() => {
+    if (Module._load === balancedLoad) Module._load = load;
+  });
+}
+
+const patchedGrpc = new WeakSet();
+
+/** Clients and channels of one copy of grpc-js, however they are made: all of them are made by these two classes. */
+function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
+  if (clientModule === undefined || channelModule === undefined || patchedGrpc.has(grpc)) return;
+  patchedGrpc.add(grpc);
+  const getEngine = engineOf('./grpc-js.js', '@grpc/grpc-js');
+  const hostOf = (address) => {
+    const found = /^(?:dns:(?:\/\/[^/]*\/)?)?([^:/]+):\d+$/.exec(String(address));
+    return found === null ? undefined : found[1];
+  };
+  /** The options with which a client for `address` is balanced; undefined if it is not to be. */
+  const optionsFor = (address, options) => {
+    const host = hostOf(address);
+    const isTheirs = options && (options.channelOverride || options.channelFactoryOverride);
+    if (isTheirs || host === undefined || !mayBeService(host)) return undefined;
+    const engine = getEngine();
+    if (engine === undefined) return undefined;
+    if (engine.grpc !== grpc) {
+      leave('@grpc/grpc-js', 'install evenkeel beside it, as a dependency of the app');
+      return undefined;
+    }
+    return engine.optionsFor(String(address));
+  };
+  const { Client } = clientModule.exports;
+  const { ChannelImplementation: Channel } = channelModule.exports;
+  const named = (made, name) => Object.defineProperty(made, 'name', { value: name });
+  clientModule.exports.Client = named(
+    class extends Client {
+      constructor(address, credentials, options) {
+        const own = optionsFor(address, options);
+        super(address, credentials, own === undefined ? options : Object.assign({}, options, own));
+      }
+    },
+    'Client',
+  );
+  function BalancedChannel(address, credentials, options) {
+    const own = optionsFor(address, options);
+    if (own !== undefined) return own.channelFactoryOverride(address, credentials, options || {});
+    return Reflect.construct(Channel, [address, credentials, options], new.target || BalancedChannel);
+  }
+  BalancedChannel.prototype = Channel.prototype;
+  channelModule.exports.ChannelImplementation = named(Object.setPrototypeOf(BalancedChannel, Channel), Channel.name);
+}
+
+const [major, minor] = process.versions.node.split('.').map(Number);
+const isSupported = major > 20 || (major === 20 && minor >= 19);
+// A second copy, such as the app's own beside the cluster's, leaves everything to the first.
+if (isSupported && globalThis[STATE] === undefined) {
+  Object.defineProperty(globalThis, STATE, { value: { left }, enumerable: false });
+  try {
+    register();
+  } catch (error) {
+    for (const restore of undo.reverse()) restore();
+    giveUp(error);
+  }
+}

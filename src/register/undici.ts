@@ -1,0 +1,65 @@
+import type { Dispatcher } from 'undici';
+import { type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
+import { type EngineOptions, servicesRule, stockError } from './engine.js';
+
+/** Balances what copies of undici of any supported version, and Node's own, give their global dispatcher. */
+export interface UndiciEngine {
+  /** @param dispatcher Gets requests that are for no Service. */
+  dispatch(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean;
+}
+
+/** @throws EVENKEEL_OPTION for invalid options in `EVENKEEL_CONFIG`. */
+export function createEngine(options: EngineOptions): UndiciEngine {
+  const { config } = options;
+  const services = appInterceptor({
+    services: servicesRule(options),
+    ...(config.fetch !== undefined && { options: config.fetch as NonNullable<AppInterceptorOptions['options']> }),
+    ...(config.discovery !== undefined && { discovery: config.discovery }),
+  });
+  const composed = new WeakMap<Dispatcher, Dispatcher.Dispatch>();
+  return {
+    dispatch(dispatcher, own, handler) {
+      let dispatch = composed.get(dispatcher);
+      if (dispatch === undefined) {
+        const onward = services((given, their) => dispatcher.dispatch(given, their));
+        dispatch = onward;
+        composed.set(dispatcher, onward);
+      }
+      return dispatch(own, withStockErrors(handler, String(own.origin)));
+    },
+  };
+}
+
+/** Every method of a handler, of both forms. */
+const methods = [
+  'onRequestStart',
+  'onRequestUpgrade',
+  'onResponseStarted',
+  'onResponseStart',
+  'onResponseData',
+  'onResponseEnd',
+  'onBodySent',
+  'onRequestSent',
+  'onConnect',
+  'onHeaders',
+  'onData',
+  'onComplete',
+  'onUpgrade',
+] as const;
+
+/** The caller's handler, which learns of errors as its own library would tell them. */
+function withStockErrors(handler: Dispatcher.DispatchHandler, origin: string): Dispatcher.DispatchHandler {
+  const own = handler as Record<string, ((...given: unknown[]) => unknown) | undefined>;
+  const relay: Record<string, unknown> = {};
+  for (const name of methods) {
+    const method = own[name];
+    if (typeof method === 'function') relay[name] = method.bind(handler);
+  }
+  const errorOf = (error: unknown): Error => stockError(error as Error, origin, 'UND_ERR_CONNECT_TIMEOUT');
+  if (typeof own.onError === 'function') relay.onError = (error: unknown) => own.onError?.call(handler, errorOf(error));
+  if (typeof own.onResponseError === 'function') {
+    relay.onResponseError = (controller: unknown, error: unknown) =>
+      own.onResponseError?.call(handler, controller, errorOf(error));
+  }
+  return relay as Dispatcher.DispatchHandler;
+}

@@ -1,0 +1,294 @@
+import { spawn } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Server, ServerCredentials } from '@grpc/grpc-js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
+import { bytesMethod } from '../../support/pods/grpc-method.js';
+import { Pod, Pods } from '../../support/pods/pods.js';
+import { until } from '../../support/until.js';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const register = join(root, 'dist/register/register.cjs');
+const app = fileURLToPath(new URL('support/app.mjs', import.meta.url));
+const noDns = fileURLToPath(new URL('support/no-dns.cjs', import.meta.url));
+
+let world: DiscoveryWorld;
+let pods: Pods;
+let outside: Pod;
+let config: string;
+
+beforeAll(async () => {
+  [world, pods, outside] = await Promise.all([DiscoveryWorld.create(), Pods.start(3), Pod.start({ name: 'outside' })]);
+  exist('orders', pods);
+  config = join(world.folder, 'evenkeel.cjs');
+  const discovery = world.options({ allowAddresses: ['loopback'] });
+  await writeFile(config, `module.exports = { discovery: ${JSON.stringify(discovery)} };\n`);
+});
+afterAll(async () => {
+  await pods[Symbol.asyncDispose]();
+  await outside.kill();
+  await world[Symbol.asyncDispose]();
+});
+
+/** The Service as the API server and DNS know it. */
+function exist(name: string, members: Pods): void {
+  world.dns.kubernetes.set({
+    namespace: 'shop',
+    name,
+    clusterIPs: ['127.0.0.1'],
+    ports: [{ name: 'http', port: 8080 }],
+  });
+  world.api
+    .service('shop', name, { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] })
+    .setPods(members.all.map((pod) => ({ name: pod.name, address: '127.0.0.1', ports: { http: pod.port } })));
+}
+
+interface Result {
+  readonly pods: Readonly<Record<string, number>>;
+  readonly failed: Readonly<Record<string, number>>;
+  readonly stderr: string;
+  readonly code: number | null;
+}
+
+interface Running {
+  readonly result: Promise<Result>;
+  /** Ends after the requests that run. */
+  stop(): void;
+}
+
+/** Runs an app in a pod: what it sees of the cluster is in its environment. */
+function start(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  nodeArgs: readonly string[] = [],
+): Running {
+  const child = spawn(process.execPath, ['--require', register, '--require', noDns, ...nodeArgs, ...args], {
+    cwd: root,
+    env: {
+      ...process.env,
+      NODE_OPTIONS: '',
+      // The AWS SDK warns of Node 20.
+      NODE_NO_WARNINGS: '1',
+      KUBERNETES_SERVICE_HOST: '127.0.0.1',
+      KUBERNETES_SERVICE_PORT: String(world.api.port),
+      EVENKEEL_CONFIG: config,
+      ...env,
+    },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+    stdout += chunk;
+  });
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+    stderr += chunk;
+  });
+  const result = new Promise<Result>((resolve) => {
+    child.on('close', (code) => {
+      const line = stdout.trim().split('\n').at(-1) ?? '';
+      const counts = line.startsWith('{')
+        ? (JSON.parse(line) as Omit<Result, 'stderr' | 'code'>)
+        : { pods: {}, failed: {} };
+      resolve({ ...counts, stderr, code });
+    });
+  });
+  return { result, stop: () => child.send('stop') };
+}
+
+const orders = 'http://orders.shop:8080/v1/orders/42';
+const run = (client: string, url = orders, env: Readonly<Record<string, string>> = {}): Promise<Result> =>
+  start([app, client, url], env).result;
+
+const clients = [
+  'fetch',
+  'undici',
+  'undici fetch',
+  'fetch beside undici',
+  ...(Number(process.versions.node.split('.')[0]) >= 22 ? ['undici8'] : []),
+  'http.get',
+  'agent of the app',
+  'agent with two sockets',
+  's3 of AWS',
+  'elasticsearch',
+  'axios',
+  'got',
+  'node-fetch',
+  'superagent',
+  'needle',
+  'openai',
+];
+
+describe('node --require evenkeel/register', () => {
+  it.each(clients)('%s, unchanged, reaches every pod', async (client) => {
+    const { pods: seen, failed, stderr, code } = await run(client);
+    expect({ stderr, failed, code }).toEqual({ stderr: '', failed: {}, code: 0 });
+    expect(Object.keys(seen).sort()).toEqual(pods.all.map(({ name }) => name).sort());
+  });
+
+  it.each(['fetch', 'undici', 'http.get', 'axios'])('%s: a host outside stays as it was', async (client) => {
+    const { pods: seen, failed, stderr } = await run(client, `http://127.0.0.1:${outside.port}/`);
+    expect({ seen, failed, stderr }).toEqual({ seen: { outside: 30 }, failed: {}, stderr: '' });
+  });
+
+  it.each(['fetch', 'undici', 'http.get'])('%s: a rolling update loses nothing', async (client) => {
+    const before = await Pods.start(3);
+    exist('stock', before);
+    const running = start([app, client, 'http://stock.shop:8080/', 'until told']);
+    await until('all pods serve', async () =>
+      (await Promise.all(before.all.map((pod) => pod.stats()))).every(({ requests }) => requests > 20),
+    );
+    const next = await Pods.start(3);
+    exist('stock', next);
+    await until('the new pods serve', async () =>
+      (await Promise.all(next.all.map((pod) => pod.stats()))).every(({ requests }) => requests > 20),
+    );
+    running.stop();
+    const { failed, stderr } = await running.result;
+    expect({ failed, stderr }).toEqual({ failed: {}, stderr: '' });
+    await Promise.all([before[Symbol.asyncDispose](), next[Symbol.asyncDispose]()]);
+  });
+
+  it.each([
+    ['http.get', 'ECONNREFUSED'],
+    ['fetch', 'ECONNREFUSED'],
+    ['undici', 'ECONNREFUSED'],
+  ])('%s: errors are those of Node', async (client, code) => {
+    const gone = await Pods.start(1);
+    exist('gone', gone);
+    await gone[Symbol.asyncDispose]();
+    const { failed } = await start([app, client, 'http://gone.shop:8080/', '10'], {
+      EVENKEEL_CONFIG: await configWith('http: { waitTimeoutMs: 100 }, fetch: { waitTimeoutMs: 100 }'),
+    }).result;
+    expect(failed).toEqual({ [code]: 10 });
+  });
+
+  async function configWith(more: string): Promise<string> {
+    const file = join(world.folder, `evenkeel-${more.length}.cjs`);
+    const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'] }));
+    await writeFile(file, `module.exports = { discovery: ${discovery}, ${more} };\n`);
+    return file;
+  }
+});
+
+describe('gRPC', () => {
+  const servers: Server[] = [];
+  let port = 0;
+  beforeAll(async () => {
+    const ports = new Map<string, number>();
+    for (const name of ['anna', 'bert', 'cleo']) {
+      const server = new Server();
+      server.addService({ Say: bytesMethod('/shop.Orders/Say') }, {
+        Say: (_call: unknown, answer: (error: null, bytes: Buffer) => void) => answer(null, Buffer.from(name)),
+      } as never);
+      const bound = await new Promise<number>((resolve, reject) =>
+        server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) =>
+          error === null ? resolve(port) : reject(error),
+        ),
+      );
+      ports.set(name, bound);
+      if (name === 'anna') port = bound;
+      servers.push(server);
+    }
+    world.dns.kubernetes.set({
+      namespace: 'shop',
+      name: 'said',
+      clusterIPs: ['127.0.0.1'],
+      ports: [{ name: 'grpc', port: 50051 }],
+    });
+    world.api
+      .service('shop', 'said', { ports: [{ name: 'grpc', port: 50051, targetPort: 'grpc' }] })
+      .setPods([...ports].map(([name, grpc]) => ({ name, address: '127.0.0.1', ports: { grpc } })));
+  });
+  afterAll(() => {
+    for (const server of servers) server.forceShutdown();
+  });
+
+  it.each([
+    ['grpc-js', 'said.shop:50051'],
+    ['grpc-js', 'dns:///said.shop:50051'],
+    ['grpc-js by require', 'said.shop.svc.cluster.local:50051'],
+    ['nice-grpc', 'said.shop:50051'],
+  ])('%s, unchanged, with %s reaches every pod', async (client, target) => {
+    const { pods: seen, failed, stderr } = await run(client, target);
+    expect({ stderr, failed }).toEqual({ stderr: '', failed: {} });
+    expect(Object.keys(seen).sort()).toEqual(['anna', 'bert', 'cleo']);
+  });
+
+  it('an address, and a name that is no Service, remain with grpc-js', async () => {
+    expect((await run('grpc-js', `127.0.0.1:${port}`)).pods).toEqual({ anna: 30 });
+  });
+});
+
+describe('its settings', () => {
+  const script = ['-e', 'console.log("the app runs")'];
+
+  it.each([
+    [
+      'EVENKEEL_SERVICES',
+      'orders shop',
+      'EVENKEEL_SERVICES must be host names such as orders.shop, separated by commas, got "orders shop"',
+    ],
+    [
+      'EVENKEEL_ADMIN',
+      'yes',
+      'EVENKEEL_ADMIN must be a port, or an address and a port such as 0.0.0.0:9901, got "yes"',
+    ],
+    ['EVENKEEL_DISABLED', 'maybe', 'EVENKEEL_DISABLED must be 1 or 0, got "maybe"'],
+  ])('%s=%s: one line on stderr, and the app runs', async (name, value, message) => {
+    const { stderr, code } = await start(script, { [name]: value }).result;
+    expect(stderr).toBe(`evenkeel: EVENKEEL_REGISTER: ${message}; the app runs without evenkeel\n`);
+    expect(code).toBe(0);
+  });
+
+  it('a config that is not there: one line, when it is first needed, and requests go where they went before', async () => {
+    const url = `http://localhost.shop:${outside.port}/`;
+    const { stderr, code } = await run('http.get', url, { EVENKEEL_CONFIG: join(world.folder, 'none.cjs') });
+    expect(stderr).toMatch(/^evenkeel: EVENKEEL_REGISTER: Cannot find module [^\n]*; the app runs without evenkeel\n$/);
+    expect(code).toBe(0);
+  });
+
+  it.each([
+    ['EVENKEEL_DISABLED', '1'],
+    ['EVENKEEL_EXCLUDE', 'orders.shop'],
+    ['EVENKEEL_EXCLUDE', 'orders.shop.svc.cluster.local'],
+    ['EVENKEEL_SERVICES', 'stock.shop'],
+  ])('%s=%s leaves the Service alone', async (name, value) => {
+    const { failed, pods: seen } = await run('http.get', orders, { [name]: value });
+    // Here nothing resolves the name, as the ClusterIP would in a cluster.
+    expect(seen).toEqual({});
+    expect(Object.keys(failed)).toHaveLength(1);
+    expect(Object.keys(failed)[0]).toMatch(/ENOTFOUND|EAI_AGAIN/);
+  });
+
+  it('EVENKEEL_SERVICES names the Services, in any spelling', async () => {
+    const { pods: seen } = await run('fetch', orders, { EVENKEEL_SERVICES: 'orders.shop.svc.cluster.local' });
+    expect(Object.keys(seen)).toHaveLength(3);
+  });
+
+  it('outside a cluster nothing changes', async () => {
+    const check = [
+      '-e',
+      'console.log(JSON.stringify({ pods: { patched: Number(!/native code|lazyUndici|undici/.test(String(fetch))) }, failed: {} }))',
+    ];
+    const env = { KUBERNETES_SERVICE_HOST: undefined } as unknown as Record<string, string>;
+    const { stderr } = await start(check, env).result;
+    expect(stderr).toBe('');
+  });
+});
+
+describe('a process that calls no Service', () => {
+  it('has no socket, timer or watch, and loads nothing', async () => {
+    const script = `
+      fetch; require('node:http'); require('undici'); require('@grpc/grpc-js');
+      setImmediate(() => {
+        const loaded = Object.keys(require.cache).filter((file) => /dist.register.(?!register.cjs)/.test(file));
+        console.log(JSON.stringify({ pods: { loaded: loaded.length, handles: process.getActiveResourcesInfo().filter((name) => !/Pipe|Immediate|TTY/.test(name)).length }, failed: {} }));
+        process.disconnect();
+      });`;
+    const { pods: counts, stderr } = await start(['-e', script]).result;
+    expect({ counts, stderr }).toEqual({ counts: { loaded: 0, handles: 0 }, stderr: '' });
+  });
+});
