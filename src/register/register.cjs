@@ -271,7 +271,11 @@ function patchFetch(mayBeService, engineOf) {
         if (!isReady) {
           isReady = true;
           // Node loads its undici, which makes the global dispatcher, when one of its classes is first used; fetch does so too.
-          void globalThis.Headers;
+          try {
+            void globalThis.Headers;
+          } catch (_error) {
+            // A frozen global object: fetch fails in the same way.
+          }
           wrapDispatchers();
         }
         return Reflect.apply(fetch, this, arguments);

@@ -16,15 +16,11 @@ export function createEngine(options: EngineOptions): UndiciEngine {
     ...(config.fetch !== undefined && { options: config.fetch as NonNullable<AppInterceptorOptions['options']> }),
     ...(config.discovery !== undefined && { discovery: config.discovery }),
   });
-  const composed = new WeakMap<Dispatcher, Dispatcher.Dispatch>();
   return {
     dispatch(dispatcher, own, handler) {
-      let dispatch = composed.get(dispatcher);
-      if (dispatch === undefined) {
-        const onward = services((given, their) => dispatcher.dispatch(given, their));
-        dispatch = onward;
-        composed.set(dispatcher, onward);
-      }
+      // The handler that came, not the one of the newer form that has waited for DNS in its place: undici 6 takes the older form only.
+      // It hears twice that its request begins, as it would from a dispatcher that tries again.
+      const dispatch = services((given) => dispatcher.dispatch(given, handler));
       return dispatch(own, withStockErrors(handler, String(own.origin)));
     },
   };

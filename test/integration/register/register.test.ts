@@ -133,6 +133,16 @@ describe('node --require evenkeel/register', () => {
     expect({ seen, failed, stderr }).toEqual({ seen: { outside: 30 }, failed: {}, stderr: '' });
   });
 
+  it.each(['fetch', 'undici', 'undici fetch', 'http.get'])(
+    '%s: a host that may be a Service and is none stays as it was',
+    async (client) => {
+      const toLoopback = fileURLToPath(new URL('support/all-is-loopback.cjs', import.meta.url));
+      const { result } = start([app, client, `http://legacy.shop:${outside.port}/`], {}, ['--require', toLoopback]);
+      const { pods: seen, failed, stderr } = await result;
+      expect({ seen, failed, stderr }).toEqual({ seen: { outside: 30 }, failed: {}, stderr: '' });
+    },
+  );
+
   it.each(['fetch', 'undici', 'http.get'])('%s: a rolling update loses nothing', async (client) => {
     const before = await Pods.start(3);
     exist('stock', before);
@@ -220,6 +230,24 @@ describe('gRPC', () => {
   it('an address, and a name that is no Service, remain with grpc-js', async () => {
     expect((await run('grpc-js', `127.0.0.1:${port}`)).pods).toEqual({ anna: 30 });
   });
+});
+
+describe('beside OpenTelemetry', () => {
+  const otel = fileURLToPath(new URL('support/otel.cjs', import.meta.url));
+  const orders = 'http://orders.shop:8080/v1/orders/42';
+
+  it.each(['fetch', 'undici', 'http.get', 'axios'])(
+    '%s reaches every pod, whichever is required first',
+    async (client) => {
+      const after = start([app, client, orders], {}, ['--require', otel]);
+      const before = start([app, client, orders], { NODE_OPTIONS: `--require=${otel}` });
+      for (const { result } of [after, before]) {
+        const { pods: seen, failed, stderr } = await result;
+        expect({ stderr, failed }).toEqual({ stderr: '', failed: {} });
+        expect(Object.keys(seen)).toHaveLength(3);
+      }
+    },
+  );
 });
 
 describe('its settings', () => {
