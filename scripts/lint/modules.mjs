@@ -32,7 +32,7 @@ core.placement = [...core.balancer, 'balancer'];
 const aboveTheCore = {
   recorder: [...modules('errors', ...core.balancer, 'balancer')],
   metrics: [...modules('errors', ...core.observe, 'observe', 'balancer')],
-  opentelemetry: ['@opentelemetry/api', ...modules('errors', ...core.observe, 'observe')],
+  opentelemetry: ['@opentelemetry/api', ...modules('errors', ...core.observe, 'observe', 'metrics')],
   admin: [...modules('errors', ...core.observe, 'observe', 'balancer'), '../metrics/index.js', '../recorder/index.js'],
   // It is not the client: it shares the waiting room and the limit.
   server: [

@@ -2,6 +2,16 @@ import { type Tracer, trace } from '@opentelemetry/api';
 import { checkBoolean, checkKeys, optionError } from '../runtime/check.js';
 import { CallSpans } from './call-spans.js';
 
+export type { MeterLike } from '../metrics/opentelemetry.js';
+export type { MetricDataLike, MetricProducerLike, Temporality } from '../metrics/producer.js';
+export type { MetricsOptions } from '../metrics/selection.js';
+export {
+  type InstrumentMetricsOptions,
+  instrumentMetrics,
+  type MetricProducerOptions,
+  metricProducer,
+} from './metrics.js';
+
 /** Options of `instrumentTraces`. */
 export interface TracesOptions {
   /** Creates the spans. @defaultValue `trace.getTracer('evenkeel')` of the global tracer provider */

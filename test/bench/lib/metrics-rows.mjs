@@ -16,8 +16,8 @@ import {
   ParentBasedSampler,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace-base';
-import { instrument, metricProducer, prometheusText } from 'evenkeel/metrics';
-import { instrumentTraces } from 'evenkeel/opentelemetry';
+import { prometheusText } from 'evenkeel/metrics';
+import { instrumentMetrics, instrumentTraces, metricProducer } from 'evenkeel/opentelemetry';
 import { flightRecorder } from 'evenkeel/recorder';
 
 export const OFF = 'off';
@@ -32,9 +32,9 @@ export const rows = {
   'the same, perEndpoint': () => text({ perEndpoint: 10 }),
   'the same, and conventions': () => text({ perEndpoint: 10, conventions: ['http', 'grpc', 'db'] }),
   'metricProducer()': () => producer({}),
-  'instrument({ meter })': () => {
+  'instrumentMetrics({ meter })': () => {
     const { provider, reader } = sdk([]);
-    instrument({ meter: provider.getMeter('evenkeel') });
+    instrumentMetrics({ meter: provider.getMeter('evenkeel') });
     return { scrape: () => reader.collect() };
   },
   'traces: a subscriber of both channels': () => {
@@ -72,7 +72,7 @@ function text(options) {
   return { scrape: () => prometheusText(options) };
 }
 
-/** @param {import('evenkeel/metrics').MetricProducerOptions} options @returns {Row} */
+/** @param {import('evenkeel/opentelemetry').MetricProducerOptions} options @returns {Row} */
 function producer(options) {
   const { reader } = sdk([metricProducer(options)]);
   return { scrape: () => reader.collect() };

@@ -1,9 +1,9 @@
 import { get } from 'node:http';
 import { status } from '@grpc/grpc-js';
 import { staticEndpoints } from 'evenkeel';
-import { metricProducer } from 'evenkeel/metrics';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
+import { metricProducer } from 'evenkeel/opentelemetry';
 import { createPool } from 'evenkeel/pg';
 import { createDispatcher } from 'evenkeel/undici';
 import { afterEach, expect, it } from 'vitest';

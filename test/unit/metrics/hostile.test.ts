@@ -7,8 +7,9 @@ import {
 import { MeterProvider as MeterProvider1 } from 'sdk-metrics1';
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
-import { instrument, metricProducer, prometheusText } from '../../../src/metrics/index.js';
+import { prometheusText } from '../../../src/metrics/index.js';
 import { type Observer, observerEventNames } from '../../../src/observe/observer.js';
+import { instrumentMetrics, metricProducer } from '../../../src/opentelemetry/index.js';
 import type { ResolverListener } from '../../../src/resolver/resolver.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
@@ -89,7 +90,10 @@ describe('metrics', () => {
     const reader = new PeriodicExportingMetricReader({ exporter, metricProducers: [metricProducer()] });
     const provider = new MeterProvider({ readers: [reader] });
     const old = new MeterProvider1();
-    const stops = [instrument({ meter: provider.getMeter('a') }), instrument({ meter: old.getMeter('b') })];
+    const stops = [
+      instrumentMetrics({ meter: provider.getMeter('a') }),
+      instrumentMetrics({ meter: old.getMeter('b') }),
+    ];
     balancer.pick()?.end(outcomes.success);
     await provider.shutdown();
     await old.shutdown();
@@ -107,7 +111,7 @@ describe('metrics', () => {
       throw new Error('the meter is out of order');
     };
     const none = (): object => ({});
-    const { stop } = instrument({
+    const { stop } = instrumentMetrics({
       meter: {
         createHistogram: () => ({ record: throws }),
         createObservableCounter: none,

@@ -13,9 +13,10 @@ import { ResolveError } from '../../../src/errors.js';
 import { catalogue, type MetricName } from '../../../src/metrics/catalogue.js';
 import { Collector } from '../../../src/metrics/collector.js';
 import { Histogram } from '../../../src/metrics/histogram.js';
-import { instrument, prometheusText } from '../../../src/metrics/index.js';
+import { prometheusText } from '../../../src/metrics/index.js';
 import { prometheusFormat, prometheusName } from '../../../src/metrics/prometheus.js';
 import type { SeriesAttributes } from '../../../src/metrics/series.js';
+import { instrumentMetrics } from '../../../src/opentelemetry/index.js';
 import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import type { ResolverListener } from '../../../src/resolver/resolver.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
@@ -260,9 +261,9 @@ describe('instrument', () => {
     collector.stop();
     const { balancer, publish, clock: time } = bound(open());
     await publish('10.0.0.1');
-    const { stop } = instrument({ meter: provider.getMeter('evenkeel'), perEndpoint: 10 });
+    const { stop } = instrumentMetrics({ meter: provider.getMeter('evenkeel'), perEndpoint: 10 });
     // Two modules of an application may each do so: the durations below are counted once.
-    instrument({ meter: provider.getMeter('evenkeel') });
+    instrumentMetrics({ meter: provider.getMeter('evenkeel') });
     const lease = balancer.pick();
     await time.advanceAsync(30);
     lease?.end(outcomes.success);
@@ -290,7 +291,7 @@ describe('instrument', () => {
   });
 
   it('refuses what is no meter', () => {
-    expect(() => instrument({ meter: {} as never })).toThrow('a Meter of @opentelemetry/api');
+    expect(() => instrumentMetrics({ meter: {} as never })).toThrow('a Meter of @opentelemetry/api');
   });
 });
 

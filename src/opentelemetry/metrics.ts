@@ -1,0 +1,52 @@
+import { metrics } from '@opentelemetry/api';
+import { bind, type MeterLike } from '../metrics/opentelemetry.js';
+import { type MetricProducerLike, Producer, type Temporality } from '../metrics/producer.js';
+import { type MetricsOptions, metricsOptionNames, selectionOf } from '../metrics/selection.js';
+import { checkKeys, optionError } from '../runtime/check.js';
+
+/** Options of `instrumentMetrics`. */
+export interface InstrumentMetricsOptions extends MetricsOptions {
+  /** Reports the metrics. @defaultValue `metrics.getMeter('evenkeel')` of the global meter provider */
+  readonly meter?: MeterLike | undefined;
+}
+
+/**
+ * Measures every balancer of this thread, including existing ones, and reports to OpenTelemetry. Returns `stop`, which ends the
+ * reports. A second call with the same meter changes nothing. Throws EVENKEEL_OPTION. Metrics: docs/reference/metrics.md.
+ *
+ * @example instrumentMetrics();
+ */
+export function instrumentMetrics(options: InstrumentMetricsOptions = {}): { readonly stop: () => void } {
+  checkKeys('options', options, ['meter', ...metricsOptionNames]);
+  const selection = selectionOf(options);
+  const { meter = metrics.getMeter('evenkeel') } = options;
+  if (typeof meter?.createHistogram !== 'function' || typeof meter.addBatchObservableCallback !== 'function') {
+    throw optionError('meter', 'a Meter of @opentelemetry/api', meter);
+  }
+  return { stop: bind(meter, selection) };
+}
+
+/** Options of `metricProducer`. */
+export interface MetricProducerOptions extends MetricsOptions {
+  /**
+   * `cumulative`: counts since the process started. `delta`: counts since the last report, for backends that want differences; such a
+   * producer serves one reader. @defaultValue 'cumulative'
+   */
+  readonly temporality?: Temporality | undefined;
+}
+
+/**
+ * The metrics of every balancer of this thread for the `metricProducers` of an OpenTelemetry reader or Prometheus exporter
+ * (`@opentelemetry/sdk-metrics` 1.17 and later). The same metrics as with `instrumentMetrics()`, so use one of the two; this one
+ * costs next to nothing per call. Throws EVENKEEL_OPTION.
+ *
+ * @example new PeriodicExportingMetricReader({ exporter, metricProducers: [metricProducer()] });
+ */
+export function metricProducer(options: MetricProducerOptions = {}): MetricProducerLike {
+  checkKeys('options', options, ['temporality', ...metricsOptionNames]);
+  const { temporality = 'cumulative' } = options;
+  if (temporality !== 'cumulative' && temporality !== 'delta') {
+    throw optionError('temporality', "'cumulative' or 'delta'", temporality);
+  }
+  return new Producer(selectionOf(options), temporality);
+}
