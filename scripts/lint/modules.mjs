@@ -65,6 +65,7 @@ function denying(includes, group, message) {
 const time = 'Time is an argument: use the Clock of the context.';
 const adapterKit = ['../../index.js', '../kit/index.js'];
 const inAdapterFolder = ['../../../index.js', '../../kit/index.js'];
+const inSqlFolder = [...inAdapterFolder, '../../sql/**'];
 
 const overrides = [
   {
@@ -147,14 +148,14 @@ const overrides = [
   above(
     'src/adapter/mysql2/server/**',
     '../../',
-    inAdapterFolder,
+    inSqlFolder,
     "server may import checks only, of the adapter's folders: imports point one way.",
     ['../cluster/**', '../follow-service/**'],
   ),
   above(
     'src/adapter/mysql2/cluster/**',
     '../../',
-    inAdapterFolder,
+    inSqlFolder,
     'cluster and follow-service do not import each other.',
     ['../follow-service/**'],
   ),
@@ -170,6 +171,17 @@ const overrides = [
     '../',
     [...adapterKit, '../http/**'],
     'HTTP adapters import the root, the kit, what they share (../http) and their peer only.',
+  ),
+  above(
+    ['src/adapter/mysql2/*.ts', 'src/adapter/pg/**'],
+    '../',
+    [...adapterKit, '../sql/**'],
+    'Adapters of SQL databases import the root, the kit, what they share (../sql) and their peer only.',
+  ),
+  only(
+    'src/adapter/sql/**',
+    ['node:*', './**', ...adapterKit],
+    "What adapters of SQL databases share imports the root, the kit and Node's own modules only: no peer.",
   ),
   above(
     'src/adapter/undici/app-agent/**',

@@ -1,21 +1,12 @@
-import { AsyncResource } from 'node:async_hooks';
 import type { PoolClient } from 'pg';
-import {
-  type Balancer,
-  type Clock,
-  EvenkeelError,
-  endpointAddress,
-  type Lease,
-  type Outcome,
-  outcomes,
-  type Timer,
-} from '../../index.js';
-import { type AttemptedCall, Attempts, asError, type CallFacts, deadline } from '../kit/index.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
+import { type Attempts, asError, type CallFacts } from '../kit/index.js';
+import { LentCall, type SessionUse } from '../sql/lent-call.js';
 import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { isReplayConflict, isWholeChange, READ_ONLY, sqlState, verdictOf } from './outcome.js';
 import type { ServerRoles } from './roles.js';
-import type { Answer, Borrower, NotLent, Session } from './session.js';
+import type { Answer, Session } from './session.js';
 
 /** What calls share: their pool. */
 export interface CallOwner {
@@ -43,37 +34,40 @@ export interface Task {
   readonly done: Answer;
 }
 
-/** One call over all its attempts: each borrows a session of the server that was picked. */
-export class Call implements AttemptedCall<PgServer>, Borrower {
-  readonly isOwn = false;
+/** What a call does with the session of the server that was picked. */
+export class Call implements SessionUse<Session, PgServer> {
   readonly #owner: CallOwner;
   readonly #task: Task;
-  readonly #attempts: Attempts<PgServer>;
-  /** The caller's: who traces pg's statements finds their parent there. A session may come in any other. */
-  readonly #context = new AsyncResource('evenkeel', { requireManualDestroy: true });
-  /** Until when it may wait, on the clock. Unset until it has to, which most calls never do. */
-  #byMs: number | undefined;
-  #timer: Timer | undefined;
-  #isDone = false;
-  #isBeginning = true;
+  readonly #lent: LentCall<Session, PgServer>;
 
   constructor(owner: CallOwner, task: Task) {
     this.#owner = owner;
     this.#task = task;
-    this.#attempts = new Attempts(owner.balancer, this, task.key);
+    this.#lent = new LentCall(this, task.key);
   }
 
   begin(): void {
-    if (!this.#attempts.begin()) this.#attempts.wait();
-    this.#isBeginning = false;
+    this.#lent.begin();
+  }
+
+  get source(): Balancer<PgServer> {
+    return this.#owner.balancer;
+  }
+
+  get clock(): Clock {
+    return this.#owner.clock;
+  }
+
+  get waitLimitMs(): number {
+    return this.#owner.settings.waitTimeoutMs;
   }
 
   facts(): CallFacts {
     return { protocol: 'postgresql', method: this.#task.kind === 'client' ? 'connect' : 'query' };
   }
 
-  send(lease: Lease<PgServer>): void {
-    lease.handle.borrow(this);
+  poolOf(lease: Lease<PgServer>): PgServer {
+    return lease.handle;
   }
 
   waitBegan(): void {
@@ -85,46 +79,24 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
     this.#owner.waited();
   }
 
-  get waitTimeoutMs(): number {
-    const nowMs = this.#owner.clock.now();
-    this.#byMs ??= nowMs + this.#owner.settings.waitTimeoutMs;
-    return Math.max(0, Math.ceil(this.#byMs - nowMs));
+  isIdempotent(): boolean {
+    return this.#task.kind === 'statement' && (this.#task.idempotent ?? this.#owner.settings.idempotent);
   }
 
-  /** The server has no session at hand. */
-  waits(): void {
-    this.#timer?.cancel();
-    this.#timer = deadline(this.#owner.clock, () => this.#waitedTooLong(), this.waitTimeoutMs);
-    this.#timer.ref();
+  settle(error: unknown, result: unknown): void {
+    this.#task.done(error === undefined ? undefined : asError(error), result);
   }
 
-  lent(session: Session): void {
-    this.#timer?.cancel();
+  use(session: Session): void {
     this.#owner.acquired(session.client);
-    if (this.#attempts.isTraced) this.#attempts.resume(() => this.#use(session));
-    else this.#context.runInAsyncScope(this.#use, this, session);
-  }
-
-  #use(session: Session): void {
     const { kind } = this.#task;
     if (kind === 'statement') this.#run(session);
     else if (kind === 'object') this.#submit(session);
     else this.#handOut(session);
   }
 
-  notLent(error: EvenkeelError, why: NotLent): void {
-    this.#timer?.cancel();
-    const lease = this.#attempts.lease;
-    if (this.#isDone || lease === undefined) return;
-    lease.handle.ended();
-    // Waits for the next session that is given back, here or at another server.
-    if (why === 'full' && this.waitTimeoutMs > 0) this.#attempts.giveBack();
-    else if (why === 'left') this.#failed(outcomes.notStarted, outcomes.notStarted, error, true);
-    else this.#failed(outcomes.notConnected, outcomes.notConnected, error);
-  }
-
-  fail(error: unknown): void {
-    this.#finish(asError(error));
+  get #attempts(): Attempts<PgServer> {
+    return this.#lent.attempts;
   }
 
   #run(session: Session): void {
@@ -143,12 +115,9 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
   #succeeded(session: Session, result: unknown): void {
     const lease = this.#attempts.conclude() as Lease<PgServer>;
     this.#owner.released(undefined, session.client);
-    session.release(() => {
-      lease.end(outcomes.success, undefined, this.#attempts.note);
-      lease.handle.ended();
-    });
+    session.release(() => lease.end(outcomes.success, undefined, this.#attempts.note));
     this.#attempts.report(lease, ok);
-    this.#finish(undefined, result);
+    this.#lent.finish(undefined, result);
   }
 
   /** The statement failed. What that says about the server and the connection is a matter of the error. */
@@ -157,12 +126,12 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
     const { note } = this.#attempts;
     if (note !== undefined) note.status = sqlState(error);
     const lease = this.#attempts.lease as Lease<PgServer>;
-    const { endpoint, handle } = lease;
+    const { endpoint } = lease;
     this.#owner.released(verdict.usable ? undefined : error, session.client);
     if (!verdict.usable) session.kill(error);
     const mayMove = this.#mayMove(error);
     const isConflict = isReplayConflict(error) && this.#owner.settings.role !== 'primary';
-    const release = (isSpoilt: boolean): void => session.release(() => handle.ended(), isSpoilt);
+    const release = (isSpoilt: boolean): void => session.release(() => {}, isSpoilt);
     // pg raised it, and tells its caller before it is ready again; older ones leave such a statement without an end.
     if (verdict.usable && sqlState(error) === undefined) this.#owner.clock.defer(() => release(!session.isReady));
     else release(this.#isPaged);
@@ -172,13 +141,13 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
       asked
         .catch(() => {})
         .then(() => {
-          if (this.#owner.roles?.isUsable(endpoint)) this.#answered(error, outcomes.success);
-          else this.#failed(outcomes.success, outcomes.notStarted, error);
+          if (this.#owner.roles?.isUsable(endpoint)) this.#lent.ended(outcomes.success, error);
+          else this.#lent.failed(outcomes.success, outcomes.notStarted, error);
         });
-    } else if (verdict.unsent) this.#failed(verdict.outcome, outcomes.notStarted, error);
-    else if (isConflict && this.#isIdempotent) this.#failed(outcomes.success, outcomes.reset, error);
-    else if (verdict.outcome.kind === 'success') this.#answered(error, verdict.outcome);
-    else this.#failed(verdict.outcome, verdict.outcome, error);
+    } else if (verdict.unsent) this.#lent.failed(verdict.outcome, outcomes.notStarted, error);
+    else if (isConflict && this.isIdempotent()) this.#lent.failed(outcomes.success, outcomes.reset, error);
+    else if (verdict.outcome.kind === 'success') this.#lent.ended(verdict.outcome, error);
+    else this.#lent.failed(verdict.outcome, verdict.outcome, error);
   }
 
   /** A server that takes no writes refused a change as a whole: one that does may get it. */
@@ -194,24 +163,19 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
     return typeof text === 'object' && text !== null && Boolean((text as { readonly rows?: unknown }).rows);
   }
 
-  get #isIdempotent(): boolean {
-    return this.#task.idempotent ?? this.#owner.settings.idempotent;
-  }
-
   /** The statement cannot be sent, so no other server could run it either. */
   #notSent(session: Session, error: unknown): void {
-    const lease = this.#attempts.lease as Lease<PgServer>;
     this.#owner.released(undefined, session.client);
-    session.release(() => lease.handle.ended());
-    this.#answered(error, outcomes.cancelled);
+    session.release(() => {});
+    this.#lent.ended(outcomes.cancelled, error);
   }
 
   #submit(session: Session): void {
-    const { text, done } = this.#task;
+    const { text } = this.#task;
     try {
       session.submit(text as object, () => this.#over(session, outcomes.success));
-      this.#isDone = true;
-      this.#owner.clock.defer(() => done(undefined));
+      // Whatever happens to the query is told by itself.
+      this.#lent.finish(undefined, undefined);
     } catch (error) {
       this.#notSent(session, error);
     }
@@ -224,56 +188,16 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
     const client = session.checkOut(released.bind(this.#owner), (outcome) => {
       // How long a caller keeps a client says nothing about the server.
       lease.end(outcome, null);
-      lease.handle.ended();
       this.#attempts.report(lease, { outcome });
     });
-    this.#finish(undefined, client);
+    this.#lent.finish(undefined, client);
   }
 
   #over(session: Session, outcome: Outcome): void {
     const lease = this.#attempts.conclude();
     this.#owner.released(undefined, session.client);
-    session.release(() => {
-      lease?.end(outcome, null);
-      lease?.handle.ended();
-    });
+    session.release(() => lease?.end(outcome, null));
     if (lease !== undefined) this.#attempts.report(lease, { outcome });
-  }
-
-  /** The server did its work, and the call ends with an error. */
-  #answered(error: unknown, outcome: Outcome): void {
-    this.#attempts.end(outcome, { error });
-    this.fail(error);
-  }
-
-  /** `outcome` is for the stages and the load; `repeatAs` decides whether the call may be repeated. */
-  #failed(outcome: Outcome, repeatAs: Outcome, error: Error, untried = false): void {
-    const idempotent = this.#task.kind === 'statement' && this.#isIdempotent;
-    this.#attempts.fail({ outcome, repeatAs, error, untried, idempotent, answered: false });
-  }
-
-  #waitedTooLong(): void {
-    const lease = this.#attempts.lease;
-    if (lease === undefined) return;
-    const { waitTimeoutMs } = this.#owner.settings;
-    const endpoint = endpointAddress(lease.endpoint);
-    const error = new EvenkeelError('EVENKEEL_NOT_READY', `no connection to ${endpoint} within ${waitTimeoutMs} ms`, {
-      endpoint,
-    });
-    lease.handle.forget(this);
-    lease.handle.ended();
-    this.#attempts.end(outcomes.timeout, { error });
-    this.fail(error);
-  }
-
-  #finish(error: Error | undefined, result?: unknown): void {
-    if (this.#isDone) return;
-    this.#isDone = true;
-    this.#timer?.cancel();
-    this.#attempts.stop();
-    const { done } = this.#task;
-    if (this.#isBeginning) this.#owner.clock.defer(() => done(error, result));
-    else done(error, result);
   }
 }
 

@@ -23,6 +23,7 @@ import {
   serviceName,
   unknownOption,
 } from '../kit/index.js';
+import type { PoolLimits } from '../sql/session-pool.js';
 
 /** Which servers get statements: those that take writes, those that replicate, or both. */
 export type Role = 'any' | 'primary' | 'replica' | 'prefer-replica';
@@ -136,19 +137,13 @@ export const pgOptionNames: readonly string[] = Object.freeze([...ownNames, ...c
 type ClientClass = new (config: object) => pg.PoolClient;
 
 /** The options of the connections to one server, complete and checked. */
-export interface ServerSettings {
+export interface ServerSettings extends PoolLimits {
   /** For each client, without where the server is. */
   readonly config: object;
   readonly Client: ClientClass;
   /** The Service, as clients know it: for TLS, and for functions that provide the password. */
   readonly host: string;
   readonly port: number;
-  readonly max: number;
-  readonly min: number;
-  readonly idleTimeoutMs: number;
-  readonly maxUses: number;
-  readonly maxAgeMs: number;
-  readonly connectTimeoutMs: number;
   readonly onConnect: ((client: pg.PoolClient) => unknown) | undefined;
   readonly verify: pg.PoolConfig['verify'];
 }
@@ -224,10 +219,14 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
     ...whereabouts(options, Client as unknown as ClientClass, config),
     max,
     min: Math.min(max, Math.max(1, checkNumber('min', given.min, pgDefaults.min, { ...count, min: 0 }))),
+    maxIdle: max,
     // 0 means never, as in pg.
     idleTimeoutMs: idleTimeout || Number.POSITIVE_INFINITY,
     maxUses: checkNumber('maxUses', given.maxUses || undefined, Number.POSITIVE_INFINITY, { min: 1, infinite: true }),
     maxAgeMs: lifetime || (pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs),
+    // TCP's keep-alive probes them.
+    validateAfterMs: Number.POSITIVE_INFINITY,
+    validateTimeoutMs: Number.POSITIVE_INFINITY,
     connectTimeoutMs: pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
     onConnect: onConnect as ServerSettings['onConnect'],
     verify,

@@ -13,7 +13,6 @@ import {
   checkBalancingOptions,
   checkBoolean,
   checkString,
-  notify,
   pickNames,
   Warnings,
 } from '../kit/index.js';
@@ -55,8 +54,8 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     const { clock = systemClock, rng = systemRng, observer = {} } = options;
     this.settings = settings;
     this.clock = clock;
-    const warned = (error: Error): void => notify(observer as Observer, 'warned', { message: error.message, error });
     const warnings = new Warnings(observer as Observer, clock);
+    const warned = (message: string, error: Error): void => warnings.warn(message, error);
     const asks = settings.role !== 'any' || Number.isFinite(settings.maxLagMs);
     this.roles = asks ? new ServerRoles({ settings, clock, rng, warned }) : undefined;
     this.#transport = new PgTransport({
@@ -74,7 +73,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
         warned,
         leftOpen: (byClient) => {
           const message = byClient ? LEFT_BY_CLIENT : LEFT_BY_STATEMENT;
-          warnings.warn(message, new Error(message));
+          warned(message, new Error(message));
         },
       },
     });

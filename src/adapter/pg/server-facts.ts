@@ -44,7 +44,8 @@ export interface AskedParts {
   readonly settings: Pick<PoolSettings, 'role' | 'maxLagMs' | 'probeIntervalMs'>;
   readonly clock: Clock;
   readonly rng: Rng;
-  readonly warned: (error: Error) => void;
+  /** @param message Also its kind, of which one a minute is reported. */
+  readonly warned: (message: string, error: Error) => void;
 }
 
 interface AskedEvents {
@@ -92,7 +93,7 @@ export class AskedServer {
     this.#timer = this.#parts.clock.timer(() => {
       this.ask(undefined)
         // Its previous answer still counts: a server that is merely busy must not lose its role.
-        .catch((error) => this.#parts.warned(asError(error)))
+        .catch((error) => this.#parts.warned('a server did not say what it is', asError(error)))
         .finally(() => this.schedule());
     }, delayMs);
   }
@@ -120,7 +121,7 @@ export class AskedServer {
     } catch (error) {
       if (!needsPosition || sqlState(error) === undefined) throw error;
       this.#isBasic = true;
-      this.#parts.warned(new Error(`lag and timeline are not known: ${asError(error).message}`, { cause: error }));
+      this.#parts.warned('lag and timeline of a server are not known', asError(error));
       this.facts = factsOf(await this.#answer(ROLE, signal));
     }
     this.#events.learned();

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { PoolClient } from 'pg';
-import { type Clock, type Endpoint, type EvenkeelError, type Outcome, outcomes } from '../../index.js';
-import { asError } from '../kit/index.js';
+import { type Clock, type Endpoint, type Outcome, outcomes } from '../../index.js';
+import type { OwnAnswer, PooledSession, SessionOwner } from '../sql/session.js';
 import type { ServerSettings } from './options.js';
 import { READ_ONLY, sqlState } from './outcome.js';
 
@@ -15,39 +15,17 @@ export interface SessionParts {
   readonly recheckRole: () => void;
 }
 
-/** What sessions tell their server. */
-export interface SessionOwner {
-  readonly parts: SessionParts;
-  /** It can be lent again. */
-  freed(session: Session): void;
-  /** It is gone. Called once. @param byApplication That says nothing about the server. */
-  lost(session: Session, error: Error | undefined, byApplication: boolean): void;
-}
-
 /** Events of clients, for listeners on the pool. */
 export interface ClientEvents {
   connected(client: PoolClient): void;
   removed(client: PoolClient): void;
   /** An idle client failed. */
   failed(error: Error, client: PoolClient): void;
-  warned(error: Error): void;
+  /** @param message Also its kind, of which one a minute is reported. */
+  warned(message: string, error: Error): void;
   /** The connection was given back in a transaction, and is closed. @param byClient It had been checked out; otherwise a statement began it. */
   leftOpen(byClient: boolean): void;
 }
-
-/** A call that borrows a session from a server. Either `lent` or `notLent` is called, once. */
-export interface Borrower {
-  /** It is a query of our own, which must not keep the process alive. */
-  readonly isOwn: boolean;
-  lent(session: Session): void;
-  /** It has to wait: a handshake is running, or all sessions are in use. */
-  waits(): void;
-  /** Nothing was sent. */
-  notLent(error: EvenkeelError, why: NotLent): void;
-}
-
-/** `full`: the server accepts no further connections but serves those it has. `left`: it is no longer in the Service. */
-export type NotLent = 'refused' | 'full' | 'left';
 
 /** What pg keeps of a client, beyond its types. */
 interface ClientInternals {
@@ -73,17 +51,15 @@ export type Answer = (error: Error | null | undefined, result?: unknown) => void
 export const internalsOf = (client: PoolClient): ClientInternals => client as unknown as ClientInternals;
 
 /** One connection to a server: a client of pg's. Lent to one call at a time. */
-export class Session {
+export class Session implements PooledSession {
   readonly client: PoolClient;
-  /** When it was last given back, on the clock. */
   idleSinceMs = 0;
-  /** How often it was lent. */
   uses = 0;
   expiresAtMs: number = Number.POSITIVE_INFINITY;
   isIdle = false;
-  /** A call has it, or has left something running on it. */
   isUsed = false;
-  readonly #owner: SessionOwner;
+  readonly #parts: SessionParts;
+  readonly #owner: SessionOwner<Session>;
   #isAlive = true;
   /** The state of its transaction: I = none. */
   #transaction = 'I';
@@ -92,10 +68,11 @@ export class Session {
   #endedByApplication = false;
   #isCheckedOut = false;
 
-  constructor(client: PoolClient, owner: SessionOwner) {
+  constructor(client: PoolClient, parts: SessionParts, owner: SessionOwner<Session>) {
     this.client = client;
+    this.#parts = parts;
     this.#owner = owner;
-    const { clock, events, recheckRole } = owner.parts;
+    const { clock, events, recheckRole } = parts;
     const { connection } = internalsOf(client);
     client.on('error', (error: Error) => this.#ended(error));
     client.once('end', () => {
@@ -140,6 +117,13 @@ export class Session {
     // Older ones find the callback of a query object in second place only.
     if (values === undefined) void this.client.query(text as string, once);
     else this.client.query(text as string, values as unknown[], once);
+  }
+
+  ask(question: unknown, answer: OwnAnswer): void {
+    // A refusal to answer says nothing about the connection.
+    this.run(question, undefined, (error, result) =>
+      answer(error, result, Boolean(error) && sqlState(error) === undefined),
+    );
   }
 
   /** Sends a query object, which reads its answer by itself. `over` is called when the connection is free, or gone. */
@@ -227,7 +211,7 @@ export class Session {
     this.#settled = undefined;
     // The next caller must not find itself in a transaction somebody else began.
     if (this.#isAlive && this.#transaction !== 'I') {
-      this.#owner.parts.events.leftOpen(this.#isCheckedOut);
+      this.#parts.events.leftOpen(this.#isCheckedOut);
       this.quit();
     }
     this.#isCheckedOut = false;
@@ -246,56 +230,7 @@ export class Session {
     if (!this.#isAlive) return;
     this.#isAlive = false;
     if (error !== undefined) this.#destroy();
-    this.#owner.lost(this, error, this.#endedByApplication);
+    this.#owner.lost(this, error, this.#endedByApplication ? 'application' : 'server');
     this.#settle();
-  }
-}
-
-/** A query of our own, which is not a call. */
-export class OwnQuery implements Borrower {
-  readonly isOwn = true;
-  readonly answer: Promise<unknown>;
-  readonly #query: object;
-  readonly #signal: AbortSignal;
-  readonly #aborted: () => void;
-  #resolve!: (result: unknown) => void;
-  #reject!: (error: unknown) => void;
-  #session: Session | undefined;
-
-  /** @param forget The signal aborted while it waited. */
-  constructor(query: object, signal: AbortSignal, forget: (own: OwnQuery) => void) {
-    this.#query = query;
-    this.#signal = signal;
-    this.answer = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    this.#aborted = () => {
-      const reason = asError(signal.reason);
-      this.#reject(reason);
-      // Late answers would belong to this query, and a session that hangs is no use to anyone.
-      if (this.#session === undefined) forget(this);
-      else this.#session.kill(reason);
-    };
-    signal.addEventListener('abort', this.#aborted, { once: true });
-  }
-
-  waits(): void {}
-
-  notLent(error: EvenkeelError): void {
-    this.#signal.removeEventListener('abort', this.#aborted);
-    this.#reject(error);
-  }
-
-  lent(session: Session): void {
-    this.#session = session;
-    session.run(this.#query, undefined, (error, result) => {
-      this.#signal.removeEventListener('abort', this.#aborted);
-      this.#session = undefined;
-      // A refusal to answer says nothing about the connection.
-      session.release(() => {}, sqlState(error) === undefined ? error : undefined);
-      if (error) this.#reject(error);
-      else this.#resolve(result);
-    });
   }
 }

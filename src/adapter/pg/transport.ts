@@ -1,12 +1,14 @@
 import { AsyncResource } from 'node:async_hooks';
 import { Socket } from 'node:net';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
-import { asError, deadline, jittered, markLasting } from '../kit/index.js';
-import { PgServer } from './connection.js';
+import { asError, deadline, markLasting } from '../kit/index.js';
+import type { SessionOwner } from '../sql/session.js';
+import { SessionPool } from '../sql/session-pool.js';
+import type { PgServer } from './connection.js';
 import type { ServerSettings } from './options.js';
-import { refusalOf } from './outcome.js';
+import { isOrderlyEnd, refusalOf } from './outcome.js';
 import type { ServerRoles } from './roles.js';
-import { type ClientEvents, internalsOf, Session, type SessionOwner } from './session.js';
+import { type ClientEvents, internalsOf, Session, type SessionParts } from './session.js';
 
 interface PgTransportParts {
   readonly settings: ServerSettings;
@@ -16,6 +18,9 @@ interface PgTransportParts {
   /** Undefined if roles do not matter. */
   readonly roles: ServerRoles | undefined;
 }
+
+/** A server that has not been connected for this long is not connected anew, which may take a pause, because it ended a session. In ms. */
+const YOUNG_MS = 5_000;
 
 /** Opens connections to servers, and keeps a list of open ones. A server is ready once its role is known. */
 export class PgTransport implements Transport<PgServer> {
@@ -35,13 +40,24 @@ export class PgTransport implements Transport<PgServer> {
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PgServer> {
     signal.throwIfAborted();
     const { settings, clock, rng, events, roles } = this.#parts;
-    const server = new PgServer({
+    const parts: SessionParts = { endpoint, settings, clock, events, recheckRole: () => roles?.hint(endpoint) };
+    const server: PgServer = new SessionPool<Session, PgServer>({
       endpoint,
-      settings,
       clock,
-      events,
-      open: (owner, done) => openSession(owner, rng, done),
-      recheckRole: () => roles?.hint(endpoint),
+      rng,
+      limits: settings,
+      handle: (pool) => pool,
+      open: (owner, done) => openSession(parts, owner, done),
+      refusalOf: (error) => {
+        const refusal = refusalOf(error);
+        return refusal === 'log-in' ? 'unknown' : refusal;
+      },
+      isOrderlyEnd,
+      youngMs: YOUNG_MS,
+      pingQuestion: { text: 'SELECT 1' },
+      asksBeside: false,
+      failed: (error, { client }) => events.failed(error, client),
+      warned: (error) => events.warned('a server accepted no further connection', error),
     });
     const cut = (): void => void server.close(AbortSignal.abort());
     let aborted = cut;
@@ -75,12 +91,12 @@ const background = new AsyncResource('evenkeel.pg');
  * it is called off.
  */
 function openSession(
-  owner: SessionOwner,
-  rng: Rng,
+  parts: SessionParts,
+  owner: SessionOwner<Session>,
   done: (error: Error | undefined, session: Session | undefined) => void,
 ): () => void {
-  const { endpoint, settings, clock } = owner.parts;
-  const { Client, config, host, port, connectTimeoutMs, maxAgeMs } = settings;
+  const { endpoint, settings, clock } = parts;
+  const { Client, config, host, port, connectTimeoutMs } = settings;
   return background.runInAsyncScope(() => {
     const socket = dialTo(endpoint);
     const client = new Client({ ...config, stream: socket });
@@ -113,16 +129,15 @@ function openSession(
         over(error ?? new Error('called off'));
         return;
       }
-      const opened = new Session(client, owner);
+      const opened = new Session(client, parts, owner);
       client.on('end', () => over(new Error('Connection terminated unexpectedly')));
-      greet(opened, owner).then(
+      greet(opened, parts).then(
         () => {
           session = opened;
-          if (Number.isFinite(maxAgeMs)) opened.expiresAtMs = clock.now() + jittered(rng, maxAgeMs, 0.5);
           over(opened.isAlive ? undefined : new Error('Connection terminated unexpectedly'));
         },
         (refusal) => {
-          opened.kill(asError(refusal), true);
+          opened.cut(asError(refusal));
           // The application refused it, and would refuse the next.
           over(markLasting(asError(refusal)));
         },
@@ -133,7 +148,7 @@ function openSession(
 }
 
 /** What users do with every new client before it is used. */
-async function greet({ client }: Session, { parts: { settings, events } }: SessionOwner): Promise<void> {
+async function greet({ client }: Session, { settings, events }: SessionParts): Promise<void> {
   const { onConnect, verify } = settings;
   if (onConnect !== undefined) await onConnect(client);
   events.connected(client);

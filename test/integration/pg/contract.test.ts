@@ -1,8 +1,9 @@
 import { createServer, type Socket } from 'node:net';
 import type { PgServer } from '../../../src/adapter/pg/connection.js';
 import { poolSettings } from '../../../src/adapter/pg/options.js';
-import type { Borrower } from '../../../src/adapter/pg/session.js';
+import type { Session } from '../../../src/adapter/pg/session.js';
 import { PgTransport } from '../../../src/adapter/pg/transport.js';
+import type { Borrower } from '../../../src/adapter/sql/session.js';
 import { createEndpoint, systemClock, systemRng } from '../../../src/index.js';
 import { transportContract } from '../../contract/transport.js';
 import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
@@ -98,14 +99,14 @@ transportContract<PgServer>({
       call: async (handle) => {
         const before = server.held;
         const ended = new Promise<'finished' | 'cut'>((resolve, reject) => {
-          const borrower: Borrower = {
+          const borrower: Borrower<Session> = {
             isOwn: false,
             waits: nothing,
             notLent: reject,
             lent: (session) => {
               session.run('SELECT', undefined, (error) => {
                 if (error) session.kill(error);
-                session.release(() => handle.ended());
+                session.release(() => {});
                 resolve(error ? 'cut' : 'finished');
               });
             },

@@ -1,10 +1,10 @@
 import { createPool, type Pool, type PoolConnection } from 'mysql2';
 import { type Clock, type Connection, type Endpoint, EvenkeelError, endpointAddress } from '../../../index.js';
 import { Closing } from '../../kit/index.js';
+import { ConnectionCap } from '../../sql/connection-cap.js';
 import { meaningOf } from '../outcome.js';
 import { type Events, tell } from '../own-functions.js';
 import { type Borrower, ping, pingWithin, type Wait, WaitingBorrowers } from './borrowers.js';
-import { ConnectionCap } from './connection-cap.js';
 import { hideSecrets } from './credentials.js';
 import { IdleSessions, type Taken } from './idle-sessions.js';
 import { Opening, type PendingConnection, type ServerParts } from './opening.js';
@@ -44,6 +44,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
     () => this.#finish(),
     () => this.#cut('EVENKEEL_CLOSED', `the connection to ${this.address} was cut`),
   );
+  #capacityChanged: () => void = () => {};
   #allClosed: (() => void) | undefined;
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
@@ -63,7 +64,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
     });
     this.#borrowers = new WaitingBorrowers(this.address);
     const sessions = (): Iterable<Session> => this.#sessions.values();
-    this.#cap = new ConnectionCap(clock, settings.connectionLimit);
+    this.#cap = new ConnectionCap(clock, settings.connectionLimit, () => this.#capacityChanged());
     this.#idle = new IdleSessions({ clock, settings, sessions, take: (taken) => this.take(taken), warn: this.#warn });
     this.#opening = new Opening({
       ...parts,
@@ -101,7 +102,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
   }
 
   watchCapacity(changed: () => void): void {
-    this.#cap.watch(changed);
+    this.#capacityChanged = changed;
   }
 
   /** Lends a session that is fit for use. */

@@ -79,7 +79,12 @@ class Fixture {
     const rng = { next: () => 0.5 };
     const { clock } = this;
     const settings = { role, maxLagMs, probeIntervalMs: 1_000 };
-    this.roles = new ServerRoles({ settings, clock, rng, warned: ({ message }) => this.warnings.push(message) });
+    this.roles = new ServerRoles({
+      settings,
+      clock,
+      rng,
+      warned: (message, error) => this.warnings.push(`${message}: ${error.message}`),
+    });
     const observer: Observer = {
       ejected: ({ endpoint, reason }) => this.told.push(`${endpoint.address} ${reason}`),
       restored: ({ endpoint }) => this.told.push(`${endpoint.address} is back`),
@@ -198,8 +203,8 @@ describe('roles of servers', () => {
       await fixture.connectAll();
       expect(fixture.weights).toEqual([1, 0]);
       expect(fixture.warnings).toEqual([
-        'lag and timeline are not known: unknown function',
-        'lag and timeline are not known: unknown function',
+        'lag and timeline of a server are not known: unknown function',
+        'lag and timeline of a server are not known: unknown function',
       ]);
     });
   });
@@ -315,7 +320,7 @@ describe('roles of servers', () => {
     expect(fixture.weights).toEqual([1, 0]);
     // A second for the answer, one to the next question.
     expect(fixture.at(0).asked).toBe(1 + 5);
-    expect(fixture.warnings).toContain('10.0.0.1:5432 did not say what it is in time');
+    expect(fixture.warnings).toContain('a server did not say what it is: 10.0.0.1:5432 did not say what it is in time');
     fixture.at(0).says(standby());
     fixture.at(1).says(primary({ timeline: '00000002' }));
     await fixture.pass(2_000);

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../../index.js';
+import type { Clock, Timer } from '../../index.js';
 
 /** How long a server that opens no further connection is held to those it has, in ms. */
 const CAPPED_MS = 5_000;
@@ -13,17 +13,19 @@ const CAPPED_MS = 5_000;
 export class ConnectionCap {
   readonly #clock: Clock;
   readonly #limit: number;
+  readonly #changed: (capacity: number) => void;
   #capacity: number;
-  #changed: (() => void) | undefined;
   /** Runs until one more connection is tried. Unset while none has been refused, or while more are being tried. */
   #timer: Timer | undefined;
   #isCapped = false;
   #isHeld = false;
 
-  constructor(clock: Clock, limit: number) {
+  /** @param changed Called whenever `capacity` may have changed. */
+  constructor(clock: Clock, limit: number, changed: (capacity: number) => void) {
     this.#capacity = limit;
     this.#clock = clock;
     this.#limit = limit;
+    this.#changed = changed;
   }
 
   get capacity(): number {
@@ -33,18 +35,13 @@ export class ConnectionCap {
   /** Takes no calls until `resume`: it may not be able to open the connection it needs. */
   hold(): void {
     this.#isHeld = true;
-    this.#changed?.();
+    this.#changed(0);
   }
 
   resume(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
-    this.#changed?.();
-  }
-
-  /** `changed` is called whenever `capacity` has changed. */
-  watch(changed: () => void): void {
-    this.#changed = changed;
+    this.#changed(this.#capacity);
   }
 
   get isCapped(): boolean {
@@ -77,6 +74,6 @@ export class ConnectionCap {
     if (next === this.#limit && this.#timer === undefined) this.#isCapped = false;
     if (next === this.#capacity) return;
     this.#capacity = next;
-    this.#changed?.();
+    this.#changed(this.capacity);
   }
 }

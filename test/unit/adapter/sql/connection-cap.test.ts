@@ -1,12 +1,11 @@
 import { expect, it } from 'vitest';
-import { ConnectionCap } from '../../../../src/adapter/mysql2/server/connection-cap.js';
+import { ConnectionCap } from '../../../../src/adapter/sql/connection-cap.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 it('a server that refuses connections is capped, then tried with one more, then with twice as many, and all are told', () => {
   const clock = new FakeClock();
-  const cap = new ConnectionCap(clock, 10);
   const told: number[] = [];
-  cap.watch(() => told.push(cap.capacity));
+  const cap = new ConnectionCap(clock, 10, (capacity) => told.push(capacity));
   cap.refused(1);
   // Their handshakes were under way.
   cap.opened(2);
@@ -32,7 +31,7 @@ it('a server that refuses connections is capped, then tried with one more, then 
 
 it('a server of whose connections as many are open as may be is capped only for a while', () => {
   const clock = new FakeClock();
-  const cap = new ConnectionCap(clock, 10);
+  const cap = new ConnectionCap(clock, 10, () => {});
   cap.refused(10);
   expect([cap.capacity, cap.isCapped]).toEqual([10, true]);
   clock.advance(5_000);

@@ -1,0 +1,196 @@
+import { AsyncResource } from 'node:async_hooks';
+import {
+  type Clock,
+  EvenkeelError,
+  endpointAddress,
+  type Lease,
+  type Outcome,
+  outcomes,
+  type Priority,
+  type Timer,
+} from '../../index.js';
+import { type AttemptedCall, type AttemptSource, Attempts, type CallFacts, deadline } from '../kit/index.js';
+import { type Borrower, connectError, type NotLent, type PooledSession } from './session.js';
+import type { SessionPool } from './session-pool.js';
+
+/** What differs from one database to the next in a call: what it does with the session it is lent. */
+export interface SessionUse<S extends PooledSession, H> {
+  readonly source: AttemptSource<H>;
+  readonly clock: Clock;
+  /** How long it may wait for a session, in ms. */
+  readonly waitLimitMs: number;
+  /** Whether it is outside the balancer's `limit`. @defaultValue false */
+  readonly unlimited?: boolean | undefined;
+  /** @defaultValue 'default' */
+  readonly priority?: Priority | undefined;
+  /** The time left until its deadline, in ms. @defaultValue it has no deadline */
+  readonly deadlineMs?: number | undefined;
+  /** Rows of the answer have been handed out. @defaultValue false */
+  readonly isAnswering?: boolean;
+  facts(): CallFacts;
+  /** The sessions of the server that was picked. Undefined if it is no longer connected. */
+  poolOf(lease: Lease<H>): SessionPool<S, H> | undefined;
+  /** Uses a session, in the caller's async context. It must lead to an end of the attempt. */
+  use(session: S): void;
+  /** Whether the call may run twice without harm. */
+  isIdempotent(lease: Lease<H>): boolean;
+  /** The call began, or ended, to wait for a server that can be picked. */
+  waitBegan(): void;
+  waitEnded?(): void;
+  /** Tells the caller, once, never before `begin` has returned. */
+  settle(error: unknown, result: unknown, more: unknown): void;
+}
+
+/**
+ * One call over all its attempts: each borrows a session of the server that was picked. How long the call may wait is counted over all
+ * of them: for a server to be picked, and for that server's handshake, ping, or next free session.
+ */
+export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, Borrower<S> {
+  readonly isOwn = false;
+  readonly attempts: Attempts<H>;
+  readonly #use: SessionUse<S, H>;
+  /** The caller's: who traces the library's statements finds their parent there. A session may come in any other. */
+  readonly #context = new AsyncResource('evenkeel', { requireManualDestroy: true });
+  /** When it has waited long enough, on the clock. Unset until it has to wait, and again once it found a session. */
+  #waitUntilMs: number | undefined;
+  /** Since when it has been waiting for the server that was picked, on the clock. Unset if that had a session at hand. */
+  #waitsSinceMs: number | undefined;
+  #waitTimer: Timer | undefined;
+  #isDone = false;
+  #isBeginning = true;
+
+  /** @param key For hash pickers. */
+  constructor(use: SessionUse<S, H>, key: string | undefined) {
+    this.#use = use;
+    this.attempts = new Attempts(use.source, this, key);
+  }
+
+  begin(): void {
+    if (!this.attempts.begin()) this.attempts.wait();
+    this.#isBeginning = false;
+  }
+
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  get unlimited(): boolean | undefined {
+    return this.#use.unlimited;
+  }
+
+  get priority(): Priority | undefined {
+    return this.#use.priority;
+  }
+
+  get deadlineMs(): number | undefined {
+    return this.#use.deadlineMs;
+  }
+
+  get waitTimeoutMs(): number {
+    const { clock, waitLimitMs } = this.#use;
+    const nowMs = clock.now();
+    this.#waitUntilMs ??= nowMs + waitLimitMs;
+    return Math.max(0, Math.ceil(this.#waitUntilMs - nowMs));
+  }
+
+  facts(): CallFacts {
+    return this.#use.facts();
+  }
+
+  waitBegan(): void {
+    this.#use.waitBegan();
+  }
+
+  waitEnded(): void {
+    this.#use.waitEnded?.();
+  }
+
+  send(lease: Lease<H>): void {
+    this.#waitsSinceMs = undefined;
+    const pool = this.#use.poolOf(lease);
+    if (pool !== undefined) {
+      pool.borrow(this);
+      return;
+    }
+    const error = connectError(endpointAddress(lease.endpoint), new Error('it is not connected'));
+    this.#use.clock.defer(() => this.notLent(error, 'refused'));
+  }
+
+  waits(): void {
+    if (this.#waitTimer !== undefined) return;
+    const { clock } = this.#use;
+    this.#waitsSinceMs = clock.now();
+    this.#waitTimer = deadline(clock, () => this.#waitedTooLong(), this.waitTimeoutMs);
+    this.#waitTimer.ref();
+  }
+
+  lent(session: S): void {
+    this.#stopWaiting();
+    this.#waitUntilMs = undefined;
+    if (this.attempts.isTraced) this.attempts.resume(() => this.#use.use(session));
+    else this.#context.runInAsyncScope(this.#use.use, this.#use, session);
+  }
+
+  notLent(error: EvenkeelError, why: NotLent): void {
+    this.#stopWaiting();
+    if (this.#isDone || this.attempts.lease === undefined) return;
+    // Waits for the next session that is given back, here or at another server.
+    if (why === 'full' && this.waitTimeoutMs > 0) this.attempts.giveBack();
+    else if (why === 'left') this.failed(outcomes.notStarted, outcomes.notStarted, error, true);
+    else if (why === 'unresponsive') this.failed(outcomes.timeout, outcomes.notStarted, error);
+    else this.failed(outcomes.notConnected, outcomes.notConnected, error);
+  }
+
+  /** The attempt failed. `outcome` is for the stages and the load; `repeatAs` decides whether the call may be repeated. */
+  failed(outcome: Outcome, repeatAs: Outcome, error: unknown, untried = false): void {
+    const { attempts } = this;
+    const use = this.#use;
+    const idempotent = use.isIdempotent(attempts.lease as Lease<H>);
+    attempts.fail({ outcome, repeatAs, error, untried, idempotent, answered: use.isAnswering === true });
+  }
+
+  /** The server did its work, or has to do no more, and the call ends with an error. */
+  ended(outcome: Outcome, error: unknown): void {
+    this.attempts.end(outcome, { error });
+    this.fail(error);
+  }
+
+  /** No session was lent within `limitMs`. The server is only blamed if it had at least half of that time. */
+  notLentInTime(limitMs: number, error: Error): void {
+    const { clock, poolOf } = this.#use;
+    const { lease } = this.attempts;
+    const waitedMs = clock.now() - (this.#waitsSinceMs ?? Number.POSITIVE_INFINITY);
+    if (lease !== undefined) poolOf.call(this.#use, lease)?.forget(this);
+    this.ended(waitedMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled, error);
+  }
+
+  fail(error: unknown): void {
+    if (this.#isDone) return;
+    this.attempts.stop(undefined, error);
+    this.finish(error, undefined);
+  }
+
+  /** The caller gets its answer. What is left of the attempt goes on without it. */
+  finish(error: unknown, result: unknown, more?: unknown): void {
+    if (this.#isDone) return;
+    this.#isDone = true;
+    this.#stopWaiting();
+    const use = this.#use;
+    if (this.#isBeginning) use.clock.defer(() => use.settle(error, result, more));
+    else use.settle(error, result, more);
+  }
+
+  #waitedTooLong(): void {
+    const { lease } = this.attempts;
+    if (lease === undefined) return;
+    const { waitLimitMs } = this.#use;
+    const endpoint = endpointAddress(lease.endpoint);
+    const message = `no connection to ${endpoint} within ${waitLimitMs} ms`;
+    this.notLentInTime(waitLimitMs, new EvenkeelError('EVENKEEL_NOT_READY', message, { endpoint }));
+  }
+
+  #stopWaiting(): void {
+    this.#waitTimer?.cancel();
+    this.#waitTimer = undefined;
+  }
+}

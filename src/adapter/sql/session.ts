@@ -1,0 +1,118 @@
+import { EvenkeelError } from '../../index.js';
+import { asError } from '../kit/index.js';
+
+/** One connection to a server, as its pool sees it: lent to one borrower at a time. */
+export interface PooledSession {
+  readonly isAlive: boolean;
+  /** How often it was given back. */
+  readonly uses: number;
+  /** Set by the pool: nobody has it. */
+  isIdle: boolean;
+  /** Set by the pool: a call has it, or has left something running on it. */
+  isUsed: boolean;
+  /** When it was last given back, on the clock. */
+  idleSinceMs: number;
+  /** When it is to be replaced, on the clock. */
+  expiresAtMs: number;
+  /** Keeps the process alive, while a call uses it. */
+  ref(): void;
+  unref(): void;
+  /** Runs a query of evenkeel's own. `answer` is called once, later. */
+  ask(question: unknown, answer: OwnAnswer): void;
+  /** Its borrower does not need it any longer. `free` is called when nothing runs on it any more, at once if nothing does. */
+  release(free: () => void, spoilt?: unknown): void;
+  /** Ends it in an orderly way. Only while nothing runs on it. */
+  quit(): void;
+  /** Ends it now, because of what its server or its user did. What runs on it fails. */
+  kill(error: Error): void;
+  /** Ends it now, though its server may be well. What runs on it fails with `error`. */
+  cut(error: Error): void;
+}
+
+/** The answer to a query of evenkeel's own. @param isSpoilt The session cannot be used again. */
+export type OwnAnswer = (error: Error | null | undefined, result?: unknown, isSpoilt?: boolean) => void;
+
+/**
+ * What ended a session: the `server`; the `application`, which says nothing about the server; or a `limit`, because a statement took too
+ * long, so that the server may hang.
+ */
+export type EndedBy = 'server' | 'application' | 'limit';
+
+/** What sessions report to their pool. */
+export interface SessionOwner<S> {
+  /** It can be lent again. */
+  freed(session: S): void;
+  /** It is gone. Called once. @param error Why, unless it ended in an orderly way. */
+  lost(session: S, error: Error | undefined, endedBy: EndedBy): void;
+}
+
+/** Whoever borrows a session from a server. Either `lent` or `notLent` is called, once. */
+export interface Borrower<S> {
+  /** It is a query of evenkeel's own, which is not balanced and must not keep the process alive. */
+  readonly isOwn: boolean;
+  lent(session: S): void;
+  /** It has to wait: for a handshake, a ping, or a session that is in use. May be called more than once. */
+  waits(): void;
+  /** Nothing was sent. */
+  notLent(error: EvenkeelError, why: NotLent): void;
+}
+
+/**
+ * `full`: the server accepts no further connections but serves those it has. `unresponsive`: it does not answer. `left`: it is no longer
+ * in the Service, or another server took over.
+ */
+export type NotLent = 'refused' | 'full' | 'unresponsive' | 'left';
+
+/** A query of evenkeel's own. If its signal aborts, the session it runs on is ended. */
+export class OwnQuery<S extends PooledSession> implements Borrower<S> {
+  readonly isOwn = true;
+  readonly answer: Promise<unknown>;
+  readonly #question: unknown;
+  readonly #signal: AbortSignal;
+  readonly #aborted: () => void;
+  #resolve!: (result: unknown) => void;
+  #reject!: (error: unknown) => void;
+  #session: S | undefined;
+
+  /** @param forget The signal aborted while the query waited for a session. */
+  constructor(question: unknown, signal: AbortSignal, forget: (own: OwnQuery<S>) => void) {
+    this.#question = question;
+    this.#signal = signal;
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.#aborted = () => {
+      const reason = asError(signal.reason);
+      this.#reject(reason);
+      // Late answers would belong to this query, and a session that hangs is no use to anyone.
+      if (this.#session === undefined) forget(this);
+      else this.#session.kill(reason);
+    };
+    signal.addEventListener('abort', this.#aborted, { once: true });
+  }
+
+  waits(): void {}
+
+  notLent(error: EvenkeelError): void {
+    this.#signal.removeEventListener('abort', this.#aborted);
+    this.#reject(error);
+  }
+
+  lent(session: S): void {
+    this.#session = session;
+    session.ask(this.#question, (error, result, isSpoilt) => {
+      this.#signal.removeEventListener('abort', this.#aborted);
+      this.#session = undefined;
+      session.release(() => {}, isSpoilt === true ? error : undefined);
+      if (error) this.#reject(error);
+      else this.#resolve(result);
+    });
+  }
+}
+
+/** No session could be lent by this server. */
+export function connectError(endpoint: string, cause: Error | undefined): EvenkeelError {
+  const message = `no connection to ${endpoint}: ${cause?.message ?? 'it was lost'}`;
+  return new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint });
+}
