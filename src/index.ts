@@ -52,10 +52,10 @@ export {
   type SubchannelState,
 } from './observe/observer.js';
 export type { AttemptReason, TracedAttempt, TracedCall } from './observe/traces.js';
-export { type HashOptions, hash } from './picker/hash.js';
-export { type HotColdOptions, hotCold } from './picker/hot-cold.js';
-export { leastLoaded, neverQueue, shortestExpectedDelay } from './picker/least-loaded.js';
-export { type P2cOptions, p2c } from './picker/p2c.js';
+export * from './picker/all.js';
+export type { HashOptions } from './picker/hash.js';
+export type { HotColdOptions } from './picker/hot-cold.js';
+export type { P2cOptions } from './picker/p2c.js';
 export {
   fits,
   type Picker,
@@ -64,10 +64,17 @@ export {
   type PickRequest,
   type PickSet,
 } from './picker/picker.js';
-export { preferenceOrder } from './picker/preference-order.js';
-export { random } from './picker/random.js';
-export { roundRobin } from './picker/round-robin.js';
-export { type WeightedRoundRobinOptions, weightedRoundRobin } from './picker/weighted-round-robin.js';
+export {
+  cookieKey,
+  headerKey,
+  type KeyedRequest,
+  type PrefixKey,
+  type PrefixKeyOptions,
+  type PromptKeyOptions,
+  prefixKey,
+  promptKey,
+} from './picker/request-key.js';
+export type { WeightedRoundRobinOptions } from './picker/weighted-round-robin.js';
 export { placeWorkers } from './place/found-place.js';
 export type { Leaving } from './pool/drain.js';
 export { type PoolOptions, poolDefaults } from './pool/pool-options.js';

@@ -7,8 +7,8 @@
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { staticEndpoints } from 'evenkeel';
-import { createFetch, prefixKey } from 'evenkeel/undici';
+import { prefixKey, staticEndpoints } from 'evenkeel';
+import { createFetch } from 'evenkeel/undici';
 
 const PODS = 8;
 const CONVERSATIONS = 100;

@@ -3,15 +3,8 @@ import { adaptive } from '../limit/adaptive.js';
 import { fixed } from '../limit/fixed.js';
 import type { LimitFactory } from '../limit/limit.js';
 import type { LoadFactory } from '../load/load.js';
-import { hash } from '../picker/hash.js';
-import { hotCold } from '../picker/hot-cold.js';
-import { leastLoaded, neverQueue, shortestExpectedDelay } from '../picker/least-loaded.js';
-import { p2c } from '../picker/p2c.js';
+import * as pickers from '../picker/all.js';
 import type { PickerFactory } from '../picker/picker.js';
-import { preferenceOrder } from '../picker/preference-order.js';
-import { random } from '../picker/random.js';
-import { roundRobin } from '../picker/round-robin.js';
-import { weightedRoundRobin } from '../picker/weighted-round-robin.js';
 import { checkFunction, optionError } from '../runtime/check.js';
 import { activeHealth } from '../stage/active-health.js';
 import { conditions } from '../stage/conditions.js';
@@ -49,18 +42,7 @@ export function checkLimit(limit: LimitFactory): void {
 const limitMakers: ReadonlySet<unknown> = new Set([adaptive, fixed]);
 
 /** Functions that return a picker factory when called with options. */
-const pickerMakers: ReadonlySet<unknown> = new Set([
-  hash,
-  hotCold,
-  leastLoaded,
-  neverQueue,
-  p2c,
-  preferenceOrder,
-  random,
-  roundRobin,
-  shortestExpectedDelay,
-  weightedRoundRobin,
-]);
+const pickerMakers: ReadonlySet<unknown> = new Set(Object.values(pickers));
 
 /**
  * Throws EVENKEEL_OPTION for anything but a function, and for our own functions without their parentheses. A picker is not

@@ -4,8 +4,8 @@ import { outcomeOf } from '../../src/adapter/grpc-js/outcome.js';
 import { outcomeOfAnswer, parseRetryAfter, reportOf } from '../../src/adapter/http/answer.js';
 import { keepAliveMs } from '../../src/adapter/node-http/idle-sockets.js';
 import { rawHeader } from '../../src/adapter/undici/caller-v1.js';
-import { cookieKey, headerKey } from '../../src/adapter/undici/options.js';
 import type { Outcome } from '../../src/endpoint/outcome.js';
+import { cookieKey, headerKey } from '../../src/picker/request-key.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
 import { anything, eachCase, enough, LIMIT_MS, mutated, oddNumbers, oneOf } from './cases.js';
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { prefixKey } from '../../src/adapter/undici/index.js';
 import { p2c } from '../../src/picker/p2c.js';
+import { prefixKey } from '../../src/picker/request-key.js';
 import { type LlmOptions, playLlm } from './lib/llm.js';
 import { PROOF, SEEDS } from './lib/proof.js';
 

@@ -35,6 +35,7 @@ export type { CallNote } from '../../observe/live-balancers.js';
 export { isTraced, notify, observes } from '../../observe/observer.js';
 export type { AttemptReason, CallFacts } from '../../observe/traces.js';
 export { Warnings } from '../../observe/warnings.js';
+export { pickerOf } from '../../picker/request-key.js';
 export type { PlacedConnection } from '../../placement/placement-group.js';
 export { Placements, type PlacementsParts } from '../../placement/placements.js';
 export {

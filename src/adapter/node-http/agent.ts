@@ -5,12 +5,12 @@ import {
   type BalancingOptions,
   createBalancer,
   EvenkeelError,
+  type PrefixKey,
   type Priority,
   poolDefaults,
   type RetryOptions,
   systemClock,
 } from '../../index.js';
-import { keyOfCookie, keyOfHeader, type PrefixKey, pickerOf, prefixKeyOf } from '../http/key.js';
 import { type RequestOptions, takesRequests } from '../http/node-agent.js';
 import { originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
@@ -23,6 +23,7 @@ import {
   optionError,
   type PropagateOptions,
   Propagation,
+  pickerOf,
   pickNames,
 } from '../kit/index.js';
 import { AgentCore, type AgentCoreParts } from './agent-core.js';
@@ -129,6 +130,9 @@ export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCore
   checkKeys('options', options, agentOptionNames);
   const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
+  if ((key as Partial<PrefixKey> | undefined)?.readsHeader === false) {
+    throw optionError('key', 'prefixKey({ header }): node:http knows no body yet', 'prefixKey() without a header');
+  }
   if (priority !== undefined) checkFunction('priority', priority);
   if (fallbackAgent !== undefined && !takesRequests(fallbackAgent))
     throw optionError('fallbackAgent', 'an Agent', fallbackAgent);
@@ -209,30 +213,3 @@ function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
 
 /** What `key` takes. */
 export type RequestKey = (request: ClientRequest) => string | null | undefined;
-
-/**
- * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests
- * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for an invalid name.
- */
-export const headerKey = (name: string): RequestKey => keyOfHeader(name, headerOf);
-
-/** The same with a cookie: `key: cookieKey('session')`. */
-export const cookieKey = (name: string): RequestKey => keyOfCookie(name, headerOf);
-
-/**
- * Requests of one conversation go to one pod, which still has what it computed for them: for servers of language models and their
- * prefix caches. The conversation is named by a header, because node:http asks for a connection before there is a body;
- * `promptKey(body)` makes its value from a JSON body. A pod with more than 1.25 times its share of the calls in flight (of all
- * clients, where servers report them) passes calls on to the next one: with it the default picker is
- * `hash({ maxLoadRatio: 1.25, minInFlight: 8 })`. Throws EVENKEEL_OPTION.
- */
-export const prefixKey = (options: { readonly header: string }): PrefixKey<ClientRequest> => {
-  if (options?.header === undefined) {
-    throw optionError('prefixKey.header', 'the name of a header: node:http knows no body yet', options?.header);
-  }
-  return prefixKeyOf({ header: options.header }, headerOf, () => undefined);
-};
-
-function headerOf(request: ClientRequest, name: string): unknown {
-  return request.getHeader(name);
-}

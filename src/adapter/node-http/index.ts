@@ -1,19 +1,10 @@
 export type { AppOptions } from '../http/app-options.js';
 export type { AppSnapshot, BalancedServiceSnapshot } from '../http/app-services.js';
 export {
-  type PrefixKey,
-  type PromptKeyOptions,
-  promptDefaults,
-  promptKey,
-} from '../http/key.js';
-export {
   type AgentOptions,
-  cookieKey,
   createAgent,
   type HttpServiceAgent,
   type HttpsServiceAgent,
-  headerKey,
-  prefixKey,
   type RequestKey,
   type ServiceAgent,
 } from './agent.js';

@@ -10,7 +10,6 @@ import {
 } from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import type { Hedging } from '../http/hedging.js';
-import { pickerOf } from '../http/key.js';
 import { mocking, socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { RequestDeadline } from '../http/request-deadline.js';
@@ -24,6 +23,7 @@ import {
   inheritedPriority,
   Placements,
   Propagation,
+  pickerOf,
   pickNames,
   remainingOf,
   resolvePlacingOptions,

@@ -5,13 +5,6 @@ export type { AppOptions } from '../http/app-options.js';
 export type { AppSnapshot, BalancedServiceSnapshot } from '../http/app-services.js';
 export { type HedgeOptions, hedgeDefaults } from '../http/hedging.js';
 export {
-  type PrefixKey,
-  type PrefixKeyOptions,
-  type PromptKeyOptions,
-  promptDefaults,
-  promptKey,
-} from '../http/key.js';
-export {
   type AppAgent,
   type AppInterceptor,
   appInterceptor,
@@ -26,10 +19,7 @@ export { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
 export {
   type CallOptions,
-  cookieKey,
   type DispatcherOptions,
-  headerKey,
-  prefixKey,
   type RequestKey,
   type UndiciConnectionOptions,
   type WebSocketLimits,

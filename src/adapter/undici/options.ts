@@ -3,7 +3,6 @@ import type { Dispatcher } from 'undici';
 import type { BalancingOptions, Priority } from '../../index.js';
 import type { TlsOption } from '../http/dial.js';
 import { type HedgeOptions, type Hedging, hedgingOf } from '../http/hedging.js';
-import { keyOfCookie, keyOfHeader, type PrefixKey, type PrefixKeyOptions, prefixKeyOf } from '../http/key.js';
 import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
 import {
   type AskForReports,
@@ -206,45 +205,3 @@ export function webSocketLimits(options: WebSocketOptions = {}): WebSocketLimits
 
 /** What `key` takes. */
 export type RequestKey = (options: Dispatcher.DispatchOptions) => string | null | undefined;
-
-/**
- * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests
- * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for an invalid name.
- */
-export const headerKey = (name: string): RequestKey => keyOfHeader(name, headerOf);
-
-/** The same with a cookie: `key: cookieKey('session')`. */
-export const cookieKey = (name: string): RequestKey => keyOfCookie(name, headerOf);
-
-/**
- * Requests of one conversation, or with prompts that begin alike, go to one pod, which still has what it computed for them: for
- * servers of language models and their prefix caches. A pod with more than 1.25 times its share of the calls in flight (of all
- * clients, where servers report them) passes calls on to the next one. With it the default picker is
- * `hash({ maxLoadRatio: 1.25, minInFlight: 8 })`.
- *
- * The key is the header, if one is named and there; otherwise it is read from a JSON body (see `promptKey`) that is a string, a
- * Buffer or another view of bytes. Streams, iterators and forms are never read: such a request has no key, unless its header
- * says one. `fetch` turns every body into an iterator; `createFetch` shows keys what it was given.
- * Throws EVENKEEL_OPTION.
- *
- * @example createFetch('http://vllm.models:8000', { key: prefixKey({ header: 'x-conversation-id' }) })
- */
-export const prefixKey = (options: PrefixKeyOptions = {}): PrefixKey<Dispatcher.DispatchOptions> =>
-  prefixKeyOf(options, headerOf, ({ body }) => body);
-
-/** The value of a header, whatever form the request's headers have. */
-function headerOf({ headers }: Dispatcher.DispatchOptions, name: string): unknown {
-  if (typeof headers !== 'object' || headers === null) return undefined;
-  const found: unknown[] = [];
-  for (const [key, value] of pairsOf(headers)) {
-    if (String(key).toLowerCase() === name && value !== undefined && value !== null) found.push(value);
-  }
-  return found.length === 0 ? undefined : found.flat();
-}
-
-function* pairsOf(headers: object): Iterable<readonly [unknown, unknown]> {
-  if (Array.isArray(headers)) {
-    for (let index = 0; index + 1 < headers.length; index += 2) yield [headers[index], headers[index + 1]];
-  } else if (Symbol.iterator in headers) yield* headers as Iterable<readonly [unknown, unknown]>;
-  else yield* Object.entries(headers);
-}

@@ -1,8 +1,8 @@
 import { request } from 'node:http';
 import { Readable } from 'node:stream';
-import { staticEndpoints } from 'evenkeel';
+import { prefixKey, promptKey, staticEndpoints } from 'evenkeel';
 import * as nodeHttp from 'evenkeel/node-http';
-import { createDispatcher, createFetch, prefixKey, promptKey } from 'evenkeel/undici';
+import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
@@ -26,7 +26,7 @@ describe('prompts that begin alike', () => {
     await using llm = createFetch(origin, options);
     await using agent = nodeHttp.createAgent(origin, {
       resolver: resolver(),
-      key: nodeHttp.prefixKey({ header: 'x-conversation' }),
+      key: prefixKey({ header: 'x-conversation' }),
     });
     await Promise.all([connected(llm.balancer, 3), connected(agent.balancer, 3)]);
     const used = new Set<unknown>();

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import * as entryPoint from '../../../src/index.js';
+import * as pickers from '../../../src/picker/all.js';
 import { descriptionOf } from '../../../src/runtime/described.js';
 import { stagesOf, standardStages } from '../../../src/stage/standard-stages.js';
 import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
@@ -64,6 +65,7 @@ describe('docs/reference: pickers.md, loads.md and stages.md', () => {
         .filter((name) => factories.some(([exported]) => exported === name) && !notPluggedIn.includes(name));
       for (const name of names) expect(reference, name).toContain(`\`${name}`);
     }
+    for (const name of Object.keys(pickers)) expect(reference, name).toContain(`\`${name}`);
   });
 
   it('list the stages in the order in which they are used', () => {

@@ -1,10 +1,10 @@
 import { ClientRequest } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import * as nodeHttp from '../../../../src/adapter/node-http/index.js';
-import * as undici from '../../../../src/adapter/undici/index.js';
+import * as keys from '../../../src/picker/request-key.js';
 
 /** What `key` reads of a request to undici with these headers. */
-const read = (key: undici.RequestKey, headers: unknown): unknown => key({ path: '/', method: 'GET', headers } as never);
+const read = (key: ReturnType<typeof keys.headerKey>, headers: unknown): unknown =>
+  key({ path: '/', method: 'GET', headers } as never);
 
 const forms: Record<string, (pairs: readonly (readonly [string, string])[]) => unknown> = {
   'an object': (pairs) => Object.fromEntries(pairs),
@@ -21,16 +21,16 @@ describe.each(Object.entries(forms))('the key of an undici request whose headers
       ['accept', '*/*'],
       ['X-User', 'ann'],
     ]);
-    expect(read(undici.headerKey('x-user'), headers)).toBe('ann');
-    expect(read(undici.headerKey('X-USER'), headers)).toBe('ann');
-    expect(read(undici.headerKey('x-tenant'), headers)).toBeUndefined();
+    expect(read(keys.headerKey('x-user'), headers)).toBe('ann');
+    expect(read(keys.headerKey('X-USER'), headers)).toBe('ann');
+    expect(read(keys.headerKey('x-tenant'), headers)).toBeUndefined();
   });
 
   it('is the value of a cookie', () => {
     const headers = made([['cookie', 'theme=dark; xsession=no; session="a=b"; session=late; broken']]);
-    expect(read(undici.cookieKey('session'), headers)).toBe('a=b');
-    expect(read(undici.cookieKey('theme'), headers)).toBe('dark');
-    for (const name of ['Session', 'broken', 'dark']) expect(read(undici.cookieKey(name), headers)).toBeUndefined();
+    expect(read(keys.cookieKey('session'), headers)).toBe('a=b');
+    expect(read(keys.cookieKey('theme'), headers)).toBe('dark');
+    for (const name of ['Session', 'broken', 'dark']) expect(read(keys.cookieKey(name), headers)).toBeUndefined();
   });
 });
 
@@ -38,15 +38,15 @@ describe('the key of an undici request', () => {
   it.each([undefined, null, {}, [], 'x-user: ann', [['x-user', 'ann']], { 'x-user': undefined }, { 'x-user': null }])(
     'is none with headers of %j',
     (headers) => {
-      expect(read(undici.headerKey('x-user'), headers)).toBeUndefined();
-      expect(read(undici.cookieKey('session'), headers)).toBeUndefined();
+      expect(read(keys.headerKey('x-user'), headers)).toBeUndefined();
+      expect(read(keys.cookieKey('session'), headers)).toBeUndefined();
     },
   );
 
   it('is all values of a header that comes several times', () => {
-    expect(read(undici.headerKey('x-user'), { 'x-user': ['a', 'b'] })).toBe('a, b');
-    expect(read(undici.headerKey('x-user'), ['x-user', 'a', 'X-User', 'b'])).toBe('a, b');
-    expect(read(undici.cookieKey('c'), { cookie: ['a=1', 'c=2'] })).toBe('2');
+    expect(read(keys.headerKey('x-user'), { 'x-user': ['a', 'b'] })).toBe('a, b');
+    expect(read(keys.headerKey('x-user'), ['x-user', 'a', 'X-User', 'b'])).toBe('a, b');
+    expect(read(keys.cookieKey('c'), { cookie: ['a=1', 'c=2'] })).toBe('2');
   });
 });
 
@@ -64,17 +64,17 @@ describe('the key of a request over node:http', () => {
 
   it('is the value of a header or a cookie', () => {
     const request = outgoing({ 'X-User': 'ann', 'x-shard': 7, 'x-list': ['a', 'b'], Cookie: 'a=1; session=xyz' });
-    expect(nodeHttp.headerKey('x-user')(request)).toBe('ann');
-    expect(nodeHttp.headerKey('X-Shard')(request)).toBe('7');
-    expect(nodeHttp.headerKey('x-list')(request)).toBe('a, b');
-    expect(nodeHttp.headerKey('x-none')(request)).toBeUndefined();
-    expect(nodeHttp.cookieKey('session')(request)).toBe('xyz');
-    expect(nodeHttp.cookieKey('none')(request)).toBeUndefined();
+    expect(keys.headerKey('x-user')(request)).toBe('ann');
+    expect(keys.headerKey('X-Shard')(request)).toBe('7');
+    expect(keys.headerKey('x-list')(request)).toBe('a, b');
+    expect(keys.headerKey('x-none')(request)).toBeUndefined();
+    expect(keys.cookieKey('session')(request)).toBe('xyz');
+    expect(keys.cookieKey('none')(request)).toBeUndefined();
   });
 });
 
 it.each([undefined, '', 5, null])('a name of %j is refused', (name) => {
-  for (const make of [undici.headerKey, undici.cookieKey, nodeHttp.headerKey, nodeHttp.cookieKey]) {
+  for (const make of [keys.headerKey, keys.cookieKey]) {
     expect(() => make(name as never)).toThrowError(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
   }
 });

@@ -1,22 +1,56 @@
-import { hash, type PickerFactory } from '../../index.js';
-import { checkKeys, checkNumber, checkString, hash32 } from '../kit/index.js';
+import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
+import { hash32 } from '../runtime/hash.js';
+import { hash } from './hash.js';
+import type { PickerFactory } from './picker.js';
 
-/** Reads a request header by its lower-case name; a list if it is repeated. */
-export type RequestHeader<R> = (request: R, name: string) => unknown;
-
-/** A `key` for hash pickers: the value of a request header; undefined if there is none. Throws EVENKEEL_OPTION. */
-export function keyOfHeader<R>(name: string, header: RequestHeader<R>): (request: R) => string | undefined {
-  const wanted = checkString('headerKey()', name).toLowerCase();
-  return (request) => headerText(header(request, wanted), ', ');
+/** An HTTP request, as far as keys read it: the options of a request to undici, or a `ClientRequest` of Node. */
+export interface KeyedRequest {
+  /** As undici takes them: an object, a flat list, or an iterable of pairs. */
+  readonly headers?: unknown;
+  /** Of a `ClientRequest`. */
+  getHeader?(name: string): unknown;
+  /** What is sent, if it is known when the pod is picked; node:http asks for a connection before. */
+  readonly body?: unknown;
 }
 
-/** The same for a cookie. Its name is case-sensitive; its value is used unchanged, without surrounding quotes. */
-export function keyOfCookie<R>(name: string, header: RequestHeader<R>): (request: R) => string | undefined {
+/**
+ * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests without it go
+ * where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for an invalid name.
+ */
+export function headerKey(name: string): (request: KeyedRequest) => string | undefined {
+  const wanted = checkString('headerKey()', name).toLowerCase();
+  return (request) => headerText(headerOf(request, wanted), ', ');
+}
+
+/**
+ * Requests with the same value of a cookie go to one pod: `key: cookieKey('session')`. Its name is case-sensitive; its value is used
+ * unchanged, without surrounding quotes. Throws EVENKEEL_OPTION for an invalid name.
+ */
+export function cookieKey(name: string): (request: KeyedRequest) => string | undefined {
   const wanted = checkString('cookieKey()', name);
   return (request) => {
-    const cookies = headerText(header(request, 'cookie'), '; ');
+    const cookies = headerText(headerOf(request, 'cookie'), '; ');
     return cookies === undefined ? undefined : cookieOf(wanted, cookies);
   };
+}
+
+/** The value of a header, whatever form the request's headers have; a list if it is repeated. */
+function headerOf(request: KeyedRequest, name: string): unknown {
+  if (typeof request.getHeader === 'function') return request.getHeader(name);
+  const { headers } = request;
+  if (typeof headers !== 'object' || headers === null) return undefined;
+  const found: unknown[] = [];
+  for (const [key, value] of pairsOf(headers)) {
+    if (String(key).toLowerCase() === name && value !== undefined && value !== null) found.push(value);
+  }
+  return found.length === 0 ? undefined : found.flat();
+}
+
+function* pairsOf(headers: object): Iterable<readonly [unknown, unknown]> {
+  if (Array.isArray(headers)) {
+    for (let index = 0; index + 1 < headers.length; index += 2) yield [headers[index], headers[index + 1]];
+  } else if (Symbol.iterator in headers) yield* headers as Iterable<readonly [unknown, unknown]>;
+  else yield* Object.entries(headers);
 }
 
 function cookieOf(name: string, cookies: string): string | undefined {
@@ -50,10 +84,7 @@ export interface PrefixKeyOptions extends PromptKeyOptions {
   readonly header?: string | undefined;
 }
 
-export const promptDefaults: { readonly chars: number; readonly maxBytes: number } = Object.freeze({
-  chars: 256,
-  maxBytes: 4 * 1024 * 1024,
-});
+const promptDefaults = Object.freeze({ chars: 256, maxBytes: 4 * 1024 * 1024 });
 
 /** How many times its share of the calls in flight a pod may have before calls for it go to the next one. */
 const MAX_LOAD_RATIO = 1.25;
@@ -61,9 +92,11 @@ const MAX_LOAD_RATIO = 1.25;
 const MIN_IN_FLIGHT = 8;
 
 /** A function of a request that gives its key, and the picker it is meant for. */
-export interface PrefixKey<R> {
-  (request: R): string | undefined;
+export interface PrefixKey {
+  (request: KeyedRequest): string | undefined;
   readonly picker: PickerFactory;
+  /** Whether a header decides. Without one the key is in the body, which node:http does not know yet. */
+  readonly readsHeader: boolean;
 }
 
 /**
@@ -82,23 +115,33 @@ export function promptKey(body: unknown, options: PromptKeyOptions = {}): string
   return keyOf(body, chars, maxBytes);
 }
 
-/** The same of a request, of which `header` and `body` tell. Throws EVENKEEL_OPTION. */
-export function prefixKeyOf<R>(
-  options: PrefixKeyOptions,
-  header: RequestHeader<R>,
-  body: (request: R) => unknown,
-): PrefixKey<R> {
+/**
+ * Requests of one conversation, or with prompts that begin alike, go to one pod, which still has what it computed for them: for
+ * servers of language models and their prefix caches. A pod with more than 1.25 times its share of the calls in flight (of all
+ * clients, where servers report them) passes calls on to the next one. With it the default picker is
+ * `hash({ maxLoadRatio: 1.25, minInFlight: 8 })`.
+ *
+ * The key is the header, if one is named and there; otherwise it is read from a JSON body (see `promptKey`) that is a string, a
+ * Buffer or another view of bytes. Streams, iterators and forms are never read: such a request has no key, unless its header
+ * says one. `fetch` turns every body into an iterator; `createFetch` shows keys what it was given. With node:http the header must be named.
+ * Throws EVENKEEL_OPTION.
+ *
+ * @example createFetch('http://vllm.models:8000', { key: prefixKey({ header: 'x-conversation-id' }) })
+ */
+export function prefixKey(options: PrefixKeyOptions = {}): PrefixKey {
   checkKeys('prefixKey', options, ['chars', 'maxBytes', 'header']);
   const { chars, maxBytes } = limitsOf('prefixKey', options);
-  const named = options.header === undefined ? undefined : keyOfHeader(checkString('header', options.header), header);
-  return Object.assign((request: R) => named?.(request) || keyOf(body(request), chars, maxBytes), {
+  const { header } = options;
+  const named = header === undefined ? undefined : headerKey(checkString('header', header));
+  return Object.assign((request: KeyedRequest) => named?.(request) || keyOf(request.body, chars, maxBytes), {
     picker: hash({ maxLoadRatio: MAX_LOAD_RATIO, minInFlight: MIN_IN_FLIGHT }),
+    readsHeader: header !== undefined,
   });
 }
 
 /** The picker a key is meant for, if it names one. */
 export function pickerOf(key: unknown): PickerFactory | undefined {
-  return typeof key === 'function' ? (key as Partial<PrefixKey<never>>).picker : undefined;
+  return typeof key === 'function' ? (key as Partial<PrefixKey>).picker : undefined;
 }
 
 function limitsOf(name: string, options: PromptKeyOptions): { readonly chars: number; readonly maxBytes: number } {

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import * as nodeHttp from '../../../../src/adapter/node-http/index.js';
-import { prefixKey, promptKey } from '../../../../src/adapter/undici/index.js';
+import { createAgent } from '../../../src/adapter/node-http/index.js';
+import { prefixKey, promptKey } from '../../../src/picker/request-key.js';
 
 const chat = (...messages: readonly (readonly [string, unknown])[]) => ({
   model: 'llama',
@@ -137,12 +137,12 @@ describe('prefixKey', () => {
 
   it('needs a header over node:http, which knows no body yet', () => {
     const request = { getHeader: (name: string) => (name === 'x-conversation' ? 'c1' : undefined) };
-    expect(nodeHttp.prefixKey({ header: 'X-Conversation' })(request as never)).toBe('c1');
-    expect(nodeHttp.prefixKey({ header: 'x-other' })(request as never)).toBeUndefined();
-    expect(nodeHttp.promptKey(opening)).toBe(promptKey(opening));
-    for (const bad of [undefined, {}]) {
-      expect(() => nodeHttp.prefixKey(bad as never)).toThrowError(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
-    }
+    expect(prefixKey({ header: 'X-Conversation' })(request as never)).toBe('c1');
+    expect(prefixKey({ header: 'x-other' })(request as never)).toBeUndefined();
+    // Without a header there is nothing to read: node:http asks for a connection before there is a body.
+    expect(() => createAgent('http://vllm.models:8000', { key: prefixKey() })).toThrowError(
+      expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('prefixKey({ header })') }),
+    );
   });
 
   it.each([{ chars: 0 }, { chars: 1.5 }, { maxBytes: -1 }, { header: '' }, { header: 7 }, { prefix: 1 }])(
