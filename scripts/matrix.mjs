@@ -19,6 +19,8 @@ const nodes = [20, 22, 24, 26];
 /** What the tests run with; without `peer` it is what package-lock.json says. A folder (or file) is one of test/integration. */
 const variants = [
   { name: 'undici-7', from: 20, folders: ['undici', 'node-http', 'mocks', 'tls'] },
+  { name: 'register', from: 20, folders: ['register', 'node-http/app-agents.test.ts'] },
+  { name: 'register-undici-8', from: 22, folders: ['register'], peer: 'undici', version: '8' },
   {
     name: 'installed',
     from: 20,
