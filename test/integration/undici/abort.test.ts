@@ -96,7 +96,8 @@ describe.each(Object.entries(clients))('%s: the caller gives up', (_name, send) 
     caller.abort();
     await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
     await until('its socket was given up', () => ended.length > 0);
-    expect(ended).toEqual([{ kind: 'not-started', cause: 'connect' }]);
+    // undici 7 tells when the socket has failed, undici 8 at once: then nothing is known of the pod.
+    expect(ended).toEqual([expect.objectContaining({ kind: 'not-started' })]);
     await dispatcher.destroy();
     await first;
   });
