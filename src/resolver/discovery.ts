@@ -57,6 +57,23 @@ export function discovery(options: DiscoveryOptions): Resolver {
   };
 }
 
+/**
+ * Finds a Service by the best mode that is allowed, and changes the mode when that changes. What it has published (`#mode`) and what it
+ * follows are its state; every method is a way from one line of this table to another:
+ *
+ *   published       | follows        | until
+ *   ----------------+----------------+-------------------------------------------------------------------------------------
+ *   nothing         | slices         | slices come: "slices". `sliceGraceMs` without any, a refusal, no slice, a failure: DNS too
+ *   nothing         | slices and DNS | DNS finds pods: "dns"; only the Service's address: "name". Slices come: "slices".
+ *                   |                | Both say there is nothing: "dns", empty, with the reason
+ *   nothing         | DNS            | (no API server, or the name of no Service) DNS finds any: "dns" or "name"
+ *   "slices"        | slices         | the API refuses for `REFUSAL_LASTS_MS`: DNS too; its last set stays until DNS finds any
+ *   "slices"        | slices and DNS | the API allows again: "slices". DNS finds any: "dns" or "name"
+ *   "dns" or "name" | slices and DNS | slices come: "slices", and DNS is no longer asked
+ *   "dns" or "name" | DNS            | for good: there is nothing above it
+ *
+ * `#finding` is what is known of the mode above; `#hopeless` is set while it is certain that there is nothing to find.
+ */
 class DiscoveryWatch implements Resolution {
   readonly #options: DiscoveryOptions;
   readonly #listener: ResolverListener;
