@@ -153,6 +153,25 @@ function common(response: ServerResponse): void {
   response.setHeader('referrer-policy', 'no-referrer');
 }
 
+/** A client that `evenkeel/register` found and does not balance, as `/balancers` shows it. */
+export interface LeftClient {
+  readonly what: string;
+  /** Requests so far, or clients. */
+  readonly count: number;
+  /** What to write in the app. */
+  readonly remedy: string;
+}
+
+/** What `register.cjs` keeps under this symbol; undefined in processes that do not use it. */
+function leftByRegister(): { readonly left?: readonly LeftClient[] } {
+  const state = (globalThis as { [register]?: { readonly left: ReadonlyMap<string, Omit<LeftClient, 'what'>> } })[
+    register
+  ];
+  if (state === undefined) return {};
+  return { left: [...state.left].map(([what, facts]) => ({ what, ...facts })) };
+}
+
+const register = Symbol.for('evenkeel.register');
 const ids = new WeakMap<object, number>();
 let lastId = 0;
 
@@ -165,7 +184,9 @@ function balancersText(): string {
     }
     return { id, ...balancer.snapshot() };
   });
-  return JSON.stringify({ balancers }, (_key, value) => (typeof value === 'string' ? withoutSecrets(value) : value));
+  return JSON.stringify({ balancers, ...leftByRegister() }, (_key, value) =>
+    typeof value === 'string' ? withoutSecrets(value) : value,
+  );
 }
 
 function stream(

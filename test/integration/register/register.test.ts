@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
 import { bytesMethod } from '../../support/pods/grpc-method.js';
 import { Pod, Pods } from '../../support/pods/pods.js';
+import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -304,6 +305,28 @@ describe('its settings', () => {
     const env = { KUBERNETES_SERVICE_HOST: undefined } as unknown as Record<string, string>;
     const { stderr } = await start(check, env).result;
     expect(stderr).toBe('');
+  });
+});
+
+describe('the admin page', () => {
+  it('shows the Services in use, and which clients are not balanced', async () => {
+    const port = await freePort();
+    const script = `
+      const http = require('node:http');
+      class OwnAgent extends http.Agent {}
+      const get = (url, options = {}) => new Promise((resolve) => http.get(url, options, (response) => response.resume().on('end', resolve)).on('error', resolve));
+      (async () => {
+        await get('http://orders.shop:8080/');
+        await get('http://orders.shop:8080/', { agent: new OwnAgent() });
+        const { balancers, left } = await (await fetch('http://127.0.0.1:${port}/balancers')).json();
+        console.log(JSON.stringify({ pods: { balancers: balancers.length, endpoints: balancers[0].endpoints.length, left: left.length, [left[0].what]: left[0].count }, failed: {} }));
+        process.disconnect();
+      })();`;
+    const { pods: seen, stderr } = await start(['-e', script], { EVENKEEL_ADMIN: String(port) }).result;
+    expect({ seen, stderr }).toEqual({
+      seen: { balancers: 1, endpoints: 3, left: 1, 'OwnAgent of node:http': 1 },
+      stderr: '',
+    });
   });
 });
 
