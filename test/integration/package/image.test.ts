@@ -1,7 +1,9 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
+import { Pods } from '../../support/pods/pods.js';
 import { runProgram } from '../../support/programs/consumer.js';
 
 const root = join(import.meta.dirname, '../../..');
@@ -44,6 +46,36 @@ describe('the image that deploy/ mounts into pods', () => {
     const { code, stdout, stderr } = await runApp(alone);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'the app runs well\n' });
     expect(stderr).toMatch(/^evenkeel: not loaded, the app runs without it: [^\n]+\n$/);
+  });
+
+  test('in a pod, fetch and http of an app without dependencies reach every pod of a Service', async () => {
+    const [world, pods] = await Promise.all([DiscoveryWorld.create(), Pods.start(3)]);
+    try {
+      const ports = [{ name: 'http', port: 8080 }];
+      world.dns.kubernetes.set({ namespace: 'shop', name: 'orders', clusterIPs: ['127.0.0.1'], ports });
+      world.api
+        .service('shop', 'orders', { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] })
+        .setPods(pods.all.map(({ name, port }) => ({ name, address: '127.0.0.1', ports: { http: port } })));
+      const config = join(folder, 'config.cjs');
+      const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'] }));
+      await writeFile(config, `module.exports = { discovery: ${discovery} };\n`);
+      await copyFile(join(root, 'test/integration/register/support/app.mjs'), join(folder, 'app.mjs'));
+      for (const client of ['fetch', 'http.get']) {
+        const env = {
+          KUBERNETES_SERVICE_HOST: '127.0.0.1',
+          KUBERNETES_SERVICE_PORT: String(world.api.port),
+          EVENKEEL_CONFIG: config,
+        };
+        const args = ['--require', join(image, 'register.cjs'), 'app.mjs', client, 'http://orders.shop:8080/'];
+        const { stdout, stderr } = await runProgram(process.execPath, args, folder, env);
+        expect(stderr).toBe('');
+        const { pods: seen, failed } = JSON.parse(stdout) as { pods: object; failed: object };
+        expect({ failed, pods: Object.keys(seen).length }, client).toEqual({ failed: {}, pods: 3 });
+      }
+    } finally {
+      await pods[Symbol.asyncDispose]();
+      await world[Symbol.asyncDispose]();
+    }
   });
 
   test('the manifests name the version of the package', async () => {

@@ -13,9 +13,14 @@ export interface ProgramResult {
 }
 
 /** Runs a program to its end; a failure is a result too. */
-export function runProgram(command: string, args: readonly string[], cwd: string): Promise<ProgramResult> {
+export function runProgram(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<ProgramResult> {
   return new Promise((resolve) => {
-    execFile(command, args, { cwd }, (error, stdout, stderr) => {
+    execFile(command, args, { cwd, env: { ...process.env, ...env } }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? 1), stdout, stderr });
     });
   });
