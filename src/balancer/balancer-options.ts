@@ -78,7 +78,7 @@ export interface BalancerOptions<C> extends BalancingOptions {
   readonly transport: Transport<C>;
 }
 
-/** The same, complete and checked. */
+/** `BalancerOptions` after defaults were filled in and everything was checked. */
 export interface ResolvedBalancerOptions<C> {
   readonly resolver: Resolver;
   readonly transport: Transport<C>;

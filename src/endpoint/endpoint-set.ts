@@ -44,7 +44,7 @@ export class EndpointSet {
     return this.entries.length;
   }
 
-  /** The same version with other entries; itself if they are the same array. */
+  /** A set of this version with other entries; this set itself if they are the same array. */
   withEntries(entries: readonly EndpointEntry[]): EndpointSet {
     return entries === this.entries ? this : new EndpointSet(this.version, entries);
   }

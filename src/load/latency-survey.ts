@@ -14,7 +14,7 @@ export const FORGIVEN_MS = 20_000;
 export const SLOW_RATIO = 2;
 /** … if that is at least this much above the median, in ms: the cost of a farther zone is no reason to avoid it. */
 const SLOW_FLOOR_MS = 5;
-/** The same in a large set that is called rarely, where there is little and old evidence. */
+/** The multiple that replaces `SLOW_RATIO` in a large set that is called rarely, where evidence is little and old. */
 const SLOW_RATIO_WHEN_RARE = 1.5;
 /** A set is called rarely while most endpoints have not answered a call for this long, in ms. */
 const RARE_MS = 1_000;
@@ -26,8 +26,8 @@ const MANY = 16;
  */
 export const MOST_AT_ONCE = 2;
 /**
- * The same for a call after a long gap in a large set. There a client calls each endpoint only now and then: it has few calls to
- * judge by, and a mistake about one endpoint costs little.
+ * What replaces `MOST_AT_ONCE` for a call after a long gap in a large set. There a client calls each endpoint only now and then: it has few
+ * calls to judge by, and a mistake about one endpoint costs little.
  */
 const MOST_AT_ONCE_OF_MANY = 4;
 /** This many calls are evidence that an endpoint is slow; fewer in larger sets. */

@@ -45,7 +45,7 @@ export interface RecentShares {
    * preference: one client then uses as few endpoints as it has calls in flight, and only many clients together are even.
    */
   readonly most: number | undefined;
-  /** The same for the one with the fewest. */
+  /** Picks of the least busy ready endpoint over the mean, by weight; undefined where `most` is. */
   readonly least: number | undefined;
   /** By zone; empty if no zone is known. */
   readonly zones: ReadonlyMap<string, number>;

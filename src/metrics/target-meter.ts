@@ -18,7 +18,7 @@ export class Durations {
   readonly histogram: Histogram = new Histogram();
   readonly name: MetricName;
   readonly attributes: SeriesAttributes;
-  /** The same durations under another name. */
+  /** Another name under which these durations are also reported. */
   readonly alias: Alias | undefined;
   readonly #recorders: ReadonlySet<Recorder>;
 

@@ -19,8 +19,8 @@ export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: 
 }
 
 /**
- * The same for pickers that keep an order: the index of the smallest key (turn, cost) among subchannels with capacity that
- * are not avoided, otherwise among all with capacity; -1 = none. O(n).
+ * For pickers that keep an order: returns the index of the smallest key (turn, cost) among subchannels with capacity that are not
+ * avoided, otherwise among all with capacity; -1 if none has capacity. O(n).
  */
 export function leastFitting<C>(set: PickSet<C>, keys: Float64Array, request: PickRequest<C>): number {
   const { subchannels } = set;

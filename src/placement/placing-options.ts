@@ -63,7 +63,7 @@ export const rebalanceDefaults: Complete<RebalanceOptions> = rebalanceTable.defa
 /** The largest default of `leaveSpreadMs`. */
 const MAX_SPREAD_MS = 10_000;
 
-/** The same, complete and checked. */
+/** The options of placed connections after defaults were filled in and everything was checked. */
 export interface ResolvedPlacingOptions {
   readonly closeLeaving: boolean;
   readonly leaveSpreadMs: number;

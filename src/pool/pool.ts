@@ -92,7 +92,7 @@ export class Pool<C> {
     return this.#members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready');
   }
 
-  /** The same of members other than these. */
+  /** Whether a member with a weight above 0 is connected that is none of these. */
   hasReadyBut(avoid: ReadonlySet<Subchannel<C>>): boolean {
     return this.#members.some(
       ({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready' && !avoid.has(subchannel),

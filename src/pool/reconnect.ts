@@ -9,8 +9,8 @@ import type { ResolvedPoolOptions } from './pool-options.js';
  */
 const MIN_USEFUL_LIFE_MS = 1_000;
 /**
- * The same where the other side asked for its end: that is a server with a short maximum age. A busy one, or a busy client, may
- * well have answered no call in that time; to pause would then leave the endpoint unused for several such ages. In ms.
+ * What replaces `MIN_USEFUL_LIFE_MS` where the other side asked for the end of the connection: a server with a short maximum age. A busy one,
+ * or a busy client, may well have answered no call in that time; to pause would then leave the endpoint unused for several such ages. In ms.
  */
 const MIN_ASKED_LIFE_MS = 50;
 

@@ -159,7 +159,7 @@ function stateAt(
   };
 }
 
-/** The same endpoint may be asked for its room and for its cost. */
+/** One look per endpoint, although a picker may have read both its room and its cost. */
 function onceEach(looks: readonly Look[]): Look[] {
   const seen = new Map<ReplicaSubchannel, Look>();
   for (const look of looks) {

@@ -83,7 +83,7 @@ export class RetryPolicy {
     return attempt.tried < this.maxAttempts && this.wants(attempt) && this.#pay(retryReason(attempt));
   }
 
-  /** The same for an attempt that need not be paid for. Where nothing could ever be paid, options forbid retries. */
+  /** Whether this attempt may be followed by another that costs the budget nothing. Never where the budget could pay for none: then options forbid retries. */
   allowsFree(attempt: EndedAttempt): boolean {
     if (!this.#hasBudget || attempt.tried >= this.maxAttempts || !this.wants(attempt)) return false;
     this.#allowed = retryReason(attempt);

@@ -42,7 +42,7 @@ export class SharedTimers {
     return queue.add(timed);
   }
 
-  /** The same for delays that differ each time: up to a sixteenth later. They do not use up exact delays. */
+  /** Starts a timer whose delay is different each time; it fires up to a sixteenth later, and uses up none of the exact delays. */
   startAbout(delayMs: number, timed: Timed): SharedTimer {
     const kept = roundUp(delayMs);
     let queue = this.#queues.get(kept);

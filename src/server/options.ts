@@ -85,7 +85,7 @@ export const backendDefaults: {
   readonly retryAfterMs: number;
 } = Object.freeze({ sampleMs: 1_000, maxWaiting: 1_000, waitTimeoutMs: 10_000, retryAfterMs: 1_000 });
 
-/** The same, complete and checked. */
+/** The options of a backend after defaults were filled in and everything was checked. */
 export interface ResolvedPodOptions {
   readonly reports: ResolvedReportOptions | undefined;
   readonly refuseWhileBusy: boolean;

@@ -103,7 +103,7 @@ export interface GrpcOptions
   readonly [grpcNodeOption: `grpc-node.${string}`]: unknown;
 }
 
-/** The same, complete, checked, without grpc-js's own. */
+/** `GrpcOptions` after defaults were filled in and everything was checked, without the options that are grpc-js's own. */
 export interface ResolvedGrpcOptions {
   /** For `createBalancer`. */
   readonly balancing: BalancingOptions;

@@ -50,7 +50,7 @@ export const appOptionNames: readonly (keyof AppOptions<unknown>)[] = Object.fre
   'clock',
 ] as const);
 
-/** The same, complete and checked; `services` is checked by what it is for. */
+/** `AppOptions` after defaults were filled in and everything was checked, except `services`: `ServiceHosts` checks that. */
 export interface ResolvedAppOptions<O> {
   readonly services: ServiceRule | undefined;
   /** May throw what a function of the user throws, or an error about its result. */

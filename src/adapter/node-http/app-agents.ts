@@ -41,7 +41,7 @@ export interface AppAgents extends AsyncDisposable {
   snapshot(): AppSnapshot;
   /** Requests to Services that run finish; later ones go to `fallbackAgents`. Resolves when the sockets to pods are closed. */
   close(): Promise<void>;
-  /** The same, but requests to Services that run are cut. */
+  /** Cuts requests to Services that run; later ones go to `fallbackAgents`. Resolves when the sockets to pods are closed. */
   destroy(): Promise<void>;
 }
 

@@ -27,7 +27,7 @@ interface SocketState {
   /** When it last became idle, and how long it may be idle, in ms. */
   sinceMs: number;
   limitMs: number;
-  /** The same moment on the network's clock. */
+  /** When the socket last became idle, on the clock that counts turns of the event loop which read from the network. */
   restsSinceMs: number;
 }
 

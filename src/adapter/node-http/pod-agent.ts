@@ -45,7 +45,7 @@ const LOOK_AFTER_MS = 5;
  */
 export class PodAgent extends Agent {
   readonly #parts: PodAgentParts;
-  /** The same for all requests: our sockets do not depend on a request's options. */
+  /** What Node's Agent gets as the options of every request, since sockets to a pod do not depend on what a request says. */
   readonly #options: { readonly host: string; readonly port: number; readonly servername: '' };
   readonly #name: string;
   readonly #idle: IdleSockets;

@@ -28,7 +28,7 @@ const tlsNames = [
 
 /** Options of a request that say how it is to be connected. Only Node, or the caller, can do as they say. */
 const wayNames = ['socketPath', 'createConnection', 'lookup', 'localAddress', 'localPort', 'family'] as const;
-/** The same over TLS. */
+/** Options of a request over TLS that say how it is to be connected. */
 const tlsWayNames = ['secureContext', 'ALPNProtocols', 'socket', 'pskCallback'] as const;
 
 const SLASH = 47;

@@ -89,7 +89,7 @@ interface PodConnectionParts extends CommonParts {
   readonly keepAliveTimeoutMs: number;
 }
 
-/** The same for `createAgent`, which needs more of the Agents and tracks all of them. */
+/** The transport behind `nodeHttpTransport`. `createAgent` uses it directly, since it needs more of the Agents and a list of all of them. */
 export class PodTransport implements Transport<PodAgent> {
   readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;

@@ -88,7 +88,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
   return openDispatcher(target, options);
 }
 
-/** The same, as `createFetch` needs it. */
+/** `createDispatcher` with the type that `createFetch` needs, and without the check of the runtime. */
 export function openDispatcher(target: string | URL, options: DispatcherOptions): BalancedDispatcher {
   const origin = serviceOrigin('target', target);
   checkKeys('options', options, dispatcherOptionNames);

@@ -57,7 +57,7 @@ export function undiciTransport(options: UndiciTransportOptions): Transport<Pool
   return new PodTransport(options, () => {});
 }
 
-/** The same for the dispatcher, which needs more of its pools. */
+/** The transport behind `undiciTransport`. The dispatcher uses it directly, since it is told of each Pool that is opened. */
 export class PodTransport implements Transport<Pool> {
   readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<UndiciPodParts, 'endpoint'>;
@@ -156,7 +156,7 @@ function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   return poolUser(parts, link, [new PodPool(dial.origin, options, link.sockets.asking)]);
 }
 
-/** The same over HTTP/2: one connection, and a Pool for requests that must not use HTTP/2. */
+/** A pod that speaks HTTP/2: one connection with many streams, and a Pool for requests that must not use HTTP/2. */
 function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const { connections, pool, dial, endpoint } = parts;
   const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });

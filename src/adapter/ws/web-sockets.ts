@@ -27,7 +27,7 @@ export function createWebSockets(url: string | URL, options: WebSocketsOptions =
   return new BalancedWebSockets(httpOrigin(url), options);
 }
 
-/** The same origin with the scheme of HTTP, with which a WebSocket begins. */
+/** An origin of WebSockets with the scheme of the HTTP request that begins one: `ws:` becomes `http:`, `wss:` `https:`. */
 function httpOrigin(url: unknown): URL {
   const text = textOf(url);
   if (!/^wss?:\/\//i.test(text)) throw optionError('url', 'a URL of a Service such as ws://chat.shop:8080', url);

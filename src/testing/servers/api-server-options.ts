@@ -29,7 +29,7 @@ export interface ApiServerOptions {
   readonly rng?: Rng;
 }
 
-/** The same, complete and checked. */
+/** The options of an API server after defaults were filled in and everything was checked. */
 export interface ResolvedApiServerOptions {
   /** The certificate the server presents; undefined = plain HTTP. */
   readonly certificate: Certificate | undefined;

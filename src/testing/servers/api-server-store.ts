@@ -37,7 +37,7 @@ export class StoredObject {
     return this.#eventText;
   }
 
-  /** The same content with a later version: what a DELETED event carries. */
+  /** The object with a later version and nothing else changed: what a DELETED event carries. */
   at(revision: number): StoredObject {
     const metadata = { ...this.object.metadata, resourceVersion: String(revision) };
     return new StoredObject(this.resource, { ...this.object, metadata }, revision);

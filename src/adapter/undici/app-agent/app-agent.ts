@@ -59,7 +59,7 @@ export interface AppInterceptor extends AsyncDisposable {
   snapshot(): AppSnapshot;
   /** Lets running requests to Services finish, then closes their connections. Later requests pass to the wrapped dispatcher. */
   close(): Promise<void>;
-  /** The same, but running requests are cut. */
+  /** Cuts running requests to Services. Later requests pass to the wrapped dispatcher. */
   destroy(error?: Error | null): Promise<void>;
 }
 

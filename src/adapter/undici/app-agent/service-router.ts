@@ -84,7 +84,7 @@ export class ServiceRouter {
     return this.#services.end();
   }
 
-  /** The same, and then lets running requests finish. */
+  /** Passes new requests on, and lets those to Services that run finish. */
   close(): Promise<void> {
     return this.#services.close();
   }

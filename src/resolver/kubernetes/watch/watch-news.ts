@@ -47,7 +47,7 @@ export class WatchNews {
   }
 }
 
-/** The same error as one that may pass soon. */
+/** An error with the same message that does not count as permanent: it may pass soon. */
 function notPermanent({ message, cause }: ResolveError): ResolveError {
   return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
 }
