@@ -13,6 +13,7 @@ import {
 } from './attempted-call.js';
 import { AttemptTraces, traceOf } from './call-trace.js';
 import type { Lease } from './lease.js';
+import { pickOther } from './other-endpoint.js';
 
 const noDetails: AttemptEnd = Object.freeze({});
 
@@ -23,6 +24,19 @@ const MAX_MOVES = 100;
  * One call through its attempts, for every protocol: it picks an endpoint or waits for one, makes the protocol send the attempt,
  * ends the lease, consults the retry policy, retries on another endpoint, and notifies the observer.
  * A hedged call has one of these for each concurrent attempt; they share a tally.
+ *
+ *     state      what happens                    next state
+ *     (none)     begin                           sending; if no endpoint can take the call: `wait`, waiting
+ *     waiting    an endpoint becomes available   sending
+ *                none does in time, or `stop`    over: the call fails
+ *     sending    end, conclude                   over
+ *                fail                            sending on another endpoint, or waiting, or over: the call fails
+ *                giveBack                        waiting
+ *                giveUp                          given up, with another endpoint reserved; if there is none: sending, unchanged
+ *     given up   move                            sending on the reserved endpoint
+ *                fail, end, conclude, stop       as from sending; the reserved endpoint is released
+ *
+ * After `stop` no attempt follows; one that is running still has to be ended by the protocol.
  */
 export class Attempts<C> implements AttemptTally<C> {
   made = 0;
@@ -49,6 +63,8 @@ export class Attempts<C> implements AttemptTally<C> {
   #stopped = false;
   /** The call had its free retry. */
   #wasCut = false;
+  /** Where the call goes once the attempt that was given up is over. It ends with the call if that is never. */
+  #reserved: { readonly lease: Lease<C>; readonly failed: FailedAttempt } | undefined = undefined;
   /** Undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
 
@@ -115,6 +131,7 @@ export class Attempts<C> implements AttemptTally<C> {
    */
   stop(reason?: unknown, error: unknown = reason): void {
     this.#stopped = true;
+    this.#release();
     this.#traces?.stopped(error, this.#waiting !== undefined || this.lease !== undefined);
     this.#waiting?.abort(reason);
   }
@@ -135,6 +152,7 @@ export class Attempts<C> implements AttemptTally<C> {
     const lease = this.lease;
     this.lease = undefined;
     this.#stopped = true;
+    this.#release();
     if (outcome !== undefined) this.#traces?.ended(outcome, undefined, true);
     return lease;
   }
@@ -154,6 +172,7 @@ export class Attempts<C> implements AttemptTally<C> {
   fail(failed: FailedAttempt): void {
     const lease = this.lease;
     if (lease === undefined) return;
+    this.#release();
     this.lease = undefined;
     lease.end(failed.outcome, undefined, this.note);
     const { error } = failed;
@@ -174,29 +193,49 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The endpoint answered that it has not begun the running attempt, or does not answer it. Returns a lease on which it can be repeated
-   * immediately, already paid for; the caller must pass it to `moveTo` or end it. Undefined: the attempt continues.
+   * The endpoint refused the running attempt, or does not respond to it: gives its response up if the call may be repeated and another
+   * endpoint can take it now, which is then reserved and paid for. The protocol must end the running attempt and then call `move`.
+   * False: nothing changed, and the attempt continues.
    */
-  another(failed: FailedAttempt): Lease<C> | undefined {
+  giveUp(failed: FailedAttempt): boolean {
     const lease = this.lease;
     const wasCut = this.#wasCut;
-    if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;
-    const next = this.#pickAnother(lease, failed.outcome);
-    // An endpoint that has just refused another call would refuse this one too.
-    if (next !== undefined && next.subchannel.pushedBackUntilMs <= next.startedMs) return next;
-    next?.end(outcomes.notStarted);
-    lease.retries.refund();
-    this.#wasCut = wasCut;
-    return undefined;
+    if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return false;
+    const { tally } = this;
+    tally.tried ??= new TriedEndpoints();
+    tally.tried.add(lease, failed.outcome);
+    const next = pickOther(this.#source, tally.tried, { key: this.#key, unlimited: this.#call.unlimited });
+    if (next === undefined) {
+      lease.retries.refund();
+      this.#wasCut = wasCut;
+      return false;
+    }
+    this.#reserved = { lease: next, failed };
+    return true;
   }
 
-  /** The response to the running attempt has ended; the next attempt is made on `next`. */
-  moveTo(next: Lease<C>, { outcome, error }: FailedAttempt): void {
-    const lease = this.lease;
+  /** The running attempt was given up and is over: the next one is made on the reserved endpoint. */
+  move(): void {
+    const { lease } = this;
+    const reserved = this.#reserved;
+    if (lease === undefined || reserved === undefined) return;
+    const { outcome, error } = reserved.failed;
+    this.#reserved = undefined;
     this.lease = undefined;
-    lease?.end(outcome, undefined, this.note);
-    if (lease !== undefined) this.report(lease, { error, retrying: true });
-    this.#send(next);
+    lease.end(outcome, undefined, this.note);
+    this.report(lease, { error, retrying: true });
+    this.#send(reserved.lease);
+  }
+
+  /** Whether the response to the running attempt was given up. */
+  get isGivenUp(): boolean {
+    return this.#reserved !== undefined;
+  }
+
+  /** The call does not go to the reserved endpoint, if there is one. */
+  #release(): void {
+    this.#reserved?.lease.end(outcomes.notStarted);
+    this.#reserved = undefined;
   }
 
   /** The endpoint cannot take the running attempt after all: it does not count, and the call waits for this endpoint or another. */

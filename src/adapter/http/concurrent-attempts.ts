@@ -4,6 +4,7 @@ import {
   type CallFacts,
   type CallTrace,
   isTraced,
+  pickOther,
   type SharedTimer,
   type SharedTimers,
   TriedEndpoints,
@@ -46,9 +47,6 @@ export interface ConcurrentRequest<A> {
   /** The abort reason for attempts that lose to another's response. */
   beaten(): Error;
 }
-
-/** How many pods that asked for a pause are skipped to find one that did not. */
-const MAX_PASSED_OVER = 4;
 
 /**
  * The attempts of a request that may get several responses, of which the caller gets one: a response can be discarded in favor of
@@ -175,21 +173,8 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return true;
   }
 
-  /** A pod that has not been tried, can take the request now and did not ask for a pause. */
   #pickOther(): Lease<C> | undefined {
-    const { balancer, clock } = this.#owner;
-    const { avoid } = this.tried;
-    const nowMs = clock.now();
-    for (let passedOver = 0; passedOver <= MAX_PASSED_OVER; passedOver++) {
-      const lease = balancer.pick({ key: this.#request.key, avoid });
-      if (lease === undefined) return undefined;
-      const isNew = !avoid.has(lease.subchannel);
-      if (isNew && lease.subchannel.pushedBackUntilMs <= nowMs) return lease;
-      lease.end(outcomes.notStarted);
-      if (!isNew) return undefined;
-      this.tried.add(lease, outcomes.overload);
-    }
-    return undefined;
+    return pickOther(this.#owner.balancer, this.tried, { key: this.#request.key });
   }
 
   #awaitHedge(): void {

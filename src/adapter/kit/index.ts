@@ -17,6 +17,7 @@ export { Attempts } from '../../call/attempts.js';
 export { outcomeAtDeadline } from '../../call/call-deadline.js';
 export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../call/call-trace.js';
 export { LatencyQuantile } from '../../call/latency-quantile.js';
+export { pickOther } from '../../call/other-endpoint.js';
 export { type Asked, ask, askedError, isAskedError, isPromise } from '../../credentials/asked.js';
 export { AskedWatch } from '../../credentials/asked-watch.js';
 export { isSameIdentity } from '../../credentials/identity.js';

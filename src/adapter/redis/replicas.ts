@@ -274,12 +274,10 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   unanswered(): void {
     const server = this.#attempts.lease?.handle;
     if (server === undefined || this.#hasMoved) return;
-    const failed = { ...silent, error: new Error('the replica does not answer') };
-    const next = this.#attempts.another(failed);
-    if (next === undefined) return;
+    if (!this.#attempts.giveUp({ ...silent, error: new Error('the replica does not answer') })) return;
     this.#hasMoved = true;
     server.callEnds(this, false);
-    this.#attempts.moveTo(next, failed);
+    this.#attempts.move();
   }
 
   /** It may be sent once more, and has been paid for, but no replica can take it now. */

@@ -9,7 +9,6 @@ import {
   type AttemptedCall,
   Attempts,
   type CallFacts,
-  type FailedAttempt,
   type HedgePart,
   loadReportHeader,
   type Propagation,
@@ -77,8 +76,6 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
   /** A key names the pod of a request. */
   readonly #isKeyed: boolean;
   #refusalsLeft = MOST_REFUSALS;
-  /** Where the request goes when the response of a pod that has not begun it is over. */
-  #next: { readonly lease: Lease<Pool>; readonly failed: FailedAttempt } | undefined;
 
   constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key?: string, hedging?: HedgePart<Pool>) {
     this.#owner = owner;
@@ -188,33 +185,12 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
     }
     const error = new Error('the pod did not begin the request: it has too much to do');
     const { method } = this.#options;
-    const failed = { outcome: this.#verdict, error, idempotent: true, answered: false, method };
-    const lease = this.#attempts.another(failed);
-    this.#next = lease && { lease, failed };
-    return lease !== undefined;
+    return this.#attempts.giveUp({ outcome: this.#verdict, error, idempotent: true, answered: false, method });
   }
 
+  /** The response that the caller does not get is over. */
   moved(error?: Error): void {
     this.client?.answered();
-    if (this.#next === undefined) {
-      this.#elsewhere(error);
-      return;
-    }
-    const { lease, failed } = this.#next;
-    this.#next = undefined;
-    if (this.done || this.abortReason !== undefined) {
-      lease.end(outcomes.notStarted);
-      this.attemptFailed(error ?? (this.abortReason as Error));
-      return;
-    }
-    this.#sent = false;
-    this.#answered = false;
-    this.#verdict = outcomes.success;
-    this.#attempts.moveTo(lease, failed);
-  }
-
-  /** The pod did not begin the request because others have less to do. It moves to one of them, or else to this one again. */
-  #elsewhere(error?: Error): void {
     if (this.done || this.abortReason !== undefined) {
       this.attemptFailed(error ?? (this.abortReason as Error));
       return;
@@ -223,6 +199,11 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
     this.#sent = false;
     this.#answered = false;
     this.#verdict = outcomes.success;
+    if (this.#attempts.isGivenUp) {
+      this.#attempts.move();
+      return;
+    }
+    // The pod did not begin the request because others have less to do. It moves to one of them, or else to this one again.
     const { method } = this.#options;
     const reason = new Error('the pod did not begin the request: others have less to do');
     this.#attempts.fail({ outcome, error: reason, untried: true, idempotent: true, answered: false, method });

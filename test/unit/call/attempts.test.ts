@@ -4,6 +4,7 @@ import { Attempts } from '../../../src/call/attempts.js';
 import type { Lease } from '../../../src/call/lease.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
+import type { PickerFactory } from '../../../src/picker/picker.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import type { FakeConnection } from '../../../src/testing/fake-transport.js';
 import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
@@ -211,5 +212,91 @@ describe('the attempts of a call', () => {
     ]);
     // Whoever begins the call they belong to counts it.
     expect(fixture.balancer.snapshot().counts.calls).toBe(0);
+  });
+});
+
+describe('an attempt whose response is given up', () => {
+  const refused = (more: Partial<FailedAttempt> = {}) =>
+    lost({ outcome: { kind: 'not-started', cause: 'overload' }, ...more });
+
+  /** Picks in the order of the set, whatever endpoints have asked for. */
+  const inOrder: PickerFactory = ({ subchannels }) => ({
+    pick: ({ avoid }) => subchannels.find((subchannel) => !avoid?.has(subchannel)) ?? subchannels[0],
+  });
+
+  /** A call on the first of three endpoints; as many of the next as `paused` says asked for a pause of 10 s. */
+  async function pausing(paused: number) {
+    const three = await world(3, { picker: inOrder });
+    const { balancer } = three.fixture;
+    const avoid = new Set<Lease<FakeConnection>['subchannel']>();
+    const leases = Array.from({ length: paused + 1 }, () => {
+      const lease = balancer.pick({ avoid })!;
+      avoid.add(lease.subchannel);
+      return lease;
+    });
+    for (const [index, lease] of leases.entries()) {
+      lease.end(index === 0 ? outcomes.notStarted : { ...outcomes.overload, retryAfterMs: 10_000 });
+    }
+    const call = three.attempts();
+    call.begin();
+    expect(three.told).toEqual(['10.0.0.1']);
+    return { ...three, call };
+  }
+
+  it('moves once it is over, to an endpoint that was reserved', async () => {
+    const { attempts, told, ended, inFlight } = await world(2);
+    const call = attempts();
+    call.begin();
+    expect(call.giveUp(refused())).toBe(true);
+    expect([call.isGivenUp, told.length, inFlight()]).toEqual([true, 1, 2]);
+    call.move();
+    expect([call.isGivenUp, new Set(told).size, inFlight()]).toEqual([false, 2, 1]);
+    call.end(outcomes.success);
+    expect(inFlight()).toBe(0);
+    expect(ended).toEqual([
+      { outcome: refused().outcome, attempt: 1, retrying: true },
+      { outcome: outcomes.success, attempt: 2, retrying: false },
+    ]);
+  });
+
+  it('moves past an endpoint that asked for a pause', async () => {
+    const { call, told, inFlight } = await pausing(1);
+    expect(call.giveUp(refused())).toBe(true);
+    call.move();
+    expect(told).toEqual(['10.0.0.1', '10.0.0.3']);
+    call.end(outcomes.success);
+    expect(inFlight()).toBe(0);
+  });
+
+  it('stays where every other endpoint asked for a pause, and costs nothing', async () => {
+    const { call, told, ended, inFlight, fixture } = await pausing(2);
+    const { budget } = fixture.balancer.retries;
+    const before = budget.left;
+    expect(call.giveUp(refused())).toBe(false);
+    expect([call.isGivenUp, told.length, inFlight()]).toEqual([false, 1, 1]);
+    expect(budget.left).toBe(before);
+    call.end(outcomes.overload);
+    expect(ended).toEqual([{ outcome: outcomes.overload, attempt: 1, retrying: false }]);
+  });
+
+  it.each<[string, (call: Attempts<FakeConnection>) => void]>([
+    ['fails', (call) => call.fail(refused({ repeatable: false }))],
+    ['ends', (call) => call.end(outcomes.success)],
+    [
+      'is stopped and then fails',
+      (call) => {
+        call.stop();
+        call.fail(refused());
+      },
+    ],
+  ])('keeps no endpoint if the call %s instead', async (_how, instead) => {
+    const { attempts, told, inFlight } = await world(2);
+    const call = attempts();
+    call.begin();
+    call.giveUp(refused());
+    instead(call);
+    expect([call.isGivenUp, told.length, inFlight()]).toEqual([false, 1, 0]);
+    call.move();
+    expect(told).toHaveLength(1);
   });
 });

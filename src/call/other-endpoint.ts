@@ -1,0 +1,34 @@
+import { outcomes } from '../endpoint/outcome.js';
+import type { TriedEndpoints } from '../retry/tried-endpoints.js';
+import type { PickOptions } from './acquire-options.js';
+import type { AttemptSource } from './attempted-call.js';
+import type { Lease } from './lease.js';
+
+/** How many endpoints that asked for a pause are skipped to find one that did not. */
+const MAX_SKIPPED = 4;
+
+/**
+ * Picks the endpoint that a call goes to instead of waiting for, or accepting, the response it could have. A response is given up only
+ * for an endpoint that can take the call now, on which the call was not tried, and which did not ask for a pause: one that has just
+ * refused another call would refuse this one too. Undefined if there is none; then the call keeps the response it has.
+ *
+ * @param tried Gets the endpoints that were skipped, so that a later attempt prefers others.
+ */
+export function pickOther<C>(
+  source: Pick<AttemptSource<C>, 'pick'>,
+  tried: TriedEndpoints<C>,
+  { key, unlimited }: Pick<PickOptions<C>, 'key' | 'unlimited'>,
+): Lease<C> | undefined {
+  const { avoid } = tried;
+  for (let skipped = 0; skipped <= MAX_SKIPPED; skipped++) {
+    const lease = source.pick({ key, avoid, unlimited });
+    if (lease === undefined) return undefined;
+    const isNew = !avoid.has(lease.subchannel);
+    if (isNew && lease.subchannel.pushedBackUntilMs <= lease.startedMs) return lease;
+    lease.end(outcomes.notStarted);
+    if (!isNew) return undefined;
+    // The endpoint was not tried, so it may still get the call if all others fail.
+    tried.add(lease, outcomes.notStarted);
+  }
+  return undefined;
+}
