@@ -73,7 +73,7 @@ export interface Recording extends SubchannelRecording {
 
 /** Properties of a pick. */
 export const pickFlags: { readonly began: 1; readonly keyed: 2; readonly avoiding: 4 } = {
-  /** It became a call. */
+  /** The pick became a call. */
   began: 1,
   keyed: 2,
   avoiding: 4,

@@ -7,7 +7,7 @@ export function usable(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   return endpoints.filter(({ conditions }) => conditions.serving && conditions.terminating);
 }
 
-/** Its conditions, in words. */
+/** An endpoint's conditions, in words. */
 export function conditionsInWords({ conditions: { ready, serving, terminating } }: Endpoint): string {
   if (ready) return 'ready';
   if (!terminating) return 'not ready';

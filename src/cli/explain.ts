@@ -95,7 +95,7 @@ function stageNames({ stages }: DumpedBalancer['configuration']): (index: number
   return (index) => stages[index] ?? 'a stage of the application';
 }
 
-/** Such as `took 400 ms 12.3 s before`. */
+/** What the last calls on an endpoint took, such as `took 400 ms 12.3 s before`. */
 function lastText({ outcome, latencyMs, endedAtMs }: LastCall, atMs: number): string {
   const how = outcome.kind === 'success' ? 'took' : `${outcomeText(outcome)} after`;
   return `${how} ${ms(latencyMs)}, ${ms(Math.max(0, atMs - endedAtMs))} before`;

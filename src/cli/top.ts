@@ -140,7 +140,7 @@ function printBalancer(balancer: Shown, last: Shown | undefined, spanMs: number,
 
 const attention = ({ why }: EndpointSnapshot): number => (why === undefined ? 0 : 1);
 
-/** Such as `97 ready, 2 ejected, 1 backoff`. */
+/** How many endpoints are in which state, such as `97 ready, 2 ejected, 1 backoff`. */
 function countsByStatus(endpoints: readonly EndpointSnapshot[]): string {
   const counts = new Map<string, number>();
   for (const { status } of endpoints) counts.set(status, (counts.get(status) ?? 0) + 1);

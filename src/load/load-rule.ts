@@ -43,7 +43,7 @@ export interface LoadRule {
   readonly choices?: number | undefined;
   /** What an order of preference goes by, if the cells have the layout of `latency-cell`. */
   readonly preferences?: Preferences;
-  /** What it knows about an endpoint, for display. */
+  /** What the rule knows about an endpoint, for display. */
   facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
   /** The rule's own state, besides the numbers of its endpoints, for a recording; absent if there is none. */
   memory?(): number[];

@@ -81,7 +81,7 @@ const VALID_UNTIL = 1;
 const RATE = 2;
 /** When the uninterrupted sequence of valid reports began. */
 const SINCE = 3;
-/** Its position among the reporters, from 1; 0 = none. */
+/** The endpoint's position among the reporters, from 1; 0 = it has not reported. */
 const PLACE = 4;
 /** Our calls there: each counts 1 and fades with all that follow; and how many had ended when this was last changed. */
 const CALLS = 5;
@@ -194,7 +194,7 @@ class ReportedRule implements LoadRule {
     if (nowMs - this.#surveyedAtMs >= SURVEY_MS || (isNew && this.#reporters.length < FEW)) this.#survey(nowMs);
   }
 
-  /** Its reported utilization; undefined if it reports none. */
+  /** The utilization in a report; undefined if it has none. */
   #said(report: LoadReport): number | undefined {
     const said: unknown =
       this.#metric === undefined

@@ -14,7 +14,7 @@ export interface CallMeter {
  */
 export interface Protocol {
   readonly conventions: 'http' | 'grpc' | 'db';
-  /** Such as `server.address`. */
+  /** The attribute's name, such as `server.address`. */
   readonly attributes: Readonly<Record<string, string | number>>;
   /** gRPC: how its connections fared. */
   readonly connections?: ConnectionAttempts;
@@ -62,7 +62,7 @@ export interface LiveBalancer<Snapshot> {
 /** Measures balancers: those that exist, and every one created later. */
 export interface BalancerWatcher<Snapshot> {
   created(balancer: LiveBalancer<Snapshot>): void;
-  /** It is about to close. */
+  /** The balancer is about to close. */
   closed(balancer: LiveBalancer<Snapshot>): void;
 }
 

@@ -42,7 +42,7 @@ export interface ObserverEvents {
     readonly cause?: 'consecutive' | 'unanswered' | 'ratio' | 'probation' | 'probe' | 'server';
     readonly durationMs: number;
   };
-  /** It is no longer suspect. */
+  /** The endpoint is no longer suspect. */
   restored: { readonly endpoint: Endpoint; readonly reason: string };
   /** All endpoints are used because too many are suspect (true), or no longer (false). */
   panicChanged: { readonly panicking: boolean; readonly suspects: number; readonly total: number };
@@ -53,7 +53,7 @@ export interface ObserverEvents {
     /** From 1. */
     readonly attempt: number;
     readonly retrying: boolean;
-    /** It ran beside an earlier, slow attempt. */
+    /** The attempt was a hedge: it ran beside an earlier, slow one. */
     readonly hedged?: boolean;
     readonly error?: unknown;
   };

@@ -66,7 +66,7 @@ export interface TraceChannels {
   readonly error: Channel;
 }
 
-/** Those of `tracingChannel(name)`. */
+/** The channels of Node's `tracingChannel(name)`. */
 const channelsOf = (name: string): TraceChannels => ({
   start: channel(`tracing:${name}:start`),
   end: channel(`tracing:${name}:end`),

@@ -4,7 +4,7 @@
  * O(log n).
  */
 export class IndexHeap {
-  /** One per index. After changing one, call `moved`. */
+  /** The key of each index. Call `moved` after changing one. */
   readonly keys: Float64Array;
   /** Heap order: position to index, and back. */
   readonly #indexAt: Uint32Array;

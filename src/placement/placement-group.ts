@@ -140,13 +140,13 @@ export class Placement {
     this.#connection = connection;
   }
 
-  /** It is closed. False if that was known. */
+  /** Notes that the connection is closed. Returns false if that was known. */
   ended(): boolean {
     this.#timer?.cancel();
     return this.group.remove(this);
   }
 
-  /** Its endpoint leaves; its turn is in `afterMs`. */
+  /** The connection's endpoint is leaving; the connection is to leave after `afterMs`. */
   schedule(afterMs: number, leaving: Leaving): void {
     if (this.#isFinishing) return;
     this.#timer?.cancel();
@@ -156,7 +156,7 @@ export class Placement {
     }, afterMs);
   }
 
-  /** Its endpoint is back. */
+  /** The connection's endpoint is back in the set. */
   stays(): void {
     if (this.#isFinishing) return;
     this.#timer?.cancel();

@@ -174,7 +174,7 @@ export interface DumpHeader {
   }[];
   readonly parts: readonly {
     readonly balancer: number;
-    /** Its offset and length, in units. */
+    /** The part's offset and length, in units. */
     readonly from: number;
     readonly units: number;
     readonly checksum: number;

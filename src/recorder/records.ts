@@ -8,7 +8,7 @@ export interface RecordPlace {
   /** A subchannel, or a count. */
   readonly id: number;
   readonly number: number;
-  /** Its offset and length, in units. */
+  /** The record's offset and length, in units. */
   readonly at: number;
   readonly units: number;
 }

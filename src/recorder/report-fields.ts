@@ -14,7 +14,7 @@ const METRIC = 6;
 /** The fields of a report that a balancer's load uses, and when: only those are recorded. */
 export class ReportFields {
   readonly counts: 'at once' | 'at the end' | 'never';
-  /** Those of the last report, by bit. */
+  /** The values of the last report, by bit. */
   readonly values: Float64Array = new Float64Array(reportFields.length);
   readonly #metric: string | undefined;
 

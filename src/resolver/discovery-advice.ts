@@ -18,7 +18,7 @@ export type Finding =
   | { readonly kind: 'absent' }
   /** The API server has no Service with that name either. */
   | { readonly kind: 'missing'; readonly error: Error }
-  /** This mode is not available here. */
+  /** The mode is not available where this process runs. */
   | { readonly kind: 'unavailable'; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: Error };
 

@@ -25,7 +25,7 @@ export function tcpClosing(
     throw optionError('tcp', 'a server of node:net or node:tls; one of HTTP belongs to http', server);
   }
   const sockets = new Set<Socket>();
-  /** Those the application has: over TLS, after the handshake. */
+  /** The connections that the application has; over TLS it gets one after the handshake. */
   const open = server instanceof TlsServer ? new Set<Socket>() : sockets;
   const close = (socket: Socket): void => {
     try {

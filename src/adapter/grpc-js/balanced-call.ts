@@ -59,7 +59,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   isOverBudget = false;
   /** No attempt follows: the call ends as its last attempt did. */
   isGivenUp = false;
-  /** Its caller was told how it ended. */
+  /** Whether the caller was told how the call ended. */
   isOver = false;
   /** While it waits for an endpoint. */
   waiting: WaitingCall | undefined;

@@ -209,19 +209,19 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
     this.#methods.clear();
   }
 
-  /** It looks for endpoints from now on. */
+  /** The channel looks for endpoints from now on. */
   awoke(policy: RunningPolicy): void {
     this.#policy = policy;
     this.#resume();
   }
 
-  /** It cannot look for endpoints. */
+  /** The channel cannot look for endpoints. */
   broke(error: unknown): void {
     this.#broken = error;
     this.#resume();
   }
 
-  /** It went idle or was closed. */
+  /** The channel went idle or was closed. */
   sleeps(policy: RunningPolicy): void {
     if (this.#policy !== policy) return;
     if (policy.balancer.snapshot().state !== 'starting') this.#wasReady = true;

@@ -24,7 +24,7 @@ export interface LeafContext {
 
 /** Events of a leaf; never called before the constructor has returned. */
 export interface LeafListener {
-  /** It can carry calls. */
+  /** The connection can carry calls. */
   ready(): void;
   /** It could not be opened, or takes no further call; it is useless from now on. */
   lost(error: Error | undefined): void;

@@ -7,7 +7,7 @@ type ChannelCall = ReturnType<Channel['createCall']>;
 
 /** A channel, for traces of its calls. */
 export interface TracedChannel extends TracedSource {
-  /** Its Service, by host and port. */
+  /** The Service that is called, by host and port. */
   readonly authority: string;
 }
 

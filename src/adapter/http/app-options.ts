@@ -71,7 +71,7 @@ export interface ServiceOptionsLike {
 /** How the options of Services are checked. */
 export interface ServiceOptionChecks<O> {
   readonly names: readonly string[];
-  /** Those for Services over TLS, refused for others. */
+  /** The names of options for Services over TLS, which are refused for others. */
   readonly tlsNames: readonly (keyof O)[];
   /** Throws EVENKEEL_OPTION for invalid values of options for all Services. */
   check(options: O): void;

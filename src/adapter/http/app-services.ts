@@ -18,7 +18,7 @@ export interface AppSnapshot {
 export interface BalancedServiceSnapshot {
   /** The origin of the first request to it. */
   readonly origin: string;
-  /** Its absolute name. */
+  /** The Service's absolute name. */
   readonly name: string;
   readonly balancer: BalancerSnapshot;
 }
@@ -103,7 +103,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     this.#pending++;
   }
 
-  /** It no longer waits. True: it was the last one. */
+  /** A request no longer waits. Returns true if it was the last one that did. */
   released(): boolean {
     this.#pending--;
     if (this.#pending > 0) return false;

@@ -11,14 +11,14 @@ export interface ServiceClient {
 
 /** One Service that is being balanced. */
 export interface BalancedService<C extends ServiceClient> {
-  /** Its key in `BalancedServices`. */
+  /** The Service's key in `BalancedServices`. */
   readonly key: string;
   /** The origin of the first request to it; its client's target. */
   readonly origin: URL;
   readonly client: C;
   /** Requests so far. If the number has not changed since a check, the Service was not used. */
   uses: number;
-  /** It is being closed and takes no new request. */
+  /** Whether the Service is being closed, and takes no new request. */
   leaving: boolean;
 }
 

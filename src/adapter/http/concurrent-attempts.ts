@@ -41,7 +41,7 @@ export interface Answer {
 export interface ConcurrentRequest<A> {
   readonly method: string;
   readonly key: string | undefined;
-  /** Its description for traces. */
+  /** The attempt's description for traces. */
   facts(): CallFacts;
   attempt(isHedge: boolean): A;
   /** The abort reason for attempts that lose to another's response. */

@@ -21,7 +21,7 @@ export interface DialOptions {
 
 /** Creates an adapter's errors for the two failures of a dial without a system error. */
 export interface DialErrors {
-  /** It took too long. */
+  /** The error for a connection that took too long. */
   timedOut(message: string): Error;
   /** The other side closed before the connection was established. */
   closed(message: string): Error;

@@ -134,7 +134,7 @@ export class PendingRequest {
     return this.#timedOut ? 0 : this.#timeoutMs;
   }
 
-  /** It has a socket, or no longer needs one. */
+  /** The request has a socket, or no longer needs one: puts back the methods that were replaced. */
   release(): void {
     this.#timer?.cancel();
     // In reverse order: objects stay fast if the last property is deleted first.

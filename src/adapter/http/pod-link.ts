@@ -173,7 +173,7 @@ export class PodLink {
     for (const { dialled } of queued) dialled(error, new Socket().destroy());
   }
 
-  /** It is back. */
+  /** The pod is back in the set. */
   returned(): void {
     this.#left = false;
   }

@@ -33,7 +33,7 @@ export class WaitingRequests {
   }
 }
 
-/** What it takes to close an entry point. */
+/** What is needed to close an entry point once the requests that wait were served. */
 export interface ClosingParts {
   readonly balancer: Balancer<unknown>;
   readonly waiting: WaitingRequests;

@@ -82,7 +82,7 @@ export class Dial implements PlacedConnection {
     return this.#dialing !== undefined;
   }
 
-  /** It is open. */
+  /** The connection is open. */
   opened(connection: DialledConnection): void {
     if (!this.#settle()) return;
     this.#held = connection;

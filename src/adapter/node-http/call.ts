@@ -59,7 +59,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   #pending: PendingRequest | undefined;
   /** It has its socket, failed, or was given up: it needs no socket any longer. */
   #settled = false;
-  /** Its deadline, if it has one. */
+  /** The request's deadline, if it has one. */
   #deadline: RequestDeadline | undefined;
   #isLate = false;
   #socket: Socket | undefined;

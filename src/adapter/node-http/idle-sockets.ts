@@ -27,7 +27,7 @@ interface SocketState {
   /** When it last became idle, and how long it may be idle, in ms. */
   sinceMs: number;
   limitMs: number;
-  /** When the socket last became idle, on the clock that counts turns of the event loop which read from the network. */
+  /** When the socket last became idle, in real time: see `network` of the constructor. */
   restsSinceMs: number;
 }
 
@@ -86,7 +86,7 @@ export class IdleSockets {
     if (state.sinceMs + limitMs < this.#sweepMs) this.#sweepAfter(limitMs, state.sinceMs);
   }
 
-  /** It is in use again. */
+  /** The socket is in use again. */
   remove(socket: Socket): void {
     const state = this.#states.get(socket);
     if (state !== undefined) state.isIdle = false;
@@ -243,7 +243,7 @@ export class ReuseTrial {
     this.#clock.timer(again, REST_MS).ref();
   }
 
-  /** This request uses a connection that has rested. */
+  /** Notes that this request uses a connection which has rested: how that goes shows what the pod does with idle connections. */
   tries(request: SocketTaker): void {
     if (this.#keeps !== 'unknown') return;
     this.#request = request;

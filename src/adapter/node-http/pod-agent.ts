@@ -16,9 +16,9 @@ export interface SocketSeeker {
   readonly movable: boolean;
   /** Whether its pod has left the Service since it was picked. */
   readonly podLeft: boolean;
-  /** It gets its socket in this turn of the event loop. */
+  /** The request gets its socket in this turn of the event loop. */
   served(): void;
-  /** It gets no socket; nothing was sent. */
+  /** The request gets no socket; nothing of it was sent. */
   refused(error: Error): void;
 }
 

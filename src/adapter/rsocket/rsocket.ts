@@ -151,7 +151,7 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   /** Extension frames sent before the first response: the stream may begin later, or again. */
   readonly #extensions: Parameters<Side['onExtension']>[] = [];
   #answeredMs: number | undefined;
-  /** Its caller gave up, or was told how it failed. */
+  /** The caller gave the request up, or was told how it failed. */
   #isOver = false;
 
   constructor(balancer: Balancer<PodRSocket>, request: Request, receiver: Side, clock: Clock, key: string | undefined) {

@@ -57,7 +57,7 @@ export class Fallback {
     return (fallbackDispatcher as { readonly isMockActive?: unknown } | undefined)?.isMockActive === true;
   }
 
-  /** Its options for EventSources. Undefined: undici's defaults. */
+  /** The fallback's options for EventSources; undefined = undici's defaults. */
   get eventSourceOptions(): EventSourceOptions | undefined {
     const { fallbackDispatcher } = this.#options;
     return (fallbackDispatcher as { readonly eventSourceOptions?: EventSourceOptions } | undefined)?.eventSourceOptions;

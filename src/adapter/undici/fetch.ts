@@ -62,7 +62,7 @@ interface Resolved {
   readonly resource: URL | Request | string;
   /** Undefined: it is no URL. */
   readonly url: URL | undefined;
-  /** It has a scheme of its own. */
+  /** The URL has a scheme of its own. */
   readonly isAbsolute: boolean;
 }
 

@@ -68,7 +68,7 @@ export class HedgedCall implements CallersRequest, Timed {
     if (!this.attempts.abort(given)) this.#finish(given);
   }
 
-  /** Its deadline has passed. */
+  /** Whether the request's deadline has passed. */
   timedOut(): void {
     const { owner, options, attempts } = this;
     const { method } = options;

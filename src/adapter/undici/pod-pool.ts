@@ -40,7 +40,7 @@ export class PodClient extends Client {
   #awaitsDrain = false;
   /** It got a request before its Pool knew that the last one was over, and was never idle since. */
   #hurried = false;
-  /** Its current or last socket, over HTTP/1.1. */
+  /** The client's current or last socket, over HTTP/1.1. */
   readonly #socket: { current: Socket | undefined };
   /** Whether it is in its Pool's list of answered clients, or of idle ones. The Pool writes both. */
   isListedAnswered = false;

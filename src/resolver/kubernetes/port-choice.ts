@@ -142,7 +142,7 @@ export class PortChoice {
     return undefined;
   }
 
-  /** One question at a time. */
+  /** Reads the Service to learn what the port means, one request at a time. */
   #ask(key: string): void {
     if (this.#closed || this.#lookup !== undefined) return;
     const { clock, lookup, changed } = this.#options;

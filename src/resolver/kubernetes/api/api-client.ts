@@ -12,7 +12,7 @@ const KEEP_ALIVE_MS = 30_000;
 /** If a server or proxy asks for a longer pause, it is asked again after this anyway. */
 const MAX_RETRY_AFTER_MS = 600_000;
 
-/** One GET. */
+/** One GET request to the API server. */
 export interface ApiRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;

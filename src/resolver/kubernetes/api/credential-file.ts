@@ -20,7 +20,7 @@ export class CredentialFile {
     this.#clock = clock;
   }
 
-  /** Its text, trimmed. Rejects only if there never was any. */
+  /** The file's text, trimmed. Rejects only if it could never be read. */
   async read(): Promise<string> {
     if (this.#text !== undefined && this.#clock.now() - this.#readAtMs < REFRESH_AFTER_MS) return this.#text;
     this.#reading ??= this.#load().finally(() => {

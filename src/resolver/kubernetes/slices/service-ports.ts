@@ -20,7 +20,7 @@ export interface ServicePort {
 /** The properties of a Service. */
 export interface ServiceFacts {
   readonly type: string;
-  /** Its `clusterIP` is None: DNS names the pods. */
+  /** Whether the Service's `clusterIP` is None, so that DNS names the pods. */
   readonly headless: boolean;
   readonly clusterIP: string | undefined;
   /** The name an ExternalName Service points to. */
@@ -98,7 +98,7 @@ export function noSuchPort(subject: string, port: number | string, { ports }: Se
   return new WrongTarget('port', `Service ${subject} has ${not}; it has ${portsInWords(ports)}`, { permanent });
 }
 
-/** Such as `http 8080, dns 53 (UDP)`. */
+/** The ports of a Service for a message, such as `http 8080, dns 53 (UDP)`. */
 export function portsInWords(ports: readonly ServicePort[]): string {
   const words = ports.map(({ name, port, protocol }) => {
     const number = protocol === 'TCP' ? `${port}` : `${port} (${protocol})`;
