@@ -1,6 +1,7 @@
 /** What the errors of mysql2 and its servers mean: for a statement, for a log-in, for a connection. */
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
+import type { Refusal } from '../sql/session-pool.js';
 import { isOwnFault, wasReadToItsEnd } from './own-functions.js';
 
 /** The server answered that it takes no writes. A success of the server, distinguished from others by identity. */
@@ -185,14 +186,14 @@ export function isRefusedLogIn(error: unknown): boolean {
 }
 
 /**
- * What it means for a server with open connections that it refused another one: it is `full`, it is `leaving` (its listener is
+ * What it means for a server with open connections that it refused another one: it is `full`, it is `stopping` (its listener is
  * closed), it is `silent` (it accepts, but does not greet), or nothing is known.
  */
-export function meaningOf(error: Error | undefined): 'full' | 'leaving' | 'silent' | 'unknown' {
+export function meaningOf(error: Error | undefined): Refusal {
   // A function did not provide the credentials: no connection can be opened now, through no fault of the server.
   if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return 'full';
   const { code, errno } = (error ?? {}) as { readonly code?: unknown; readonly errno?: unknown };
   if (NO_MORE.has(errno) || NO_MORE.has(code)) return 'full';
-  if (code === 'ECONNREFUSED') return 'leaving';
+  if (code === 'ECONNREFUSED') return 'stopping';
   return code === 'ETIMEDOUT' ? 'silent' : 'unknown';
 }

@@ -70,8 +70,9 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
     this.#isBeginning = false;
   }
 
-  get isDone(): boolean {
-    return this.#isDone;
+  /** `begin` has not returned yet. */
+  get isBeginning(): boolean {
+    return this.#isBeginning;
   }
 
   get unlimited(): boolean | undefined {

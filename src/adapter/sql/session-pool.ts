@@ -270,15 +270,31 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     if (isUsed) this.#open.callEnds();
   }
 
+  /** Sessions that are open, without those that were told to end. */
+  get #kept(): number {
+    let count = 0;
+    for (const session of this.#sessions) if (session.isAlive) count++;
+    return count;
+  }
+
+  #quitIdle(session: S): void {
+    const index = this.#idle.indexOf(session);
+    if (index !== -1) this.#idle.splice(index, 1);
+    session.quit();
+    session.isIdle = false;
+  }
+
   #keepOrEnd(session: S, running: number): void {
     const { limits } = this.#parts;
     const nowMs = this.#heardAtMs;
     const isDone = this.#isClosing && running === 0;
     const isOld = nowMs >= session.expiresAtMs && !this.#cap.isCapped;
     // If it is not waited for and there is room, another one is opened first.
-    const mayGo = this.#sessions.size > limits.min || this.#waiting.length > 0 || this.size >= limits.max;
+    const kept = this.#kept;
+    const mayGo = kept > limits.min || this.#waiting.length > 0 || this.size >= limits.max;
     const isSpent = session.uses >= limits.maxUses || (isOld && mayGo);
-    const isBeyond = this.#sessions.size > Math.max(1, this.capacity);
+    // A query of evenkeel's own may have opened it for itself.
+    const isBeyond = kept > Math.max(1, this.capacity) && this.#waiting[0]?.isOwn !== true;
     if (isDone || isSpent || isBeyond) {
       session.quit();
       return;
@@ -411,15 +427,19 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       this.#die(cause);
       return;
     }
-    if (this.#sessions.size === 0) return; // another one is being opened
     const { clock, limits, refusalOf, warned } = this.#parts;
+    const refusal = refusalOf(cause);
+    if (this.#sessions.size === 0) {
+      // Others are being opened.
+      if (refusal === 'full') this.#cap.refused(0);
+      return;
+    }
     const error = connectError(endpointAddress(this.endpoint), cause);
     warned(error);
-    const refusal = refusalOf(cause);
     const isSilent = clock.now() - this.#heardAtMs >= limits.connectTimeoutMs;
     if (refusal === 'stopping' || (refusal === 'silent' && isSilent)) this.#open.leaves();
     this.#cap.refused(this.#sessions.size);
-    const busy = this.#sessions.size - this.#idle.length;
+    const busy = this.#kept - this.#idle.length;
     while (this.#waiting.length > 0 && busy + this.#waiting.length > this.capacity) {
       this.#refuse(this.#waiting.pop() as Borrower<S>, error, 'full');
     }
@@ -444,7 +464,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
 
   #finish(): void {
     for (const callOff of [...this.#opening]) callOff();
-    for (const session of [...this.#idle]) session.quit();
+    for (const session of [...this.#idle]) this.#quitIdle(session);
     this.#endIfEmpty(undefined);
   }
 
@@ -469,14 +489,15 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const nowMs = this.#parts.clock.now();
     const { idleTimeoutMs, min, max } = this.#parts.limits;
     for (const session of [...this.#sessions]) {
+      if (!session.isAlive) continue;
       const { isIdle } = session;
-      const isSpare = this.#sessions.size > min;
+      const isSpare = this.#kept > min;
       const isOld = nowMs >= session.expiresAtMs;
       if (isSpare) {
-        if (isIdle && (isOld || nowMs - session.idleSinceMs >= idleTimeoutMs)) session.quit();
+        if (isIdle && (isOld || nowMs - session.idleSinceMs >= idleTimeoutMs)) this.#quitIdle(session);
       } else if (isOld && this.#opening.size === 0 && !this.#cap.isCapped) {
         const isFull = this.size >= max;
-        if (isFull && isIdle) session.quit();
+        if (isFull && isIdle) this.#quitIdle(session);
         // Otherwise the old one ends once there is another.
         if ((isIdle || !isFull) && this.#opening.size === 0) this.open(() => this.#retire());
       }

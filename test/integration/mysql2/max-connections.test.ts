@@ -56,7 +56,7 @@ describe('a server at max_connections', () => {
     server.reaction = () => 'hold';
     server.greeting = full;
     const asking = ask(30);
-    await until('29 were refused', () => server.accepted === 30 && capacity() === 1);
+    await until('29 were refused', () => server.accepted === 30 && server.open === 1 && capacity() === 1);
     await until('they wait', () => cluster.balancer.snapshot().waiting === 29);
     clock.advance(4_999);
     expect(capacity()).toBe(1);

@@ -1,7 +1,6 @@
-import { AsyncResource } from 'node:async_hooks';
 import type { Pool } from 'mysql2';
 import {
-  EvenkeelError,
+  type Clock,
   endpointAddress,
   type Lease,
   type Outcome,
@@ -9,9 +8,9 @@ import {
   type Priority,
   type Timer,
 } from '../../../index.js';
-import { type AttemptedCall, Attempts, type CallFacts, deadline } from '../../kit/index.js';
+import type { AttemptSource, Attempts, CallFacts } from '../../kit/index.js';
+import { LentCall, type SessionUse } from '../../sql/lent-call.js';
 import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
-import type { Borrower, NotLent } from '../server/borrowers.js';
 import type { Answer } from '../server/connection-methods.js';
 import type { ServerConnection } from '../server/server-connection.js';
 import type { Session } from '../server/session.js';
@@ -19,67 +18,64 @@ import type { Route } from './route.js';
 import { isWhole, type RunningStatement, type Statement } from './statement.js';
 
 /**
- * One call over all its attempts: each borrows a session of the server that was picked, and runs the statement on it or, without a
- * statement, hands out its connection for the caller to keep for a while. `done` is called exactly once, with the answer or the
- * connection, never before `begin` has returned.
+ * What a call does with the session of the server that was picked: runs its statement or, without one, hands out the connection for the
+ * caller to keep for a while. `done` is called exactly once, with the answer or the connection, never before `begin` has returned.
  */
-export class Call implements AttemptedCall<Pool>, Borrower {
+export class Call implements SessionUse<Session, Pool> {
+  /** Rows of the answer have been handed out. */
+  isAnswering = false;
   readonly #route: Route;
   readonly #statement: Statement | undefined;
   readonly #done: Answer;
-  readonly #attempts: Attempts<Pool>;
-  /** The caller's: who traces mysql2's statements finds their parent there. A session comes in any other. */
-  readonly #context = new AsyncResource('evenkeel', { requireManualDestroy: true });
+  readonly #lent: LentCall<Session, Pool>;
   readonly #beganMs: number;
   /** For the whole statement, in ms; Infinity = no limit. */
   readonly #timeoutMs: number;
   #statementTimer: Timer | undefined;
-  /** When it has waited long enough for a connection, on the clock. Unset until it has to wait, and again once it found one. */
-  #waitUntilMs: number | undefined;
-  /** Since when it has been waiting for the server that was picked, on the clock. Unset if that had a connection at hand. */
-  #waitsSinceMs: number | undefined;
-  #waitTimer: Timer | undefined;
   /** Set while the statement runs on it. */
   #session: Session | undefined;
   /** What mysql2 gave with an error: the server's answer to LOAD DATA LOCAL, if our side of it failed. */
   #rows: unknown;
-  /** Rows of the answer have been handed out. */
-  #isAnswering = false;
-  #isDone = false;
 
   /** @param key For hash pickers. */
   constructor(route: Route, statement: Statement | undefined, key: string | undefined, done: Answer) {
     this.#route = route;
     this.#statement = statement;
     this.#done = done;
-    this.#attempts = new Attempts(route.source, this, key);
     this.#timeoutMs =
       statement === undefined ? Number.POSITIVE_INFINITY : (statement.timeoutMs ?? route.first.settings.queryTimeoutMs);
     this.#beganMs = Number.isFinite(this.#timeoutMs) ? route.first.clock.now() : 0;
+    this.#lent = new LentCall(this, key);
   }
 
   begin(): void {
     if (Number.isFinite(this.#timeoutMs)) {
-      this.#statementTimer = this.#route.first.clock.timer(() => this.#tookTooLong(), this.#timeoutMs);
+      this.#statementTimer = this.clock.timer(() => this.#tookTooLong(), this.#timeoutMs);
       this.#statementTimer.ref();
     }
-    if (!this.#attempts.begin()) this.#attempts.wait();
+    this.#lent.begin();
+  }
+
+  get source(): AttemptSource<Pool> {
+    return this.#route.source;
+  }
+
+  get clock(): Clock {
+    return this.#route.first.clock;
+  }
+
+  get waitLimitMs(): number {
+    return this.#route.first.waitTimeoutMs;
   }
 
   facts(): CallFacts {
     return { protocol: 'mysql', method: this.#statement?.method ?? 'getConnection' };
   }
 
-  send(lease: Lease<Pool>): void {
-    this.#waitsSinceMs = undefined;
-    const { connection } = lease.subchannel;
+  poolOf({ subchannel, handle }: Lease<Pool>): ServerConnection | undefined {
+    const { connection } = subchannel;
     // The transport of every service makes these. It may have lost the one that was picked, or have another by now.
-    if (connection?.handle === lease.handle) {
-      (connection as ServerConnection).borrow(this);
-      return;
-    }
-    const error = new EvenkeelError('EVENKEEL_CONNECT', `${lease.endpoint.key} is not connected to`);
-    this.#route.first.clock.defer(() => this.notLent(error, 'refused'));
+    return connection?.handle === handle ? (connection as ServerConnection) : undefined;
   }
 
   waitBegan(): void {
@@ -98,68 +94,43 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   /** What is left of the statement's timeout, in ms. */
   get deadlineMs(): number | undefined {
     if (!Number.isFinite(this.#timeoutMs)) return undefined;
-    return this.#beganMs + this.#timeoutMs - this.#route.first.clock.now();
+    return this.#beganMs + this.#timeoutMs - this.clock.now();
   }
 
-  /** What is left of the time it may wait for a connection, in ms: for a server to be picked, and for its handshake or ping. */
-  get waitTimeoutMs(): number {
-    const { clock, waitTimeoutMs } = this.#route.first;
-    const nowMs = clock.now();
-    this.#waitUntilMs ??= nowMs + waitTimeoutMs;
-    return Math.max(0, Math.ceil(this.#waitUntilMs - nowMs));
+  isIdempotent(lease: Lease<Pool>): boolean {
+    if (this.#statement === undefined) return false;
+    return this.#statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
   }
 
-  lent(session: Session): void {
-    if (this.#isDone) {
-      // The caller has already been told that it took too long.
-      session.release();
-      return;
-    }
-    this.#stopWaiting();
-    this.#waitUntilMs = undefined;
+  use(session: Session): void {
+    session.acquired();
     const statement = this.#statement;
     if (statement === undefined) this.#handOut(session);
-    else if (this.#attempts.isTraced) this.#attempts.resume(() => this.#run(session, statement));
-    else this.#context.runInAsyncScope(this.#run, this, session, statement);
+    // Its caller may still ask for its rows one by one.
+    else if (this.#lent.isBeginning && statement.running !== undefined)
+      process.nextTick(() => this.#run(session, statement));
+    else this.#run(session, statement);
   }
 
-  notLent(error: EvenkeelError, why: NotLent): void {
-    // If the call is over, it took too long, and its lease has ended.
-    if (this.#isDone) return;
-    this.#stopWaiting();
-    // Waits for the next connection that is given back, here or at another server.
-    if (why === 'full' && this.waitTimeoutMs > 0) this.#attempts.giveBack();
-    else if (why === 'left') this.#attemptFailed(outcomes.notStarted, outcomes.notStarted, error, true);
-    else if (why === 'unresponsive') this.#attemptFailed(outcomes.timeout, outcomes.notStarted, error);
-    else this.#attemptFailed(outcomes.notConnected, outcomes.notConnected, error);
+  settle(error: unknown, result: unknown, fields: unknown): void {
+    this.#statementTimer?.cancel();
+    if (error === undefined) this.#done(null, result, fields);
+    else this.#done(error as Error, this.#rows);
   }
 
-  /** The server needs time for a handshake or a ping: that counts as waiting. */
-  waits(): void {
-    if (this.#isDone || this.#waitTimer !== undefined) return;
-    const { clock } = this.#route.first;
-    this.#waitsSinceMs = clock.now();
-    this.#waitTimer = deadline(clock, () => this.#waitedTooLong(), this.waitTimeoutMs);
-    this.#waitTimer.ref();
-  }
-
-  fail(error: unknown): void {
-    if (this.#isDone) return;
-    this.#finish();
-    this.#attempts.stop(undefined, error);
-    this.#done(error as Error, this.#rows);
+  get #attempts(): Attempts<Pool> {
+    return this.#lent.attempts;
   }
 
   /** The caller keeps the connection: the lease lasts until it is released or gone. Nothing on it is ever retried. */
   #handOut(session: Session): void {
-    this.#finish();
     const lease = this.#attempts.conclude(outcomes.success) as Lease<Pool>;
     session.checkOut((outcome) => {
       // How long a caller keeps a connection says nothing about the server.
       lease.end(outcome, null);
       this.#attempts.report(lease, { outcome });
     });
-    this.#done(null, session.connection);
+    this.#lent.finish(undefined, session.connection);
   }
 
   #run(session: Session, statement: Statement): void {
@@ -173,7 +144,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
       // The statement cannot be sent, so no other server could run it either.
       this.#session = undefined;
       this.#attemptEnded(session, outcomes.cancelled, error);
-      this.fail(error);
+      this.#lent.fail(error);
     }
   }
 
@@ -185,12 +156,12 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     running.began({ pause: () => connection.pause(), resume: () => connection.resume() });
     let failure: Error | null = null;
     command.on('fields', (fields: unknown) => {
-      this.#isAnswering = true;
+      this.isAnswering = true;
       this.#attempts.lease?.progressed();
       running.fields(fields);
     });
     command.on('result', (row: unknown, index: unknown) => {
-      this.#isAnswering = true;
+      this.isAnswering = true;
       running.row(row, index);
     });
     command.on('error', (error: Error) => {
@@ -204,8 +175,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     this.#session = undefined;
     if (!error) {
       this.#attemptEnded(session, outcomes.success);
-      this.#finish();
-      this.#done(null, rows, fields);
+      this.#lent.finish(undefined, rows, fields);
       return;
     }
     this.#rows = rows;
@@ -220,7 +190,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     // The lease does not wait for the session to be free: it ends now.
     session.release();
     const repeatAs = this.#isUnsent(verdict, lease) ? outcomes.notStarted : verdict.outcome;
-    this.#attemptFailed(verdict.outcome, repeatAs, error);
+    this.#lent.failed(verdict.outcome, repeatAs, error);
   }
 
   /** A server that is read-only refuses a whole statement; if there are several in one, the first may have been done. */
@@ -240,57 +210,18 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     this.#attempts.report(lease, { outcome, error });
   }
 
-  /** `outcome` is for the stages and the load; `repeatAs` decides whether the call may be repeated. */
-  #attemptFailed(outcome: Outcome, repeatAs: Outcome, error: Error, untried = false): void {
-    const idempotent = this.#isIdempotent(this.#attempts.lease as Lease<Pool>);
-    this.#attempts.fail({ outcome, repeatAs, error, untried, idempotent, answered: this.#isAnswering });
-  }
-
-  #isIdempotent(lease: Lease<Pool>): boolean {
-    if (this.#statement === undefined) return false;
-    return this.#statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
-  }
-
-  /** A server was picked, but lent no session in time. */
-  #waitedTooLong(): void {
-    const endpoint = endpointAddress((this.#attempts.lease as Lease<Pool>).endpoint);
-    const { waitTimeoutMs } = this.#route.first;
-    const message = `no connection to ${endpoint} within ${waitTimeoutMs} ms`;
-    this.#giveUp(waitTimeoutMs, new EvenkeelError('EVENKEEL_NOT_READY', message, { endpoint }));
-  }
-
-  /** No session was lent within `limitMs`. The server is only blamed if it had at least half of that time. */
-  #giveUp(limitMs: number, error: Error): void {
-    const waitedMs = this.#route.first.clock.now() - (this.#waitsSinceMs ?? Number.POSITIVE_INFINITY);
-    const outcome = waitedMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled;
-    this.#attempts.end(outcome, { error });
-    this.fail(error);
-  }
-
   /** The statement's timeout is over, whatever the call is doing. */
   #tookTooLong(): void {
     const { lease } = this.#attempts;
     const error = queryTimeout(lease && endpointAddress(lease.endpoint), this.#timeoutMs);
     const session = this.#session;
-    if (lease === undefined) this.fail(error);
-    else if (session === undefined) this.#giveUp(this.#timeoutMs, error);
+    if (lease === undefined) this.#lent.fail(error);
+    else if (session === undefined) this.#lent.notLentInTime(this.#timeoutMs, error);
     else {
       this.#session = undefined;
       // First, so that the session is not used again: anything the server still sends on it belongs to this statement.
       session.kill(error);
-      this.#attempts.end(outcomes.timeout, { error });
-      this.fail(error);
+      this.#lent.ended(outcomes.timeout, error);
     }
-  }
-
-  #finish(): void {
-    this.#isDone = true;
-    this.#statementTimer?.cancel();
-    this.#stopWaiting();
-  }
-
-  #stopWaiting(): void {
-    this.#waitTimer?.cancel();
-    this.#waitTimer = undefined;
   }
 }

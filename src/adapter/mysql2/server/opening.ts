@@ -1,16 +1,20 @@
 /** How connections to a server are opened: their sockets, what they log in with, and how long that may take. */
 import { AsyncResource } from 'node:async_hooks';
 import { connect, type Socket } from 'node:net';
-import { createConnection, type Pool, type PoolConnection, type PoolOptions } from 'mysql2';
+import { createConnection, createPool, type Pool, type PoolOptions } from 'mysql2';
 import { type Clock, type Endpoint, endpointAddress, type Rng, type Timer } from '../../../index.js';
 import { deadline, jittered } from '../../kit/index.js';
+import type { SessionOwner } from '../../sql/session.js';
+import { type Events, tell } from '../own-functions.js';
 import {
   areSameCredentials,
   type Credentials,
   credentialsTooLate,
+  hideSecrets,
   setCredentials,
   withCredentials,
 } from './credentials.js';
+import { Session, type SessionParts } from './session.js';
 import { type DialOptions, poolOptions, type ServerSettings } from './settings.js';
 
 /** The time between two refreshes is spread by this much either way, so that those of many servers do not coincide. */
@@ -59,147 +63,131 @@ export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<
   connection.end(() => connection.destroy());
 }
 
-/** A connection whose handshake is under way, or has just ended. */
-export interface PendingConnection {
-  readonly socket: Socket;
-  /** What it logs in with, where functions provide that. */
-  readonly credentials: Credentials | undefined;
-  /** Limits the time for connecting and the handshake together. */
-  readonly timer: Timer;
-}
-
-/** An open connection. */
-interface LoggedIn {
-  /** What it logged in with, where functions provide that. */
-  readonly credentials: Credentials | undefined;
-}
-
 /** A server, and how connections to it are opened. */
 export interface ServerParts {
   readonly endpoint: Endpoint;
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly rng: Rng;
-}
-
-/** What `Opening` needs. */
-interface OpeningParts extends ServerParts {
-  /** A handshake failed, and its socket is closed. */
-  readonly failed: () => void;
-  /** The open connections. */
-  readonly sessions: () => Iterable<LoggedIn>;
-  /** Some logged in with other credentials than the server accepts now. */
-  readonly outdated: (isOutdated: (session: LoggedIn) => boolean) => void;
+  /** Emits the events `acquire`, `connection`, `release` of mysql2's pools, and `warn`: a problem that was dealt with. */
+  readonly events: Events | undefined;
 }
 
 /**
- * The connections to one server that are being opened. Functions of the application are asked what to log in with before each, and
- * from time to time to find connections that logged in with something else. Those are only replaced once the server has accepted the
- * new credentials: working connections are not given up for credentials that do not work.
+ * Opens the connections to one server. Functions of the application are asked what to log in with before each, and from time to time to
+ * find connections that logged in with something else. Those are only replaced once the server has accepted the new credentials:
+ * working connections are not given up for credentials that do not work.
  */
 export class Opening {
-  /** Whether functions have to be asked before a connection is opened. */
-  readonly isAsked: boolean;
-  /** The connection mysql2 began to open last. */
-  last: PendingConnection | undefined;
-  readonly #parts: OpeningParts;
-  readonly #pending = new Set<PendingConnection>();
+  /** Makes the connections, and none of them is ever given back to it. */
+  readonly pool: Pool;
+  readonly #parts: ServerParts;
+  readonly #sessionParts: SessionParts;
+  readonly #makeConnection: Pool['getConnection'];
   readonly #closed = new AbortController();
-  #credentials: Credentials | undefined;
+  /** The socket that the pool asked for last. */
+  #dialled: Socket | undefined;
   #refreshTimer: Timer | undefined;
 
-  constructor(parts: OpeningParts) {
+  constructor(parts: ServerParts) {
     this.#parts = parts;
-    const { askCredentials, credentialsRefreshMs } = parts.settings;
-    this.isAsked = askCredentials !== undefined;
-    if (this.isAsked && Number.isFinite(credentialsRefreshMs)) this.#scheduleRefresh();
+    const { endpoint, settings, clock, events } = parts;
+    this.#sessionParts = {
+      clock,
+      endpoint,
+      address: endpointAddress(endpoint),
+      queryTimeoutMs: settings.queryTimeoutMs,
+      resetsOnRelease: settings.mysql.resetOnRelease === true,
+      acquired: (connection) => {
+        this.pool.emit('acquire', connection);
+        tell(events, 'acquire', connection);
+      },
+      released: (connection) => {
+        this.pool.emit('release', connection);
+        tell(events, 'release', connection);
+      },
+    };
+    const dialled = (): Socket => {
+      this.#dialled = dial(endpoint, settings.dial);
+      return this.#dialled;
+    };
+    this.pool = createPool(poolOptions(settings, endpoint, dialled));
+    this.#makeConnection = this.pool.getConnection.bind(this.pool);
+    hideSecrets(this.pool);
   }
 
-  /** How many there are. */
-  get size(): number {
-    return this.#pending.size;
-  }
-
-  /** Asks what the next connection of `pool` logs in with. `done` is called once, without an error if the pool has been told. */
-  ask(pool: Pool, done: (error: Error | undefined) => void): void {
+  /** Opens a connection, and logs in. `done` is called once, later. Returns how it is called off. */
+  open(
+    owner: SessionOwner<Session>,
+    done: (error: Error | undefined, session: Session | undefined) => void,
+  ): () => void {
     const { endpoint, clock, settings } = this.#parts;
     const { askCredentials, connectTimeoutMs } = settings;
+    let socket: Socket | undefined;
+    let timer: Timer | undefined;
     let isOver = false;
-    const end = (error: Error | undefined, credentials?: Credentials): void => {
+    const over = (error: Error | undefined, session?: Session): void => {
       if (isOver) return;
       isOver = true;
-      timer.cancel();
-      if (credentials === undefined || this.#closed.signal.aborted) {
-        done(error ?? (this.#closed.signal.reason as Error));
-        return;
-      }
-      this.#credentials = credentials;
-      setCredentials(pool, credentials);
-      done(undefined);
+      timer?.cancel();
+      done(error, session);
     };
-    const timer = deadline(clock, () => end(credentialsTooLate(endpoint, connectTimeoutMs)), connectTimeoutMs);
-    askCredentials?.(endpoint).then((credentials) => end(undefined, credentials), end);
-  }
-
-  /** mysql2 wants a socket for another connection. It is destroyed if the handshake takes too long. */
-  dial(): Socket {
-    const { endpoint, clock, settings } = this.#parts;
-    const { connectTimeoutMs } = settings;
-    const socket = dial(endpoint, settings.dial);
-    const late = (): void => {
-      const message = `${endpointAddress(endpoint)} did not finish the handshake within ${connectTimeoutMs} ms`;
-      socket.destroy(Object.assign(new Error(message), { code: 'ETIMEDOUT', syscall: 'connect' }));
+    const callOff = (error: Error): void => {
+      socket?.destroy(error);
+      over(error);
     };
-    const timer = deadline(clock, late, connectTimeoutMs);
-    const pending: PendingConnection = { socket, credentials: this.#credentials, timer };
-    this.#pending.add(pending);
-    socket.once('close', () => this.forget(pending));
-    this.last = pending;
-    return socket;
-  }
-
-  /** Its handshake failed. */
-  forget(pending: PendingConnection): void {
-    pending.timer.cancel();
-    if (this.#pending.delete(pending)) this.#parts.failed();
-  }
-
-  /** Its handshake is done: returns what the connection was until now, unless that took too long. */
-  done(connection: PoolConnection): PendingConnection | undefined {
-    for (const pending of this.#pending) {
-      if (!isMadeFrom(pending, connection)) continue;
-      pending.timer.cancel();
-      this.#pending.delete(pending);
-      return pending;
+    const logInWith = (credentials: Credentials | undefined): void => {
+      if (isOver) return;
+      timer?.cancel();
+      timer = deadline(clock, () => callOff(handshakeTooLate(endpoint, connectTimeoutMs)), connectTimeoutMs);
+      if (credentials !== undefined) setCredentials(this.pool, credentials);
+      this.#makeConnection((error, connection) => {
+        if (error || isOver) {
+          // Without an error: mysql2 would report that once more, to nobody.
+          socket?.destroy();
+          over(error ?? undefined);
+          return;
+        }
+        const session = new Session(connection, socket as Socket, credentials, this.#sessionParts, owner);
+        tell(this.#parts.events, 'connection', connection);
+        over(session.isAlive ? undefined : new Error('the connection was lost'), session);
+      });
+      socket = this.#dialled;
+    };
+    if (askCredentials === undefined) logInWith(undefined);
+    else {
+      const late = (): void => over(credentialsTooLate(endpoint, connectTimeoutMs));
+      timer = deadline(clock, late, connectTimeoutMs);
+      askCredentials(endpoint).then(logInWith, over);
     }
-    return undefined;
+    return () => callOff(new Error('called off'));
+  }
+
+  /** @param server Whose sessions are replaced if they logged in with something else than functions say now. */
+  refreshFor(server: { expire(isOutdated: (session: Session) => boolean): void }): void {
+    const { clock, rng, settings } = this.#parts;
+    const { askCredentials, credentialsRefreshMs } = settings;
+    if (askCredentials === undefined || !Number.isFinite(credentialsRefreshMs)) return;
+    this.#refreshTimer = clock.timer(
+      () => {
+        this.refreshFor(server);
+        // A failure is reported when a connection is opened; until then the open ones do the work.
+        this.#refresh(server).catch(() => {});
+      },
+      jittered(rng, credentialsRefreshMs, REFRESH_JITTER_RATIO),
+    );
   }
 
   close(): void {
     this.#refreshTimer?.cancel();
     this.#closed.abort(new Error('it is being closed'));
-    for (const { socket } of this.#pending) socket.destroy(new Error('called off'));
+    this.pool.end(() => {});
   }
 
-  #scheduleRefresh(): void {
-    const { clock, rng, settings } = this.#parts;
-    this.#refreshTimer = clock.timer(
-      () => {
-        this.#scheduleRefresh();
-        // A failure is reported when a connection is opened; until then the open ones do the work.
-        this.#refresh().catch(() => {});
-      },
-      jittered(rng, settings.credentialsRefreshMs, REFRESH_JITTER_RATIO),
-    );
-  }
-
-  async #refresh(): Promise<void> {
-    const { endpoint, clock, settings, sessions, outdated } = this.#parts;
+  async #refresh(server: { expire(isOutdated: (session: Session) => boolean): void }): Promise<void> {
+    const { endpoint, clock, settings } = this.#parts;
     const now = await settings.askCredentials?.(endpoint);
     if (now === undefined || this.#closed.signal.aborted) return;
-    const isOutdated = ({ credentials: used }: LoggedIn): boolean =>
-      used !== undefined && !areSameCredentials(used, now);
-    if (![...sessions()].some(isOutdated)) return;
     const limit = new AbortController();
     const late = deadline(clock, () => limit.abort(new Error('it took too long')), settings.connectTimeoutMs);
     try {
@@ -208,15 +196,12 @@ export class Opening {
     } finally {
       late.cancel();
     }
-    if (!this.#closed.signal.aborted) outdated(isOutdated);
+    if (this.#closed.signal.aborted) return;
+    server.expire(({ credentials }) => credentials !== undefined && !areSameCredentials(credentials, now));
   }
 }
 
-/** Whether a connection is what became of a pending one. */
-function isMadeFrom({ socket }: PendingConnection, connection: PoolConnection): boolean {
-  const { stream } = connection as unknown as { readonly stream: Socket };
-  if (socket === stream) return true;
-  // With TLS the stream is a layer above the socket: what both have in common is their local address and port.
-  const { localAddress, localPort } = stream;
-  return localPort !== undefined && socket.localPort === localPort && socket.localAddress === localAddress;
+function handshakeTooLate(endpoint: Endpoint, limitMs: number): Error {
+  const message = `${endpointAddress(endpoint)} did not finish the handshake within ${limitMs} ms`;
+  return Object.assign(new Error(message), { code: 'ETIMEDOUT', syscall: 'connect' });
 }

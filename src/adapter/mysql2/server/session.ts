@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
+import type { EndedBy, OwnAnswer, PooledSession, SessionOwner } from '../../sql/session.js';
 import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from '../outcome.js';
 import { isOwnFault } from '../own-functions.js';
 import {
@@ -13,49 +14,57 @@ import {
   replaceMethods,
 } from './connection-methods.js';
 import type { Credentials } from './credentials.js';
-import type { PendingConnection } from './opening.js';
 
 /** Called once, when a session is free again or gone. `outcome`: of the statements its user ran on the connection itself. */
 export type Freed = (outcome: Outcome) => void;
 
-/** What a session needs of the pool it belongs to. */
-export interface SessionOwner {
+/** What a session needs to know. */
+export interface SessionParts {
   readonly clock: Clock;
   readonly endpoint: Endpoint;
   readonly address: string;
   /** How long statements on a checked-out connection may take without a `timeout`, in ms; Infinity = no limit. */
   readonly queryTimeoutMs: number;
-  /** Whether a session that is given back is closed rather than kept. */
-  isSuperfluous(session: Session): boolean;
-  becameIdle(session: Session): void;
-  /** A session is gone; once for each. `error`: why, unless it ended in an orderly way. */
-  ended(session: Session, error: Error | undefined): void;
+  /** Whether the server is asked to forget what a user set, when the session is given back. */
+  readonly resetsOnRelease: boolean;
+  readonly acquired: (connection: PoolConnection) => void;
+  readonly released: (connection: PoolConnection) => void;
 }
+
+/** MySQL's ping, as a query of evenkeel's own. Others are the text of a statement. */
+export const PING: unique symbol = Symbol('ping');
+
+/** Only a function keeps a `typeCast` of the application away from the values. */
+const asItIs = (_field: unknown, next: () => unknown): unknown => next();
 
 /** How long a server may take to hang up, or to answer a reset, in ms. */
 const PATIENCE_MS = 1_000;
 
 /**
- * One connection of a mysql2 pool, from its handshake to its end: whether it is in use, since when it is idle, whether it can be
- * used again. It replaces methods of the connection, to know what a user does who has it checked out.
+ * One connection of a mysql2 pool, from its handshake to its end. It replaces methods of the connection, to know what a user does who
+ * has it checked out.
  */
-export class Session {
+export class Session implements PooledSession {
   readonly connection: PoolConnection;
   /** What it logged in with, where that was asked for. */
   readonly credentials: Credentials | undefined;
-  /** When it is to be replaced, on the clock. */
-  expiresAtMs: number;
+  expiresAtMs: number = Number.POSITIVE_INFINITY;
   idleSinceMs: number;
-  /** `application`: it ended it, or stopped reading from it, which says nothing about the server. `limit`: a statement took too long. */
-  endedBy: 'server' | 'application' | 'limit' = 'server';
+  uses = 0;
+  isIdle = false;
+  isUsed = false;
   readonly #socket: Socket;
-  readonly #owner: SessionOwner;
+  readonly #parts: SessionParts;
+  readonly #owner: SessionOwner<Session>;
   /** mysql2's own methods. */
   readonly #methods: ConnectionMethods;
   /** Unset until its user runs a statement on the connection itself, or an answer is read by events. */
   #statements: ConnectionStatements | undefined;
-  #state: 'busy' | 'idle' | 'leaving' | 'dead' = 'busy';
+  #state: 'open' | 'leaving' | 'dead' = 'open';
+  #endedBy: EndedBy = 'server';
   #freed: Freed | undefined;
+  /** A statement or a user has it. */
+  #isAcquired = false;
   /** Given back while statements were still running. */
   #isGivenBack = false;
   /** The first failure among the statements of the present user. */
@@ -67,13 +76,18 @@ export class Session {
   /** Runs until the server has answered a reset. */
   #resetTimer: Timer | undefined;
 
-  constructor(connection: PoolConnection, from: PendingConnection, expiresAtMs: number, owner: SessionOwner) {
-    const { socket } = from;
+  constructor(
+    connection: PoolConnection,
+    socket: Socket,
+    credentials: Credentials | undefined,
+    parts: SessionParts,
+    owner: SessionOwner<Session>,
+  ) {
     this.connection = connection;
-    this.credentials = from.credentials;
-    this.expiresAtMs = expiresAtMs;
-    this.idleSinceMs = owner.clock.now();
+    this.credentials = credentials;
+    this.idleSinceMs = parts.clock.now();
     this.#socket = socket;
+    this.#parts = parts;
     this.#owner = owner;
     this.#methods = replaceMethods(connection, {
       release: () => this.release(),
@@ -82,48 +96,48 @@ export class Session {
       execute: (...args: unknown[]) => this.#ownStatements.run('execute', args),
       end: (ended?: (error?: Error) => void) => this.#endedByUser(ended),
     });
-    nameServer(connection, owner.endpoint);
-    // A caller waits for it; it was opened without keeping the process alive.
-    socket.ref();
+    nameServer(connection, parts.endpoint);
     // Never removed: mysql2 may report several errors, and one without a listener ends the process.
     connection.on('error', (error: Error) => this.#end(error));
     connection.on('end', () => this.#end(undefined));
     socket.once('close', () => this.#end(undefined));
   }
 
-  get isIdle(): boolean {
-    return this.#state === 'idle';
-  }
-
-  /** Whether it is open and can take statements. */
   get isAlive(): boolean {
-    return this.#state === 'busy' || this.#state === 'idle';
+    return this.#state === 'open';
   }
 
-  /** The pool hands it out. */
-  acquired(): void {
-    // Busy: a caller in mysql2's own queue gets it directly from the previous user, and no event reports that it was given back.
-    if (this.#state === 'busy') this.#free();
-    else if (this.#state === 'idle') {
-      this.#state = 'busy';
-      this.#socket.ref();
-    }
+  get #isBusy(): boolean {
+    return this.#state === 'open' && !this.isIdle;
   }
 
-  /** It is back in the pool. */
-  returned(): void {
-    if (this.#state !== 'busy') return;
-    this.#state = 'idle';
+  ref(): void {
+    this.#socket.ref();
+  }
+
+  unref(): void {
     this.#socket.unref();
-    this.idleSinceMs = this.#owner.clock.now();
-    this.#owner.becameIdle(this);
-    this.#free();
+  }
+
+  /** A statement or a user has it now. */
+  acquired(): void {
+    this.#isAcquired = true;
+    this.#parts.acquired(this.connection);
   }
 
   /** A caller has it until it releases it. */
   checkOut(freed: Freed): void {
     this.#freed = freed;
     if (!this.isAlive) this.#free();
+  }
+
+  ask(question: unknown, answer: OwnAnswer): void {
+    if (question === PING) {
+      this.connection.ping((error) => answer(error));
+      return;
+    }
+    const statement = { sql: question, rowsAsArray: false, nestTables: false, typeCast: asItIs };
+    this.send('query', statement, undefined, (error, rows) => answer(error, rows));
   }
 
   /** Runs one statement. Throws what mysql2 throws for its arguments; then nothing was sent. */
@@ -136,45 +150,59 @@ export class Session {
     return this.#ownStatements.read(method, sql, values, limitMs);
   }
 
-  /** Gives it back: it may be used again, unless it is superfluous. */
   release(freed?: Freed): void {
     if (freed !== undefined) this.#freed = freed;
-    if (this.#state !== 'busy') {
-      if (!this.isAlive) this.#free();
+    if (!this.isAlive) {
+      this.#free();
       return;
     }
+    if (this.isIdle || this.#resetTimer !== undefined) return;
     if (this.#statements?.areRunning) {
       this.#isGivenBack = true;
       return;
     }
-    this.#isGivenBack = false;
-    if (this.#isDiscarded || this.#owner.isSuperfluous(this)) {
-      this.quit();
-      return;
-    }
-    this.#methods.release.call(this.connection);
-    // With `resetOnRelease` it is back only once the server has answered.
-    if (this.#state === 'busy')
-      this.#resetTimer = this.#cutUnless(() => this.#state !== 'busy', 'did not answer a reset');
+    if (this.#isDiscarded) this.quit();
+    else if (this.#parts.resetsOnRelease && this.#isAcquired) this.#reset();
+    else this.#giveBack();
+  }
+
+  #reset(): void {
+    this.#resetTimer = this.#cutUnless(() => this.#resetTimer === undefined, 'did not answer a reset');
+    (this.connection as unknown as { reset(done: (error: Error | null) => void): void }).reset((error) => {
+      this.#resetTimer?.cancel();
+      this.#resetTimer = undefined;
+      if (!this.isAlive) return;
+      if (error) this.quit();
+      else this.#giveBack();
+    });
+  }
+
+  #giveBack(): void {
+    const wasAcquired = this.#isAcquired;
+    const free = this.#takeFreed();
+    this.uses++;
+    if (wasAcquired) this.#parts.released(this.connection);
+    this.#owner.freed(this);
+    free();
   }
 
   /** Has it closed rather than kept when it is given back. Nothing is wrong with its server. */
   discard(): void {
     this.#isDiscarded = true;
-    this.endedBy = 'application';
+    this.#endedBy = 'application';
   }
 
   /** Ends it in an orderly way, so that the server does not log an aborted client. Only while no statement is running. */
   quit(): void {
     if (!this.isAlive) return;
-    const wasBusy = this.#state === 'busy';
+    const wasBusy = this.#isBusy;
     this.#state = 'leaving';
     const hangUp = (): void => {
       (BaseConnection.prototype.end as (this: PoolConnection) => void).call(this.connection);
       this.#methods.destroy.call(this.connection);
     };
     // mysql2 reports an error before its command has ended: a QUIT sent from there would wait behind that command forever.
-    if (wasBusy) this.#owner.clock.defer(hangUp);
+    if (wasBusy) this.#parts.clock.defer(hangUp);
     else hangUp();
     this.#cutUnless(() => this.#socket.destroyed, 'did not hang up');
     this.#free();
@@ -183,10 +211,18 @@ export class Session {
   /** Ends it at once; what is running on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
-    this.endedBy = isOwnFault(error) ? 'application' : isQueryTimeout(error) ? 'limit' : 'server';
+    this.#endNow(error, isOwnFault(error) ? 'application' : isQueryTimeout(error) ? 'limit' : 'server');
+  }
+
+  cut(error: Error): void {
+    if (this.#state !== 'dead') this.#endNow(error, 'application');
+  }
+
+  #endNow(error: Error, endedBy: EndedBy): void {
+    this.#endedBy = endedBy;
     this.#killedFor = error;
     // With an error, mysql2 fails the statements that are running; after its `destroy` it would tell them nothing.
-    if (this.#state === 'busy') this.#socket.destroy(error);
+    if (this.#isBusy) this.#socket.destroy(error);
     else {
       this.#methods.destroy.call(this.connection);
       this.#socket.destroy();
@@ -196,13 +232,13 @@ export class Session {
   }
 
   #error(code: 'EVENKEEL_DEADLINE' | 'EVENKEEL_CLOSED', what: string): EvenkeelError {
-    const { address } = this.#owner;
+    const { address } = this.#parts;
     return new EvenkeelError(code, `${address} ${what}`, { endpoint: address });
   }
 
   /** Cuts the connection if the server has not done its part in time. */
   #cutUnless(isDone: () => boolean, what: string): Timer {
-    return this.#owner.clock.timer(() => {
+    return this.#parts.clock.timer(() => {
       if (isDone()) return;
       this.#socket.destroy();
       this.#end(this.#error('EVENKEEL_DEADLINE', what));
@@ -212,18 +248,18 @@ export class Session {
   /** Its user calls `end()`. That gives it back; with `gracefulEnd`, mysql2 closes it once its statements have ended. */
   #endedByUser(ended: ((error?: Error) => void) | undefined): void {
     const { config } = this.connection as { readonly config: { readonly gracefulEnd?: boolean } };
-    if (config.gracefulEnd === true && this.#state === 'busy') {
+    if (config.gracefulEnd === true && this.#isBusy) {
       this.#state = 'leaving';
-      this.endedBy = 'application';
+      this.#endedBy = 'application';
     }
     this.#methods.end.call(this.connection, ended);
   }
 
   /** Its user calls `destroy()`. */
   #destroyedByUser(): void {
-    if (this.#state !== 'busy') return;
+    if (!this.#isBusy) return;
     this.#state = 'leaving';
-    this.endedBy = 'application';
+    this.#endedBy = 'application';
     if (this.#statements?.areRunning) {
       this.#killedFor = this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user');
       this.#socket.destroy(this.#killedFor);
@@ -240,7 +276,7 @@ export class Session {
       connection: this.connection,
       socket: this.#socket,
       methods: this.#methods,
-      server: this.#owner,
+      server: this.#parts,
       failed: (error) => this.#statementFailed(error),
       stalled: (error) => {
         this.#note(outcomes.timeout);
@@ -269,10 +305,10 @@ export class Session {
   /** It is gone. `error`: why, if mysql2 reported an error. */
   #end(error: Error | undefined): void {
     if (this.#state === 'dead') return;
-    const was = this.#state;
+    const was = this.#state !== 'open' ? this.#state : this.isIdle ? 'idle' : 'busy';
     this.#state = 'dead';
     if (was === 'busy') this.#note(outcomes.reset);
-    const { address, clock } = this.#owner;
+    const { address, clock } = this.#parts;
     const reason =
       was === 'busy'
         ? (error ?? new EvenkeelError('EVENKEEL_CONNECT', `${address} closed the connection`, { endpoint: address }))
@@ -282,11 +318,16 @@ export class Session {
     // After some errors mysql2 leaves the socket open.
     if (!this.#socket.destroyed && error !== undefined) this.#socket.destroy(error);
     this.#statements?.fail(this.#killedFor ?? error ?? connectionLost(address));
-    this.#owner.ended(this, reason);
+    this.#owner.lost(this, reason, this.#endedBy);
     this.#free();
   }
 
   #free(): void {
+    this.#takeFreed()();
+  }
+
+  /** Forgets its present user. Returns how that is told. */
+  #takeFreed(): () => void {
     const freed = this.#freed;
     const outcome = this.#outcome;
     this.#resetTimer?.cancel();
@@ -295,6 +336,7 @@ export class Session {
     this.#outcome = outcomes.success;
     this.#statements?.forget();
     this.#isGivenBack = false;
-    freed?.(outcome);
+    this.#isAcquired = false;
+    return () => freed?.(outcome);
   }
 }

@@ -4,6 +4,7 @@ import * as mysql2 from 'mysql2';
 import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, type Endpoint, EvenkeelError, poolDefaults } from '../../../index.js';
 import { checkBoolean, checkNumber, optionError } from '../../kit/index.js';
+import type { PoolLimits } from '../../sql/session-pool.js';
 import { type Mysql2ConnectionOptions, mysql2Defaults, passedOn } from '../options.js';
 import { withOwnFunctions } from '../own-functions.js';
 import { type AskCredentials, askCredentialsOf, type Credentials, resolveTls } from './credentials.js';
@@ -19,20 +20,13 @@ export interface DialOptions {
 }
 
 /** `Mysql2ConnectionOptions`, complete and checked: how the connections to each server are opened and used. */
-export interface ServerSettings {
+export interface ServerSettings extends PoolLimits {
   /** For mysql2. Includes `host` if there is one for all servers. */
   readonly mysql: MysqlPoolOptions;
   /** Provides the credentials of each new connection, where options are functions. */
   readonly askCredentials: AskCredentials | undefined;
   readonly credentialsRefreshMs: number;
-  readonly connectionLimit: number;
-  readonly maxIdle: number;
-  readonly idleTimeoutMs: number;
-  readonly validateAfterMs: number;
-  readonly validateTimeoutMs: number;
   readonly queryTimeoutMs: number;
-  readonly connectTimeoutMs: number;
-  readonly maxConnectionAgeMs: number;
   readonly dial: DialOptions;
 }
 
@@ -61,7 +55,9 @@ export function resolveServerSettings(
       mysql2Defaults.credentialsRefreshMs,
       { min: 1_000, max: 86_400_000, infinite: true },
     ),
-    connectionLimit,
+    max: connectionLimit,
+    min: 1,
+    maxUses: Number.POSITIVE_INFINITY,
     maxIdle: checkNumber('maxIdle', options.maxIdle, connectionLimit, { min: 0, max: 100_000, integer: true }),
     idleTimeoutMs: checkNumber('idleTimeout', idleTimeout, mysql2Defaults.idleTimeout, { ...ms, infinite: true }),
     validateAfterMs: checkNumber('validateAfterMs', validateAfterMs, mysql2Defaults.validateAfterMs, {
@@ -75,7 +71,7 @@ export function resolveServerSettings(
       infinite: true,
     }),
     connectTimeoutMs: options.pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
-    maxConnectionAgeMs: options.pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
+    maxAgeMs: options.pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
     dial: {
       keepAlive: checkBoolean('enableKeepAlive', options.enableKeepAlive, true),
       keepAliveDelayMs: checkNumber('keepAliveInitialDelay', options.keepAliveInitialDelay, 15_000, {
@@ -115,12 +111,12 @@ function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined
 }
 
 /**
- * Options of mysql2's pool for one server, whose sockets come from `open`. mysql2's own limits are out of the way: leases are what
- * is counted, and a connection just lost must not block one.
+ * Options of mysql2's pool for one server, whose sockets come from `open`. The pool only makes connections: none of its limits, none of
+ * its times and not its reset apply.
  */
 export function poolOptions(settings: ServerSettings, endpoint: Endpoint, open: () => Duplex): Record<string, unknown> {
-  const { mysql, connectionLimit } = settings;
-  const limit = 2 * connectionLimit + 2;
+  const { mysql } = settings;
+  const limit = Number.MAX_SAFE_INTEGER;
   return {
     // For traces. With a name, that of the Service, for TLS.
     host: endpoint.address,
@@ -130,10 +126,8 @@ export function poolOptions(settings: ServerSettings, endpoint: Endpoint, open: 
     ...(typeof mysql.ssl === 'object' && { ssl: { ...mysql.ssl } }),
     stream: open,
     connectTimeout: 0,
-    waitForConnections: true,
     connectionLimit: limit,
     maxIdle: limit,
-    queueLimit: 0,
   };
 }
 

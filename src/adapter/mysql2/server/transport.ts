@@ -3,6 +3,7 @@ import {
   type Clock,
   type Endpoint,
   EvenkeelError,
+  endpointAddress,
   poolDefaults,
   type Rng,
   systemClock,
@@ -13,8 +14,8 @@ import { checkNumber, checkString, markLasting } from '../../kit/index.js';
 import { checkNames, type Mysql2ConnectionOptions } from '../options.js';
 import { isRefusedLogIn } from '../outcome.js';
 import type { Events } from '../own-functions.js';
-import { rowsOf } from './borrowers.js';
-import { ServerConnection, type ServerConnectionParts } from './server-connection.js';
+import type { ServerParts } from './opening.js';
+import { type ServerConnection, serverConnection } from './server-connection.js';
 import { resolveServerSettings, type ServerSettings } from './settings.js';
 
 /** Options of `mysql2Transport`. */
@@ -117,35 +118,36 @@ export class ServerTransport implements Transport<Pool> {
 
   /** Another server is the primary now: cuts the sessions of the former one. */
   supersede({ key }: Endpoint, by: Endpoint): void {
-    this.#byKey.get(key)?.supersede(by);
+    const server = this.#byKey.get(key);
+    server?.supersede(`it is superseded by ${endpointAddress(by)}`);
+    // From here on it is kept on standby by what it says of itself.
+    server?.reinstate();
   }
 
   /** Asks a server something, beside the calls. */
   async ask(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);
     if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
-    return rowsOf((taken) => server.take(taken), sql, signal);
+    return (await server.ask(sql, signal)) as readonly Record<string, unknown>[];
   }
 }
 
 /** Opens the first connection to a server. Rejects with the reason; after an abort nothing stays open. */
-function openServer(parts: ServerConnectionParts, signal: AbortSignal): Promise<ServerConnection> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const server = new ServerConnection(parts);
-    const onAbort = (): void => {
-      reject(signal.reason);
-      void server.close(AbortSignal.abort());
-    };
-    signal.addEventListener('abort', onAbort, { once: true });
-    server.warm((error) => {
-      signal.removeEventListener('abort', onAbort);
-      if (error === undefined) resolve(server);
-      else {
-        // Without our wrapper: the core adds the same when it reports a failed attempt.
-        reject(error.cause ?? error);
-        void server.close();
-      }
+async function openServer(parts: ServerParts, signal: AbortSignal): Promise<ServerConnection> {
+  signal.throwIfAborted();
+  const server = serverConnection(parts);
+  let aborted = (): void => {};
+  try {
+    await new Promise<void>((resolve, reject) => {
+      aborted = () => reject(signal.reason);
+      signal.addEventListener('abort', aborted, { once: true });
+      server.open((error) => (error === undefined ? resolve() : reject(error)));
     });
-  });
+  } catch (error) {
+    void server.close(AbortSignal.abort());
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', aborted);
+  }
+  return server;
 }
