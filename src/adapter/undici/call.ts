@@ -16,7 +16,8 @@ import {
   type Timed,
 } from '../kit/index.js';
 import { type AttemptHandler, type CallersRequest, isCallersError } from './handler.js';
-import { isRefusedError, type SessionPool } from './http2.js';
+import type { SessionPool } from './http2.js';
+import { isRefusedError } from './internals.js';
 import { MOST_REFUSALS, type Offering } from './offering.js';
 import { isUntried, outcomeOfAbort, outcomeOfError, outcomeOfUnsent, podLeftError } from './outcome.js';
 import { needingNewConnection, type PodClient, PodPool } from './pod-pool.js';

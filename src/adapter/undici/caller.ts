@@ -7,10 +7,10 @@ import {
   type CallersRequest,
   type HandlerV2,
   markCallersError,
-  noContext,
   tellFailed,
   withRawHeaders,
 } from './handler.js';
+import { noContext } from './internals.js';
 import type { PodClient } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;

@@ -35,8 +35,9 @@ import { CallerV1 } from './caller-v1.js';
 import { checkRuntime } from './check-version.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
-import { asHandlerV2, coreTakesHandlerV1, type HandlerV1, HandlerV1AsV2, type HandlerV2, refuse } from './handler.js';
+import { asHandlerV2, type HandlerV1, HandlerV1AsV2, type HandlerV2, refuse } from './handler.js';
 import { HedgedCall } from './hedged-call.js';
+import { coreTakesHandlerV1 } from './internals.js';
 import { Offering } from './offering.js';
 import {
   type CallRules,

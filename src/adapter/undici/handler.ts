@@ -1,17 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import * as undici from 'undici';
 import type { HeaderOf } from '../http/answer.js';
+import { coreTakesHandlerV1 } from './internals.js';
 import type { PodClient, PodRequest } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
-
-/** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
-export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
-
-/** What undici passes as the context of a request to which no interceptor has added anything. */
-export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
 
 /** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
 export interface HandlerV2 {

@@ -1,23 +1,8 @@
 import type { Socket } from 'node:net';
-import { Client, type Dispatcher, errors, Pool } from 'undici';
+import { type Dispatcher, errors, Pool } from 'undici';
 import type { Clock } from '../../index.js';
 import { afterPendingIo, ReportAsking } from '../kit/index.js';
-import { coreTakesHandlerV1 } from './handler.js';
 import { ownOptions } from './request-options.js';
-
-/**
- * Why this undici's HTTP/2 is not used; undefined if it is. Before 8.10 it endlessly resends a request that a pod keeps rejecting by
- * GOAWAY, which blocks the process. Before 8.5 a POST waits for everything else on the connection, and before 8.4 every request does.
- * 8.0 and 8.1 fail running requests at a GOAWAY.
- *
- * undici does not expose its version. Only the clients of those versions have a field for the PING interval.
- */
-export function http2Defect(): string | undefined {
-  if (coreTakesHandlerV1) return 'undici 7 (it fails running requests at a GOAWAY';
-  const fields = Object.getOwnPropertySymbols(new Client('http://localhost'));
-  const isEarly = fields.some(({ description }) => description === 'ping interval');
-  return isEarly ? 'undici 8.0 to 8.9 (they send a request without end to a pod that rejects it by GOAWAY' : undefined;
-}
 
 /**
  * The Pool of a pod that speaks HTTP/2. It watches its sockets: whether one has ended, and whether anything is received on them.
@@ -157,23 +142,4 @@ export function watchSilence(
   };
   let timer = clock.timer(check, PING_MS);
   return () => timer.cancel();
-}
-
-/** The error code REFUSED_STREAM (RFC 9113, 7). */
-const REFUSED_STREAM = 7;
-/** The error of a request that a GOAWAY without an error code left unprocessed. */
-const GOAWAY = 'HTTP/2: "GOAWAY" frame received with code 0';
-
-/**
- * Whether `error` says that the pod did nothing of an HTTP/2 request that was sent: it refused the stream (RFC 9113, 8.7),
- * or its GOAWAY names an earlier stream as the last one it processed (6.8). It may then be sent again, whatever its method.
- * undici 8 does that itself, once. Requests that are refused again, or whose body is used up, fail with this error.
- *
- * The message is compared exactly, because a POST depends on it. From 8.10 on (checked up to 8.12) only requests that were left
- * unprocessed fail with UND_ERR_INFO.
- */
-export function isRefusedError(error: Error): boolean {
-  const { code, message, http2ErrorCode } = error as Error & { code?: unknown; http2ErrorCode?: unknown };
-  if (code === 'ERR_HTTP2_STREAM_ERROR') return http2ErrorCode === REFUSED_STREAM;
-  return code === 'UND_ERR_INFO' && message === GOAWAY;
 }

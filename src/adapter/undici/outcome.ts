@@ -3,7 +3,7 @@ import { type Endpoint, type Outcome, outcomes } from '../../index.js';
 import { asPodLeftError, isDialError, isPodLeftError, podLeftMessage } from '../http/dial.js';
 import { isDeadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import { outcomeAtDeadline, outcomeOfSystemError } from '../kit/index.js';
-import { isRefusedError } from './http2.js';
+import { isRefusedError } from './internals.js';
 
 /** undici's message for a WebSocket over HTTP/2 to a server that does not offer them (RFC 8441); the error has no code of its own. */
 const NO_EXTENDED_CONNECT = 'HTTP/2: Extended CONNECT protocol not supported by server';

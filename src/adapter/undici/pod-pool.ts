@@ -2,14 +2,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import { ReportAsking } from '../kit/index.js';
-
-/** A getter of undici's Client, by the description of its symbol. Undefined in a version without it. */
-const getterNamed = (name: string): symbol | undefined =>
-  Object.getOwnPropertySymbols(Client.prototype).find(({ description }) => description === name);
-
-/** Whether a request would have to wait; whether there is a connection that can be used again. */
-const busySymbol = getterNamed('busy');
-const connectedSymbol = getterNamed('connected');
+import { isBusy, isConnected, isParserPaused, markNeedsDrain, needDrainSymbol } from './internals.js';
 
 /** The other side closed the connection unannounced. */
 const hangUps: ReadonlySet<string | undefined> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
@@ -83,7 +76,7 @@ export class PodClient extends Client {
     const { [onNewConnection]: isLast } = options as { readonly [onNewConnection]?: boolean };
     // Without an idle connection the request waits for a new one.
     if (isLast && this.#canWrite) this.#socket.current?.destroy();
-    if (super.dispatch(options, handler) || !this.#isBusy) return true;
+    if (super.dispatch(options, handler) || !isBusy(this)) return true;
     this.#awaitsDrain = true;
     return false;
   }
@@ -107,16 +100,7 @@ export class PodClient extends Client {
   }
 
   get #canWrite(): boolean {
-    if (connectedSymbol === undefined || this.closed) return false;
-    return this.#state[connectedSymbol] === true && !this.#isBusy;
-  }
-
-  get #isBusy(): boolean {
-    return busySymbol === undefined || this.#state[busySymbol] === true;
-  }
-
-  get #state(): Record<symbol, unknown> {
-    return this as unknown as Record<symbol, unknown>;
+    return !this.closed && isConnected(this) && !isBusy(this);
   }
 }
 
@@ -138,8 +122,7 @@ function keepingIn(
  * Delays the end of an HTTP/1.1 socket until undici has processed everything received before it. undici stops its
  * parser while a body is read slowly, even if only the end of the response is left to parse. If the pod hangs up then, undici fails a
  * response it has in full ("other side closed"): seen in 7.30 on Node 20, 24 and 26, and in 8.12 on Node 26. If the response lasts
- * until the pod hangs up, 7.30 throws an assertion that ends the process. The parser is found by the name of its symbol; in a version
- * without it nothing changes.
+ * until the pod hangs up, 7.30 throws an assertion that ends the process.
  */
 function holdEnd(socket: Socket): void {
   const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
@@ -165,13 +148,6 @@ function holdEnd(socket: Socket): void {
     };
     return true;
   };
-}
-
-function isParserPaused(socket: Socket): boolean {
-  const symbol = Object.getOwnPropertySymbols(socket).find(({ description }) => description === 'parser');
-  if (symbol === undefined) return false;
-  const parser = Reflect.get(socket, symbol) as { readonly paused?: unknown } | null | undefined;
-  return parser?.paused === true;
 }
 
 /**
@@ -206,7 +182,7 @@ export class PodPool extends Pool {
     const factory = (own: URL, client: object): PodClient => new PodClient(own, client, this);
     super(origin, { ...options, factory });
     this.asking = asking;
-    this.#needDrain = Object.getOwnPropertySymbols(this).find(({ description }) => description === 'needDrain');
+    this.#needDrain = needDrainSymbol(this);
     // A Pool drops a client that could not connect, and creates others.
     this.on('connectionError', (_origin, targets) => {
       drop(this.#answered, targets);
@@ -290,7 +266,7 @@ export class PodPool extends Pool {
   /** How a Pool uses the client it has found. */
   #sendOn(client: PodClient, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     if (client.dispatch(options, handler)) this.rested(client);
-    else (client as unknown as Record<symbol, unknown>)[this.#needDrain as symbol] = true;
+    else markNeedsDrain(client, this.#needDrain as symbol);
   }
 }
 

@@ -2,7 +2,7 @@ import * as undici from 'undici';
 import { type Dispatcher, errors } from 'undici';
 import type { OriginMatcher } from '../http/origin.js';
 import type { RetryPolicy } from '../kit/index.js';
-import { coreTakesHandlerV1 } from './handler.js';
+import { coreTakesHandlerV1 } from './internals.js';
 import { bodyOf } from './request-body.js';
 import { refusalOf } from './unsent-request.js';
 

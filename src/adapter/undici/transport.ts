@@ -13,7 +13,8 @@ import {
 import type { PodLink } from '../http/pod-link.js';
 import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
-import { delayEnd, http2Defect, PING_MS, SessionPool } from './http2.js';
+import { delayEnd, PING_MS, SessionPool } from './http2.js';
+import { http2Defect } from './internals.js';
 import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './options.js';
 import { isHttp2, PodClient, PodPool } from './pod-pool.js';
 

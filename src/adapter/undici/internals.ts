@@ -1,0 +1,83 @@
+import type { Socket } from 'node:net';
+import * as undici from 'undici';
+
+// Everything undocumented of undici that this adapter relies on. Symbols are found by their descriptions; the tests of test/integration/undici
+// use all of it with the oldest and the newest supported versions.
+
+/** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. Seen in 7.30 and 8.13. */
+export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
+
+/** What undici passes as the context of a request to which no interceptor has added anything. Seen in 7.30 and 8.13. */
+export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
+
+const symbolNamed = (owner: object, name: string): symbol | undefined =>
+  Object.getOwnPropertySymbols(owner).find(({ description }) => description === name);
+
+const fieldsOf = (client: undici.Client): Record<symbol, unknown> => client as unknown as Record<symbol, unknown>;
+
+const busySymbol = symbolNamed(undici.Client.prototype, 'busy');
+const connectedSymbol = symbolNamed(undici.Client.prototype, 'connected');
+
+/** Whether a request given to `client` now would have to wait. In a version without the getter: always, so nothing is sent early. */
+export function isBusy(client: undici.Client): boolean {
+  return busySymbol === undefined || fieldsOf(client)[busySymbol] === true;
+}
+
+/** Whether `client` has a connection that can be used again. In a version without the getter: never, so nothing is sent early. */
+export function isConnected(client: undici.Client): boolean {
+  return connectedSymbol !== undefined && fieldsOf(client)[connectedSymbol] === true;
+}
+
+/**
+ * The property by which undici's Pool marks a client that has to drain before it gets another request. Undefined in a version that does
+ * it differently; then every request goes through the Pool's own search.
+ */
+export function needDrainSymbol(pool: undici.Pool): symbol | undefined {
+  return symbolNamed(pool, 'needDrain');
+}
+
+/** Marks `client` as a Pool does whose client has returned false. @param needDrain From `needDrainSymbol`. */
+export function markNeedsDrain(client: undici.Client, needDrain: symbol): void {
+  fieldsOf(client)[needDrain] = true;
+}
+
+/** Whether undici has paused the HTTP/1.1 parser of a socket. In a version without that symbol: never, so its end is not held back. */
+export function isParserPaused(socket: Socket): boolean {
+  const symbol = symbolNamed(socket, 'parser');
+  if (symbol === undefined) return false;
+  const parser = Reflect.get(socket, symbol) as { readonly paused?: unknown } | null | undefined;
+  return parser?.paused === true;
+}
+
+/**
+ * Why this undici's HTTP/2 is not used; undefined if it is. Before 8.10 it endlessly resends a request that a pod keeps rejecting by
+ * GOAWAY, which blocks the process. Before 8.5 a POST waits for everything else on the connection, and before 8.4 every request does.
+ * 8.0 and 8.1 fail running requests at a GOAWAY.
+ *
+ * undici does not expose its version. Only the clients of those versions have a field for the PING interval.
+ */
+export function http2Defect(): string | undefined {
+  if (coreTakesHandlerV1) return 'undici 7 (it fails running requests at a GOAWAY';
+  const fields = Object.getOwnPropertySymbols(new undici.Client('http://localhost'));
+  const isEarly = fields.some(({ description }) => description === 'ping interval');
+  return isEarly ? 'undici 8.0 to 8.9 (they send a request without end to a pod that rejects it by GOAWAY' : undefined;
+}
+
+/** The error code REFUSED_STREAM (RFC 9113, 7). */
+const REFUSED_STREAM = 7;
+/** The error of a request that a GOAWAY without an error code left unprocessed. */
+const GOAWAY = 'HTTP/2: "GOAWAY" frame received with code 0';
+
+/**
+ * Whether `error` says that the pod did nothing of an HTTP/2 request that was sent: it refused the stream (RFC 9113, 8.7),
+ * or its GOAWAY names an earlier stream as the last one it processed (6.8). It may then be sent again, whatever its method.
+ * undici 8 does that itself, once. Requests that are refused again, or whose body is used up, fail with this error.
+ *
+ * The message is compared exactly, because a POST depends on it. From 8.10 on (checked up to 8.12) only requests that were left
+ * unprocessed fail with UND_ERR_INFO.
+ */
+export function isRefusedError(error: Error): boolean {
+  const { code, message, http2ErrorCode } = error as Error & { code?: unknown; http2ErrorCode?: unknown };
+  if (code === 'ERR_HTTP2_STREAM_ERROR') return http2ErrorCode === REFUSED_STREAM;
+  return code === 'UND_ERR_INFO' && message === GOAWAY;
+}
