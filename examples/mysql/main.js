@@ -28,7 +28,7 @@ const slicesOf = (service) =>
 const shop = openShop({
   ...application,
   services: {
-    primary: { resolver: slicesOf('mysql'), writable: true },
+    primary: { resolver: slicesOf('mysql'), role: 'primary' },
     replica: { resolver: slicesOf('mysql-read'), idempotent: true },
   },
 });

@@ -21,10 +21,10 @@ export interface RedisClient {
 /** Options of `createReplicas`: those of balancing, and its own. */
 export interface ReplicasOptions extends BalancingOptions {
   /**
-   * Who answers a read while no replica can: the primary, at once; or nobody, so that the read waits for a replica and then
-   * fails. @defaultValue 'primary'
+   * Who answers reads. `prefer-replica`: replicas or, while none can, the primary, at once. `replica`: replicas alone, so that a read waits
+   * for one and then fails. @defaultValue 'prefer-replica'
    */
-  readonly fallback?: 'primary' | 'error' | undefined;
+  readonly role?: 'prefer-replica' | 'replica' | undefined;
   /** More commands that replicas may answer, such as those of modules: `['JSON.GET']`. @defaultValue none */
   readonly readCommands?: readonly string[] | undefined;
   /**
@@ -57,7 +57,7 @@ export interface Replicas<C> extends AsyncDisposable {
 /** `ReplicasOptions`, complete and checked. */
 export interface ReplicasSettings {
   readonly service: ServiceName;
-  readonly fallback: 'primary' | 'error';
+  readonly role: 'prefer-replica' | 'replica';
   /** In lower case. */
   readonly reads: ReadonlySet<string>;
   readonly clientOptions: Asked<object>;
@@ -144,14 +144,14 @@ export class Hold {
   }
 }
 
-const ownNames = ['fallback', 'readCommands', 'clientOptions', 'maxLagMs', 'probeIntervalMs'] as const;
+const ownNames = ['role', 'readCommands', 'clientOptions', 'maxLagMs', 'probeIntervalMs'] as const;
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field; no message contains a secret. */
 export function replicasSettings(target: unknown, options: ReplicasOptions): ReplicasSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   checkKeys('options', options, [...balancingOptionNames, ...ownNames]);
   const {
-    fallback = 'primary',
+    role = 'prefer-replica',
     readCommands = [],
     clientOptions = {},
     maxLagMs,
@@ -159,13 +159,13 @@ export function replicasSettings(target: unknown, options: ReplicasOptions): Rep
     ...balancing
   } = options;
   checkBalancingOptions(balancing);
-  if (fallback !== 'primary' && fallback !== 'error') throw optionError('fallback', "'primary' or 'error'", fallback);
+  if (role !== 'prefer-replica' && role !== 'replica') throw optionError('role', "'prefer-replica' or 'replica'", role);
   if (typeof clientOptions !== 'function' && (typeof clientOptions !== 'object' || clientOptions === null)) {
     throw optionError('clientOptions', "an object of the library's options, or a function", typeof clientOptions);
   }
   return {
     service: serviceName(target),
-    fallback,
+    role,
     reads: new Set([...readCommandNames, ...checkReads(readCommands)]),
     clientOptions,
     maxLagMs: checkNumber('maxLagMs', maxLagMs, Number.POSITIVE_INFINITY, { min: 0, max: 86_400_000, infinite: true }),

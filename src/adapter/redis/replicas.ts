@@ -93,7 +93,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     };
     this.#open = (own) => library.open(primary, settings, own);
     this.#lag = Number.isFinite(maxLagMs) ? new ReplicationLag(maxLagMs, clock) : undefined;
-    const fallsBack = settings.fallback === 'primary';
+    const fallsBack = settings.role === 'prefer-replica';
     this.client = library.read(primary, {
       settings,
       read: (what) => new ReplicaRead(this.balancer, what, fallsBack).begin(),
@@ -167,7 +167,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
         apply: (set) => {
           const isInStep = ({ objection, isBehind }: Server): boolean => objection === undefined && !isBehind;
           const servers = [...this.#connected];
-          const sparesThoseBehind = this.#settings.fallback === 'primary' || servers.some(isInStep);
+          const sparesThoseBehind = this.#settings.role === 'prefer-replica' || servers.some(isInStep);
           const objected = new Set<string>();
           for (const server of servers) {
             const behind =

@@ -220,7 +220,7 @@ const entryPoints: Record<string, Open> = {
     const replicas = createReplicas(primary, 'redis-replicas.shop:6379', {
       resolver: staticEndpoints([server.endpoint]),
       observer,
-      fallback: 'error',
+      role: 'replica',
       retry: { maxAttempts: 1 },
     });
     return {

@@ -43,7 +43,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
   it('sends what is meant for a service there, by name, pattern or selector', async () => {
     await start(4, () => ({
       services: {
-        primary: { resolver: at(0), writable: true },
+        primary: { resolver: at(0), role: 'primary' },
         'replica-a': { resolver: at(1, 2), idempotent: true },
         'replica-b': { resolver: at(3) },
       },
@@ -71,7 +71,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
   });
 
   it('fails over: a writer that turns read-only stands by, its refused write goes to the new one, and nobody is cut', async () => {
-    await start(2, () => ({ resolver: at(0, 1), writable: true }));
+    await start(2, () => ({ resolver: at(0, 1), role: 'primary' }));
     await world.at(1).setReadOnly(true);
     const write = (): Promise<unknown> => cluster.query('INSERT INTO t VALUES (1)');
     // The second was connected before it was read-only: it finds out by being refused, the caller does not.
@@ -94,7 +94,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
   it('acknowledges nothing on a primary that was frozen while a replica took over', async () => {
     world = await startMariadbs(2, { init: tables });
     await world.at(1).setReadOnly(true);
-    cluster = createPoolCluster({ resolver: at(0, 1), writable: true, ...application });
+    cluster = createPoolCluster({ resolver: at(0, 1), role: 'primary', ...application });
     const weights = (): number[] => cluster.balancer.snapshot().endpoints.map(({ weight }) => weight);
     await until('the primary is known', () => weights().join() === '1,0' && allReady());
     const begin = async () => {
@@ -140,7 +140,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
   it('finds the one writer among several by asking when it connects', async () => {
     world = await startMariadbs(2, { init: tables });
     await world.at(0).setReadOnly(true);
-    cluster = createPoolCluster({ resolver: at(0, 1), picker: roundRobin(), writable: true, ...application });
+    cluster = createPoolCluster({ resolver: at(0, 1), picker: roundRobin(), role: 'primary', ...application });
     await until('it is known', () => {
       const { endpoints } = cluster.balancer.snapshot();
       return endpoints.every(({ state }) => state === 'ready') && endpoints[0]?.weight === 0;
@@ -159,7 +159,9 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
   it('spares replicas that are too far behind, unless all are', async () => {
     await start(2, () => ({
       resolver: at(0, 1),
-      replicaLag: { maxMs: 10_000, intervalMs: 50, probe: 'SELECT MAX(lag) FROM beat' },
+      maxLagMs: 10_000,
+      probeIntervalMs: 50,
+      lagProbe: 'SELECT MAX(lag) FROM beat',
     }));
     const weights = (): number[] => cluster.balancer.snapshot().endpoints.map(({ weight }) => weight);
     await world.at(0).sql('UPDATE shop.beat SET lag = 60');
@@ -174,7 +176,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
   });
 
   it('asks for the replica status where nothing else is said, and takes a server that replicates nothing for up to date', async () => {
-    await start(1, () => ({ resolver: at(0), replicaLag: { maxMs: 0, intervalMs: 20 } }));
+    await start(1, () => ({ resolver: at(0), maxLagMs: 0, probeIntervalMs: 20 }));
     await until('it was asked', async () => {
       const [{ n }] = (await world
         .at(0)

@@ -161,7 +161,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     it('what evenkeel itself asks the servers is not read by it', async () => {
       await world.at(0).setReadOnly(true);
       try {
-        const replicas = create({ resolver: staticEndpoints(world.endpoints), typeCast, writable: true });
+        const replicas = create({ resolver: staticEndpoints(world.endpoints), typeCast, role: 'primary' });
         const standbyServers = (): number =>
           replicas.balancer.snapshot().endpoints.filter(({ weight }) => weight === 0).length;
         await until('the one that takes no writes stands by', () => standbyServers() === 1);

@@ -198,7 +198,7 @@ describe('a writer that refuses a statement since it is read-only', () => {
     ['several statements in one', { multipleStatements: true }, 'INSERT INTO t VALUES (1)', false],
     ['several by a flag', { flags: ['MULTI_STATEMENTS'] }, 'INSERT INTO t VALUES (1)', false],
   ])('%s', async (_what, options, sql, isRepeated) => {
-    await create({ writable: true, ...options });
+    await create({ role: 'primary', ...options });
     let refused = false;
     const sent: string[] = [];
     for (const server of servers) {

@@ -20,7 +20,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     resolver.update(world.at(1).endpoint);
     const primary = new Redis({ port: world.at(0).port, password: PASSWORD, ...given });
     primary.on('error', () => {});
-    const replicas = createReplicas(primary, 'redis-replicas.shop:6379', { resolver, fallback: 'error', ...options });
+    const replicas = createReplicas(primary, 'redis-replicas.shop:6379', { resolver, role: 'replica', ...options });
     opened.push(replicas);
     await primary.ping();
     await replicas.balancer.acquire().then((lease) => lease.end({ kind: 'cancelled' }));
@@ -245,7 +245,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     cut.disconnect();
     await lost;
     await until('it has ended', () => cut.status === 'end');
-    const closed = await open({}, { fallback: 'primary' });
+    const closed = await open({}, { role: 'prefer-replica' });
     await opened.at(-1)?.close();
     expect(await closed.get('shop:item')).toBe('seven');
   });
@@ -266,7 +266,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     );
     expect(refused(() => createReplicas(primary, 7 as never))).toContain('target');
     const options = (given: object): unknown => refused(() => createReplicas(primary, 'redis.shop:6379', given));
-    expect(options({ fallback: 'replica' })).toContain('fallback');
+    expect(options({ role: 'primary' })).toContain('role');
     expect(options({ readCommands: ['SCAN'] })).toContain('readCommands');
     expect(options({ probeIntervalMs: 0 })).toContain('probeIntervalMs');
     expect(options({ fallBack: 'error' })).toContain('fallBack');
@@ -280,7 +280,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     const primary = new Redis({ port: world.at(0).port, password: PASSWORD });
     const replicas = createReplicas(primary, 'redis-replicas.shop:6379', {
       resolver,
-      fallback: 'error',
+      role: 'replica',
       waitTimeoutMs: 1_000,
       clientOptions: { password: 'wrong' },
     });
@@ -298,7 +298,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     const primary = new Redis({ port: world.at(0).port, password: PASSWORD });
     const replicas = createReplicas(primary, 'redis-replicas.shop:6379', {
       resolver,
-      fallback: 'error',
+      role: 'replica',
       clientOptions: { password: undefined },
     });
     opened.push(replicas);

@@ -22,7 +22,7 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     primary.on('error', () => {});
     replicas = createReplicas(primary, 'redis-replicas.shop:6379', {
       resolver,
-      fallback: 'error',
+      role: 'replica',
       probeIntervalMs: 50,
       ...options,
     });
@@ -200,7 +200,7 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
   });
 
   it('asks the primary while no replica can be read from, if it may', async () => {
-    await open({ fallback: 'primary' });
+    await open({ role: 'prefer-replica' });
     const before = await gets(world.at(0));
     const readers = new Readers(replicas.client, WORKERS);
     await more(readers, 500);
@@ -278,7 +278,7 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
   });
 
   it('leaves the reads where they are while no other replica can take them', async () => {
-    await open({ fallback: 'primary' });
+    await open({ role: 'prefer-replica' });
     const before = await gets(world.at(0));
     const frozen = [world.at(1), world.at(2)];
     for (const server of frozen) server.freeze();

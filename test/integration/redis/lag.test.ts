@@ -70,7 +70,7 @@ describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
   const common = (): ReplicasOptions => {
     const resolver = new FakeResolver();
     resolver.update(world.at(1).endpoint, world.at(2).endpoint);
-    return { resolver, picker: roundRobin(), fallback: 'error', probeIntervalMs: 50, maxLagMs: 300 };
+    return { resolver, picker: roundRobin(), role: 'replica', probeIntervalMs: 50, maxLagMs: 300 };
   };
   /** Waits until just these servers get reads. */
   const inUse = (replicas: { readonly balancer: Replicas<Redis>['balancer'] }, indexes: readonly number[]) =>
@@ -136,7 +136,7 @@ describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
   });
 
   it('leave reads to the primary if there is no other, where it may answer', async () => {
-    const replicas = await open({ fallback: 'primary' });
+    const replicas = await open({ role: 'prefer-replica' });
     await world.at(2).kill();
     link.hold();
     await replicas.client.set('item', 'newest');

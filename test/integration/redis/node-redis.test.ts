@@ -23,7 +23,7 @@ describe.skipIf(noRedis)(titled('a client of node-redis with replicas'), () => {
     resolver.update(world.at(1).endpoint, world.at(2).endpoint);
     const replicas = createReplicas(clientOf(), 'redis-replicas.shop:6379', {
       resolver,
-      fallback: 'error',
+      role: 'replica',
       probeIntervalMs: 50,
       ...options,
     });
@@ -154,7 +154,7 @@ describe.skipIf(noRedis)(titled('a client of node-redis with replicas'), () => {
   });
 
   it('fails no read when a replica is killed, or promoted, or all are gone', async () => {
-    const redis = await open({ fallback: 'primary' });
+    const redis = await open({ role: 'prefer-replica' });
     const errors: unknown[] = [];
     let total = 0;
     let isOver = false;

@@ -62,7 +62,7 @@ describe.skipIf(noRedis)(titled('Redis replicas with TLS and users'), () => {
   const optionsOf = (options: ReplicasOptions, tls: boolean): ReplicasOptions => {
     const { address, port } = world.at(1).endpoint;
     const resolver = staticEndpoints([{ address, port: tls ? (tlsPorts.get(world.at(1)) as number) : port }]);
-    return { resolver, fallback: 'error', waitTimeoutMs: 2_000, ...options };
+    return { resolver, role: 'replica', waitTimeoutMs: 2_000, ...options };
   };
   const withIoredis: Open = async (options, { tls = false, target = 'redis-replicas.shop:6379' } = {}) => {
     const primary = new Redis({

@@ -100,6 +100,11 @@ const values: Readonly<Record<string, unknown>> = {
   fallbackDispatcher: undefined,
   fallbackAgent: undefined,
   otherwise: undefined,
+  role: undefined,
+  writable: true,
+  fallback: 'primary',
+  maxLagMs: 1_000,
+  replicaLag: { maxMs: 1_000 },
   balancer: () => {},
   onBalancer: () => {},
 };
@@ -127,6 +132,12 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
     'who goes first where calls wait',
     ['priority'],
     { undici: 'priority', 'node:http': 'priority', 'grpc-js': 'priority', run: 'priority' },
+  ],
+  ['which servers get calls', ['role', 'writable', 'fallback'], { mysql2: 'role', pg: 'role', redis: 'role' }],
+  [
+    'how far behind a replica may be',
+    ['maxLagMs', 'replicaLag'],
+    { mysql2: 'maxLagMs', pg: 'maxLagMs', redis: 'maxLagMs' },
   ],
   [
     'what goes along with a call',

@@ -1,6 +1,6 @@
 /** What a server reports about itself that puts it on standby: it takes no writes, or it is too far behind. */
 import { type Endpoint, EvenkeelError, type StageFactory } from '../../../index.js';
-import { checkFunction, checkKeys, checkNumber, optionError } from '../../kit/index.js';
+import { checkFunction, checkNumber } from '../../kit/index.js';
 import { readOnlyOutcome } from '../outcome.js';
 import { type Identity, serverProbe } from './server-probe.js';
 
@@ -61,40 +61,47 @@ export type AskServer = (sql: string) => Promise<readonly Record<string, unknown
 
 /** How far behind replicas may be. */
 export interface ReplicaLagOptions {
-  /** A replica further behind gets no statement while another is not, in ms. */
-  readonly maxMs: number;
-  /** How often each server is asked, in ms, ± 20 %. @defaultValue 2000 */
-  readonly intervalMs?: number | undefined;
-  /** How long an answer may take, in ms. @defaultValue 1000 */
-  readonly timeoutMs?: number | undefined;
+  /** A server further behind than this gets no statement while another is usable, in ms. @defaultValue not checked */
+  readonly maxLagMs?: number | undefined;
+  /** How often servers are asked how far behind they are, in ms, ± 20 %. @defaultValue 1000 */
+  readonly probeIntervalMs?: number | undefined;
+  /** How long an answer to that may take, in ms. @defaultValue 1000 */
+  readonly probeTimeoutMs?: number | undefined;
   /**
    * How the lag is measured: a function that returns it in ms (`undefined` = replication has stopped), or a statement whose first
    * column is the lag in seconds, such as one over a heartbeat table.
    * @defaultValue SHOW REPLICA STATUS; the user needs REPLICATION CLIENT, in MariaDB REPLICA MONITOR
    */
-  readonly probe?: string | ((ask: AskServer, endpoint: Endpoint) => Promise<number | undefined>);
+  readonly lagProbe?: string | ((ask: AskServer, endpoint: Endpoint) => Promise<number | undefined>) | undefined;
 }
 
-/** Puts replicas on standby that are too far behind. If all are, all are used. Throws EVENKEEL_OPTION. */
-export function replicaLag(options: ReplicaLagOptions, ask: Ask): StageFactory {
-  checkKeys('replicaLag', options, ['maxMs', 'intervalMs', 'timeoutMs', 'probe']);
+export const lagOptionNames: readonly string[] = ['maxLagMs', 'probeIntervalMs', 'probeTimeoutMs', 'lagProbe'];
+
+/** Puts replicas on standby that are too far behind. If all are, all are used. Undefined if lag is not checked. Throws EVENKEEL_OPTION. */
+export function replicaLag(options: ReplicaLagOptions, ask: Ask): StageFactory | undefined {
+  const { maxLagMs, lagProbe = byReplicaStatus } = options;
   const time = { min: 1, max: 86_400_000 };
-  if (options.maxMs === undefined) throw optionError('replicaLag.maxMs', 'given', undefined);
-  const maxMs = checkNumber('replicaLag.maxMs', options.maxMs, 0, { min: 0, max: 86_400_000 });
-  const { probe = byReplicaStatus } = options;
-  if (typeof probe !== 'string') checkFunction('replicaLag.probe', probe);
-  const find = typeof probe === 'string' ? byStatement(probe) : probe;
+  if (typeof lagProbe !== 'string') checkFunction('lagProbe', lagProbe);
+  const maxMs = checkNumber('maxLagMs', maxLagMs, Number.POSITIVE_INFINITY, {
+    min: 0,
+    max: 86_400_000,
+    infinite: true,
+  });
+  const intervalMs = checkNumber('probeIntervalMs', options.probeIntervalMs, 1_000, { min: 10, max: 3_600_000 });
+  const timeoutMs = checkNumber('probeTimeoutMs', options.probeTimeoutMs, 1_000, time);
+  if (!Number.isFinite(maxMs)) return undefined;
+  const find = typeof lagProbe === 'string' ? byStatement(lagProbe) : lagProbe;
   return serverProbe({
     ask: async (endpoint, signal) => {
       const lagMs = await find((sql) => ask(endpoint, sql, signal), endpoint);
       if (lagMs === undefined) return 'its replication stands still';
       if (typeof lagMs !== 'number' || Number.isNaN(lagMs)) {
-        throw new EvenkeelError('EVENKEEL_OPTION', 'replicaLag.probe must return a number of ms, or undefined');
+        throw new EvenkeelError('EVENKEEL_OPTION', 'lagProbe must return a number of ms, or undefined');
       }
       return lagMs > maxMs ? `it is more than ${maxMs} ms behind` : undefined;
     },
-    intervalMs: checkNumber('replicaLag.intervalMs', options.intervalMs, 2_000, { ...time, min: 10 }),
-    timeoutMs: checkNumber('replicaLag.timeoutMs', options.timeoutMs, 1_000, time),
+    intervalMs,
+    timeoutMs,
     keepsAsking: true,
     isFinal: false,
   });

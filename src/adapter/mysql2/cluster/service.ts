@@ -13,9 +13,16 @@ import {
   systemClock,
   systemRng,
 } from '../../../index.js';
-import { balancingOptionNames, checkBalancingOptions, checkBoolean, offAbort, onAbort } from '../../kit/index.js';
+import {
+  balancingOptionNames,
+  checkBalancingOptions,
+  checkBoolean,
+  offAbort,
+  onAbort,
+  optionError,
+} from '../../kit/index.js';
 import { Changes } from '../changes.js';
-import { type Ask, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
+import { type Ask, lagOptionNames, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
 import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
 import { type Events, tell } from '../own-functions.js';
 import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
@@ -23,7 +30,7 @@ import { ServerTransport } from '../server/transport.js';
 import { type Hosts, only, whereabouts } from './servers.js';
 
 /** One Service of a cluster: where its servers are, with which credentials, and how they are chosen. */
-export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions {
+export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions, ReplicaLagOptions {
   /** Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. @defaultValue none */
   readonly target?: string | undefined;
   /**
@@ -32,21 +39,19 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
    */
   readonly idempotent?: boolean | undefined;
   /**
-   * Whether the servers must accept writes. One that says it is read-only is on standby until it accepts them. It is the primary then:
-   * the sessions of a former one that does not answer, or still accepts writes, are cut.
-   * @defaultValue false
+   * Which servers get statements. `primary`: one that takes writes. One that says it is read-only is on standby until it accepts them; it
+   * is the primary then: the sessions of a former one that does not answer, or still accepts writes, are cut. `any`: all, and nobody asks
+   * what they are. @defaultValue 'any'
    */
-  readonly writable?: boolean | undefined;
+  readonly role?: 'any' | 'primary' | undefined;
   /**
    * Which pods of the Service are used, if not all: a pattern for their names in which `*` matches anything, or a function.
    * `'mysql-0'` is the first of a StatefulSet. @defaultValue all
    */
   readonly hosts?: Hosts | undefined;
-  /** How far behind its servers may be. @defaultValue not checked */
-  readonly replicaLag?: ReplicaLagOptions | undefined;
 }
 
-const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'writable', 'hosts', 'replicaLag'];
+const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'role', 'hosts', ...lagOptionNames];
 
 /** A Service that is followed: its servers, with one mysql2 Pool each, and the balancer over them. */
 export interface Service {
@@ -83,12 +88,15 @@ export function createService(name: string, given: ServiceOptions, events: Event
   const { clock = systemClock, rng = systemRng } = options;
   const transport = new ServerTransport({ settings, clock, rng, events });
   const idempotent = checkBoolean('idempotent', options.idempotent, false);
-  const mustWrite = checkBoolean('writable', options.writable, false);
+  const { role = 'any' } = options;
+  if (role !== 'any' && role !== 'primary') throw optionError('role', "'any' or 'primary'", role);
+  const mustWrite = role === 'primary';
   const ask: Ask = (endpoint, sql, signal) => transport.ask(endpoint, sql, signal);
   const own: StageFactory[] = [];
   if (options.hosts !== undefined) own.push(only(options.hosts));
   if (mustWrite) own.push(writable(ask, (endpoint, by) => transport.supersede(endpoint, by)));
-  if (options.replicaLag !== undefined) own.push(replicaLag(options.replicaLag, ask));
+  const lag = replicaLag(options, ask);
+  if (lag !== undefined) own.push(lag);
   const balancing: Record<string, unknown> = {};
   for (const option of balancingOptionNames) {
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];

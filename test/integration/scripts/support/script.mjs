@@ -270,7 +270,7 @@ async function redisReplicas(primary, read) {
   const resolver = staticEndpoints([{ address: '127.0.0.1', port: ports[1] }]);
   const { client } = createReplicas(primary, 'redis.shop:6379', {
     resolver,
-    fallback: 'error',
+    role: 'replica',
     readCommands: ['DEBUG'],
   });
   const cut = async () => {

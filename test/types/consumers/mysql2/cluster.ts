@@ -31,8 +31,8 @@ const cluster = createPoolCluster({
   ...options,
   resolver: staticEndpoints([{ address: '10.0.0.1', port: 3306 }]),
   services: {
-    primary: { target: 'mysql.shop:3306', hosts: 'mysql-0', writable: true },
-    replica: { target: 'mysql-read.shop:3306', picker: roundRobin(), replicaLag: { maxMs: 5_000 } },
+    primary: { target: 'mysql.shop:3306', hosts: 'mysql-0', role: 'primary' },
+    replica: { target: 'mysql-read.shop:3306', picker: roundRobin(), maxLagMs: 5_000 },
     reports: 'mysql-reports.shop:3306',
   },
 });

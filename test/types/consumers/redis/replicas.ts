@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 
 const options: ReplicasOptions = {
-  fallback: 'error',
+  role: 'replica',
   readCommands: ['JSON.GET'],
   clientOptions: { password: 'secret', tls: { ca: 'PEM' } },
   probeIntervalMs: 500,
@@ -21,8 +21,8 @@ redis
   .exec((_, results) => void results?.length);
 void [value, replicas.balancer.snapshot(), replicas.close(), replicas[Symbol.asyncDispose]];
 
-// @ts-expect-error: a fallback that does not exist
-createReplicas(primary, 'redis-replicas.shop:6379', { fallback: 'replica' });
+// @ts-expect-error: a role that reads never have
+createReplicas(primary, 'redis-replicas.shop:6379', { role: 'primary' });
 // @ts-expect-error: an option that does not exist
 createReplicas(primary, 'redis-replicas.shop:6379', { tarqet: 'redis.shop' });
 // @ts-expect-error: not a client

@@ -48,7 +48,7 @@ describe('options of createPoolCluster', () => {
     ['a time that is none', { resolver, queryTimeoutMs: '5s' }, /queryTimeoutMs must be/],
     ['waiting said twice', { resolver, queueLimit: 5, maxWaiting: 5 }, /are the same: give one/],
     ['connecting said twice', { resolver, connectTimeout: 5, pool: { connectTimeoutMs: 5 } }, /are the same: give one/],
-    ['stages that are none', { resolver, writable: true, stages: 5 }, /stages must be a list of stages/],
+    ['stages that are none', { resolver, role: 'primary', stages: 5 }, /stages must be a list of stages/],
     ['a pool that is none', { resolver, pool: { size: 5 } }, /pool has no option "size"/],
     ['a profile nobody knows', { resolver, host: 'mysql.shop', ssl: 'Best Cloud' }, /ssl must be/],
     ['TLS that is none', { resolver, host: 'mysql.shop', ssl: 7 }, /ssl must be/],
@@ -61,7 +61,7 @@ describe('options of createPoolCluster', () => {
       { services: { primary: { resolver, user2: 'x' } } },
       /services\.primary has no option "user2"/,
     ],
-    ['a lag without a limit', { resolver, replicaLag: {} }, /replicaLag\.maxMs must be given/],
+    ['a role that it does not know', { resolver, role: 'replica' }, /role must be 'any' or 'primary'/],
     ['hosts that are none', { resolver, hosts: '' }, /hosts must be a pattern/],
     ['no options at all', undefined as never, /options must be an object/],
   ])('%s: a coded error that shows no secret', (_what, options, message) => {

@@ -250,7 +250,8 @@ describe('a primary, when a replica takes over', () => {
 });
 
 describe('replicas that may not be too far behind', () => {
-  const fixture = (options: object): Fixture => new Fixture((ask) => replicaLag({ maxMs: 5_000, ...options }, ask));
+  const fixture = (options: object): Fixture =>
+    new Fixture((ask) => replicaLag({ maxLagMs: 5_000, ...options }, ask) as StageFactory);
 
   it.each([
     ['MySQL', { Seconds_Behind_Source: 6 }, 0],
@@ -277,14 +278,15 @@ describe('replicas that may not be too far behind', () => {
   });
 
   it('are asked again and again; the others count only while they are connected', async () => {
-    const replicas = fixture({ intervalMs: 100, probe: () => Promise.resolve(60_000) });
+    const replicas = fixture({ probeIntervalMs: 100, lagProbe: () => Promise.resolve(60_000) });
     await replicas.connect();
     // All are: then all are used.
     expect(replicas.weights).toEqual([1, 1]);
     let lagMs: number | undefined = 60_000;
     const one = fixture({
-      intervalMs: 100,
-      probe: (_ask: unknown, { address }: { address: string }) => Promise.resolve(address === '10.0.0.1' ? lagMs : 0),
+      probeIntervalMs: 100,
+      lagProbe: (_ask: unknown, { address }: { address: string }) =>
+        Promise.resolve(address === '10.0.0.1' ? lagMs : 0),
     });
     await one.connect();
     expect(one.weights).toEqual([0, 1]);
@@ -301,11 +303,9 @@ describe('replicas that may not be too far behind', () => {
   });
 
   it('whose probe returns something else stay as they are, and that is told of', async () => {
-    const replicas = fixture({ probe: () => Promise.resolve('much') });
+    const replicas = fixture({ lagProbe: () => Promise.resolve('much') });
     await replicas.connect();
     expect(replicas.weights).toEqual([1, 1]);
-    expect(replicas.told).toEqual([
-      'a server was not asked: replicaLag.probe must return a number of ms, or undefined',
-    ]);
+    expect(replicas.told).toEqual(['a server was not asked: lagProbe must return a number of ms, or undefined']);
   });
 });
