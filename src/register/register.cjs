@@ -390,7 +390,9 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
 }
 
 const [major, minor] = process.versions.node.split('.').map(Number);
-const isSupported = major > 20 || (major === 20 && minor >= 19);
+// Bun and Deno say that they are some Node, and have clients of their own.
+const isNode = process.versions.bun === undefined && process.versions.deno === undefined;
+const isSupported = isNode && (major > 20 || (major === 20 && minor >= 19));
 // A second copy, such as the app's own beside the cluster's, leaves everything to the first.
 if (isSupported && globalThis[STATE] === undefined) {
   Object.defineProperty(globalThis, STATE, { value: { left }, enumerable: false });
