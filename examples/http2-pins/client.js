@@ -2,9 +2,8 @@
 /** The client: `stock` is Node's own fetch; the others are the fetch of one Service. */
 import { readFileSync } from 'node:fs';
 
-const REQUESTS = 3_000;
 const AT_ONCE = 50;
-const [how, servicePort, ports = ''] = process.argv.slice(2);
+const [how, servicePort, ports = '', requests] = process.argv.slice(2);
 
 /** @type {(url: string) => Promise<Response>} */
 let get = fetch;
@@ -24,7 +23,7 @@ const url = how === 'stock' ? `https://localhost:${servicePort}/` : 'https://loc
 const counts = {};
 let begun = 0;
 async function worker() {
-  while (begun++ < REQUESTS) {
+  while (begun++ < Number(requests)) {
     const pod = await (await get(url)).text();
     counts[pod] = (counts[pod] ?? 0) + 1;
   }

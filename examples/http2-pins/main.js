@@ -6,6 +6,7 @@
  *
  *   node examples/http2-pins/main.js            with this Node
  *   node examples/http2-pins/main.js <node> …   with other Nodes, by the path of their program
+ *     --requests=600                            with fewer requests
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,10 +16,15 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { createCertificate } from 'evenkeel/testing/servers';
 
 const PODS = 5;
-const nodes = process.argv.length > 2 ? process.argv.slice(2) : [process.execPath];
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { requests: { type: 'string', default: '3000' } },
+});
+const nodes = positionals.length > 0 ? positionals : [process.execPath];
 const certificate = createCertificate({ hosts: ['localhost'] });
 
 /** @param {import('node:net').Server} server */
@@ -47,10 +53,14 @@ writeFileSync(ca, certificate.cert);
 
 /** @param {string} node @param {string} how @returns {Promise<{ version: string, counts: Record<string, number> }>} */
 async function run(node, how) {
-  const child = fork(fileURLToPath(new URL('client.js', import.meta.url)), [how, String(servicePort), ports.join()], {
-    execPath: node,
-    env: { ...process.env, NODE_EXTRA_CA_CERTS: ca },
-  });
+  const child = fork(
+    fileURLToPath(new URL('client.js', import.meta.url)),
+    [how, String(servicePort), ports.join(), values.requests],
+    {
+      execPath: node,
+      env: { ...process.env, NODE_EXTRA_CA_CERTS: ca },
+    },
+  );
   const [result] = await once(child, 'message');
   return result;
 }
