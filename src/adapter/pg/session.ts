@@ -1,7 +1,15 @@
-import type { Socket } from 'node:net';
 import type { PoolClient } from 'pg';
 import { type Clock, type Endpoint, type Outcome, outcomes } from '../../index.js';
 import type { OwnAnswer, PooledSession, SessionOwner } from '../sql/session.js';
+import {
+  destroySocket,
+  hasNothingRunning,
+  isEnded,
+  onErrorState,
+  onParameter,
+  onReady,
+  setReferenced,
+} from './internals.js';
 import type { ServerSettings } from './options.js';
 import { READ_ONLY, sqlState } from './outcome.js';
 
@@ -27,28 +35,8 @@ export interface ClientEvents {
   leftOpen(byClient: boolean): void;
 }
 
-/** What pg keeps of a client, beyond its types. */
-interface ClientInternals {
-  readonly connection: {
-    readonly stream: Socket;
-    on(event: string, heard: (message: never) => void): void;
-    prependListener(event: string, heard: (message: never) => void): void;
-  };
-  readonly readyForQuery?: boolean;
-  readonly _ending?: boolean;
-  readonly _queryable?: boolean;
-  readonly _sentQueryQueue?: readonly unknown[];
-  host: string;
-  port: number;
-  readonly connectionParameters: { host: string; port: number };
-  ref(): void;
-  unref(): void;
-}
-
 /** The answer to a statement, as pg gives it to callbacks. */
 export type Answer = (error: Error | null | undefined, result?: unknown) => void;
-
-export const internalsOf = (client: PoolClient): ClientInternals => client as unknown as ClientInternals;
 
 /** One connection to a server: a client of pg's. Lent to one call at a time. */
 export class Session implements PooledSession {
@@ -73,21 +61,19 @@ export class Session implements PooledSession {
     this.#parts = parts;
     this.#owner = owner;
     const { clock, events, recheckRole } = parts;
-    const { connection } = internalsOf(client);
     client.on('error', (error: Error) => this.#ended(error));
     client.once('end', () => {
       this.#ended(undefined);
       events.removed(client);
     });
-    // Before pg's own listener, which tells the caller.
-    connection.prependListener('readyForQuery', ({ status }: { readonly status: string }) => {
+    onReady(client, (status) => {
       this.#transaction = status;
       if (this.#settled !== undefined) clock.defer(() => this.#settle());
     });
-    connection.on('errorMessage', ({ code }: { readonly code?: unknown }) => {
-      if (code === READ_ONLY) recheckRole();
+    onErrorState(client, (state) => {
+      if (state === READ_ONLY) recheckRole();
     });
-    connection.on('parameterStatus', ({ parameterName: name }: { readonly parameterName: string }) => {
+    onParameter(client, (name) => {
       if (name === 'in_hot_standby' || name === 'default_transaction_read_only') recheckRole();
     });
   }
@@ -98,11 +84,11 @@ export class Session implements PooledSession {
 
   /** Keeps the process alive, while a call uses it. */
   ref(): void {
-    internalsOf(this.client).ref();
+    setReferenced(this.client, true);
   }
 
   unref(): void {
-    internalsOf(this.client).unref();
+    setReferenced(this.client, false);
   }
 
   /** Sends a statement. `answer` is called once, later. Throws as pg does; then nothing was sent. */
@@ -190,22 +176,20 @@ export class Session implements PooledSession {
   cut(error: Error): void {
     if (!this.#isAlive) return;
     this.#endedByApplication = true;
-    internalsOf(this.client).connection.stream.destroy(error);
+    destroySocket(this.client, error);
     this.#ended(error);
   }
 
   /** Whether nothing runs on it. */
   get isReady(): boolean {
-    const { readyForQuery, _sentQueryQueue: sent } = internalsOf(this.client);
-    return readyForQuery === true && (sent === undefined || sent.length === 0);
+    return hasNothingRunning(this.client);
   }
 
   #settle(): void {
     const free = this.#settled;
     if (free === undefined) return;
     // The application may have ended it.
-    const { _ending: isEnding, _queryable: isQueryable } = internalsOf(this.client);
-    if (isEnding === true || isQueryable === false) this.kill(new Error('the client was ended'), true);
+    if (isEnded(this.client)) this.kill(new Error('the client was ended'), true);
     if (this.#isAlive && !this.isReady) return;
     if (this.#settled === undefined) return;
     this.#settled = undefined;
@@ -223,7 +207,7 @@ export class Session implements PooledSession {
   }
 
   #destroy(): void {
-    internalsOf(this.client).connection.stream.destroy();
+    destroySocket(this.client);
   }
 
   #ended(error: Error | undefined): void {

@@ -1,14 +1,14 @@
 import { AsyncResource } from 'node:async_hooks';
-import { Socket } from 'node:net';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import { asError, deadline, markLasting } from '../kit/index.js';
 import type { SessionOwner } from '../sql/session.js';
 import { SessionPool } from '../sql/session-pool.js';
 import type { PgServer } from './connection.js';
+import { destroySocket, dialTo, nameServer } from './internals.js';
 import type { ServerSettings } from './options.js';
 import { isOrderlyEnd, refusalOf } from './outcome.js';
 import type { ServerRoles } from './roles.js';
-import { type ClientEvents, internalsOf, Session, type SessionParts } from './session.js';
+import { type ClientEvents, Session, type SessionParts } from './session.js';
 
 interface PgTransportParts {
   readonly settings: ServerSettings;
@@ -100,9 +100,7 @@ function openSession(
   return background.runInAsyncScope(() => {
     const socket = dialTo(endpoint);
     const client = new Client({ ...config, stream: socket });
-    // The connection string may have told pg something else. TLS and functions for the password get the Service's name.
-    Object.assign(client, { host, port });
-    Object.assign(internalsOf(client).connectionParameters, { host, port });
+    nameServer(client, host, port);
     let session: Session | undefined;
     let isOver = false;
     const over = (error: Error | undefined): void => {
@@ -111,7 +109,7 @@ function openSession(
       timer.cancel();
       if (error === undefined) done(undefined, session);
       else {
-        internalsOf(client).connection.stream.destroy();
+        destroySocket(client);
         socket.destroy();
         done(error, undefined);
       }
@@ -156,15 +154,4 @@ async function greet({ client }: Session, { settings, events }: SessionParts): P
   await new Promise<void>((resolve, reject) => {
     verify(client, (error) => (error ? reject(error) : resolve()));
   });
-}
-
-/** A socket that connects to the pod, no matter which host it is told to connect to. It does not keep the process alive. */
-function dialTo({ address: host, port }: Endpoint): Socket {
-  const socket = new Socket();
-  const connect = socket.connect.bind(socket);
-  socket.connect = (() => {
-    connect({ host, port });
-    return socket.unref();
-  }) as unknown as Socket['connect'];
-  return socket;
 }
