@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
 import type { Clock, Endpoint, Timer } from '../../../index.js';
+import { streamOf } from '../internals.js';
 import { queryTimeout } from '../outcome.js';
 import { ownErrors, withOwnFunctions } from '../own-functions.js';
 
@@ -9,18 +10,6 @@ import { ownErrors, withOwnFunctions } from '../own-functions.js';
 export interface ServerOfConnection {
   /** The server's endpoint: its address and port, its pod's name, its zone. */
   readonly endpoint: Endpoint;
-}
-
-/**
- * Sets on a connection which server it leads to. Traces (mysql2's channels, OpenTelemetry) read it from the connection's
- * `config`; until the handshake that contains the Service's name, for TLS.
- */
-export function nameServer(connection: PoolConnection, endpoint: Endpoint): void {
-  const { config } = connection as unknown as { readonly config: object };
-  // Older versions of mysql2 have one config for all connections of a pool.
-  const own: object = Object.create(Object.getPrototypeOf(config), Object.getOwnPropertyDescriptors(config));
-  Object.assign(own, { host: endpoint.address, port: endpoint.port });
-  Object.assign(connection, { config: own, endpoint });
 }
 
 /** How a statement ended. */
@@ -46,14 +35,6 @@ export interface ConnectionMethods {
   readonly query: Send;
   readonly execute: Send;
   readonly end: (this: PoolConnection, ended?: (error?: Error) => void) => void;
-}
-
-/** Puts ours in the place of a connection's methods. Returns mysql2's. */
-export function replaceMethods(connection: PoolConnection, ours: object): ConnectionMethods {
-  const { release, destroy, query, execute, end } = connection as unknown as ConnectionMethods;
-  // Older versions of mysql2 have no `Symbol.dispose`.
-  Object.assign(connection, ours, { [Symbol.dispose]: () => connection.release() });
-  return { release, destroy, query, execute, end };
 }
 
 /** What `ConnectionStatements` needs. */
@@ -188,7 +169,7 @@ export class ConnectionStatements {
   #watch(command: Command, limitMs: number): void {
     const { connection, server, stalled } = this.#parts;
     const { clock, address } = server;
-    const { stream } = connection as unknown as { readonly stream: Socket };
+    const stream = streamOf(connection);
     let heardAtMs = clock.now();
     let timer: Timer | undefined;
     let isOver = false;

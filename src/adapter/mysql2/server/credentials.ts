@@ -1,9 +1,9 @@
 /** What connections log in with: user, password and TLS settings, and how mysql2 gets them. */
 import { isIP } from 'node:net';
-import type { Pool, PoolOptions } from 'mysql2';
-import * as mysql2 from 'mysql2';
+import type { PoolOptions } from 'mysql2';
 import { type Endpoint, EvenkeelError, isEvenkeelError } from '../../../index.js';
 import { ask, askedError, checkBoolean, isSameIdentity } from '../../kit/index.js';
+import { tlsProfile } from '../internals.js';
 
 /** What a connection logs in with, as far as functions of the application provide it. */
 export interface Credentials {
@@ -78,32 +78,6 @@ export function withCredentials(options: Record<string, unknown>, { user, passwo
   } as PoolOptions;
 }
 
-/** Sets what the next connection of a pool logs in with. */
-export function setCredentials(pool: Pool, credentials: Credentials): void {
-  const { user, password } = credentials;
-  const { connectionConfig } = pool.config as unknown as { readonly connectionConfig: Record<string, unknown> };
-  if (user !== undefined) connectionConfig.user = user;
-  if (password !== undefined) hide(connectionConfig, 'password', password);
-  // It may contain a private key.
-  if ('ssl' in credentials) hide(connectionConfig, 'ssl', credentials.ssl ?? false);
-}
-
-const SECRETS = ['password', 'password1', 'password2', 'password3', 'passwordSha1'] as const;
-
-/** Keeps the passwords of a pool out of logs of it and its connections. mysql2 still reads them for every handshake. */
-export function hideSecrets(pool: Pool): void {
-  const { connectionConfig } = pool.config as unknown as { readonly connectionConfig?: Record<string, unknown> };
-  if (connectionConfig === undefined) return;
-  for (const name of SECRETS) {
-    const value = connectionConfig[name];
-    if (value !== undefined) hide(connectionConfig, name, value);
-  }
-}
-
-function hide(config: Record<string, unknown>, name: string, value: unknown): void {
-  Object.defineProperty(config, name, { value, enumerable: false, writable: true, configurable: true });
-}
-
 /**
  * TLS settings for mysql2, or undefined for plain TCP. mysql2 only checks the certificate's name if it is told to, and needs the
  * name for that. Throws EVENKEEL_OPTION.
@@ -128,11 +102,8 @@ export function resolveTls(ssl: unknown, host: string | undefined): object | und
 }
 
 function profile(name: string): Record<string, unknown> {
-  const { ConnectionConfig } = mysql2 as unknown as {
-    readonly ConnectionConfig: { getSSLProfile(name: string): Record<string, unknown> };
-  };
   try {
-    return ConnectionConfig.getSSLProfile(name);
+    return tlsProfile(name);
   } catch {
     // The string is not shown: it may be a key.
     throw new EvenkeelError(

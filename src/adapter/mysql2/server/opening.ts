@@ -5,15 +5,9 @@ import { createConnection, createPool, type Pool, type PoolOptions } from 'mysql
 import { type Clock, type Endpoint, endpointAddress, type Rng, type Timer } from '../../../index.js';
 import { deadline, jittered } from '../../kit/index.js';
 import type { SessionOwner } from '../../sql/session.js';
+import { hideSecrets, setCredentials } from '../internals.js';
 import { type Events, tell } from '../own-functions.js';
-import {
-  areSameCredentials,
-  type Credentials,
-  credentialsTooLate,
-  hideSecrets,
-  setCredentials,
-  withCredentials,
-} from './credentials.js';
+import { areSameCredentials, type Credentials, credentialsTooLate, withCredentials } from './credentials.js';
 import { Session, type SessionParts } from './session.js';
 import { type DialOptions, poolOptions, type ServerSettings } from './settings.js';
 

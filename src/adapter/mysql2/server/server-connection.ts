@@ -1,5 +1,6 @@
 import type { Pool } from 'mysql2';
 import { SessionPool } from '../../sql/session-pool.js';
+import { isInPool } from '../internals.js';
 import { meaningOf } from '../outcome.js';
 import { tell } from '../own-functions.js';
 import { Opening, type ServerParts } from './opening.js';
@@ -47,9 +48,7 @@ function lendThrough(pool: Pool, server: ServerConnection): void {
     });
   };
   const releaseConnection: Pool['releaseConnection'] = (connection) => {
-    // The pool calls it for connections that it removes, too.
-    const { _pool: owner } = connection as unknown as { readonly _pool?: unknown };
-    if (owner) connection.release();
+    if (isInPool(connection)) connection.release();
   };
   Object.assign(pool, { getConnection, releaseConnection });
 }

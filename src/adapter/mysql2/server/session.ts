@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
-import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
+import type { PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
 import type { EndedBy, OwnAnswer, PooledSession, SessionOwner } from '../../sql/session.js';
+import { nameServer, replaceMethods, reset, sayGoodbye } from '../internals.js';
 import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from '../outcome.js';
 import { isOwnFault } from '../own-functions.js';
 import {
@@ -10,8 +11,6 @@ import {
   type ConnectionMethods,
   ConnectionStatements,
   type Method,
-  nameServer,
-  replaceMethods,
 } from './connection-methods.js';
 import type { Credentials } from './credentials.js';
 
@@ -89,7 +88,7 @@ export class Session implements PooledSession {
     this.#socket = socket;
     this.#parts = parts;
     this.#owner = owner;
-    this.#methods = replaceMethods(connection, {
+    this.#methods = replaceMethods<ConnectionMethods>(connection, {
       release: () => this.release(),
       destroy: () => this.#destroyedByUser(),
       query: (...args: unknown[]) => this.#ownStatements.run('query', args),
@@ -168,7 +167,7 @@ export class Session implements PooledSession {
 
   #reset(): void {
     this.#resetTimer = this.#cutUnless(() => this.#resetTimer === undefined, 'did not answer a reset');
-    (this.connection as unknown as { reset(done: (error: Error | null) => void): void }).reset((error) => {
+    reset(this.connection, (error) => {
       this.#resetTimer?.cancel();
       this.#resetTimer = undefined;
       if (!this.isAlive) return;
@@ -198,7 +197,7 @@ export class Session implements PooledSession {
     const wasBusy = this.#isBusy;
     this.#state = 'leaving';
     const hangUp = (): void => {
-      (BaseConnection.prototype.end as (this: PoolConnection) => void).call(this.connection);
+      sayGoodbye(this.connection);
       this.#methods.destroy.call(this.connection);
     };
     // mysql2 reports an error before its command has ended: a QUIT sent from there would wait behind that command forever.

@@ -1,10 +1,10 @@
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
-import * as mysql2 from 'mysql2';
-import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
+import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, type Endpoint, EvenkeelError, poolDefaults } from '../../../index.js';
 import { checkBoolean, checkNumber, optionError } from '../../kit/index.js';
 import type { PoolLimits } from '../../sql/session-pool.js';
+import { canReset, knowsGracefulEnd } from '../internals.js';
 import { type Mysql2ConnectionOptions, mysql2Defaults, passedOn } from '../options.js';
 import { withOwnFunctions } from '../own-functions.js';
 import { type AskCredentials, askCredentialsOf, type Credentials, resolveTls } from './credentials.js';
@@ -98,7 +98,7 @@ function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined
     if (value !== undefined && !(mayBeAsked(name) && typeof value === 'function')) mysql[name] = value;
   }
   // An older mysql2 would ignore it, and the next user of a connection would find what the previous one left.
-  if (mysql.resetOnRelease === true && !('reset' in Connection.prototype)) {
+  if (mysql.resetOnRelease === true && !canReset()) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'resetOnRelease needs mysql2 3.22 or newer');
   }
   if (mysql.gracefulEnd === true && !knowsGracefulEnd()) {
@@ -140,12 +140,4 @@ function credentialFunctions(options: Mysql2ConnectionOptions) {
     if (typeof value === 'function') functions[name] = value;
   }
   return functions;
-}
-
-/** Whether the installed mysql2 supports `gracefulEnd`. */
-function knowsGracefulEnd(): boolean {
-  const { ConnectionConfig } = mysql2 as unknown as {
-    readonly ConnectionConfig: new (options: object) => { readonly gracefulEnd?: unknown };
-  };
-  return new ConnectionConfig({}).gracefulEnd !== undefined;
 }

@@ -1,0 +1,108 @@
+/** Everything that mysql2 does not document and evenkeel uses. Each was seen in mysql2 3.9 and 3.24; the tests run against the oldest and the newest. */
+import type { Socket } from 'node:net';
+import type { Pool, PoolConnection } from 'mysql2';
+import * as mysql2 from 'mysql2';
+import type { Endpoint } from '../../index.js';
+
+/**
+ * Sets on a connection which server it leads to. Traces (mysql2's channels, OpenTelemetry) read it from the connection's
+ * `config`; until the handshake that contains the Service's name, for TLS.
+ */
+export function nameServer(connection: PoolConnection, endpoint: Endpoint): void {
+  const { config } = connection as unknown as { readonly config: object };
+  // Older versions of mysql2 have one config for all connections of a pool.
+  const own: object = Object.create(Object.getPrototypeOf(config), Object.getOwnPropertyDescriptors(config));
+  Object.assign(own, { host: endpoint.address, port: endpoint.port });
+  Object.assign(connection, { config: own, endpoint });
+}
+
+/**
+ * Puts ours in the place of a connection's methods. Returns mysql2's. Without it, nobody would know what a caller does with the connection it
+ * checked out: whether a statement timed out, or is still running when the connection is given back.
+ */
+export function replaceMethods<Methods>(connection: PoolConnection, ours: object): Methods {
+  const { release, destroy, query, execute, end } = connection as unknown as Record<string, unknown>;
+  // Older versions of mysql2 have no `Symbol.dispose`.
+  Object.assign(connection, ours, { [Symbol.dispose]: () => connection.release() });
+  return { release, destroy, query, execute, end } as Methods;
+}
+
+/** Sends a goodbye and closes. The `end` of a pool's connection only gives it back; without this, servers log an aborted client. */
+export function sayGoodbye(connection: PoolConnection): void {
+  (mysql2.Connection.prototype.end as (this: PoolConnection) => void).call(connection);
+}
+
+/** The socket, or the TLS layer above it. Without it, a reader that pauses its rows would look like a server that is silent. */
+export function streamOf(connection: PoolConnection): Socket {
+  return (connection as unknown as { readonly stream: Socket }).stream;
+}
+
+/**
+ * Whether a connection's pool has not removed it. A pool calls its `releaseConnection` for connections that it removes, too, after it unset
+ * their `_pool`: without this, one that was just lost would be lent once more.
+ */
+export function isInPool(connection: object): boolean {
+  return Boolean((connection as { readonly _pool?: unknown })._pool);
+}
+
+/** Whether connections can be reset, as from 3.22 on. An older mysql2 would ignore `resetOnRelease`. */
+export function canReset(): boolean {
+  return 'reset' in mysql2.Connection.prototype;
+}
+
+/** Has the server forget what a user set. `done` is called once, later. */
+export function reset(connection: PoolConnection, done: (error: Error | null) => void): void {
+  (connection as unknown as { reset(done: (error: Error | null) => void): void }).reset(done);
+}
+
+/** What a pool's connections log in with, as far as it changes. */
+interface LogIn {
+  readonly user?: string;
+  readonly password?: string;
+  readonly ssl?: object | undefined;
+}
+
+/**
+ * Sets what the next connection of a pool logs in with: mysql2 copies the pool's `config.connectionConfig` for each. Without it, passwords
+ * that expire would need a new pool.
+ */
+export function setCredentials(pool: Pool, credentials: LogIn): void {
+  const { user, password } = credentials;
+  const { connectionConfig } = pool.config as unknown as { readonly connectionConfig: Record<string, unknown> };
+  if (user !== undefined) connectionConfig.user = user;
+  if (password !== undefined) hide(connectionConfig, 'password', password);
+  // It may contain a private key.
+  if ('ssl' in credentials) hide(connectionConfig, 'ssl', credentials.ssl ?? false);
+}
+
+const SECRETS = ['password', 'password1', 'password2', 'password3', 'passwordSha1'] as const;
+
+/** Keeps the passwords of a pool out of logs of it and its connections. mysql2 still reads them for every handshake. */
+export function hideSecrets(pool: Pool): void {
+  const { connectionConfig } = pool.config as unknown as { readonly connectionConfig?: Record<string, unknown> };
+  if (connectionConfig === undefined) return;
+  for (const name of SECRETS) {
+    const value = connectionConfig[name];
+    if (value !== undefined) hide(connectionConfig, name, value);
+  }
+}
+
+function hide(config: Record<string, unknown>, name: string, value: unknown): void {
+  Object.defineProperty(config, name, { value, enumerable: false, writable: true, configurable: true });
+}
+
+/** The TLS settings of a profile of mysql2's, such as 'Amazon RDS'. Throws if there is none of that name. */
+export function tlsProfile(name: string): Record<string, unknown> {
+  const { ConnectionConfig } = mysql2 as unknown as {
+    readonly ConnectionConfig: { getSSLProfile(name: string): Record<string, unknown> };
+  };
+  return ConnectionConfig.getSSLProfile(name);
+}
+
+/** Whether the installed mysql2 supports `gracefulEnd`. An older one would ignore it. */
+export function knowsGracefulEnd(): boolean {
+  const { ConnectionConfig } = mysql2 as unknown as {
+    readonly ConnectionConfig: new (options: object) => { readonly gracefulEnd?: unknown };
+  };
+  return new ConnectionConfig({}).gracefulEnd !== undefined;
+}
