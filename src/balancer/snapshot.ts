@@ -8,11 +8,13 @@ import {
 } from '../observe/event-counts.js';
 import { LiveBalancers } from '../observe/live-balancers.js';
 import type { SubchannelState } from '../observe/observer.js';
+import { keepsOrder } from '../picker/preference-order.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import { RetryCounter, type RetryCounts, type RetryPolicy } from '../retry/retry-policy.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 import { type EndpointStatus, statusOf, whyFewer } from './endpoint-status.js';
+import { pickSetOf } from './picker-slot.js';
 
 /** The state of a balancer in human-readable form: plain JSON, created on demand. */
 export interface BalancerSnapshot {
@@ -39,6 +41,11 @@ export interface BalancerSnapshot {
   readonly limit?: { readonly max: number; readonly running: number };
   /** How many retries and hedges the budget would pay for now. */
   readonly retryBudget: number;
+  /**
+   * How many endpoints that were not in use were raised in the client's order of preference, so that new and recovered ones are found;
+   * absent if its picker keeps none.
+   */
+  readonly raises?: number;
   readonly endpoints: readonly EndpointSnapshot[];
   /** Since creation; they only grow, so that a metrics library can read them periodically. */
   readonly counts: BalancerCounts;
@@ -135,6 +142,7 @@ export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
   const { feed, events, pool, limit, retries, callers, nowMs } = parts;
   const { name: resolver, version, staleForMs, error } = feed;
   const { waiting, refused, shed } = callers;
+  const raises = raisesOf(pool);
   return {
     resolver,
     state: stateOf(parts),
@@ -146,7 +154,8 @@ export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
     waiting,
     ...(limit !== undefined && { limit: { max: limit.max, running: limit.running } }),
     retryBudget: retries.budget.left,
-    endpoints: snapshotEndpoints(pool, events, nowMs),
+    ...(raises !== undefined && { raises }),
+    endpoints: snapshotEndpoints(pool, events, nowMs, raises !== undefined),
     counts: { ...retries.counts, picks: pool.started, refused, shed, ...eventCounts(events) },
   };
 }
@@ -158,18 +167,34 @@ function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): Ba
   return pool.hasReady ? 'ready' : 'not-ready';
 }
 
+/** Undefined if the picker keeps no order of these members: another picker, fewer than four, or weights that differ. */
+function raisesOf<C>(pool: Pool<C>): number | undefined {
+  if (!keepsOrder(pickSetOf(pool.members))) return undefined;
+  for (const { subchannel } of pool.members) {
+    const { load } = subchannel;
+    if (!(load instanceof RuledLoad) || load.facts(0).place === undefined) return undefined;
+    return load.rule.preferences?.raises;
+  }
+  return undefined;
+}
+
 /** Members of the set first, then draining endpoints. */
-function snapshotEndpoints<C>(pool: Pool<C>, events: EventCounts, nowMs: number): EndpointSnapshot[] {
+function snapshotEndpoints<C>(
+  pool: Pool<C>,
+  events: EventCounts,
+  nowMs: number,
+  isOrdered: boolean,
+): EndpointSnapshot[] {
   const members = pool.members.map((member) => ({ ...member, load: finite(() => member.subchannel.cost(nowMs)) }));
   const cheapest = members
     .filter(({ subchannel, weight, load }) => subchannel.state === 'ready' && weight > 0 && load >= 0)
     .reduce((least, { load }) => Math.min(least, load), Number.POSITIVE_INFINITY);
-  const result = members.map((member) => snapshotOf(member, cheapest, events));
+  const result = members.map((member) => snapshotOf({ ...member, isOrdered }, cheapest, events));
   const listed = new Set(members.map(({ subchannel }) => subchannel));
   for (const subchannel of pool.subchannels) {
     if (listed.has(subchannel)) continue;
     const load = finite(() => subchannel.cost(nowMs));
-    result.push(snapshotOf({ subchannel, weight: 0, suspect: false, load }, cheapest, events));
+    result.push(snapshotOf({ subchannel, weight: 0, suspect: false, load, isOrdered: false }, cheapest, events));
   }
   return result;
 }
@@ -179,10 +204,12 @@ interface Measured<C> {
   readonly weight: number;
   readonly suspect: boolean;
   readonly load: number;
+  /** Whether it has a place in an order of preference. */
+  readonly isOrdered: boolean;
 }
 
 function snapshotOf<C>(
-  { subchannel, weight, suspect, load }: Measured<C>,
+  { subchannel, weight, suspect, load, isOrdered }: Measured<C>,
   cheapest: number,
   events: EventCounts,
 ): EndpointSnapshot {
@@ -194,7 +221,7 @@ function snapshotOf<C>(
   const why = whyFewer(facts, events.isPanicking);
   const status = statusOf(facts, events.isPanicking);
   const { load: known } = subchannel;
-  const place = known instanceof RuledLoad ? known.facts(0).place : undefined;
+  const place = isOrdered && known instanceof RuledLoad ? known.facts(0).place : undefined;
   return {
     key: endpoint.key,
     address: endpointAddress(endpoint),

@@ -73,6 +73,11 @@ export class Preferences {
     this.state[SURVEYED_AT] = Number.NEGATIVE_INFINITY;
   }
 
+  /** How many endpoints that were not in use were raised in the order, so that new and recovered ones are found. */
+  get raises(): number {
+    return this.state[RAISES] as number;
+  }
+
   /** A call started. */
   started(): void {
     (this.state[RUNNING] as number)++;
