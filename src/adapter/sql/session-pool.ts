@@ -290,11 +290,11 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const isDone = this.#isClosing && running === 0;
     const isOld = nowMs >= session.expiresAtMs && !this.#cap.isCapped;
     // If it is not waited for and there is room, another one is opened first.
-    const kept = this.#kept;
-    const mayGo = kept > limits.min || this.#waiting.length > 0 || this.size >= limits.max;
-    const isSpent = session.uses >= limits.maxUses || (isOld && mayGo);
+    const mayGo = isOld && (this.#waiting.length > 0 || this.size >= limits.max || this.#kept > limits.min);
+    const isSpent = session.uses >= limits.maxUses || mayGo;
+    const most = Math.max(1, this.capacity);
     // A query of evenkeel's own may have opened it for itself.
-    const isBeyond = kept > Math.max(1, this.capacity) && this.#waiting[0]?.isOwn !== true;
+    const isBeyond = this.#sessions.size > most && this.#kept > most && this.#waiting[0]?.isOwn !== true;
     if (isDone || isSpent || isBeyond) {
       session.quit();
       return;
