@@ -1,4 +1,5 @@
 import type { Recording } from '../call/recording.js';
+import { RuledLoad } from '../load/load-rule.js';
 import type { Warnings } from '../observe/warnings.js';
 import { p2c } from '../picker/p2c.js';
 import {
@@ -8,6 +9,7 @@ import {
   type PickRequest,
   type PickSet,
 } from '../picker/picker.js';
+import { keepsOrder } from '../picker/preference-order.js';
 import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { ignoreRejection } from '../runtime/ignore-rejection.js';
@@ -195,4 +197,18 @@ export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subc
     weights.push(weight);
   }
   return { subchannels, weights, equalWeights, all, allWeights };
+}
+
+/**
+ * How many endpoints were raised in the order of preference of these members; undefined if none is kept: another picker, fewer than four, or
+ * weights that differ.
+ */
+export function raisesOf<C>(members: readonly Member<C>[]): number | undefined {
+  if (!keepsOrder(pickSetOf(members))) return undefined;
+  for (const { subchannel } of members) {
+    const { load } = subchannel;
+    if (!(load instanceof RuledLoad) || load.facts(0).place === undefined) return undefined;
+    return load.rule.preferences?.raises;
+  }
+  return undefined;
 }

@@ -8,13 +8,11 @@ import {
 } from '../observe/event-counts.js';
 import { LiveBalancers } from '../observe/live-balancers.js';
 import type { SubchannelState } from '../observe/observer.js';
-import { keepsOrder } from '../picker/preference-order.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import { RetryCounter, type RetryCounts, type RetryPolicy } from '../retry/retry-policy.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 import { type EndpointStatus, statusOf, whyFewer } from './endpoint-status.js';
-import { pickSetOf } from './picker-slot.js';
 
 /** The state of a balancer in human-readable form: plain JSON, created on demand. */
 export interface BalancerSnapshot {
@@ -135,14 +133,15 @@ interface SnapshotParts<C> {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   readonly retries: RetryPolicy;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
+  /** As in the snapshot. */
+  readonly raises: number | undefined;
   readonly nowMs: number;
 }
 
 export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
-  const { feed, events, pool, limit, retries, callers, nowMs } = parts;
+  const { feed, events, pool, limit, retries, callers, raises, nowMs } = parts;
   const { name: resolver, version, staleForMs, error } = feed;
   const { waiting, refused, shed } = callers;
-  const raises = raisesOf(pool);
   return {
     resolver,
     state: stateOf(parts),
@@ -165,17 +164,6 @@ function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): Ba
   if (!isFilled) return 'starting';
   if (isEmpty) return 'empty';
   return pool.hasReady ? 'ready' : 'not-ready';
-}
-
-/** Undefined if the picker keeps no order of these members: another picker, fewer than four, or weights that differ. */
-function raisesOf<C>(pool: Pool<C>): number | undefined {
-  if (!keepsOrder(pickSetOf(pool.members))) return undefined;
-  for (const { subchannel } of pool.members) {
-    const { load } = subchannel;
-    if (!(load instanceof RuledLoad) || load.facts(0).place === undefined) return undefined;
-    return load.rule.preferences?.raises;
-  }
-  return undefined;
 }
 
 /** Members of the set first, then draining endpoints. */
