@@ -37,6 +37,11 @@ export type SliceMode = (service: DiscoveryService, onSlices: (count: number) =>
 const REFUSAL_LASTS_MS = 30_000;
 /** How long after its first slice a Service may have no endpoints before it counts as empty. */
 const FIRST_SLICE_MS = 1_000;
+/**
+ * How long "nothing so far" from DNS waits for what the API server says of the Service, if that has no slice: one name that does not
+ * exist is otherwise told as two failures, with a recovery between them.
+ */
+const SERVICE_ANSWER_MS = 1_000;
 
 /** The parts of a discovery. */
 export interface DiscoveryOptions extends DnsModeOptions {
@@ -85,6 +90,8 @@ class DiscoveryWatch implements Resolution {
   #emptyTimer: Timer | undefined;
   /** Runs from a refusal until the refusal counts as lasting. */
   #leaving: Timer | undefined;
+  /** Runs from DNS's "nothing so far" until that is reported. */
+  #holding: Timer | undefined;
   /** Once a slice was seen, the name is a Service, and no slices mean an empty Service. */
   #seenSlice = false;
   #closed = false;
@@ -195,7 +202,7 @@ class DiscoveryWatch implements Resolution {
     this.#descend(this.#finding);
     if (this.#mode !== undefined) return;
     this.#giveUp();
-    if (this.#mode === undefined) this.#failWithoutAny();
+    this.#failWithoutAny();
   }
 
   /** The cluster does not have what the target names. */
@@ -237,6 +244,8 @@ class DiscoveryWatch implements Resolution {
     this.#emptyTimer?.cancel();
     this.#leaving?.cancel();
     this.#leaving = undefined;
+    this.#holding?.cancel();
+    this.#holding = undefined;
   }
 
   #stopDns(): void {
@@ -286,8 +295,11 @@ class DiscoveryWatch implements Resolution {
       this.#hopeless ??= outsideError(this.#options, this.#names, this.#finding);
       this.#giveUp();
     }
-    if (this.#mode === undefined) this.#failWithoutAny();
-    else if (this.#mode !== 'slices' && !this.#saysHopeless) this.#fail(error);
+    if (this.#mode !== undefined) {
+      if (this.#mode !== 'slices' && !this.#saysHopeless) this.#fail(error);
+    } else if (error instanceof NothingSoFar && this.#finding.kind === 'absent') {
+      this.#holding ??= this.#context.clock.timer(() => this.#failWithoutAny(), SERVICE_ANSWER_MS);
+    } else this.#failWithoutAny();
   }
 
   #dnsFresh(): void {
@@ -322,7 +334,7 @@ class DiscoveryWatch implements Resolution {
 
   /** Nothing was ever found. */
   #failWithoutAny(): void {
-    if (this.#dnsError === undefined) return;
+    if (this.#dnsError === undefined || this.#mode !== undefined) return;
     const error = withoutAnyError(this.#options.target, this.#finding, this.#dnsError);
     if (error.message !== this.#told?.message) this.#fail(error);
   }

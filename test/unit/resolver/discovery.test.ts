@@ -4,6 +4,7 @@ import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { type DiscoveryOptions, type DiscoveryService, discovery } from '../../../src/resolver/discovery.js';
 import { resolveDnsOptions } from '../../../src/resolver/dns.js';
 import type { Resolution } from '../../../src/resolver/resolver.js';
+import { WrongTarget } from '../../../src/resolver/wrong-target.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
@@ -167,12 +168,35 @@ describe('a first list without any slice', () => {
     await watch();
     onSlices(0);
     slices.update();
-    await turn();
+    await turn(999);
+    expect(listener.events).toEqual([]);
+    await turn(1);
     expect(listener.events).toEqual([`fail orders.shop:80: ${noSuchName}`]);
     await turn(5_000);
     expect(listener.events.slice(1)).toEqual(['∅']);
     expect(listener.reason).toBe(noSuchName);
     expect(modes[0]?.reason).toContain('DNS has no such name: there is no such Service, or none of its pods is ready');
+  });
+
+  it('of a Service that does not exist is one failure, whichever of DNS and the API server says so first', async () => {
+    await watch();
+    onSlices(0);
+    slices.update();
+    await turn(900);
+    slices.fail(new WrongTarget('service', 'there is no Service orders in the namespace shop'));
+    await turn(20_000);
+    expect(listener.events).toEqual(['∅', 'fail there is no Service orders in the namespace shop']);
+  });
+
+  it('leaves no timer behind when it is closed while it waits for the Service', async () => {
+    await watch();
+    onSlices(0);
+    slices.update();
+    await turn();
+    resolution.close();
+    await turn(60_000);
+    expect(listener.events).toEqual([]);
+    expect(clock.timers).toBe(0);
   });
 
   it('climbs when slices appear', async () => {
