@@ -19,7 +19,7 @@ import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { Endpoints } from './endpoints.js';
-import { PickerSlot, raisesOf } from './picker-slot.js';
+import { PickerSlot } from './picker-slot.js';
 import { closedError, overloadError, tooLateError } from './refusals.js';
 import { type BalancerSnapshot, liveBalancers, snapshotBalancer } from './snapshot.js';
 
@@ -171,7 +171,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         refused: this.#refused + this.outside.refused,
         shed: this.#room.shed,
       },
-      raises: raisesOf(pool.members),
+      slot: this.#slot,
       nowMs: this.clock.now(),
     });
   }
@@ -204,6 +204,10 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (this.#slot.wantsEnds) this.#slot.ended(subchannel);
     this.recording?.settled();
     this.#room.wake();
+  }
+
+  placeOf(subchannel: Subchannel<C>): number | undefined {
+    return this.#slot.placeOf(subchannel);
   }
 
   misused(value: unknown): Outcome {

@@ -9,7 +9,7 @@ import {
   type PickRequest,
   type PickSet,
 } from '../picker/picker.js';
-import { keepsOrder } from '../picker/preference-order.js';
+import { keepsOrder, placeOf } from '../picker/preference-order.js';
 import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { ignoreRejection } from '../runtime/ignore-rejection.js';
@@ -35,6 +35,8 @@ export class PickerSlot<C> {
   /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
   firstLeft = -1;
   #set: PickSet<C> | undefined;
+  /** Whether `#set` can be kept in an order; undefined until somebody asks. */
+  #isOrdered: boolean | undefined;
   #members: readonly Member<C>[] = [];
 
   readonly #recording: Recording | undefined;
@@ -71,7 +73,24 @@ export class PickerSlot<C> {
     }
     this.#recording?.rebuilding(this.firstLeft === -1 ? none : first);
     this.#set = set;
+    this.#isOrdered = undefined;
     this.#build(set, this.picker);
+  }
+
+  /**
+   * The place of a subchannel of the set in the client's order of preference, from 1; undefined if its picker keeps none: another picker,
+   * fewer than four endpoints, or weights that differ.
+   */
+  placeOf({ load }: Subchannel<C>): number | undefined {
+    this.#isOrdered ??= this.#set !== undefined && keepsOrder(this.#set);
+    return this.#isOrdered ? placeOf(load) : undefined;
+  }
+
+  /** How many endpoints were raised in that order; undefined if there is none. */
+  get raises(): number | undefined {
+    const first = this.#set?.all[0];
+    if (first === undefined || this.placeOf(first) === undefined) return undefined;
+    return first.load instanceof RuledLoad ? first.load.rule.preferences?.raises : undefined;
   }
 
   /** Rebuilds the picker over the same set, without its predecessor. */
@@ -161,6 +180,7 @@ export class PickerSlot<C> {
     this.picker = undefined;
     this.wantsEnds = false;
     this.#set = undefined;
+    this.#isOrdered = undefined;
     this.#members = [];
     this.firstLeft = -1;
   }
@@ -197,18 +217,4 @@ export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subc
     weights.push(weight);
   }
   return { subchannels, weights, equalWeights, all, allWeights };
-}
-
-/**
- * How many endpoints were raised in the order of preference of these members; undefined if none is kept: another picker, fewer than four, or
- * weights that differ.
- */
-export function raisesOf<C>(members: readonly Member<C>[]): number | undefined {
-  if (!keepsOrder(pickSetOf(members))) return undefined;
-  for (const { subchannel } of members) {
-    const { load } = subchannel;
-    if (!(load instanceof RuledLoad) || load.facts(0).place === undefined) return undefined;
-    return load.rule.preferences?.raises;
-  }
-  return undefined;
 }

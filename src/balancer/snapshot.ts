@@ -1,5 +1,4 @@
 import { endpointAddress } from '../endpoint/endpoint.js';
-import { RuledLoad } from '../load/load-rule.js';
 import {
   type ConnectionCounts,
   type DiscoveryState,
@@ -133,13 +132,14 @@ interface SnapshotParts<C> {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   readonly retries: RetryPolicy;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
-  /** As in the snapshot. */
-  readonly raises: number | undefined;
+  /** What knows the order of preference. */
+  readonly slot: { readonly raises: number | undefined; placeOf(subchannel: Subchannel<C>): number | undefined };
   readonly nowMs: number;
 }
 
 export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
-  const { feed, events, pool, limit, retries, callers, raises, nowMs } = parts;
+  const { feed, events, pool, limit, retries, callers, slot } = parts;
+  const { raises } = slot;
   const { name: resolver, version, staleForMs, error } = feed;
   const { waiting, refused, shed } = callers;
   return {
@@ -154,7 +154,7 @@ export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
     ...(limit !== undefined && { limit: { max: limit.max, running: limit.running } }),
     retryBudget: retries.budget.left,
     ...(raises !== undefined && { raises }),
-    endpoints: snapshotEndpoints(pool, events, nowMs, raises !== undefined),
+    endpoints: snapshotEndpoints(parts),
     counts: { ...retries.counts, picks: pool.started, refused, shed, ...eventCounts(events) },
   };
 }
@@ -167,22 +167,21 @@ function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): Ba
 }
 
 /** Members of the set first, then draining endpoints. */
-function snapshotEndpoints<C>(
-  pool: Pool<C>,
-  events: EventCounts,
-  nowMs: number,
-  isOrdered: boolean,
-): EndpointSnapshot[] {
-  const members = pool.members.map((member) => ({ ...member, load: finite(() => member.subchannel.cost(nowMs)) }));
+function snapshotEndpoints<C>({ pool, events, slot, nowMs }: SnapshotParts<C>): EndpointSnapshot[] {
+  const members = pool.members.map((member) => ({
+    ...member,
+    load: finite(() => member.subchannel.cost(nowMs)),
+    place: slot.placeOf(member.subchannel),
+  }));
   const cheapest = members
     .filter(({ subchannel, weight, load }) => subchannel.state === 'ready' && weight > 0 && load >= 0)
     .reduce((least, { load }) => Math.min(least, load), Number.POSITIVE_INFINITY);
-  const result = members.map((member) => snapshotOf({ ...member, isOrdered }, cheapest, events));
+  const result = members.map((member) => snapshotOf(member, cheapest, events));
   const listed = new Set(members.map(({ subchannel }) => subchannel));
   for (const subchannel of pool.subchannels) {
     if (listed.has(subchannel)) continue;
     const load = finite(() => subchannel.cost(nowMs));
-    result.push(snapshotOf({ subchannel, weight: 0, suspect: false, load, isOrdered: false }, cheapest, events));
+    result.push(snapshotOf({ subchannel, weight: 0, suspect: false, load, place: undefined }, cheapest, events));
   }
   return result;
 }
@@ -192,12 +191,11 @@ interface Measured<C> {
   readonly weight: number;
   readonly suspect: boolean;
   readonly load: number;
-  /** Whether it has a place in an order of preference. */
-  readonly isOrdered: boolean;
+  readonly place: number | undefined;
 }
 
 function snapshotOf<C>(
-  { subchannel, weight, suspect, load, isOrdered }: Measured<C>,
+  { subchannel, weight, suspect, load, place }: Measured<C>,
   cheapest: number,
   events: EventCounts,
 ): EndpointSnapshot {
@@ -208,8 +206,6 @@ function snapshotOf<C>(
   const facts = { state, weight, suspect, ejectedBecause, lastError, inFlight, timesCheapest };
   const why = whyFewer(facts, events.isPanicking);
   const status = statusOf(facts, events.isPanicking);
-  const { load: known } = subchannel;
-  const place = isOrdered && known instanceof RuledLoad ? known.facts(0).place : undefined;
   return {
     key: endpoint.key,
     address: endpointAddress(endpoint),

@@ -95,7 +95,7 @@ export class CallTrace implements TracedCall {
     this.#restedMs = 0;
     this.waitedMs += waitedMs;
     this.attempts = Math.max(this.attempts, parts.attempt);
-    return new AttemptTrace(this, lease.endpoint, parts, waitedMs);
+    return new AttemptTrace(this, lease, parts, waitedMs);
   }
 
   /** An attempt has ended. */
@@ -122,6 +122,7 @@ export class CallTrace implements TracedCall {
 export class AttemptTrace implements TracedAttempt {
   readonly call: CallTrace;
   readonly endpoint: Endpoint;
+  readonly place: number | undefined;
   readonly attempt: number;
   readonly reason: AttemptReason;
   readonly waitedMs: number;
@@ -131,9 +132,10 @@ export class AttemptTrace implements TracedAttempt {
   readonly setHeader: TracedAttempt['setHeader'];
   readonly #scope: TraceScope = new TraceScope(attemptChannels, this);
 
-  constructor(call: CallTrace, endpoint: Endpoint, parts: AttemptTraceParts, waitedMs: number) {
+  constructor(call: CallTrace, lease: Lease<unknown>, parts: AttemptTraceParts, waitedMs: number) {
     this.call = call;
-    this.endpoint = endpoint;
+    this.endpoint = lease.endpoint;
+    this.place = lease.place;
     this.attempt = parts.attempt;
     this.reason = parts.reason;
     this.setHeader = parts.setHeader;

@@ -23,6 +23,8 @@ export interface LeaseOwner<C> {
   madeRoom(): void;
   /** A call has ended, and its subchannel has been updated. */
   callEnded(subchannel: Subchannel<C>): void;
+  /** As `Lease.place`. */
+  placeOf(subchannel: Subchannel<C>): number | undefined;
   /** A lease was ended with this value, which is not an outcome; returns its replacement. */
   misused(value: unknown): Outcome;
 }
@@ -53,6 +55,11 @@ export class Lease<C> {
 
   get endpoint(): Endpoint {
     return this.subchannel.endpoint;
+  }
+
+  /** The place that its endpoint has now in the client's order of preference, from 1; `undefined` if the picker keeps none. */
+  get place(): number | undefined {
+    return this.#times.owner.placeOf(this.subchannel);
   }
 
   /** Its number in a recording; 0 = it is not recorded. */

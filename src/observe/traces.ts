@@ -41,6 +41,8 @@ export interface TracedAttempt {
   readonly call: TracedCall;
   /** Where it goes: address and port, the pod's name and zone where they are known. */
   readonly endpoint: Endpoint;
+  /** The place that it had in the client's order of preference, from 1; undefined if the picker keeps none. */
+  readonly place: number | undefined;
   /** From 1. */
   readonly attempt: number;
   readonly reason: AttemptReason;

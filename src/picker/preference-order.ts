@@ -1,4 +1,5 @@
 import { KNOWN, MOST_UNITS, ORDER_COST, PLACE, TRIALS, TYPICAL, UNITS, UPDATED } from '../load/latency-cell.js';
+import type { Load } from '../load/load.js';
 import { RuledLoad } from '../load/load-rule.js';
 import {
   AVERAGE,
@@ -76,6 +77,13 @@ export const preferenceOrder = (...none: []): PickerFactory => {
 
 /** Whether `preferenceOrder` keeps the endpoints of `set` in an order. */
 export const keepsOrder = (set: PickSet<unknown>): boolean => preferencesOf(set) !== undefined;
+
+/** The place of a subchannel with this load in an order of preference, from 1; undefined if it never had one, or has left the set. */
+export function placeOf(load: Load): number | undefined {
+  if (!(load instanceof RuledLoad) || load.rule.preferences === undefined) return undefined;
+  const place = load.numbers[load.at + PLACE] as number;
+  return place > 0 ? place : undefined;
+}
 
 /** What the loads of `set` know of preferences; undefined if its endpoints are not to be ordered. */
 function preferencesOf(set: PickSet<unknown>): Preferences | undefined {
