@@ -11,12 +11,21 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { buildIfChanged } from './build.mjs';
+import { pack } from './release/pack.mjs';
 
 const root = join(import.meta.dirname, '..');
 const { values } = parseArgs({ options: { out: { type: 'string' }, tarball: { type: 'string' } } });
 const out = values.out ?? join(root, 'build/image');
 /** What the package needs beside itself: undici, for what apps send through Node's own fetch. */
 const dependencies = ['undici'];
+
+/** Builds and packs the package; returns the tarball. @param {string} folder */
+function packHere(folder) {
+  const { failed, output } = buildIfChanged({ clean: true });
+  if (failed) throw new Error(`the library does not compile:\n${output}`);
+  return pack(folder).tarball;
+}
 
 /** @param {string} command @param {readonly string[]} args */
 function run(command, args) {
@@ -30,11 +39,7 @@ else if (existsSync(out) && readdirSync(out).length > 0) throw new Error(`${out}
 mkdirSync(join(out, 'node_modules/evenkeel'), { recursive: true });
 const folder = mkdtempSync(join(tmpdir(), 'evenkeel-image-'));
 try {
-  const [packed] =
-    values.tarball === undefined
-      ? JSON.parse(run('npm', ['pack', '--json', '--loglevel=error', '--pack-destination', folder]))
-      : [undefined];
-  const tarball = values.tarball ?? join(folder, packed.filename);
+  const tarball = values.tarball ?? packHere(folder);
   run('tar', ['-xzf', tarball, '-C', join(out, 'node_modules/evenkeel'), '--strip-components=1']);
 } finally {
   rmSync(folder, { recursive: true, force: true });

@@ -1,0 +1,96 @@
+/**
+ * Packs what is published: the build, the guides and the reference as text, and a package.json without what is only for development.
+ *
+ *   npm run pack                       writes build/evenkeel-<version>.tgz
+ *   npm run pack -- --out <folder>     writes it there
+ */
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, sep } from 'node:path';
+import { parseArgs } from 'node:util';
+import { buildIfChanged } from '../build.mjs';
+import { manifestFields, readHome } from './home.mjs';
+import { withHoldingLinks } from './links.mjs';
+
+const root = join(import.meta.dirname, '../..');
+
+/**
+ * Lays out the content of the package in an empty folder. `dist` must have been built.
+ * @param {string} folder @param {import('./home.mjs').Home} [home]
+ */
+export function layOut(folder, home = readHome()) {
+  const { scripts: _scripts, devDependencies: _dev, private: _private, ...published } = manifest();
+  for (const file of packedFiles()) {
+    const to = join(folder, file);
+    mkdirSync(dirname(to), { recursive: true });
+    cpSync(join(root, file), to);
+  }
+  for (const [file, text] of packedTexts(home)) writeFileSync(join(folder, file), text);
+  const packageJson = { ...published, ...manifestFields(home) };
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(packageJson, null, 2)}\n`);
+}
+
+/** The packed Markdown files with links that hold, by their path. @param {import('./home.mjs').Home} home */
+export function packedTexts(home) {
+  const files = new Set(packedFiles());
+  const links = { isPacked: files.has.bind(files), repository: home.repository, version: manifest().version };
+  const texts = [...files].filter((file) => file.endsWith('.md'));
+  return new Map(texts.map((file) => [file, withHoldingLinks(readFileSync(join(root, file), 'utf8'), file, links)]));
+}
+
+/** Packs and returns the path of the tarball, its hash as npm publishes it, and the paths in it. @param {string} out an existing folder */
+export function pack(out) {
+  const folder = mkdtempSync(join(tmpdir(), 'evenkeel-package-'));
+  try {
+    layOut(folder);
+    const args = ['pack', folder, '--json', '--loglevel=error', '--pack-destination', out];
+    const [packed] = JSON.parse(npm(args));
+    return {
+      tarball: join(out, packed.filename),
+      integrity: /** @type {string} */ (packed.integrity),
+      files: /** @type {{ path: string }[]} */ (packed.files).map(({ path }) => path),
+      size: /** @type {number} */ (packed.size),
+    };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Runs npm and returns its output. @param {readonly string[]} args @param {string} [cwd] */
+export function npm(args, cwd = root) {
+  // On Windows npm is a script that a shell must run.
+  const options = { cwd, encoding: /** @type {const} */ ('utf8'), shell: process.platform === 'win32' };
+  const { status, stdout, stderr } = spawnSync('npm', args, options);
+  if (status !== 0) throw new Error(`npm ${args.join(' ')} failed:\n${stderr}`);
+  return stdout;
+}
+
+/** What `files` of package.json names, and what npm adds to it, as paths with `/`. */
+function packedFiles() {
+  return [...manifest().files, 'README.md', 'LICENSE'].flatMap((/** @type {string} */ path) =>
+    filesAt(join(root, path)),
+  );
+}
+
+/** @param {string} path @returns {string[]} */
+function filesAt(path) {
+  if (!statSync(path).isDirectory()) return [relative(root, path).replaceAll(sep, '/')];
+  return readdirSync(path)
+    .sort()
+    .flatMap((name) => filesAt(join(path, name)));
+}
+
+function manifest() {
+  return JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const { values } = parseArgs({ options: { out: { type: 'string' } } });
+  const out = values.out ?? join(root, 'build');
+  const { failed, output } = buildIfChanged();
+  if (failed) throw new Error(`the library does not compile:\n${output}`);
+  mkdirSync(out, { recursive: true });
+  const { tarball, integrity, files, size } = pack(out);
+  console.log(`${tarball}: ${files.length} files, ${Math.round(size / 1000)} kB, ${integrity}`);
+}
