@@ -2,70 +2,35 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { LoggedProcess } from '../../programs/logged-process.mjs';
+import { RestartableServer } from '../../programs/restartable-server.mjs';
 import { foldersOf, mariadbPath, smallServer } from './program.mjs';
 
 /** The administrator, who may do anything, from loopback only. */
 export const admin = { user: 'admin', password: 'admin-secret' };
 
 /**
- * @typedef {object} ServerSetting
- * @property {string} name
+ * @typedef {object} MariadbSetting
  * @property {number} id its `@@server_id`
- * @property {string} address
- * @property {number} port
  * @property {string} folder its data
  * @property {string} initFile
  * @property {readonly string[]} args more options of mariadbd
  * @property {{ uid?: number, gid?: number }} who
- * @property {(pid: number, what: 'started' | 'ended') => void} onProcess
  */
 
-export class MariadbServer {
+/** @typedef {import('../../programs/restartable-server.mjs').ServerSetting & MariadbSetting} ServerSetting */
+
+export class MariadbServer extends RestartableServer {
   /** @type {ServerSetting} */
   #setting;
-  /** @type {LoggedProcess} */
-  #process;
 
   /** @param {ServerSetting} setting */
   constructor(setting) {
-    const { name, onProcess } = setting;
+    super(setting, { ready: 'ready for connections' });
     this.#setting = setting;
-    this.#process = new LoggedProcess({ name, onProcess, ready: 'ready for connections' });
-  }
-
-  get name() {
-    return this.#setting.name;
   }
 
   get id() {
     return this.#setting.id;
-  }
-
-  get address() {
-    return this.#setting.address;
-  }
-
-  get port() {
-    return this.#setting.port;
-  }
-
-  get endpoint() {
-    return { address: this.address, port: this.port };
-  }
-
-  /** Undefined while it does not run. */
-  get pid() {
-    return this.#process.pid;
-  }
-
-  get running() {
-    return this.#process.running;
-  }
-
-  /** Its log since the last start. */
-  get log() {
-    return this.#process.log;
   }
 
   /** Resolves once it accepts connections. Also restarts one that was killed or stopped, on its old port. */
@@ -85,28 +50,13 @@ export class MariadbServer {
       ...smallServer,
       ...args,
     ];
-    await this.#process.start(/** @type {string} */ (mariadbPath), options, who);
+    await this.process.start(/** @type {string} */ (mariadbPath), options, who);
   }
 
-  /** SIGKILL: no orderly end. Resolves when the process is gone. */
-  async kill() {
-    await this.#process.end('SIGKILL');
-  }
-
-  /** SIGTERM, as a pod gets it: the server ends its connections, then exits. */
-  async stop() {
-    await this.#process.end('SIGTERM');
-  }
-
-  /** The kernel accepts connections and bytes for it, but it answers nothing. Returns once it is stopped. */
+  /** Returns once it is stopped. */
   freeze() {
-    const { pid } = this.#process;
-    this.#process.signal('SIGSTOP');
-    if (pid !== undefined) waitUntilStopped(pid);
-  }
-
-  thaw() {
-    this.#process.signal('SIGCONT');
+    super.freeze();
+    if (this.pid !== undefined) waitUntilStopped(this.pid);
   }
 
   /** @param {boolean} readOnly */

@@ -5,8 +5,7 @@
 import { chmodSync, cpSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../../programs/free-port.mjs';
-import { KeptFolder } from '../../programs/kept-folder.mjs';
-import { memberAt, startGroup } from '../../programs/server-group.mjs';
+import { ServerGroup, startGroup } from '../../programs/server-group.mjs';
 import { give, unprivileged } from '../../programs/unprivileged.mjs';
 import { bootstrapOnce, dataFolders } from './program.mjs';
 import { admin, MariadbServer } from './server.mjs';
@@ -26,16 +25,12 @@ export const application = { user: 'shop', password: 'shop-secret', database: 's
  * @property {readonly string[]} [init] statements each server runs when it starts, such as those that make tables
  */
 
-/** The servers of a Service. `@@server_id` is 1, 2 … in the order they were added. */
-export class MariadbServers {
-  #kept = new KeptFolder('evenkeel-db-');
-  #folder = this.#kept.path;
+/** `@@server_id` is 1, 2 … in the order they were added. @extends {ServerGroup<MariadbServer>} */
+export class MariadbServers extends ServerGroup {
   /** @type {ServersOptions} */
   #options;
   #who = unprivileged();
   #added = 0;
-  /** @type {MariadbServer[]} */
-  #all = [];
   #initFile = '';
   /** @type {readonly string[]} */
   #args = [];
@@ -43,6 +38,7 @@ export class MariadbServers {
 
   /** @param {ServersOptions} options */
   constructor(options) {
+    super('evenkeel-db-');
     this.#options = options;
   }
 
@@ -54,31 +50,17 @@ export class MariadbServers {
     });
   }
 
-  /** All servers added and not removed, running or not. */
-  get all() {
-    return this.#all;
-  }
-
-  get endpoints() {
-    return this.#all.map(({ endpoint }) => endpoint);
-  }
-
-  /** @param {number} index */
-  at(index) {
-    return memberAt(this.#all, index, 'server');
-  }
-
   /** For processes that clean up after this one. */
   describe() {
-    return { folder: this.#folder, pids: this.#all.flatMap(({ pid }) => (pid === undefined ? [] : [pid])) };
+    return { folder: this.folder, pids: this.all.flatMap(({ pid }) => (pid === undefined ? [] : [pid])) };
   }
 
   /** Starts one more. @returns {Promise<MariadbServer>} */
   async add() {
     const index = this.#added++;
-    const folder = join(this.#folder, `data-${index}`);
+    const folder = join(this.folder, `data-${index}`);
     for (const path of dataFolders(folder)) mkdirSync(path);
-    cpSync(join(this.#folder, 'template'), folder, { recursive: true });
+    cpSync(join(this.folder, 'template'), folder, { recursive: true });
     for (const path of dataFolders(folder)) this.#own(path);
     const address = this.#options.addresses?.[index] ?? '127.0.0.1';
     const server = new MariadbServer({
@@ -90,33 +72,23 @@ export class MariadbServers {
       initFile: this.#initFile,
       args: this.#args,
       who: this.#who,
-      onProcess: (pid, what) => this.#kept.tell(pid, what),
+      onProcess: (pid, what) => this.kept.tell(pid, what),
     });
-    this.#all = [...this.#all, server].sort((a, b) => a.id - b.id);
+    this.all = [...this.all, server].sort((a, b) => a.id - b.id);
     await server.start();
     return server;
   }
 
   /** Removes one for good, with SIGTERM. @param {MariadbServer} server */
   async remove(server) {
-    this.#all = this.#all.filter((other) => other !== server);
+    this.all = this.all.filter((other) => other !== server);
     await server.stop();
-  }
-
-  /** Ends all of them and removes their data. Idempotent. */
-  async close() {
-    await Promise.all(this.#all.map((server) => server.kill()));
-    await this.#kept.close();
-  }
-
-  async [Symbol.asyncDispose]() {
-    await this.close();
   }
 
   async #prepare() {
     const { addresses, args = [], tls, init = [] } = this.#options;
-    const template = join(this.#folder, 'template');
-    this.#own(this.#folder);
+    const template = join(this.folder, 'template');
+    this.#own(this.folder);
     await bootstrapOnce(template, this.#who, (path) => this.#own(path));
     const { user, password, database } = application;
     this.#initFile = this.#write('init.sql', [
@@ -141,7 +113,7 @@ export class MariadbServers {
 
   /** Writes a file that only the servers can read. @param {string} name @param {readonly string[]} parts */
   #write(name, parts) {
-    const path = join(this.#folder, name);
+    const path = join(this.folder, name);
     // The init file is read line by line: one statement per line.
     const text = name.endsWith('.sql')
       ? parts.map((part) => `${part.replaceAll('\n', ' ')};\n`).join('')

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from '
 import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { findCommand, installHint, systemPackages } from '../../../../scripts/system-packages.mjs';
-import { LoggedProcess } from '../../programs/logged-process.mjs';
+import { RestartableServer } from '../../programs/restartable-server.mjs';
 
 const wanted = systemPackages.find(({ name }) => name === 'PostgreSQL');
 
@@ -22,57 +22,23 @@ export const programOf = (name) => join(dirname(postgresPath ?? '/'), name);
 export const admin = { user: 'admin', password: 'admin-secret' };
 
 /**
- * @typedef {object} ServerSetting
- * @property {string} name
- * @property {string} address
- * @property {number} port
+ * @typedef {object} PostgresSetting
  * @property {string} folder its data
  * @property {readonly string[]} args more options, such as `-c max_connections=12`
  * @property {{ uid?: number, gid?: number }} who
  * @property {(path: string) => void} own gives a file to whom it runs as
- * @property {(pid: number, what: 'started' | 'ended') => void} onProcess
  */
 
-export class PostgresServer {
+/** @typedef {import('../../programs/restartable-server.mjs').ServerSetting & PostgresSetting} ServerSetting */
+
+export class PostgresServer extends RestartableServer {
   /** @type {ServerSetting} */
   #setting;
-  /** @type {LoggedProcess} */
-  #process;
 
   /** @param {ServerSetting} setting */
   constructor(setting) {
-    const { name, onProcess } = setting;
+    super(setting, { ready: 'database system is ready to accept' });
     this.#setting = setting;
-    this.#process = new LoggedProcess({ name, onProcess, ready: 'database system is ready to accept' });
-  }
-
-  get name() {
-    return this.#setting.name;
-  }
-
-  get address() {
-    return this.#setting.address;
-  }
-
-  get port() {
-    return this.#setting.port;
-  }
-
-  get endpoint() {
-    return { address: this.address, port: this.port };
-  }
-
-  get pid() {
-    return this.#process.pid;
-  }
-
-  get running() {
-    return this.#process.running;
-  }
-
-  /** What it logged since it was started last. */
-  get log() {
-    return this.#process.log;
   }
 
   get folder() {
@@ -105,7 +71,7 @@ export class PostgresServer {
       jit: 'off',
     };
     const options = Object.entries(settings).flatMap(([key, value]) => ['-c', `${key}=${value}`]);
-    await this.#process.start(
+    await this.process.start(
       /** @type {string} */ (postgresPath),
       ['-D', folder, '-p', String(port), ...options, ...args],
       who,
@@ -117,18 +83,17 @@ export class PostgresServer {
     const { pid } = this;
     if (pid === undefined) return;
     // One that sees its children die would recover; stopped, it sees nothing.
-    this.#process.signal('SIGSTOP');
+    this.process.signal('SIGSTOP');
     for (const child of childrenOf(pid)) kill(child, 'SIGKILL');
-    await this.#process.end('SIGKILL');
+    await this.process.end('SIGKILL');
     rmSync(join(this.folder, 'postmaster.pid'), { force: true });
   }
 
   /** A fast shutdown, as a pod gets it: the server ends its connections, then itself. */
   async stop() {
-    await this.#process.end(/** @type {any} */ ('SIGINT'));
+    await this.process.end(/** @type {any} */ ('SIGINT'));
   }
 
-  /** The kernel accepts connections and takes bytes for it, it answers nothing. */
   freeze() {
     const { pid } = this;
     if (pid === undefined) return;
@@ -155,7 +120,7 @@ export class PostgresServer {
     writeFileSync(join(folder, 'standby.signal'), '');
     own(join(folder, 'primary.conf'));
     own(join(folder, 'standby.signal'));
-    this.#process.signal('SIGHUP');
+    this.process.signal('SIGHUP');
   }
 
   /** Runs a statement as administrator, on a connection of its own. @param {string} text @param {unknown[]} [values] */

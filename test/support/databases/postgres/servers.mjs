@@ -7,9 +7,8 @@ import { appendFileSync, chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../programs/free-port.mjs';
-import { KeptFolder } from '../../programs/kept-folder.mjs';
 import { madeOnce } from '../../programs/made-once.mjs';
-import { memberAt, startGroup } from '../../programs/server-group.mjs';
+import { ServerGroup, startGroup } from '../../programs/server-group.mjs';
 import { give, unprivileged } from '../../programs/unprivileged.mjs';
 import { admin, PostgresServer, postgresHint, postgresPath, programOf } from './server.mjs';
 
@@ -28,19 +27,16 @@ export const application = { user: 'shop', password: 'shop-secret', database: 's
  * @property {{ cert: string, key: string }} [tls] PEM; connections may then be encrypted
  */
 
-/** A primary, pg-0, and its standbys. */
-export class PostgresServers {
-  #kept = new KeptFolder('evenkeel-pg-');
-  #folder = this.#kept.path;
+/** A primary, pg-0, and its standbys. @extends {ServerGroup<PostgresServer>} */
+export class PostgresServers extends ServerGroup {
   #options;
   #who = unprivileged();
   #sharedPort = 0;
   #added = 0;
-  /** @type {PostgresServer[]} */
-  all = [];
 
   /** @param {ServersOptions} options */
   constructor(options) {
+    super('evenkeel-pg-');
     this.#options = options;
   }
 
@@ -50,15 +46,6 @@ export class PostgresServers {
       await servers.#prepare();
       await Promise.all(Array.from({ length: standbys }, () => servers.add()));
     });
-  }
-
-  get endpoints() {
-    return this.all.map(({ endpoint }) => endpoint);
-  }
-
-  /** @param {number} index */
-  at(index) {
-    return memberAt(this.all, index, 'server');
   }
 
   /** Starts one more standby. @param {PostgresServer} [primary] */
@@ -76,16 +63,6 @@ export class PostgresServers {
     await server.start();
   }
 
-  /** Ends all of them and removes their data. Idempotent. */
-  async close() {
-    await Promise.all(this.all.map((server) => server.kill()));
-    await this.#kept.close();
-  }
-
-  async [Symbol.asyncDispose]() {
-    await this.close();
-  }
-
   async #create() {
     const index = this.#added++;
     const address = this.#options.addresses?.[index] ?? '127.0.0.1';
@@ -93,11 +70,11 @@ export class PostgresServers {
       name: `pg-${index}`,
       address,
       port: this.#sharedPort || (await freePort([address])),
-      folder: join(this.#folder, `data-${index}`),
+      folder: join(this.folder, `data-${index}`),
       args: [...(this.#options.args ?? []), ...(this.#options.tls ? ['-c', 'ssl=on'] : [])],
       who: this.#who,
       own: (path) => give(path, this.#who),
-      onProcess: (pid, what) => this.#kept.tell(pid, what),
+      onProcess: (pid, what) => this.kept.tell(pid, what),
     });
     this.all = [...this.all, server].sort((a, b) => a.name.localeCompare(b.name));
     return server;
@@ -115,11 +92,11 @@ export class PostgresServers {
 
   async #prepare() {
     const { addresses, init = [], tls } = this.#options;
-    chmodSync(this.#folder, 0o755);
-    give(this.#folder, this.#who);
+    chmodSync(this.folder, 0o755);
+    give(this.folder, this.#who);
     if (addresses !== undefined) this.#sharedPort = await freePort(addresses);
     const primary = await this.#create();
-    await initOnce(primary.folder, this.#folder, this.#who);
+    await initOnce(primary.folder, this.folder, this.#who);
     if (tls !== undefined) {
       for (const [name, text] of [
         ['server.crt', tls.cert],

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findCommand } from '../../../../scripts/system-packages.mjs';
-import { LoggedProcess } from '../../programs/logged-process.mjs';
+import { RestartableServer } from '../../programs/restartable-server.mjs';
 
 /** Debian's commands with these names are wrappers for the user `rabbitmq` only; these are the wrapped ones. */
 export const scripts = '/usr/lib/rabbitmq/bin';
@@ -12,32 +12,23 @@ export const scripts = '/usr/lib/rabbitmq/bin';
 const run = promisify(execFile);
 
 /**
- * @typedef {object} BrokerSetting
- * @property {string} name such as `rabbit-0`
- * @property {string} address
- * @property {number} port
+ * @typedef {object} RabbitSetting
  * @property {string} folder
  * @property {Record<string, string>} env
  * @property {{ uid?: number, gid?: number }} who
- * @property {(group: number, what: 'started' | 'ended') => void} onProcess
  */
 
-export class Broker {
+/** @typedef {import('../../programs/restartable-server.mjs').ServerSetting & RabbitSetting} BrokerSetting */
+
+export class Broker extends RestartableServer {
   /** @type {BrokerSetting} */
   #setting;
-  /** @type {LoggedProcess} */
-  #process;
 
   /** @param {BrokerSetting} setting */
   constructor(setting) {
-    const { name, onProcess } = setting;
-    this.#setting = setting;
     // Its own process group, because the node has helpers.
-    this.#process = new LoggedProcess({ name, onProcess, group: true, ready: 'Server startup complete' });
-  }
-
-  get name() {
-    return this.#setting.name;
+    super(setting, { group: true, ready: 'Server startup complete' });
+    this.#setting = setting;
   }
 
   /** Its name in Erlang. */
@@ -46,41 +37,13 @@ export class Broker {
   }
 
   get endpoint() {
-    return { name: this.name, address: this.#setting.address, port: this.#setting.port };
-  }
-
-  get running() {
-    return this.#process.running;
-  }
-
-  /** Its log since the last start. */
-  get log() {
-    return this.#process.log;
+    return { name: this.name, ...super.endpoint };
   }
 
   /** Resolves once it accepts connections. Also restarts one that was killed or stopped, on its old port. */
   async start() {
     const { folder, env, who } = this.#setting;
-    await this.#process.start(join(scripts, 'rabbitmq-server'), [], { ...who, cwd: folder, env });
-  }
-
-  /** SIGKILL: no orderly end. Resolves when the process is gone. */
-  async kill() {
-    await this.#process.end('SIGKILL');
-  }
-
-  /** SIGTERM, as a pod gets it: it closes its connections, then exits. */
-  async stop() {
-    await this.#process.end('SIGTERM');
-  }
-
-  /** The kernel accepts connections and bytes for it, but it answers nothing. */
-  freeze() {
-    this.#process.signal('SIGSTOP');
-  }
-
-  thaw() {
-    this.#process.signal('SIGCONT');
+    await this.process.start(join(scripts, 'rabbitmq-server'), [], { ...who, cwd: folder, env });
   }
 
   /** Runs rabbitmqctl against it. @param {readonly string[]} args @returns {Promise<string>} */
@@ -100,7 +63,7 @@ export class Broker {
 
   /** Whether it accepts connections. @returns {Promise<boolean>} */
   accepts() {
-    const { address, port } = this.#setting;
+    const { address, port } = this;
     return new Promise((resolve) => {
       const socket = connect(port, address);
       socket.once('error', () => resolve(false));

@@ -8,8 +8,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { findCommand, installHint, systemPackages } from '../../../../scripts/system-packages.mjs';
 import { freePort } from '../../programs/free-port.mjs';
-import { KeptFolder } from '../../programs/kept-folder.mjs';
-import { memberAt, startGroup } from '../../programs/server-group.mjs';
+import { ServerGroup, startGroup } from '../../programs/server-group.mjs';
 import { unprivileged } from '../../programs/unprivileged.mjs';
 import { Broker, rabbitmqPath } from './broker.mjs';
 
@@ -23,15 +22,15 @@ export const rabbitmqHint = wanted ? installHint(wanted) : 'install RabbitMQ';
 /** Erlang's distribution stays on loopback, and one scheduler per node is enough. */
 const erlang = ['-kernel', 'inet_dist_use_interface', '{127,0,0,1}'];
 
-/** The brokers of a Service: one cluster, with one port on separate addresses, like pods. */
-export class RabbitBrokers {
-  #kept = new KeptFolder('evenkeel-mq-');
-  #folder = this.#kept.path;
+/** The brokers of a Service: one cluster, with one port on separate addresses, like pods. @extends {ServerGroup<Broker>} */
+export class RabbitBrokers extends ServerGroup {
   #who = unprivileged();
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #names;
-  /** @type {Broker[]} */
-  #all = [];
+
+  constructor() {
+    super('evenkeel-mq-');
+  }
 
   /** Starts `count` nodes as one cluster. @param {number} count */
   static async start(count) {
@@ -39,28 +38,9 @@ export class RabbitBrokers {
     return startGroup(new RabbitBrokers(), (brokers) => brokers.#start(count));
   }
 
-  get all() {
-    return this.#all;
-  }
-
-  get endpoints() {
-    return this.#all.map(({ endpoint }) => endpoint);
-  }
-
-  /** @param {number} index */
-  at(index) {
-    return memberAt(this.#all, index, 'broker');
-  }
-
-  /** Ends all of them and removes their data. Idempotent. */
   async close() {
-    await Promise.all(this.#all.map((broker) => broker.kill()));
     this.#names?.kill('SIGKILL');
-    await this.#kept.close();
-  }
-
-  async [Symbol.asyncDispose]() {
-    await this.close();
+    await super.close();
   }
 
   /** @param {number} count */
@@ -68,13 +48,13 @@ export class RabbitBrokers {
     const addresses = Array.from({ length: count }, (_, index) => `127.0.0.${index + 1}`);
     const port = await freePort(addresses);
     const epmdPort = await freePort();
-    this.#own(this.#folder);
-    const cookie = join(this.#folder, '.erlang.cookie');
+    this.#own(this.folder);
+    const cookie = join(this.folder, '.erlang.cookie');
     writeFileSync(cookie, 'evenkeel', { mode: 0o600 });
     this.#own(cookie);
     const shared = {
       PATH: `${process.env.PATH}`,
-      HOME: this.#folder,
+      HOME: this.folder,
       LANG: 'C.UTF-8',
       ERL_EPMD_ADDRESS: '127.0.0.1',
       ERL_EPMD_PORT: String(epmdPort),
@@ -82,7 +62,7 @@ export class RabbitBrokers {
     await this.#startNames(epmdPort, shared);
     for (const [index, address] of addresses.entries()) {
       const name = `rabbit-${index}`;
-      const folder = join(this.#folder, name);
+      const folder = join(this.folder, name);
       mkdirSync(folder);
       this.#own(folder);
       /** @param {string} file @param {readonly string[]} lines */
@@ -115,10 +95,10 @@ export class RabbitBrokers {
         RABBITMQ_CTL_ERL_ARGS: [...erlang, '+S', '1:1'].join(' '),
       };
       const onProcess = (/** @type {number} */ pid, /** @type {'started' | 'ended'} */ what) =>
-        this.#kept.tell(pid, what);
-      this.#all.push(new Broker({ name, address, port, folder, env, who: this.#who, onProcess }));
+        this.kept.tell(pid, what);
+      this.all.push(new Broker({ name, address, port, folder, env, who: this.#who, onProcess }));
     }
-    await Promise.all(this.#all.map((broker) => broker.start()));
+    await Promise.all(this.all.map((broker) => broker.start()));
   }
 
   /** @param {number} port @param {Record<string, string>} env */
@@ -127,7 +107,7 @@ export class RabbitBrokers {
     if (epmd === undefined) throw new Error('epmd of Erlang is not installed');
     const child = spawn(epmd, ['-port', String(port), '-address', '127.0.0.1'], { ...this.#who, env, stdio: 'ignore' });
     this.#names = child;
-    if (child.pid !== undefined) this.#kept.tell(child.pid, 'started');
+    if (child.pid !== undefined) this.kept.tell(child.pid, 'started');
     for (;;) {
       if (child.exitCode !== null) throw new Error(`epmd ended with ${child.exitCode}`);
       const listens = await new Promise((resolve) => {

@@ -7,9 +7,8 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { findCommand, installHint, systemPackages } from '../../../../scripts/system-packages.mjs';
 import { freePort } from '../../programs/free-port.mjs';
-import { KeptFolder } from '../../programs/kept-folder.mjs';
-import { LoggedProcess } from '../../programs/logged-process.mjs';
-import { memberAt, startGroup } from '../../programs/server-group.mjs';
+import { RestartableServer } from '../../programs/restartable-server.mjs';
+import { ServerGroup, startGroup } from '../../programs/server-group.mjs';
 
 const wanted = systemPackages.find(({ name }) => name === 'Redis');
 
@@ -20,49 +19,22 @@ export const redisPath = wanted && findCommand(wanted.commands);
 export const redisHint = wanted ? installHint(wanted) : 'install Redis';
 
 /**
- * @typedef {object} ServerSetting
- * @property {string} name
- * @property {number} port
+ * @typedef {object} RedisSetting
  * @property {string} folder its data
  * @property {readonly string[]} args more options, such as `--requirepass`, `secret`
  * @property {string} password of its default user; empty = none
- * @property {(pid: number, what: 'started' | 'ended') => void} onProcess
  */
 
-/** One server. */
-export class RedisServer {
-  address = '127.0.0.1';
+/** @typedef {import('../../programs/restartable-server.mjs').ServerSetting & RedisSetting} ServerSetting */
+
+export class RedisServer extends RestartableServer {
   /** @type {ServerSetting} */
   #setting;
-  /** @type {LoggedProcess} */
-  #process;
 
   /** @param {ServerSetting} setting */
   constructor(setting) {
-    const { name, onProcess } = setting;
+    super(setting, { ready: 'Ready to accept connections' });
     this.#setting = setting;
-    this.#process = new LoggedProcess({ name, onProcess, ready: 'Ready to accept connections' });
-  }
-
-  get name() {
-    return this.#setting.name;
-  }
-
-  get port() {
-    return this.#setting.port;
-  }
-
-  get endpoint() {
-    return { address: this.address, port: this.port };
-  }
-
-  get running() {
-    return this.#process.running;
-  }
-
-  /** Its log since the last start. */
-  get log() {
-    return this.#process.log;
   }
 
   /** Resolves once it accepts connections. Also restarts one that was killed or stopped, on its old port. @param {readonly string[]} [more] */
@@ -80,27 +52,14 @@ export class RedisServer {
       'enable-debug-command': 'yes',
     };
     const options = Object.entries(settings).flatMap(([key, value]) => [`--${key}`, value]);
-    await this.#process.start(/** @type {string} */ (redisPath), [...options, ...args, ...more], { cwd: folder });
+    await this.process.start(/** @type {string} */ (redisPath), [...options, ...args, ...more], { cwd: folder });
     if (!this.log.includes('Ready to accept')) throw new Error(`${name} is not ready`);
-  }
-
-  /** SIGKILL. */
-  async kill() {
-    await this.#process.end('SIGKILL');
   }
 
   /** Like SIGTERM, as a pod gets it: it closes its connections and exits. It saves its data, so that a start brings it back. */
   async stop() {
     await this.command('SHUTDOWN', 'SAVE').catch(() => {});
-    await this.#process.end('SIGTERM');
-  }
-
-  freeze() {
-    this.#process.signal('SIGSTOP');
-  }
-
-  thaw() {
-    this.#process.signal('SIGCONT');
+    await this.process.end('SIGTERM');
   }
 
   /** Makes a replica a primary. */
@@ -161,16 +120,14 @@ export class RedisServer {
  * @property {string} [password] of the default user, everywhere
  */
 
-/** A primary, redis-0, and its replicas. */
-export class RedisServers {
-  #kept = new KeptFolder('evenkeel-redis-');
+/** A primary, redis-0, and its replicas. @extends {ServerGroup<RedisServer>} */
+export class RedisServers extends ServerGroup {
   #options;
   #added = 0;
-  /** @type {RedisServer[]} */
-  all = [];
 
   /** @param {ServersOptions} options */
   constructor(options) {
+    super('evenkeel-redis-');
     this.#options = options;
   }
 
@@ -183,30 +140,22 @@ export class RedisServers {
     });
   }
 
-  get endpoints() {
-    return this.all.map(({ endpoint }) => endpoint);
-  }
-
-  /** @param {number} index */
-  at(index) {
-    return memberAt(this.all, index, 'Redis server');
-  }
-
   /** Starts one more. @param {RedisServer} [primary] whose replica it is */
   async add(primary) {
     const { args = [], password = '' } = this.#options;
     const name = `redis-${this.#added++}`;
-    const folder = join(this.#kept.path, name);
+    const folder = join(this.kept.path, name);
     mkdirSync(folder);
     const secret = password === '' ? [] : ['--requirepass', password, '--masterauth', password];
     const of = primary === undefined ? [] : ['--replicaof', `${primary.address} ${primary.port}`];
     const server = new RedisServer({
       name,
+      address: '127.0.0.1',
       port: await freePort(),
       folder,
       password,
       args: [...secret, ...of, ...args],
-      onProcess: (pid, what) => this.#kept.tell(pid, what),
+      onProcess: (pid, what) => this.kept.tell(pid, what),
     });
     this.all.push(server);
     await server.start();
@@ -218,15 +167,5 @@ export class RedisServers {
     for (const server of this.all.slice(1)) {
       while (server.running && !(await server.isInStep())) await new Promise((resolve) => setTimeout(resolve, 10));
     }
-  }
-
-  /** Ends all of them and removes their data. Idempotent. */
-  async close() {
-    await Promise.all(this.all.map((server) => server.kill()));
-    await this.#kept.close();
-  }
-
-  async [Symbol.asyncDispose]() {
-    await this.close();
   }
 }
