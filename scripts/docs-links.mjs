@@ -3,15 +3,20 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Anchors of a Markdown text, made the way GitHub makes them. */
+/** The anchor of a heading that has none before it with the same text, made the way GitHub makes it. @param {string} heading without markup */
+export function slugOf(heading) {
+  return heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\p{M}\s_-]/gu, '')
+    .replace(/\s/g, '-');
+}
+
+/** Anchors of a Markdown text. */
 export function anchorsOf(text) {
   const anchors = new Set();
   for (const [, heading] of withoutCode(text).matchAll(/^#{1,6}\s+(.+?)\s*#*$/gm)) {
     const plain = heading.replace(/!?\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/[`*]/g, '');
-    const slug = plain
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N}\p{M}\s_-]/gu, '')
-      .replace(/\s/g, '-');
+    const slug = slugOf(plain);
     let anchor = slug;
     for (let n = 1; anchors.has(anchor); n++) anchor = `${slug}-${n}`;
     anchors.add(anchor);
@@ -52,7 +57,7 @@ function markdownUnder(folder) {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
     if (entry.isFile()) return entry.name.endsWith('.md') ? [path] : [];
-    const left = entry.name.startsWith('.') || entry.name === 'node_modules' || entry.name === 'dist';
+    const left = entry.name.startsWith('.') || ['node_modules', 'dist', 'build'].includes(entry.name);
     return entry.isDirectory() && !left ? markdownUnder(path) : [];
   });
 }
