@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { MAGIC } from '../../../src/recorder/format.js';
+import { sectionOf, tableRows, textOf } from '../../support/docs-page.js';
+
+const page = textOf('docs/support.md');
+const manifest = JSON.parse(textOf('package.json')) as {
+  readonly engines: { readonly node: string };
+  readonly peerDependencies: Readonly<Record<string, string>>;
+};
+const code = (cell = ''): string => cell.replaceAll('`', '').replaceAll('\\', '');
+
+it('docs/support.md has every peer with its range', () => {
+  // An escaped bar belongs to its cell.
+  const rows = tableRows(sectionOf(page, 'Client libraries').replaceAll('\\|', '‖'));
+  const ranges = Object.fromEntries(rows.map(([name, range]) => [code(name), code(range).replaceAll('‖', '|')]));
+  expect(ranges).toEqual(manifest.peerDependencies);
+});
+
+it('docs/support.md names the oldest Node.js and the tested ones', () => {
+  const oldest = /(\d+)\.(\d+)/.exec(manifest.engines.node);
+  const section = sectionOf(page, 'Node.js');
+  expect(section).toContain(`| ${oldest?.[1]}, from ${oldest?.[0]} on |`);
+  const nodes = /const nodes = \[([^\]]+)\]/
+    .exec(textOf('scripts/matrix.mjs'))?.[1]
+    ?.split(',')
+    .map((each) => each.trim());
+  expect([...section.matchAll(/^\| (\d+)/gm)].map(([, version]) => version)).toEqual(nodes);
+});
+
+it('docs/support.md has the version of the format of recordings', () => {
+  expect(page).toContain(`| [recordings](reference/recording.md) | ${MAGIC[7]} |`);
+});
