@@ -1,4 +1,4 @@
-import { isAskedError } from '../credentials/asked.js';
+import { isPerEndpointError } from '../credentials/per-endpoint.js';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Load } from '../load/load.js';
@@ -228,7 +228,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   /** No connection because of a failure: pause, then try again. `reason` is for people, even if the end was clean. */
   #lost(error: Error | undefined, reason: Error): void {
     // A function of the application failed: nothing was learned about the endpoint, so the pause does not grow.
-    const isOurs = isAskedError(reason) || (reason.cause instanceof Error && isAskedError(reason.cause));
+    const isOurs = isPerEndpointError(reason) || (reason.cause instanceof Error && isPerEndpointError(reason.cause));
     if (!isOurs) this.#reconnect.failed();
     this.lastError = reason;
     this.forgetWhatTrackersIgnore();

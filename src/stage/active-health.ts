@@ -1,4 +1,4 @@
-import { isAskedError } from '../credentials/asked.js';
+import { isPerEndpointError } from '../credentials/per-endpoint.js';
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import { asError, isEvenkeelError } from '../errors.js';
@@ -166,7 +166,7 @@ class Patient implements Tracker {
     }
     if (this.#probe !== limit) return; // paused meanwhile: proves nothing
     this.#probe = undefined;
-    const says = error === undefined || !isAskedError(error);
+    const says = error === undefined || !isPerEndpointError(error);
     if (says && isEvenkeelError(error) && error.code === 'EVENKEEL_OPTION') {
       this.#owner.impossible(error);
       return;

@@ -1,10 +1,19 @@
 import { connect as connectTcp, isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
 import { type Clock, type Endpoint, endpointAddress, type Timer } from '../../index.js';
-import { type Asked, asError, ask, askedError, deadline, isAskedError, isPromise, optionError } from '../kit/index.js';
+import {
+  asError,
+  deadline,
+  isPerEndpointError,
+  isPromise,
+  optionError,
+  type PerEndpoint,
+  perEndpointError,
+  valueFor,
+} from '../kit/index.js';
 
 /** The `tls` option: settings, or a function called for each new connection. */
-export type TlsOption = Asked<ConnectionOptions>;
+export type TlsOption = PerEndpoint<ConnectionOptions>;
 
 /** How sockets to the endpoints of one Service are opened. */
 export interface DialOptions {
@@ -145,7 +154,7 @@ export function dialler(
       if (error !== undefined) {
         explain(error, endpoint, allowH2);
         // An error of the function says nothing about the endpoint.
-        if (!isAskedError(error) && !isPodLeftError(error) && !isProtocolError(error)) dialErrors.add(error);
+        if (!isPerEndpointError(error) && !isPodLeftError(error) && !isProtocolError(error)) dialErrors.add(error);
       }
       dialled(error, socket);
     };
@@ -162,11 +171,11 @@ export function dialler(
     const begin = (): Socket => {
       if (!secure) return openPlain();
       if (typeof tls !== 'function') return openSecure(tls);
-      const given = ask('tls', tls, endpoint, checkAskedTls);
+      const given = valueFor('tls', tls, endpoint, checkAskedTls);
       if (!isPromise(given)) return refused(() => openSecure(given));
       const plain = openPlain();
       const limitMs = connectTimeoutMs * ASK_RATIO;
-      const late = (): void => void plain.destroy(askedError('tls', endpoint, `took more than ${limitMs} ms`));
+      const late = (): void => void plain.destroy(perEndpointError('tls', endpoint, `took more than ${limitMs} ms`));
       asking = deadline(clock, late, limitMs);
       given
         .then((answer) => {
@@ -184,7 +193,7 @@ export function dialler(
       try {
         return open();
       } catch (error) {
-        throw askedError('tls', endpoint, `returned what cannot be used: ${asError(error).message}`, error);
+        throw perEndpointError('tls', endpoint, `returned what cannot be used: ${asError(error).message}`, error);
       }
     };
 

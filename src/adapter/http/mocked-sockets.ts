@@ -23,7 +23,7 @@ export function socketsAreMocked(): boolean {
 }
 
 /** The host and port a request names. */
-export interface Asked {
+export interface HostAndPort {
   readonly host: string;
   readonly port: number;
 }
@@ -42,19 +42,19 @@ export class MockedDial {
     this.#options = { ...options, allowH2: false };
   }
 
-  connect(asked: Asked, dialled: Dialled): void {
+  connect(asked: HostAndPort, dialled: Dialled): void {
     // The first set of a fixed list comes at the end of this turn.
     if (this.#balancer.snapshot().state === 'starting') afterPendingIo(() => this.#open(asked, dialled));
     else this.#open(asked, dialled);
   }
 
   /** Opens a socket to a pod, or to the Service's own name, for a mock that uses an Agent only for that. */
-  connectToPod(asked: Asked): Socket {
+  connectToPod(asked: HostAndPort): Socket {
     const endpoint = this.#anyPod() ?? createEndpoint({ address: asked.host, port: asked.port });
     return dialler(endpoint, this.#options)(() => {});
   }
 
-  #open(asked: Asked, dialled: Dialled): Socket {
+  #open(asked: HostAndPort, dialled: Dialled): Socket {
     const pod = this.#anyPod();
     const endpoint = pod ?? createEndpoint({ address: asked.host, port: asked.port });
     return dialler(endpoint, this.#options, pod && asked)(dialled);

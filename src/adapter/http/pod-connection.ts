@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { type Clock, type Connection, type Endpoint, type Rng, systemClock } from '../../index.js';
-import { AskedWatch, afterPendingIo, Closing, isSameIdentity, offAbort, onAbort } from '../kit/index.js';
+import { afterPendingIo, Closing, isSameIdentity, offAbort, onAbort, ValueWatch } from '../kit/index.js';
 import { type DialOptions, dialler } from './dial.js';
 import { dialFirst, PodLink } from './pod-link.js';
 
@@ -64,7 +64,7 @@ function watchOf({ endpoint, dial, credentialsRefreshMs, clock, rng }: PodConnec
   const { tls, origin } = dial;
   if (typeof tls !== 'function' || origin.protocol !== 'https:' || !Number.isFinite(credentialsRefreshMs))
     return undefined;
-  return new AskedWatch({
+  return new ValueWatch({
     clock,
     rng,
     refreshMs: credentialsRefreshMs,
@@ -73,7 +73,7 @@ function watchOf({ endpoint, dial, credentialsRefreshMs, clock, rng }: PodConnec
   });
 }
 
-type TlsWatch = AskedWatch<ConnectionOptions>;
+type TlsWatch = ValueWatch<ConnectionOptions>;
 
 /** One pod: an HTTP client whose sockets go to its address. The first one is opened ahead of the first request. */
 export class PodConnection<C> implements Connection<C> {

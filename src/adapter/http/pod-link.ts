@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { type Clock, type Endpoint, endpointAddress, type Rng, type Timer } from '../../index.js';
-import { isAskedError } from '../kit/index.js';
+import { isPerEndpointError } from '../kit/index.js';
 import { type Dialled, dialLeftError, isPodLeftError, isProtocolError } from './dial.js';
 import { isTlsError, PodSockets } from './pod-sockets.js';
 
@@ -265,7 +265,7 @@ export class PodLink {
       return;
     }
     const code = (error as NodeJS.ErrnoException).code ?? '';
-    if (isAskedError(error) || LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
+    if (isPerEndpointError(error) || LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
       if (!caps) return;
       this.#setCapacity(this.sockets.open);
       this.#cappedTimer?.cancel();

@@ -18,9 +18,15 @@ export { outcomeAtDeadline } from '../../call/call-deadline.js';
 export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../call/call-trace.js';
 export { LatencyQuantile } from '../../call/latency-quantile.js';
 export { pickOther } from '../../call/other-endpoint.js';
-export { type Asked, ask, askedError, isAskedError, isPromise } from '../../credentials/asked.js';
-export { AskedWatch } from '../../credentials/asked-watch.js';
 export { isSameIdentity } from '../../credentials/identity.js';
+export {
+  isPerEndpointError,
+  isPromise,
+  type PerEndpoint,
+  perEndpointError,
+  valueFor,
+} from '../../credentials/per-endpoint.js';
+export { ValueWatch } from '../../credentials/value-watch.js';
 export { hostPort, normalizeAddress } from '../../endpoint/address.js';
 export { endpointConnectionAgeMs } from '../../endpoint/connection-age.js';
 export { outcomeOfSystemError } from '../../endpoint/system-errors.js';

@@ -1,7 +1,7 @@
 // First, since it says what is wrong with a mysql2 that cannot even be loaded.
 import './check-version.js';
 
-export type { Asked } from '../kit/index.js';
+export type { PerEndpoint } from '../kit/index.js';
 export type { AskServer, ReplicaLagOptions } from './checks/standby.js';
 export type { CheckedOutConnection, CheckoutOptions, ConnectionCallback, QueryCallback } from './cluster/namespace.js';
 export {

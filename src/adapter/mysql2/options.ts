@@ -1,6 +1,6 @@
 import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, balancerDefaults, EvenkeelError } from '../../index.js';
-import { type Asked, checkBoolean, checkKeys, checkNumber } from '../kit/index.js';
+import { checkBoolean, checkKeys, checkNumber, type PerEndpoint } from '../kit/index.js';
 
 /** Options of mysql2 that evenkeel sets itself, or that have another type here. */
 type Decided =
@@ -22,12 +22,12 @@ export type MysqlOptions = Omit<MysqlPoolOptions, Decided>;
 /** How the connections to each server are opened and used. */
 export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionLimit' | 'maxIdle' | 'idleTimeout'> {
   /** The user: a name, or a function called for each new connection. @defaultValue none */
-  readonly user?: Asked<string> | undefined;
+  readonly user?: PerEndpoint<string> | undefined;
   /**
    * The password, or a function called for each new connection, for tokens that expire (IAM, Vault). If it throws, the error is
    * EVENKEEL_OPTION. It may take as long as a connection may. @defaultValue none
    */
-  readonly password?: Asked<string> | undefined;
+  readonly password?: PerEndpoint<string> | undefined;
   /**
    * The Service's name. Without `target` and `resolver` this is also what is resolved. Over TLS it is sent and checked.
    * @defaultValue the host of the target
@@ -40,7 +40,7 @@ export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionL
    * `ca`, unless `rejectUnauthorized` or `verifyIdentity` is set to false. A function is asked for them at each new
    * connection, for certificates that are renewed. @defaultValue none: plain TCP
    */
-  readonly ssl?: Asked<MysqlPoolOptions['ssl']> | undefined;
+  readonly ssl?: PerEndpoint<MysqlPoolOptions['ssl']> | undefined;
   /**
    * How often the functions given as `user`, `password` and `ssl` are also called while connections are open, in ms, ± 20 %. If they
    * return something else than a connection logged in with (for `ssl`: certificates and keys), and the server accepts it, the

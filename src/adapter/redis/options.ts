@@ -1,6 +1,5 @@
 import type { Balancer, BalancingOptions, Endpoint } from '../../index.js';
 import {
-  type Asked,
   asError,
   balancingOptionNames,
   checkBalancingOptions,
@@ -8,6 +7,7 @@ import {
   checkNumber,
   markLasting,
   optionError,
+  type PerEndpoint,
   type ServiceName,
   serviceName,
 } from '../kit/index.js';
@@ -31,7 +31,7 @@ export interface ReplicasOptions extends BalancingOptions {
    * What the clients of replicas do differently from the primary's, as the library calls it: `password`, `tls` … A function is called
    * for each new connection; use it for passwords that expire. @defaultValue {}
    */
-  readonly clientOptions?: Asked<object> | undefined;
+  readonly clientOptions?: PerEndpoint<object> | undefined;
   /**
    * A replica further behind than this gets no read while another server may answer it, in ms. The primary is then asked for its
    * position in the replication log, over a connection of its own. @defaultValue Infinity: lag is not measured
@@ -60,7 +60,7 @@ export interface ReplicasSettings {
   readonly role: 'prefer-replica' | 'replica';
   /** In lower case. */
   readonly reads: ReadonlySet<string>;
-  readonly clientOptions: Asked<object>;
+  readonly clientOptions: PerEndpoint<object>;
   readonly maxLagMs: number;
   readonly probeIntervalMs: number;
 }

@@ -34,7 +34,7 @@ import { Caller } from './caller.js';
 import { CallerV1 } from './caller-v1.js';
 import { checkRuntime } from './check-version.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
-import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
+import { checkFallback, Fallback, mockedConnector } from './fallback.js';
 import { asHandlerV2, type HandlerV1, HandlerV1AsV2, type HandlerV2, refuse } from './handler.js';
 import { HedgedCall } from './hedged-call.js';
 import { coreTakesHandlerV1 } from './internals.js';
@@ -45,7 +45,6 @@ import {
   type DispatcherOptions,
   dispatcherOptionNames,
   undiciConnectionOptionNames,
-  type WebSocketLimits,
   type WebSocketOptions,
   webSocketLimits,
 } from './options.js';
@@ -118,7 +117,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   readonly #mayHedge: boolean;
   readonly #drainTimeoutMs: number;
   readonly #waiting = new WaitingRequests();
-  readonly #fallback: Fallback;
+  protected readonly fallback: Fallback;
   /** Where requests go while a library mocks sockets: a mock knows the Service, not its pods. */
   readonly #mocked: Fallback;
   #destroyedBy: Error | undefined;
@@ -142,7 +141,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     this.webSocket = webSocket;
     const leaving = { clock, drainTimeoutMs, webSocket: webSocketLimits(webSocket) };
     const placing = resolvePlacingOptions(webSocket, pool?.drainTimeoutMs);
-    this.#fallback = new Fallback({ ...leaving, fallbackDispatcher });
+    this.fallback = new Fallback({ ...leaving, fallbackDispatcher });
     this.transport = new PodTransport(
       {
         ...pickNames(options, undiciConnectionOptionNames),
@@ -178,21 +177,6 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     return this.#destroyedBy;
   }
 
-  /** Read by undici's WebSocket. */
-  get webSocketOptions(): WebSocketLimits {
-    return this.#fallback.webSocketOptions;
-  }
-
-  /** Read by undici's EventSource. */
-  get eventSourceOptions(): EventSourceOptions | undefined {
-    return this.#fallback.eventSourceOptions;
-  }
-
-  /** Read by undici's `fetch`. */
-  get isMockActive(): boolean {
-    return this.#fallback.isMockActive;
-  }
-
   get stats(): DispatcherStats {
     return statsOf(this.transport.pools, this.#waiting.count);
   }
@@ -212,7 +196,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     }
     // A request for our own origin pays only for the first test.
     const { origin } = own;
-    if (origin && origin !== matcher.origin && !matcher.matches(origin)) return this.#fallback.dispatch(own, handler);
+    if (origin && origin !== matcher.origin && !matcher.matches(origin)) return this.fallback.dispatch(own, handler);
     if (this.#servername !== undefined) own = withServername(own, this.#servername);
     if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
       return this.#mocked.dispatch(own, handler);
@@ -252,7 +236,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     // Only now: a balancer that is already closing listens for the abort.
     cut.abort();
-    this.#fallback.destroy(error);
+    this.fallback.destroy(error);
     this.#mocked.destroy(error);
     return ended;
   }
@@ -290,7 +274,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   }
 
   async #end(balancer: Promise<void>): Promise<void> {
-    await Promise.all([balancer, this.#fallback.close(), this.#mocked.close()]);
+    await Promise.all([balancer, this.fallback.close(), this.#mocked.close()]);
     this.timers.close();
   }
 }

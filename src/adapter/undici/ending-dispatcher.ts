@@ -1,4 +1,6 @@
 import { Dispatcher, errors } from 'undici';
+import type { EventSourceOptions, Fallback } from './fallback.js';
+import type { WebSocketLimits } from './options.js';
 
 /** Events a dispatcher of undici emits about its connections. */
 export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'drain';
@@ -10,6 +12,8 @@ export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'dra
 export abstract class EndingDispatcher extends Dispatcher {
   /** Set once `close` or `destroy` was called. */
   protected ending: Promise<void> | undefined;
+  /** Where requests for other origins go; its settings are what undici's own clients read here. */
+  protected abstract readonly fallback: Fallback;
   #closed = false;
   #destroyed = false;
 
@@ -26,6 +30,21 @@ export abstract class EndingDispatcher extends Dispatcher {
   /** `destroy` was called, or everything that ran at `close` has ended. */
   get destroyed(): boolean {
     return this.#destroyed;
+  }
+
+  /** Read by undici's WebSocket. */
+  get webSocketOptions(): WebSocketLimits {
+    return this.fallback.webSocketOptions;
+  }
+
+  /** Read by undici's EventSource. */
+  get eventSourceOptions(): EventSourceOptions | undefined {
+    return this.fallback.eventSourceOptions;
+  }
+
+  /** Read by undici's `fetch`. */
+  get isMockActive(): boolean {
+    return this.fallback.isMockActive;
   }
 
   /** Accepts no new requests; resolves when all running ones have ended. Never rejects. */

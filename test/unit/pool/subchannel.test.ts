@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { askedError } from '../../../src/credentials/asked.js';
+import { perEndpointError } from '../../../src/credentials/per-endpoint.js';
 import { isEvenkeelError } from '../../../src/errors.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { expectNothingLeft, readyFixture, SubchannelFixture } from '../../support/fixtures/subchannel-fixture.js';
@@ -37,7 +37,7 @@ describe('a subchannel that connects', () => {
 
   it('→ backoff without blame when a function of ours fails: pauses do not grow, and nobody looks for other endpoints', async () => {
     const fixture = new SubchannelFixture({
-      transport: { connect: (endpoint) => Promise.reject(askedError('tls', endpoint, 'failed: no token')) },
+      transport: { connect: (endpoint) => Promise.reject(perEndpointError('tls', endpoint, 'failed: no token')) },
     });
     await fixture.open();
     const pauses: number[] = [];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { askedError } from '../../../src/credentials/asked.js';
+import { perEndpointError } from '../../../src/credentials/per-endpoint.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { EvenkeelError } from '../../../src/errors.js';
 import { type ActiveHealthOptions, activeHealth } from '../../../src/stage/active-health.js';
@@ -35,7 +35,7 @@ describe('active health', () => {
   it('takes nothing from a probe for which a function of ours failed, and probes on', async () => {
     const pods = fixture();
     pods.probes.set(a, () =>
-      Promise.reject(askedError('tls', createEndpoint({ address: a, port: 80 }), 'failed: no token')),
+      Promise.reject(perEndpointError('tls', createEndpoint({ address: a, port: 80 }), 'failed: no token')),
     );
     await pods.clock.advanceAsync(60_000);
     expect(pods.usable).toEqual([a, b, c]);

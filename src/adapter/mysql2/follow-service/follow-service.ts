@@ -57,7 +57,7 @@ export interface FollowServiceOptions {
   readonly rng?: Rng | undefined;
 }
 
-/** The same, complete and checked. */
+/** The options of `followService` after defaults were filled in and everything was checked. */
 interface ResolvedFollowOptions extends ClusterNodesOptions {
   readonly observer: Observer;
   /** For `createBalancer`, which checks these itself. */

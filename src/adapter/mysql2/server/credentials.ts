@@ -2,7 +2,7 @@
 import { isIP } from 'node:net';
 import type { PoolOptions } from 'mysql2';
 import { type Endpoint, EvenkeelError, isEvenkeelError } from '../../../index.js';
-import { ask, askedError, checkBoolean, isSameIdentity } from '../../kit/index.js';
+import { checkBoolean, isSameIdentity, perEndpointError, valueFor } from '../../kit/index.js';
 import { tlsProfile } from '../internals.js';
 
 /** What a connection logs in with, as far as functions of the application provide it. */
@@ -29,7 +29,7 @@ export function askCredentialsOf(
   return async (endpoint) => {
     const entries = named.map(async ([name, wanted]) => [
       name,
-      await ask(name, wanted, endpoint, (value) => checked(name, value, host)),
+      await valueFor(name, wanted, endpoint, (value) => checked(name, value, host)),
     ]);
     const answers = await Promise.all(entries).catch((error) => {
       throw ofServer(error);
@@ -55,7 +55,9 @@ function identityOf({ user, password, ssl }: Credentials): object {
 
 /** The functions did not answer in time. */
 export function credentialsTooLate(endpoint: Endpoint, limitMs: number): EvenkeelError {
-  return ofServer(askedError('user", "password" or "ssl', endpoint, `took more than ${limitMs} ms`)) as EvenkeelError;
+  return ofServer(
+    perEndpointError('user", "password" or "ssl', endpoint, `took more than ${limitMs} ms`),
+  ) as EvenkeelError;
 }
 
 /**

@@ -5,7 +5,7 @@ import type { AppSnapshot } from '../../http/app-services.js';
 import { checkKeys, pickNames } from '../../kit/index.js';
 import { checkRuntime } from '../check-version.js';
 import { bindMethods, EndingDispatcher } from '../ending-dispatcher.js';
-import { checkFallback, type EventSourceOptions, Fallback } from '../fallback.js';
+import { checkFallback, Fallback } from '../fallback.js';
 import { refuse } from '../handler.js';
 import { type WebSocketLimits, webSocketLimits } from '../options.js';
 import {
@@ -98,7 +98,7 @@ const forwardedEvents = ['connect', 'disconnect', 'connectionError', 'drain'] as
 
 class RoutingAgent extends EndingDispatcher implements AppAgent {
   readonly #router: ServiceRouter;
-  readonly #fallback: Fallback;
+  protected readonly fallback: Fallback;
   readonly #onward: Fallback['dispatch'];
 
   constructor(
@@ -108,18 +108,18 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
   ) {
     super();
     bindMethods(this, ['snapshot']);
-    this.#fallback = new Fallback({
+    this.fallback = new Fallback({
       fallbackDispatcher,
       webSocket,
       clock: options.clock,
       drainTimeoutMs: poolDefaults.drainTimeoutMs,
       opened: (agent) => this.forward(agent, forwardedEvents),
     });
-    this.#onward = (own, handler) => this.#fallback.dispatch(own, handler);
+    this.#onward = (own, handler) => this.fallback.dispatch(own, handler);
     this.#router = new ServiceRouter(options, {
       opened: (dispatcher) => this.forward(dispatcher, forwardedEvents),
       drained: (origin) => void this.emit('drain' as 'connect', origin, [this]),
-      upgrading: (handler, dispatcher) => this.#fallback.watched(handler, dispatcher) as Dispatcher.DispatchHandler,
+      upgrading: (handler, dispatcher) => this.fallback.watched(handler, dispatcher) as Dispatcher.DispatchHandler,
     });
   }
 
@@ -127,23 +127,8 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
     return this.#router.balancers;
   }
 
-  /** Used by undici's WebSocket. */
-  get webSocketOptions(): WebSocketLimits {
-    return this.#fallback.webSocketOptions;
-  }
-
-  /** Used by undici's EventSource. */
-  get eventSourceOptions(): EventSourceOptions | undefined {
-    return this.#fallback.eventSourceOptions;
-  }
-
-  /** Used by undici's `fetch`. */
-  get isMockActive(): boolean {
-    return this.#fallback.isMockActive;
-  }
-
   get stats(): Readonly<Record<string, unknown>> {
-    return { ...this.#fallback.stats, ...this.#router.stats };
+    return { ...this.fallback.stats, ...this.#router.stats };
   }
 
   snapshot(): AppSnapshot {
@@ -160,12 +145,12 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
     const released = this.#router.released();
     // Waiting requests go on to either.
     if (released !== undefined) await released;
-    await Promise.all([this.#router.close(), this.#fallback.close()]);
+    await Promise.all([this.#router.close(), this.fallback.close()]);
   }
 
   protected override async cut(error: Error | null): Promise<void> {
     // First, so that requests the router releases are refused rather than sent.
-    this.#fallback.destroy(error);
-    await Promise.all([this.#router.destroy(error), this.#fallback.close()]);
+    this.fallback.destroy(error);
+    await Promise.all([this.#router.destroy(error), this.fallback.close()]);
   }
 }

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { normalizeAddress } from '../../../endpoint/address.js';
-import type { EndpointConditions } from '../../../endpoint/endpoint.js';
+import type { Endpoint, EndpointConditions } from '../../../endpoint/endpoint.js';
 import { classifyAddress, type UnsafeAddressClass } from '../../../endpoint/unsafe-address.js';
 import { isObject, textOf, type Unchecked } from '../api/unchecked.js';
 
@@ -20,19 +20,11 @@ export interface SlicePort {
   readonly port: number;
 }
 
-/** One entry of a slice, with the API's defaults filled in. */
-export interface SliceMember {
-  /** The first address (S4), in canonical form. */
-  readonly address: string;
+/** One entry of a slice, with the API's defaults filled in. `address` is the first one (S4), in canonical form. */
+export interface SliceMember
+  extends Pick<Endpoint, 'address' | 'conditions' | 'uid' | 'name' | 'zone' | 'nodeName' | 'hintZones' | 'hintNodes'> {
   /** Set if no pod can have this address; the slice's user decides whether to use it anyway. */
   readonly unsafe: UnsafeAddressClass | undefined;
-  readonly conditions: EndpointConditions;
-  readonly uid: string | undefined;
-  readonly name: string | undefined;
-  readonly zone: string | undefined;
-  readonly nodeName: string | undefined;
-  readonly hintZones: readonly string[];
-  readonly hintNodes: readonly string[];
 }
 
 /** One EndpointSlice, checked and reduced to what we use. Immutable. */

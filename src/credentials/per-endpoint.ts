@@ -5,22 +5,22 @@ import { asError, EvenkeelError } from '../errors.js';
  * A value, or a function called for each new connection whose result may change over time (certificates that are renewed,
  * tokens that expire).
  */
-export type Asked<T> = T | ((endpoint: Endpoint) => T | Promise<T>);
+export type PerEndpoint<T> = T | ((endpoint: Endpoint) => T | Promise<T>);
 
-const askedErrors = new WeakSet<Error>();
+const perEndpointErrors = new WeakSet<Error>();
 
 /** Whether `error` comes from such a function and so says nothing about an endpoint. */
-export function isAskedError(error: Error): boolean {
-  return askedErrors.has(error);
+export function isPerEndpointError(error: Error): boolean {
+  return perEndpointErrors.has(error);
 }
 
 /** The EVENKEEL_OPTION error for a faulty function passed as the option `name`. Messages contain no values. */
-export function askedError(name: string, endpoint: Endpoint, why: string, cause?: unknown): EvenkeelError {
+export function perEndpointError(name: string, endpoint: Endpoint, why: string, cause?: unknown): EvenkeelError {
   const error = new EvenkeelError('EVENKEEL_OPTION', `the function given as "${name}" ${why}`, {
     cause,
     endpoint: endpointAddress(endpoint),
   });
-  askedErrors.add(error);
+  perEndpointErrors.add(error);
   return error;
 }
 
@@ -28,14 +28,14 @@ export function askedError(name: string, endpoint: Endpoint, why: string, cause?
  * Calls the function passed as the option `name`; `check` may throw for an invalid result. Anything either of them throws or
  * rejects with becomes EVENKEEL_OPTION. A result that is not a promise is returned synchronously.
  */
-export function ask<T, R>(
+export function valueFor<T, R>(
   name: string,
   wanted: (endpoint: Endpoint) => T | Promise<T>,
   endpoint: Endpoint,
   check: (answer: T) => R,
 ): R | Promise<R> {
   const failed = (error: unknown): never => {
-    throw askedError(name, endpoint, `failed: ${asError(error).message}`, error);
+    throw perEndpointError(name, endpoint, `failed: ${asError(error).message}`, error);
   };
   try {
     const answer = wanted(endpoint);

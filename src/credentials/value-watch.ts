@@ -1,12 +1,12 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 import { jittered, type Rng } from '../runtime/rng.js';
-import { isPromise } from './asked.js';
+import { isPromise } from './per-endpoint.js';
 
 /** Random variation of the interval, so that many connections do not ask at the same moment. */
 const JITTER_RATIO = 0.2;
 
-/** The parts of an `AskedWatch`. */
-export interface AskedWatchParts<T> {
+/** The parts of an `ValueWatch`. */
+export interface ValueWatchParts<T> {
   readonly clock: Clock;
   readonly rng: Rng;
   /** How often the function is called while the connection lives, in ms, ± 20 %. */
@@ -20,16 +20,16 @@ export interface AskedWatchParts<T> {
  * Notices when a function's result has changed since a connection was opened: results for further connections are compared, and
  * the function is also called from time to time. What it throws is reported only to callers that need the result.
  */
-export class AskedWatch<T> {
+export class ValueWatch<T> {
   /** Settles when the result has changed, after `refreshMs` at the earliest: a function may return something new each time. */
   readonly outdated: Promise<void>;
-  readonly #parts: AskedWatchParts<T>;
+  readonly #parts: ValueWatchParts<T>;
   #first: { readonly answer: T; readonly atMs: number } | undefined;
   #timer: Timer | undefined;
   #isOver = false;
   #settle!: () => void;
 
-  constructor(parts: AskedWatchParts<T>) {
+  constructor(parts: ValueWatchParts<T>) {
     this.#parts = parts;
     this.outdated = new Promise((resolve) => {
       this.#settle = resolve;

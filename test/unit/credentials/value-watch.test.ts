@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { AskedWatch } from '../../../src/credentials/asked-watch.js';
+import { ValueWatch } from '../../../src/credentials/value-watch.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { stateOf } from '../../support/fixtures/balancer-fixture.js';
 
 function watch(ask: () => string | Promise<string>, refreshMs = 60_000) {
   const clock = new FakeClock();
-  const watched = new AskedWatch({
+  const watched = new ValueWatch({
     clock,
     rng: { next: () => 0.5 },
     refreshMs,
