@@ -16,6 +16,8 @@ export interface DoctorCommand {
   /** Time limit for all checks, in ms. */
   readonly timeoutMs: number;
   readonly connect: boolean;
+  /** The admin page of the app's process, with a final slash. */
+  readonly admin: URL | undefined;
   readonly watch: boolean;
   readonly json: boolean;
 }
@@ -76,6 +78,7 @@ Options of doctor
   --watch                       keep running and print changes, until Ctrl-C
   --json                        print JSON, one object per line
   --timeout <seconds>           time limit for all checks (default 10)
+  --admin <url>                 list the app's clients that evenkeel/register does not balance, from its admin page
   --no-connect                  do not open a connection to each endpoint
   --allow-address <class>       accept loopback, link-local, multicast, unspecified or metadata addresses as endpoints; repeatable
   --namespace <name>            namespace for a Service named without one (default this pod's)
@@ -141,6 +144,7 @@ export function parseCommandLine(args: readonly string[]): Command {
     },
     timeoutMs: seconds * 1_000,
     connect: !values['no-connect'],
+    admin: values.admin === undefined ? undefined : pageUrl('--admin', values.admin),
     watch: values.watch,
     json: values.json,
   };
@@ -148,12 +152,17 @@ export function parseCommandLine(args: readonly string[]): Command {
 
 function topCommand(url: string | undefined, more: readonly string[], once: boolean): TopCommand {
   if (url === undefined || more.length > 0) throw usageError('top needs one URL, such as http://127.0.0.1:9901/');
+  return { name: 'top', url: pageUrl('top', url), once };
+}
+
+/** The address of an admin page. */
+function pageUrl(who: string, url: string): URL {
   const page = url.endsWith('/') ? url : `${url}/`;
   const parsed = URL.canParse(page) ? new URL(page) : undefined;
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
-    throw usageError(`top needs a URL, such as http://127.0.0.1:9901/, got ${quoted(url, 80)}`);
+    throw usageError(`${who} needs a URL, such as http://127.0.0.1:9901/, got ${quoted(url, 80)}`);
   }
-  return { name: 'top', url: parsed, once };
+  return parsed;
 }
 
 function explainCommand(file: string | undefined, more: readonly string[], values: Values): ExplainCommand {
@@ -201,6 +210,7 @@ function parse(args: readonly string[]) {
         json: { type: 'boolean', default: false },
         once: { type: 'boolean', default: false },
         timeout: { type: 'string', default: '10' },
+        admin: { type: 'string' },
         'no-connect': { type: 'boolean', default: false },
         'allow-address': { type: 'string', multiple: true },
         namespace: { type: 'string' },

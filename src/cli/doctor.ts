@@ -1,3 +1,4 @@
+import { asError } from '../errors.js';
 import {
   absoluteName,
   type ClusterNames,
@@ -9,6 +10,7 @@ import {
 import { literalAddress } from '../resolver/dns.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { systemClock } from '../runtime/clock.js';
+import { readAdminPage } from './admin-page.js';
 import type { DoctorCommand } from './command-line.js';
 import { diagnose } from './diagnose.js';
 import { usable } from './endpoints.js';
@@ -18,7 +20,7 @@ import { probeApi } from './probe-api.js';
 import { probeConnections } from './probe-connect.js';
 import { probeDns, probeNamespace } from './probe-dns.js';
 import { probeResolver } from './probe-resolver.js';
-import { type Diagnosis, exitCodes, type Facts } from './report.js';
+import { type Diagnosis, exitCodes, type Facts, type ProcessFacts } from './report.js';
 
 /** Where a command writes, and what ends it. */
 export interface CommandContext {
@@ -48,15 +50,26 @@ async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Fact
   timer.ref();
   const signal = AbortSignal.any([limit.signal, ended]);
   const names = await namesFor(command);
-  const [api, dns, namespace, use] = await Promise.all([
+  const [api, dns, namespace, use, process] = await Promise.all([
     examineApi(command, names, signal),
     examineDns(command, names, signal),
     examineNamespace(command, names, signal),
     probeResolver(target, options, signal),
+    command.admin === undefined ? undefined : probeAdmin(command.admin, signal),
   ]);
   timer.cancel();
   const tried = command.connect ? usable(use.endpoints ?? []) : [];
-  return { api, dns, namespace, use, connections: await probeConnections(tried) };
+  return { api, dns, namespace, use, connections: await probeConnections(tried), process };
+}
+
+async function probeAdmin(url: URL, signal: AbortSignal): Promise<ProcessFacts> {
+  try {
+    const { left } = await readAdminPage(url, signal);
+    return { url: url.href, left };
+  } catch (error) {
+    const { message, cause } = asError(error);
+    return { url: url.href, error: cause instanceof Error ? cause.message : message };
+  }
 }
 
 interface Names extends ClusterNames {
@@ -108,7 +121,7 @@ async function examineDns(
 
 function toJson(
   target: string,
-  { api, dns, namespace, use, connections }: Facts,
+  { api, dns, namespace, use, connections, process }: Facts,
   { outcome, summary, todo }: Diagnosis,
 ): object {
   const endpoints = use.endpoints?.map(({ address, port, uid, name, zone, nodeName, conditions }) => ({
@@ -130,6 +143,7 @@ function toJson(
     namespace,
     use: { ...use, endpoints },
     connections,
+    process,
     todo,
   };
 }

@@ -38,6 +38,9 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
   if (parsed.kind === 'dns' && facts.dns?.kind === 'cluster-ip') {
     return degraded('DNS names only the cluster IP, where kube-proxy picks a pod once per connection');
   }
+  const clients = facts.process?.left?.length ?? 0;
+  if (clients === 1) return degraded('1 client of the app is not balanced');
+  if (clients > 1) return degraded(`${clients} clients of the app are not balanced`);
   return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.mode)}${unchecked(parsed, facts)}` };
 }
 

@@ -5,7 +5,17 @@ import { isSlots } from '../resolver/single-address.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { externalNameOf } from './cause.js';
 import { conditionsInWords } from './endpoints.js';
-import type { ApiFacts, ConnectFacts, DnsAnswerFacts, DnsFacts, Facts, HintFacts, Line, Verdict } from './report.js';
+import type {
+  ApiFacts,
+  ConnectFacts,
+  DnsAnswerFacts,
+  DnsFacts,
+  Facts,
+  HintFacts,
+  Line,
+  ProcessFacts,
+  Verdict,
+} from './report.js';
 
 const ok = (text: string): Line => ({ mark: 'ok', text });
 const note = (text: string): Line => ({ mark: 'note', text });
@@ -157,6 +167,14 @@ function endpointLine(endpoint: Endpoint): Line {
 /** Whether an endpoint could be connected to. */
 export function connectionLine({ endpoint, tookMs, error }: ConnectFacts): Line {
   return error === undefined ? ok(`${endpoint} accepts connections (${tookMs} ms)`) : fail(`${endpoint}: ${error}`);
+}
+
+/** What the app's own process says of its clients, line by line. */
+export function processLines({ url, error, left }: ProcessFacts): Line[] {
+  if (error !== undefined) return [warn(`admin page ${url}: ${error}`)];
+  if (left === undefined) return [note('evenkeel/register is not in use: clients are balanced where the app says so')];
+  if (left.length === 0) return [ok('evenkeel/register found none that it does not balance')];
+  return left.map(({ what, count }) => warn(`not balanced: ${what}, ${count} time${count === 1 ? '' : 's'}`));
 }
 
 /** Names of ports, for reading. */

@@ -12,6 +12,7 @@ export function printReport(target: string, diagnosis: Diagnosis): string {
     section('DNS', diagnosis.dns),
     section('What evenkeel uses', diagnosis.use),
     section('Connections', diagnosis.connections),
+    section('Clients of the app', diagnosis.process),
     todo.length === 0 ? '' : `\nWhat to do\n${todo.map(numbered).join('')}`,
   ];
   return parts.join('');

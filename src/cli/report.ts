@@ -1,5 +1,6 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { ServiceFacts } from '../resolver/kubernetes/slices/service-ports.js';
+import type { LeftClient } from './admin-page.js';
 
 /** Whether a question could be asked, and the answer. */
 export interface Verdict {
@@ -94,6 +95,15 @@ export interface ConnectFacts {
   readonly error?: string;
 }
 
+/** What the admin page of the app's process says. */
+export interface ProcessFacts {
+  readonly url: string;
+  /** Why the page could not be read. */
+  readonly error?: string;
+  /** Undefined if `evenkeel/register` is not in use there, or nothing is known. */
+  readonly left?: readonly LeftClient[] | undefined;
+}
+
 /** All findings. */
 export interface Facts {
   readonly api: ApiFacts | undefined;
@@ -102,6 +112,8 @@ export interface Facts {
   readonly namespace?: NamespaceFacts | undefined;
   readonly use: UseFacts;
   readonly connections: readonly ConnectFacts[];
+  /** Undefined if no admin page was named. */
+  readonly process?: ProcessFacts | undefined;
 }
 
 export type Outcome = 'fine' | 'degraded' | 'unusable';
@@ -120,6 +132,7 @@ export interface Diagnosis {
   readonly dns: readonly Line[];
   readonly use: readonly Line[];
   readonly connections: readonly Line[];
+  readonly process: readonly Line[];
   /** What to change, most useful first; may have several lines. */
   readonly todo: readonly string[];
 }

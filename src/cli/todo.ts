@@ -10,6 +10,15 @@ import type { Facts } from './report.js';
 
 /** What to change, most useful first. */
 export function todoOf(parsed: Target, facts: Facts): string[] {
+  return [...serviceTodo(parsed, facts), ...processTodo(facts)];
+}
+
+/** Each client that is not balanced, with what would balance it. */
+function processTodo({ process }: Facts): string[] {
+  return (process?.left ?? []).map(({ what, remedy }) => `To balance ${what}: ${remedy}`);
+}
+
+function serviceTodo(parsed: Target, facts: Facts): string[] {
   const cause = causeOf(parsed, facts);
   if (cause !== undefined) return [cause.todo];
   const { api, dns, use, connections } = facts;

@@ -1,16 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
+import type { EndpointSnapshot } from '../balancer/snapshot.js';
 import { asError } from '../errors.js';
-import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import { systemClock } from '../runtime/clock.js';
+import { type AdminFacts, readAdminPage } from './admin-page.js';
 import type { TopCommand } from './command-line.js';
 
 const EVERY_MS = 1_000;
-const TIMEOUT_MS = 5_000;
-/** Longest page that is read, in bytes: about 100,000 pods. */
-const MAX_BYTES = 64 * 1024 * 1024;
 
-type Shown = BalancerSnapshot & { readonly id: number };
+type Shown = AdminFacts['balancers'][number];
 
 interface Look {
   readonly atMs: number;
@@ -36,7 +33,8 @@ export async function top({ url, once }: TopCommand, { write, clear, size, signa
   let before: Look | undefined;
   while (!signal.aborted) {
     try {
-      const look = await lookAt(url, signal);
+      const { balancers } = await readAdminPage(url, signal);
+      const look = { atMs: systemClock.now(), balancers };
       const terminal = size();
       const text = printTop(look, before, terminal);
       // The first reading has no rates yet.
@@ -55,47 +53,6 @@ export async function top({ url, once }: TopCommand, { write, clear, size, signa
     await pause(EVERY_MS, undefined, { signal }).catch(() => {});
   }
   return 0;
-}
-
-async function lookAt(url: URL, signal: AbortSignal): Promise<Look> {
-  const reading = new AbortController();
-  const stop = (): void => reading.abort();
-  onAbort(signal, stop);
-  const late = new Error(`no complete answer within ${TIMEOUT_MS / 1_000} s`);
-  const timer = systemClock.timer(() => reading.abort(late), TIMEOUT_MS);
-  try {
-    const response = await fetch(new URL('balancers', url), { signal: reading.signal });
-    if (!response.ok) throw new Error(`status ${response.status}; is this the address of createAdminHandler()?`);
-    const balancers = balancersOf(await textOf(response));
-    return { atMs: systemClock.now(), balancers };
-  } finally {
-    timer.cancel();
-    offAbort(signal, stop);
-    reading.abort();
-  }
-}
-
-/** The body, if it is not too long. */
-async function textOf({ body }: Response): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  let bytes = 0;
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length;
-    if (bytes > MAX_BYTES) throw new Error(`its answer is longer than ${MAX_BYTES / 1024 / 1024} MiB`);
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
-}
-
-function balancersOf(text: string): readonly Shown[] {
-  try {
-    const { balancers } = JSON.parse(text) as { readonly balancers?: unknown };
-    if (Array.isArray(balancers)) return balancers;
-  } catch {
-    // Not even JSON.
-  }
-  throw new Error('this is no admin page of evenkeel');
 }
 
 /** A table per balancer, cut to the size of the terminal. Rates are since the previous reading. */

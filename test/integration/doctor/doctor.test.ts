@@ -1,10 +1,14 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { ServiceController } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DiscoveryWorld, reader } from '../../support/fixtures/discovery-world.js';
 import { LoopbackPods } from '../../support/pods/loopback-pods.js';
 import { asInDocs, type DoctorRun, RunningDoctor, startDoctor } from '../../support/programs/doctor.js';
+import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 
 /** The guide and the reference, which show what the program prints. */
@@ -13,6 +17,9 @@ const pages = ['guide', 'reference'].map((folder) =>
 );
 /** Set to write what the program prints now into the pages, in place of comparing. */
 const rewrite = process.env.UPDATE_DOCS === '1';
+
+const register = fileURLToPath(new URL('../../../dist/register/register.cjs', import.meta.url));
+const appWithOwnAgent = fileURLToPath(new URL('support/own-agent.cjs', import.meta.url));
 
 let docs: string[];
 let world: DiscoveryWorld;
@@ -77,6 +84,32 @@ describe('evenkeel doctor', () => {
     const result = await run('orders.shop:http');
     expect(result.code).toBe(0);
     matchesDocs('fine', result);
+  });
+
+  it('an app whose clients register does not balance: 1, with what to write', async () => {
+    service('cluster-ip');
+    const adminPort = await freePort();
+    const app = spawn(process.execPath, ['--require', register, appWithOwnAgent], {
+      env: {
+        ...process.env,
+        NODE_OPTIONS: '',
+        KUBERNETES_SERVICE_HOST: '127.0.0.1',
+        EVENKEEL_ADMIN: String(adminPort),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await once(app.stdout as Readable, 'data');
+    const result = await run('orders.shop:http', '--admin', `http://127.0.0.1:${adminPort}`);
+    app.kill();
+    expect(result.code).toBe(1);
+    matchesDocs('clients', result);
+  });
+
+  it('an admin page that does not answer is a line', async () => {
+    service('cluster-ip');
+    const { code, stdout } = await run('orders.shop:http', '--admin', `http://127.0.0.1:${await freePort()}`);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/warn {2}admin page http:\/\/127.0.0.1:\d+\/: connect ECONNREFUSED/);
   });
 
   it('no permission, headless Service: 1, with the manifest', async () => {

@@ -9,6 +9,7 @@ it('reads a target and its defaults', () => {
     options: { allowAddresses: [], dns: {}, kubernetes: {} },
     timeoutMs: 10_000,
     connect: true,
+    admin: undefined,
     watch: false,
     json: false,
   });

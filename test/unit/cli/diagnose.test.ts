@@ -44,6 +44,21 @@ const judge = (target: string, facts: Partial<Facts>): ReturnType<typeof diagnos
   diagnose(parseTarget(target), { api, dns, use, connections: [], ...facts });
 
 describe('diagnose', () => {
+  it('a client that register does not balance: one line, and what to write for it', () => {
+    const url = 'http://127.0.0.1:9901/';
+    const left = [{ what: 'OwnAgent of node:http', count: 1, remedy: 'createAgent of evenkeel/node-http' }];
+    const found = judge('orders.shop:http', { process: { url, left } });
+    expect(found).toMatchObject({
+      outcome: 'degraded',
+      summary: '1 client of the app is not balanced',
+      process: [{ mark: 'warn', text: 'not balanced: OwnAgent of node:http, 1 time' }],
+      todo: ['To balance OwnAgent of node:http: createAgent of evenkeel/node-http'],
+    });
+    expect(judge('orders.shop:http', { process: { url, left: [] } })).toMatchObject({ outcome: 'fine', todo: [] });
+    expect(judge('orders.shop:http', { process: { url } }).process[0]?.text).toMatch(/register is not in use/);
+    expect(judge('orders.shop:http', { process: { url, error: 'gone' } }).process[0]?.mark).toBe('warn');
+  });
+
   it('a number that several ports could be, without "get services": names the ports', () => {
     const several = { ...api.slices, ports: ['http', 'metrics'] } as NonNullable<ApiFacts['slices']>;
     const { todo, outcome } = judge('orders.shop:80', {

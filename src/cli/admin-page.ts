@@ -1,0 +1,62 @@
+import type { BalancerSnapshot } from '../balancer/snapshot.js';
+import { offAbort, onAbort } from '../runtime/abort-listeners.js';
+import { systemClock } from '../runtime/clock.js';
+
+const TIMEOUT_MS = 5_000;
+/** Longest page that is read, in bytes: about 100,000 pods. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** What an admin page says of its process. */
+export interface AdminFacts {
+  readonly balancers: readonly (BalancerSnapshot & { readonly id: number })[];
+  /** Clients that `evenkeel/register` found and does not balance; undefined if the process does not use it. */
+  readonly left: readonly LeftClient[] | undefined;
+}
+
+/** A client that is not balanced, and what would balance it. */
+export interface LeftClient {
+  readonly what: string;
+  readonly count: number;
+  readonly remedy: string;
+}
+
+/** Reads the admin page at `url`, which ends with a slash. Rejects if there is none, or if it takes longer than 5 s. */
+export async function readAdminPage(url: URL, signal: AbortSignal): Promise<AdminFacts> {
+  const reading = new AbortController();
+  const stop = (): void => reading.abort();
+  onAbort(signal, stop);
+  const late = new Error(`no complete answer within ${TIMEOUT_MS / 1_000} s`);
+  const timer = systemClock.timer(() => reading.abort(late), TIMEOUT_MS);
+  try {
+    const response = await fetch(new URL('balancers', url), { signal: reading.signal });
+    if (!response.ok) throw new Error(`status ${response.status}; is this the address of createAdminHandler()?`);
+    return factsOf(await textOf(response));
+  } finally {
+    timer.cancel();
+    offAbort(signal, stop);
+    reading.abort();
+  }
+}
+
+/** The body, if it is not too long. */
+async function textOf({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) throw new Error(`its answer is longer than ${MAX_BYTES / 1024 / 1024} MiB`);
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+function factsOf(text: string): AdminFacts {
+  try {
+    const { balancers, left } = JSON.parse(text) as Partial<AdminFacts>;
+    if (Array.isArray(balancers)) return { balancers, left: Array.isArray(left) ? left : undefined };
+  } catch {
+    // Not even JSON.
+  }
+  throw new Error('this is no admin page of evenkeel');
+}
