@@ -1,32 +1,49 @@
 // @ts-check
-/** The client: `stock` is Node's own fetch; the others are the fetch of one Service. */
+/**
+ * The client. `stock` is Node's own fetch; the others are the fetch of one Service, over HTTP/1.1 or, with `http2`, over HTTP/2.
+ * HTTP/2 needs undici 8.10, which this repository has under the name undici8.
+ */
 import { readFileSync } from 'node:fs';
+import * as nodeModule from 'node:module';
 
 const AT_ONCE = 50;
-const [how, servicePort, ports = '', requests] = process.argv.slice(2);
+const [how = '', servicePort, ports = '', requests] = process.argv.slice(2);
+const isStock = how.startsWith('stock');
+const allowH2 = how.includes('HTTP/2');
 
 /** @type {(url: string) => Promise<Response>} */
 let get = fetch;
-if (how !== 'stock') {
+if (!isStock) {
+  if (allowH2) {
+    nodeModule.registerHooks({
+      resolve: (name, context, next) => next(name === 'undici' ? 'undici8' : name, context),
+    });
+  }
   const { roundRobin, staticEndpoints } = await import('evenkeel');
   const { createFetch } = await import('evenkeel/undici');
-  // In a cluster `createFetch('https://orders.shop')` is enough.
+  // In a cluster `createFetch('https://orders.shop', { allowH2: true })` is enough.
   get = createFetch('https://localhost', {
     resolver: staticEndpoints(ports.split(',').map((port) => ({ address: '127.0.0.1', port: Number(port) }))),
     tls: { ca: readFileSync(/** @type {string} */ (process.env.NODE_EXTRA_CA_CERTS)) },
-    ...(how !== 'evenkeel' && { picker: roundRobin() }),
+    allowH2,
+    ...(how.includes('roundRobin()') && { picker: roundRobin() }),
   });
 }
-const url = how === 'stock' ? `https://localhost:${servicePort}/` : 'https://localhost/';
+const url = isStock ? `https://localhost:${servicePort}/` : 'https://localhost/';
 
 /** @type {Record<string, number>} */
 const counts = {};
+/** @type {Set<string>} */
+const versions = new Set();
 let begun = 0;
 async function worker() {
   while (begun++ < Number(requests)) {
-    const pod = await (await get(url)).text();
+    const [pod = '', version = ''] = (await (await get(url)).text()).split(' ');
     counts[pod] = (counts[pod] ?? 0) + 1;
+    versions.add(version);
   }
 }
+const started = performance.now();
 await Promise.all(Array.from({ length: AT_ONCE }, worker));
-process.send?.({ version: process.versions.node, counts }, () => process.exit());
+const perSecond = Number(requests) / ((performance.now() - started) / 1000);
+process.send?.({ node: process.versions.node, versions: [...versions], counts, perSecond }, () => process.exit());

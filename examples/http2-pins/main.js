@@ -2,13 +2,13 @@
 /**
  * 3,000 requests by the fetch of Node, 50 at a time, over https to a Service with five pods that speak HTTP/2 and HTTP/1.1: how many
  * does the busiest pod get? First as in any program, through what stands for kube-proxy (each connection goes to a random pod), then
- * through evenkeel.
+ * through evenkeel, over HTTP/1.1 and over HTTP/2. A line says what was spoken, requests per second, and the requests of each pod.
  *
  *   node examples/http2-pins/main.js            with this Node
  *   node examples/http2-pins/main.js <node> …   with other Nodes, by the path of their program
  *     --requests=600                            with fewer requests
  */
-import { fork } from 'node:child_process';
+import { execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createSecureServer } from 'node:http2';
@@ -35,7 +35,9 @@ async function listening(server) {
 }
 
 const pods = Array.from({ length: PODS }, (_, index) =>
-  createSecureServer({ ...certificate, allowHTTP1: true }, (_request, response) => response.end(`pod-${index + 1}`)),
+  createSecureServer({ ...certificate, allowHTTP1: true }, ({ httpVersion }, response) =>
+    response.end(`pod-${index + 1} ${httpVersion}`),
+  ),
 );
 const ports = await Promise.all(pods.map(listening));
 /** What stands for kube-proxy: it knows connections, and draws a pod for each. */
@@ -51,31 +53,52 @@ const folder = mkdtempSync(join(tmpdir(), 'evenkeel-http2-pins-'));
 const ca = join(folder, 'ca.pem');
 writeFileSync(ca, certificate.cert);
 
-/** @param {string} node @param {string} how @returns {Promise<{ version: string, counts: Record<string, number> }>} */
+/**
+ * @typedef {{ node: string, versions: string[], counts: Record<string, number>, perSecond: number }} Result
+ * @param {string} node
+ * @param {string} how
+ * @returns {Promise<Result | undefined>} undefined if this Node cannot
+ */
 async function run(node, how) {
   const child = fork(
     fileURLToPath(new URL('client.js', import.meta.url)),
     [how, String(servicePort), ports.join(), values.requests],
-    {
-      execPath: node,
-      env: { ...process.env, NODE_EXTRA_CA_CERTS: ca },
-    },
+    { execPath: node, env: { ...process.env, NODE_EXTRA_CA_CERTS: ca } },
   );
-  const [result] = await once(child, 'message');
-  return result;
+  return new Promise((resolve) => {
+    child.once('message', (result) => resolve(/** @type {Result} */ (result)));
+    child.once('exit', () => resolve(undefined));
+  });
 }
 
+const clients = [
+  'stock',
+  'evenkeel',
+  'evenkeel, roundRobin()',
+  // With undici 8.10, which needs Node 22.
+  'evenkeel, HTTP/2',
+  'evenkeel, HTTP/2, roundRobin()',
+];
+let failed = false;
 for (const node of nodes) {
-  for (const how of ['stock', 'evenkeel', 'evenkeel, roundRobin()']) {
-    const { version, counts } = await run(node, how);
+  const canHttp2 =
+    Number(execFileSync(node, ['-p', 'process.versions.node'], { encoding: 'utf8' }).split('.')[0]) >= 22;
+  for (const how of clients.filter((client) => canHttp2 || !client.includes('HTTP/2'))) {
+    const result = await run(node, how);
+    if (result === undefined) {
+      failed = true;
+      continue;
+    }
+    const { versions, counts, perSecond } = result;
     const shares = Object.values(counts).sort((a, b) => b - a);
-    const all = Array.from({ length: PODS }, (_, index) => shares[index] ?? 0);
+    const all = Array.from({ length: PODS }, (_, index) => String(shares[index] ?? 0).padStart(5));
+    const spoken = `HTTP/${versions.join('+')}`;
     console.log(
-      `Node ${version.padEnd(9)} ${how.padEnd(23)} ${all.map((share) => String(share).padStart(5)).join(' ')}`,
+      `Node ${result.node.padEnd(9)} ${how.padEnd(31)} ${spoken.padEnd(9)} ${perSecond.toFixed(0).padStart(6)}/s ${all.join(' ')}`,
     );
   }
 }
 service.close();
 for (const pod of pods) pod.close();
 rmSync(folder, { recursive: true });
-process.exit();
+process.exit(failed ? 1 : 0);
