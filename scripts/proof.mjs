@@ -85,6 +85,11 @@ const proofs = new Map(
       files: ['slices', 'dns', 'reports', 'http-heads', 'recordings'],
       flags: ['--project=unit', '--reporter=verbose'],
     },
+    site: {
+      what: 'the documentation as a site: builds it, checks its links, looks at it in Chromium; a minute',
+      folder: 'test/integration/site',
+      files: ['site'],
+    },
     balancing: { what: 'the simulation at full counts', program: ['test/simulation/run.mjs', '--proof'] },
     overload: { what: 'an overload that ends, over sockets', program: ['test/integration/undici/overload-proof.mjs'] },
     loads: { what: 'loads compared over sockets', program: ['test/integration/undici/balance-proof.mjs'] },

@@ -48,10 +48,29 @@ export function readApi(root) {
       also,
     });
   }
+  fillFromBases(entries);
   return entries;
 }
 
-/** What has no description: names, their members and the members of those, as `evenkeel/pg PoolOptions.target`. @param {readonly EntryPoint[]} entries */
+/**
+ * Gives members without a comment that of the same member in what their type extends or implements, and those of defaults that of the
+ * option. @param {readonly EntryPoint[]} entries
+ */
+function fillFromBases(entries) {
+  const names = entries.flatMap((entry) => entry.names);
+  const options = names.filter(({ name }) => name.endsWith('Options')).flatMap(({ members }) => members);
+  for (const { name, members, bases } of names) {
+    const above = bases.flatMap(
+      (base) => names.find((other) => other.name === base.replace(/<[\s\S]*$/, ''))?.members ?? [],
+    );
+    const sources = name.endsWith('Defaults') ? options : above;
+    for (const member of members) {
+      member.doc ??= sources.find((source) => source.name === member.name && source.doc)?.doc;
+    }
+  }
+}
+
+/** What has no description: names and their members, as `evenkeel/pg PoolOptions.target`. @param {readonly EntryPoint[]} entries */
 export function undescribed(entries) {
   const missing = [];
   for (const { path, names } of entries) {
@@ -64,13 +83,17 @@ export function undescribed(entries) {
   return missing;
 }
 
-/** @param {readonly Member[]} members @returns {string[]} */
+/** Members without a comment. That of a member also speaks for the fields of a type written out in it. @param {readonly Member[]} members */
 function undescribedMembers(members) {
-  const described = new Set(members.filter(({ doc }) => isDescription(doc)).map(({ name }) => name));
-  return members.flatMap(({ name, members: inner }) => [
-    ...(described.has(name) ? [] : [name]),
-    ...undescribedMembers(inner).map((one) => `${name}.${one}`),
-  ]);
+  const described = new Set(
+    members.filter((member) => speaksForItself(member) || isDescription(member.doc)).map(({ name }) => name),
+  );
+  return [...new Set(members.map(({ name }) => name))].filter((name) => !described.has(name));
+}
+
+/** Members every reader knows: a constructor, how it is disposed of, and the word that tells variants apart. @param {Member} member */
+function speaksForItself({ name, type }) {
+  return name === 'constructor' || name.startsWith('[Symbol.') || /^'[\w-]+'$/.test(type);
 }
 
 /** @param {Doc | undefined} doc */
@@ -140,7 +163,11 @@ class TypesModule {
       })),
       members,
       bases: parts
-        .flatMap((part) => [...(part.extends ?? []), ...(part.superClass ? [{ expression: part.superClass }] : [])])
+        .flatMap((part) => [
+          ...(part.extends ?? []),
+          ...(part.implements ?? []),
+          ...(part.superClass ? [{ expression: part.superClass }] : []),
+        ])
         .map(({ expression }) => this.#slice(expression)),
       refers: new Set(parts.flatMap((part) => [...identifiersIn(part)])),
     };
