@@ -7,10 +7,9 @@ export {
   type RunOptions,
   type Use,
 } from './balancer/balancer.js';
-export {
-  type BalancerOptions,
-  type BalancingOptions,
-  balancerDefaults,
+export type {
+  BalancerOptions,
+  BalancingOptions,
 } from './balancer/balancer-options.js';
 export type { BalancerCounts, BalancerSnapshot, EndpointSnapshot } from './balancer/snapshot.js';
 export type { Lease } from './call/lease.js';
@@ -77,7 +76,7 @@ export {
 export type { WeightedRoundRobinOptions } from './picker/weighted-round-robin.js';
 export { placeWorkers } from './place/found-place.js';
 export type { Leaving } from './pool/drain.js';
-export { type PoolOptions, poolDefaults } from './pool/pool-options.js';
+export type { PoolOptions } from './pool/pool-options.js';
 export type { Subchannel } from './pool/subchannel.js';
 export type { Connection, Transport } from './pool/transport.js';
 export { type CombineOptions, firstAvailable, union } from './resolver/combine.js';
@@ -87,9 +86,9 @@ export { type PollAnswer, type PollingOptions, type PollLook, polling } from './
 export type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver/resolver.js';
 export { staticEndpoints } from './resolver/static.js';
 export { type KubernetesSettings, resolverFrom, type TargetOptions } from './resolver/target.js';
-export { type RetryBudgetOptions, retryBudgetDefaults } from './retry/budget.js';
+export type { RetryBudgetOptions } from './retry/budget.js';
 export type { RetryCandidate } from './retry/ended-attempt.js';
-export { type RetryOptions, retryDefaults } from './retry/retry-options.js';
+export type { RetryOptions } from './retry/retry-options.js';
 export type { RetryCounts, RetryReason } from './retry/retry-policy.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { type Rng, systemRng } from './runtime/rng.js';

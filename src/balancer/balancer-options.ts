@@ -10,8 +10,17 @@ import type { Transport } from '../pool/transport.js';
 import type { Resolver } from '../resolver/resolver.js';
 import { resolverFrom } from '../resolver/target.js';
 import { type RetryOptions, resolveRetryOptions } from '../retry/retry-options.js';
-import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
-import { type Clock, systemClock } from '../runtime/clock.js';
+import { checkFunction, checkKeys, optionError } from '../runtime/check.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Complete, Filled } from '../runtime/complete.js';
+import {
+  booleanOption,
+  checkedOption,
+  clockOption,
+  numberOption,
+  type OptionsOf,
+  optionTable,
+} from '../runtime/options.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 import { stagesOf } from '../stage/standard-stages.js';
@@ -79,60 +88,87 @@ export interface BalancerOptions<C> extends BalancingOptions {
 }
 
 /** `BalancerOptions` after defaults were filled in and everything was checked. */
-export interface ResolvedBalancerOptions<C> {
+export type ResolvedBalancerOptions<C> = Filled<Omit<BalancerOptions<C>, 'resolver' | 'pool'>, 'limit' | 'recorder'> & {
   readonly resolver: Resolver;
-  readonly transport: Transport<C>;
-  readonly picker: PickerFactory;
-  readonly load: LoadFactory;
-  readonly limit: LimitFactory | undefined;
-  readonly stages: readonly StageFactory[];
-  readonly retry: RetryOptions;
   readonly pool: ResolvedPoolOptions;
-  readonly waitTimeoutMs: number;
-  readonly maxWaiting: number;
-  readonly waitForEndpoints: boolean;
-  readonly startTimeoutMs: number;
-  readonly stalledAfterMs: number;
-  readonly observer: Observer;
-  readonly recorder: Recorder | undefined;
-  readonly clock: Clock;
-  readonly rng: Rng;
-}
+};
 
-/** Defaults of the numeric options; see `docs/reference/options.md`. */
-export const balancerDefaults: {
-  readonly waitTimeoutMs: number;
-  readonly maxWaiting: number;
-  readonly waitForEndpoints: boolean;
-  readonly startTimeoutMs: number;
-  readonly stalledAfterMs: number;
-} = Object.freeze({
-  waitTimeoutMs: 5_000,
-  maxWaiting: 20_000,
-  waitForEndpoints: false,
-  startTimeoutMs: 10_000,
-  stalledAfterMs: 1_000,
+const durations = { min: 0, max: 86_400_000 };
+
+const balancingOptions = {
+  resolver: checkedOption<Resolver | undefined>(undefined, resolverOf),
+  picker: {
+    // Created for each balancer, as if it had been passed.
+    get default() {
+      return preferenceOrder();
+    },
+    check(_name: string, value: unknown) {
+      checkPicker(value as PickerFactory);
+      return value as PickerFactory;
+    },
+  },
+  load: {
+    // Created for each balancer: a load keeps what it has measured.
+    get default() {
+      return relativeLatency();
+    },
+    check(_name: string, value: unknown) {
+      checkLoad(value as LoadFactory);
+      return value as LoadFactory;
+    },
+  },
+  limit: checkedOption<LimitFactory | undefined>(undefined, (_name, value) => {
+    checkLimit(value as LimitFactory);
+    return value as LimitFactory;
+  }),
+  stages: {
+    get default() {
+      return stagesOf([]);
+    },
+    check(_name: string, value: unknown) {
+      checkStages(value as readonly StageFactory[]);
+      return stagesOf(value as readonly StageFactory[]);
+    },
+  },
+  retry: checkedOption<RetryOptions>(resolveRetryOptions(), (_name, value) =>
+    resolveRetryOptions(value as RetryOptions),
+  ),
+  pool: checkedOption(resolvePoolOptions(), (_name, value) => resolvePoolOptions(value as PoolOptions)),
+  waitTimeoutMs: numberOption(5_000, durations),
+  maxWaiting: numberOption(20_000, { min: 0, max: 1_000_000, integer: true }),
+  waitForEndpoints: booleanOption(false),
+  startTimeoutMs: numberOption(10_000, durations),
+  stalledAfterMs: numberOption(1_000, { min: 1, infinite: true }),
+  observer: checkedOption<Observer>({}, (_name, value) => {
+    checkObserver(value as Observer);
+    return value as Observer;
+  }),
+  recorder: checkedOption<Recorder | undefined>(undefined, (name, value) => {
+    if (typeof (value as Recorder | null)?.begin === 'function') return value as Recorder;
+    throw optionError(name, 'a recorder such as flightRecorder(), with its parentheses', value);
+  }),
+  clock: clockOption,
+  rng: checkedOption<Rng>(systemRng, (name, value) => {
+    checkFunction(`${name}.next`, (value as Rng | null)?.next);
+    return value as Rng;
+  }),
+} satisfies OptionsOf<BalancingOptions>;
+
+const table = optionTable('options', {
+  ...balancingOptions,
+  transport: checkedOption<Transport<unknown> | undefined>(undefined, (_name, value) => value as Transport<unknown>),
 });
 
+type BalancingDefaults = Pick<
+  Complete<BalancingOptions>,
+  'waitTimeoutMs' | 'maxWaiting' | 'waitForEndpoints' | 'startTimeoutMs' | 'stalledAfterMs'
+>;
+
+/** The defaults, for adapters; see `docs/reference/options.md`. */
+export const balancerDefaults: BalancingDefaults = table.defaults;
+
 /** Names of `BalancingOptions`: adapters pass these on and keep the others. */
-export const balancingOptionNames: readonly (keyof BalancingOptions)[] = Object.freeze([
-  'resolver',
-  'picker',
-  'load',
-  'limit',
-  'stages',
-  'retry',
-  'pool',
-  'waitTimeoutMs',
-  'maxWaiting',
-  'waitForEndpoints',
-  'startTimeoutMs',
-  'stalledAfterMs',
-  'observer',
-  'recorder',
-  'clock',
-  'rng',
-] as const);
+export const balancingOptionNames: readonly (keyof BalancingOptions)[] = optionTable('options', balancingOptions).names;
 
 /** Checks the options of an entry point before it has a transport. Throws as `resolveBalancerOptions` does. */
 export function checkBalancingOptions(options: BalancingOptions): void {
@@ -142,63 +178,19 @@ export function checkBalancingOptions(options: BalancingOptions): void {
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
-  checkKeys('options', options, [...balancingOptionNames, 'transport']);
-  const { resolver, transport, picker = preferenceOrder(), load = relativeLatency(), stages = [], limit } = options;
-  if (typeof resolver !== 'string') {
-    if (typeof resolver !== 'object' || resolver === null) {
-      throw optionError('resolver', 'a resolver or a target string', resolver);
-    }
-    checkFunction('resolver.watch', resolver.watch);
-  }
+  const resolved = table.resolve(options);
+  const resolver = resolved.resolver ?? resolverOf('resolver', undefined);
+  const transport = options.transport;
   if (typeof transport !== 'object' || transport === null) throw optionError('transport', 'a transport', transport);
   checkFunction('transport.connect', transport.connect);
-  checkPicker(picker);
-  checkLoad(load);
-  if (limit !== undefined) checkLimit(limit);
-  checkStages(stages);
-  const { observer = {}, recorder, clock = systemClock, rng = systemRng } = options;
-  checkObserver(observer);
-  if (recorder !== undefined && typeof recorder?.begin !== 'function') {
-    throw optionError('recorder', 'a recorder such as flightRecorder(), with its parentheses', recorder);
-  }
-  if (typeof clock !== 'object' || clock === null)
-    throw optionError('clock', 'a clock with now, timer and defer', clock);
-  checkFunction('clock.now', clock.now);
-  checkFunction('clock.timer', clock.timer);
-  checkFunction('clock.defer', clock.defer);
-  checkFunction('rng.next', rng?.next);
-  const milliseconds = { min: 0, max: 86_400_000 };
-  return {
-    resolver: typeof resolver === 'string' ? resolverFrom(resolver) : resolver,
-    transport,
-    picker,
-    load,
-    limit,
-    stages: stagesOf(stages),
-    retry: resolveRetryOptions(options.retry),
-    pool: resolvePoolOptions(options.pool),
-    waitTimeoutMs: checkNumber('waitTimeoutMs', options.waitTimeoutMs, balancerDefaults.waitTimeoutMs, milliseconds),
-    maxWaiting: checkNumber('maxWaiting', options.maxWaiting, balancerDefaults.maxWaiting, {
-      min: 0,
-      max: 1_000_000,
-      integer: true,
-    }),
-    waitForEndpoints: checkBoolean('waitForEndpoints', options.waitForEndpoints, balancerDefaults.waitForEndpoints),
-    startTimeoutMs: checkNumber(
-      'startTimeoutMs',
-      options.startTimeoutMs,
-      balancerDefaults.startTimeoutMs,
-      milliseconds,
-    ),
-    stalledAfterMs: checkNumber('stalledAfterMs', options.stalledAfterMs, balancerDefaults.stalledAfterMs, {
-      min: 1,
-      infinite: true,
-    }),
-    observer,
-    recorder,
-    clock,
-    rng,
-  };
+  return { ...resolved, resolver, transport };
+}
+
+function resolverOf(name: string, value: unknown): Resolver {
+  if (typeof value === 'string') return resolverFrom(value);
+  if (typeof value !== 'object' || value === null) throw optionError(name, 'a resolver or a target string', value);
+  checkFunction(`${name}.watch`, (value as Resolver).watch);
+  return value as Resolver;
 }
 
 function checkObserver(observer: Observer): void {

@@ -31,9 +31,6 @@ const table = optionTable('flightRecorder', {
   onPanic: functionOption<NonNullable<FlightRecorderOptions['onPanic']>>(),
 } satisfies OptionsOf<FlightRecorderOptions>);
 
-/** The defaults of `flightRecorder`. */
-export const recorderDefaults: { readonly seconds: number; readonly bytes: number } = table.defaults;
-
 /** Minimum time between dumps of a balancer that panics repeatedly, in ms. */
 const PANIC_PAUSE_MS = 60_000;
 

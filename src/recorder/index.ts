@@ -3,5 +3,4 @@ export {
   type FlightRecorder,
   type FlightRecorderOptions,
   flightRecorder,
-  recorderDefaults,
 } from './flight-recorder.js';

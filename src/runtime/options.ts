@@ -1,4 +1,5 @@
-import { checkBoolean, checkFunction, checkKeys, checkNumber, type NumberBounds } from './check.js';
+import { checkBoolean, checkFunction, checkKeys, checkNumber, type NumberBounds, optionError } from './check.js';
+import { type Clock, systemClock } from './clock.js';
 
 /** One option: its default, and the check of a given value, which throws EVENKEEL_OPTION. */
 export interface Option<T> {
@@ -17,19 +18,23 @@ export type Resolved<Options> = {
 
 /** Says once what a group of options is: names, defaults and bounds. */
 export interface OptionTable<Options> {
-  readonly names: readonly string[];
+  readonly names: readonly (keyof Options & string)[];
   readonly defaults: Resolved<Options>;
   /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
   resolve(given: unknown): Resolved<Options>;
 }
 
-/** @param path Of the group, for errors: `pool` for `pool.connectTimeoutMs`. */
+/**
+ * @param path Of the group, for errors: `pool` for `pool.connectTimeoutMs`. Options that are the caller's own argument are the group `options`,
+ * and are named without it.
+ */
 export function optionTable<Options extends Readonly<Record<string, Option<unknown>>>>(
   path: string,
   options: Options,
 ): OptionTable<Options> {
   const entries = Object.entries(options);
-  const names = Object.keys(options);
+  const names = Object.keys(options) as (keyof Options & string)[];
+  const prefix = path === 'options' ? '' : `${path}.`;
   const defaults = Object.fromEntries(entries.map(([name, option]) => [name, option.default])) as Resolved<Options>;
   return {
     names,
@@ -39,7 +44,7 @@ export function optionTable<Options extends Readonly<Record<string, Option<unkno
       const values = given as Readonly<Record<string, unknown>>;
       const resolved = entries.map(([name, option]) => {
         const value = values[name];
-        return [name, value === undefined ? option.default : option.check(`${path}.${name}`, value)];
+        return [name, value === undefined ? option.default : option.check(`${prefix}${name}`, value)];
       });
       return Object.fromEntries(resolved) as Resolved<Options>;
     },
@@ -63,4 +68,27 @@ export const functionOption = <T>(): Option<T | undefined> => ({
     checkFunction(name, value);
     return value as T;
   },
+});
+
+/** An option with a check of its own. */
+export const checkedOption = <T>(fallback: T, check: (name: string, value: unknown) => T): Option<T> => ({
+  default: fallback,
+  check,
+});
+
+/** A number that may be left out. */
+export const optionalNumber = (bounds: NumberBounds): Option<number | undefined> =>
+  checkedOption<number | undefined>(undefined, (name, value) => checkNumber(name, value, 0, bounds));
+
+/** A value that may be left out, and is checked where it is used. */
+export const anyOption = <T>(): Option<T | undefined> =>
+  checkedOption<T | undefined>(undefined, (_name, value) => value as T);
+
+export const clockOption: Option<Clock> = checkedOption(systemClock, (name, value) => {
+  if (typeof value !== 'object' || value === null) throw optionError(name, 'a clock with now, timer and defer', value);
+  const clock = value as Clock;
+  checkFunction(`${name}.now`, clock.now);
+  checkFunction(`${name}.timer`, clock.timer);
+  checkFunction(`${name}.defer`, clock.defer);
+  return clock;
 });

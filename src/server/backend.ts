@@ -11,7 +11,7 @@ import { GrpcCalls, grpcCallOf } from './grpc-calls.js';
 import { HttpAdmission } from './http-admission.js';
 import { type HttpRequest, HttpRequests, type HttpResponse } from './http-requests.js';
 import { type InFlightSource, LoadReporter } from './load-reporter.js';
-import { type BackendOptions, resolvePodOptions } from './options.js';
+import { type BackendOptions, resolveBackendOptions } from './options.js';
 import { Queueing } from './queueing.js';
 import type { ReportedLoad } from './reported-load.js';
 import { RequestCount } from './request-count.js';
@@ -105,7 +105,7 @@ class ServingBackend implements Backend {
   readonly #workers: { close(): void } | undefined;
 
   constructor(options: BackendOptions) {
-    const resolved = resolvePodOptions(options);
+    const resolved = resolveBackendOptions(options);
     const { reports, limit, clock } = resolved;
     if (reports !== undefined) {
       let source: InFlightSource = this.#count;

@@ -3,4 +3,4 @@ export { type Backend, createBackend } from './backend.js';
 export type { FastifyPlugin } from './fastify.js';
 export type { BackendOptions, GrpcRequest, IncomingRequest, ReportOptions } from './options.js';
 export type { ReportedLoad } from './reported-load.js';
-export { gracefulShutdown, type Shutdown, type ShutdownOptions, shutdownDefaults } from './shutdown.js';
+export { gracefulShutdown, type Shutdown, type ShutdownOptions } from './shutdown.js';

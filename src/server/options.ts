@@ -1,8 +1,20 @@
 import type { LimitFactory } from '../limit/limit.js';
 import type { Priority } from '../propagation/priority.js';
 import { checkHeaderName, deadlineHeader, priorityHeader } from '../propagation/propagated.js';
-import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
-import { type Clock, systemClock } from '../runtime/clock.js';
+import { optionError } from '../runtime/check.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Filled } from '../runtime/complete.js';
+import {
+  booleanOption,
+  checkedOption,
+  clockOption,
+  functionOption,
+  numberOption,
+  type Option,
+  type OptionsOf,
+  optionalNumber,
+  optionTable,
+} from '../runtime/options.js';
 import type { HttpRequest } from './http-requests.js';
 
 /** The part of a grpc-js call, before its handler begins, that options may use. */
@@ -77,100 +89,57 @@ export interface ReportOptions {
   readonly sampleMs?: number | undefined;
 }
 
-/** The defaults of the numeric options. */
-export const backendDefaults: {
-  readonly sampleMs: number;
-  readonly maxWaiting: number;
-  readonly waitTimeoutMs: number;
-  readonly retryAfterMs: number;
-} = Object.freeze({ sampleMs: 1_000, maxWaiting: 1_000, waitTimeoutMs: 10_000, retryAfterMs: 1_000 });
+/** The options of reports after defaults were filled in and everything was checked. */
+export type ResolvedReportOptions = Filled<ReportOptions, 'utilization' | 'metrics'>;
 
-/** The options of a backend after defaults were filled in and everything was checked. */
-export interface ResolvedPodOptions {
+const reportTable = optionTable('reports', {
+  utilization: functionOption<NonNullable<ReportOptions['utilization']>>(),
+  metrics: functionOption<NonNullable<ReportOptions['metrics']>>(),
+  sampleMs: numberOption(1_000, { min: 10, max: 3_600_000 }),
+} satisfies OptionsOf<ReportOptions>);
+
+/** The options of a backend after defaults were filled in and everything was checked. Headers are in lower case. */
+export type ResolvedBackendOptions = Filled<
+  Omit<BackendOptions, 'reports' | 'deadlineHeader' | 'priorityHeader'>,
+  'limit' | 'unlimited' | 'deadlineMs' | 'priority' | 'trust'
+> & {
   readonly reports: ResolvedReportOptions | undefined;
-  readonly refuseWhileBusy: boolean;
-  readonly limit: LimitFactory | undefined;
-  readonly maxWaiting: number;
-  readonly waitTimeoutMs: number;
-  readonly retryAfterMs: number;
-  readonly unlimited: ((request: IncomingRequest) => boolean) | undefined;
-  readonly deadlineMs: number | undefined;
-  /** In lower case. */
   readonly deadlineHeader: string | undefined;
-  readonly priority: ((request: IncomingRequest) => Priority | undefined) | undefined;
   readonly priorityHeader: string | undefined;
-  readonly trust: ((request: IncomingRequest) => boolean) | undefined;
-  readonly context: boolean;
-  readonly clock: Clock;
-}
+};
 
-export interface ResolvedReportOptions {
-  readonly utilization: (() => number) | undefined;
-  readonly metrics: (() => Readonly<Record<string, number>>) | undefined;
-  readonly sampleMs: number;
-}
+const durations = { min: 1, max: 86_400_000 };
+
+const table = optionTable('options', {
+  reports: checkedOption<ResolvedReportOptions | undefined>(reportTable.defaults, (name, reports) => {
+    if (reports === false) return undefined;
+    if (typeof reports !== 'object' || reports === null) throw optionError(name, 'an object, or false', reports);
+    return reportTable.resolve(reports);
+  }),
+  refuseWhileBusy: booleanOption(false),
+  limit: functionOption<LimitFactory>(),
+  maxWaiting: numberOption(1_000, { min: 0, max: 1_000_000, integer: true }),
+  waitTimeoutMs: numberOption(10_000, durations),
+  retryAfterMs: numberOption(1_000, durations),
+  unlimited: functionOption<NonNullable<BackendOptions['unlimited']>>(),
+  deadlineMs: optionalNumber(durations),
+  deadlineHeader: headerOption(deadlineHeader),
+  priority: functionOption<NonNullable<BackendOptions['priority']>>(),
+  priorityHeader: headerOption(priorityHeader),
+  trust: functionOption<NonNullable<BackendOptions['trust']>>(),
+  context: booleanOption(false),
+  clock: clockOption,
+} satisfies OptionsOf<BackendOptions>);
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
-export function resolvePodOptions(options: BackendOptions): ResolvedPodOptions {
-  checkKeys('options', options, optionNames);
-  const { reports = {}, limit, deadlineMs, unlimited, priority, trust, clock = systemClock } = options;
-  for (const [name, asked] of Object.entries({ limit, unlimited, priority, trust })) {
-    if (asked !== undefined) checkFunction(name, asked);
+export function resolveBackendOptions(options: BackendOptions): ResolvedBackendOptions {
+  const resolved = table.resolve(options);
+  if (resolved.refuseWhileBusy && resolved.reports === undefined) {
+    throw optionError('refuseWhileBusy', 'false without reports', true);
   }
-  const refuseWhileBusy = checkBoolean('refuseWhileBusy', options.refuseWhileBusy, false);
-  if (refuseWhileBusy && reports === false) throw optionError('refuseWhileBusy', 'false without reports', true);
-  const longestMs = { min: 1, max: 86_400_000 };
-  checkFunction('clock.now', clock?.now);
-  checkFunction('clock.timer', clock.timer);
-  return {
-    reports: reports === false ? undefined : resolveReportOptions(reports),
-    refuseWhileBusy,
-    limit,
-    maxWaiting: checkNumber('maxWaiting', options.maxWaiting, backendDefaults.maxWaiting, {
-      min: 0,
-      max: 1_000_000,
-      integer: true,
-    }),
-    waitTimeoutMs: checkNumber('waitTimeoutMs', options.waitTimeoutMs, backendDefaults.waitTimeoutMs, longestMs),
-    retryAfterMs: checkNumber('retryAfterMs', options.retryAfterMs, backendDefaults.retryAfterMs, longestMs),
-    unlimited,
-    deadlineMs: deadlineMs === undefined ? undefined : checkNumber('deadlineMs', deadlineMs, 0, longestMs),
-    deadlineHeader: checkHeaderName('deadlineHeader', options.deadlineHeader, deadlineHeader),
-    priority,
-    priorityHeader: checkHeaderName('priorityHeader', options.priorityHeader, priorityHeader),
-    trust,
-    context: checkBoolean('context', options.context, false),
-    clock,
-  };
+  return resolved;
 }
 
-const optionNames: readonly (keyof BackendOptions)[] = [
-  'reports',
-  'refuseWhileBusy',
-  'limit',
-  'maxWaiting',
-  'waitTimeoutMs',
-  'retryAfterMs',
-  'unlimited',
-  'deadlineMs',
-  'deadlineHeader',
-  'priority',
-  'priorityHeader',
-  'trust',
-  'context',
-  'clock',
-];
-
-function resolveReportOptions(reports: ReportOptions): ResolvedReportOptions {
-  if (typeof reports !== 'object' || reports === null) throw optionError('reports', 'an object, or false', reports);
-  checkKeys('reports', reports, ['utilization', 'metrics', 'sampleMs']);
-  const { utilization, metrics } = reports;
-  if (utilization !== undefined) checkFunction('reports.utilization', utilization);
-  if (metrics !== undefined) checkFunction('reports.metrics', metrics);
-  const bounds = { min: 10, max: 3_600_000 };
-  return {
-    utilization,
-    metrics,
-    sampleMs: checkNumber('reports.sampleMs', reports.sampleMs, backendDefaults.sampleMs, bounds),
-  };
+function headerOption(usual: string): Option<string | undefined> {
+  return checkedOption<string | undefined>(usual, (name, value) => checkHeaderName(name, value, usual));
 }

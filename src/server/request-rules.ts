@@ -2,13 +2,13 @@ import { isEvenkeelError } from '../errors.js';
 import { isPriority, type Priority } from '../propagation/priority.js';
 import { shorter } from '../propagation/propagated.js';
 import type { Refusal } from './http-refusal.js';
-import type { IncomingRequest, ResolvedPodOptions } from './options.js';
+import type { IncomingRequest, ResolvedBackendOptions } from './options.js';
 
 /** Applies a pod's options to a request. If a function of the application throws, its result counts as undefined. */
 export class RequestRules {
-  readonly #options: ResolvedPodOptions;
+  readonly #options: ResolvedBackendOptions;
 
-  constructor(options: ResolvedPodOptions) {
+  constructor(options: ResolvedBackendOptions) {
     this.#options = options;
   }
 

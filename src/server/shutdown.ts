@@ -1,8 +1,19 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2Server } from 'node:http2';
 import type { Socket, Server as TcpServer } from 'node:net';
-import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
-import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
+import { checkFunction, optionError } from '../runtime/check.js';
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { Complete } from '../runtime/complete.js';
+import {
+  anyOption,
+  booleanOption,
+  checkedOption,
+  clockOption,
+  functionOption,
+  numberOption,
+  type OptionsOf,
+  optionTable,
+} from '../runtime/options.js';
 import type { ConnectionTimes } from './closing-connections.js';
 import { type ClosingServer, type GrpcServer, grpcClosing } from './closing-grpc.js';
 import { httpClosing } from './closing-http.js';
@@ -49,13 +60,38 @@ export interface ShutdownOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Defaults of the numeric options; see `docs/guide/graceful-rollout.md`. */
-export const shutdownDefaults: {
-  readonly delayMs: number;
-  readonly idleMs: number;
-  readonly leaveMs: number;
-  readonly drainTimeoutMs: number;
-} = Object.freeze({ delayMs: 2_000, idleMs: 5_000, leaveMs: 10_000, drainTimeoutMs: 25_000 });
+const durations = { min: 0, max: 86_400_000 };
+
+const table = optionTable('options', {
+  http: anyOption<NonNullable<ShutdownOptions['http']>>(),
+  grpc: anyOption<GrpcServer>(),
+  webSockets: anyOption<WebSockets>(),
+  tcp: anyOption<NonNullable<ShutdownOptions['tcp']>>(),
+  finish: checkedOption<NonNullable<ShutdownOptions['finish']>>(
+    (socket) => socket.end(),
+    (name, value) => {
+      checkFunction(name, value);
+      return value as (socket: Socket) => void;
+    },
+  ),
+  signals: checkedOption<readonly NodeJS.Signals[]>(['SIGTERM'], (name, value) => {
+    if (!Array.isArray(value)) throw optionError(name, 'a list of signals', value);
+    return value;
+  }),
+  delayMs: numberOption(2_000, durations),
+  idleMs: numberOption(5_000, durations),
+  leaveMs: numberOption(10_000, durations),
+  drainTimeoutMs: numberOption(25_000, durations),
+  onDrained: functionOption<() => unknown>(),
+  exit: booleanOption(true),
+  clock: clockOption,
+} satisfies OptionsOf<ShutdownOptions>);
+
+/** The defaults of `gracefulShutdown`; see `docs/guide/graceful-rollout.md`. */
+export const shutdownDefaults: Pick<
+  Complete<ShutdownOptions>,
+  'delayMs' | 'idleMs' | 'leaveMs' | 'drainTimeoutMs'
+> = table.defaults;
 
 /** How long before `drainTimeoutMs` the last long-lived connection is closed, in ms: closing takes a round trip. */
 const CLOSE_MS = 1_000;
@@ -77,22 +113,6 @@ export interface Shutdown {
   /** Begins the shutdown like a signal; a second call cuts it short. Resolves when nothing runs any more, before the exit. */
   begin(): Promise<void>;
 }
-
-const optionNames: readonly (keyof ShutdownOptions)[] = [
-  'http',
-  'grpc',
-  'webSockets',
-  'tcp',
-  'finish',
-  'signals',
-  'delayMs',
-  'idleMs',
-  'leaveMs',
-  'drainTimeoutMs',
-  'onDrained',
-  'exit',
-  'clock',
-];
 
 /**
  * Lets this process exit without losing a request. At SIGTERM it serves on for `delayMs`, then responds with `Connection: close`
@@ -131,31 +151,22 @@ class PodShutdown implements Shutdown {
   #finish: () => void = () => {};
 
   constructor(options: ShutdownOptions) {
-    checkKeys('options', options, optionNames);
-    const { http, grpc, webSockets, tcp, finish, signals = ['SIGTERM'], onDrained, clock = systemClock } = options;
-    if (!Array.isArray(signals)) throw optionError('signals', 'a list of signals', signals);
-    if (onDrained !== undefined) checkFunction('onDrained', onDrained);
-    if (finish !== undefined) checkFunction('finish', finish);
-    const bounds = { min: 0, max: 86_400_000 };
-    const { delayMs, idleMs, leaveMs, drainTimeoutMs } = shutdownDefaults;
-    this.#delayMs = checkNumber('delayMs', options.delayMs, delayMs, bounds);
-    this.#idleMs = checkNumber('idleMs', options.idleMs, idleMs, bounds);
-    this.#drainTimeoutMs = checkNumber('drainTimeoutMs', options.drainTimeoutMs, drainTimeoutMs, bounds);
-    this.#exits = checkBoolean('exit', options.exit, true);
-    this.#onDrained = onDrained;
+    const resolved = table.resolve(options);
+    const { http, grpc, webSockets, tcp, finish, signals, delayMs, idleMs, drainTimeoutMs, clock } = resolved;
+    this.#delayMs = delayMs;
+    this.#idleMs = idleMs;
+    this.#drainTimeoutMs = drainTimeoutMs;
+    this.#exits = resolved.exit;
+    this.#onDrained = resolved.onDrained;
     this.#clock = clock;
     this.#signals = signals;
-    const latestMs = this.#drainTimeoutMs - this.#delayMs - this.#idleMs - CLOSE_MS;
-    const times: ConnectionTimes = {
-      leaveMs: Math.max(0, Math.min(checkNumber('leaveMs', options.leaveMs, leaveMs, bounds), latestMs)),
-      spreadMs: this.#idleMs,
-    };
+    const latestMs = drainTimeoutMs - delayMs - idleMs - CLOSE_MS;
+    const times: ConnectionTimes = { leaveMs: Math.max(0, Math.min(resolved.leaveMs, latestMs)), spreadMs: idleMs };
     const servers: ClosingServer[] = [];
     for (const server of listOf(http)) servers.push(httpClosing(server));
     if (grpc !== undefined) servers.push(grpcClosing(grpc));
     if (webSockets !== undefined) servers.push(webSocketClosing(webSockets, clock, times));
-    for (const server of listOf(tcp))
-      servers.push(tcpClosing(server, finish ?? ((socket) => socket.end()), clock, times));
+    for (const server of listOf(tcp)) servers.push(tcpClosing(server, finish, clock, times));
     if (servers.length === 0) throw optionError('options', 'an object with http, grpc, webSockets or tcp', options);
     this.#servers = servers;
     this.readiness = (_request, response) => answer(response, this.isReady);

@@ -1,12 +1,6 @@
 import { connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
-import {
-  balancerDefaults,
-  type Clock,
-  EvenkeelError,
-  type PickSet,
-  type ResolveError,
-  type Timer,
-} from '../../index.js';
+import { type Clock, EvenkeelError, type PickSet, type ResolveError, type Timer } from '../../index.js';
+import { balancerDefaults } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
 /** Why calls fail. The code is in their message, and in their metadata as `evenkeel-code`. */

@@ -1,5 +1,5 @@
-import { type Clock, poolDefaults, type Rng, systemClock, systemRng, type Transport } from '../../index.js';
-import { checkNumber, optionError } from '../kit/index.js';
+import { type Clock, type Rng, systemClock, systemRng, type Transport } from '../../index.js';
+import { checkNumber, optionError, poolDefaults } from '../kit/index.js';
 import { checkTls, type DialErrors, type TlsOption } from './dial.js';
 import { serviceOrigin } from './origin.js';
 import type { PodConnectionParts } from './pod-connection.js';

@@ -2,7 +2,7 @@
  * For authors of adapters: the parts that evenkeel's adapters share. Unstable: a minor version may change it, and the changelog says so.
  */
 
-export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
+export { balancerDefaults, balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
 export { noCounts } from '../../balancer/snapshot.js';
 export type {
   AttemptEnd,
@@ -55,6 +55,7 @@ export {
   resolvePlacingOptions,
 } from '../../placement/placing-options.js';
 export { markLasting } from '../../pool/lasting-error.js';
+export { poolDefaults } from '../../pool/pool-options.js';
 export type { CallContext, ServedRequest } from '../../propagation/call-context.js';
 export { formatOffer, mayRefuseHeader } from '../../propagation/may-refuse.js';
 export { addressMark, busyMark, notBegunHeader, refusingMark } from '../../propagation/not-begun.js';

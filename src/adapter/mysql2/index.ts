@@ -17,7 +17,6 @@ export type { ServiceOptions } from './cluster/service.js';
 export type { RunningStatement, StatementEvent, StatementListener, StatementOptions } from './cluster/statement.js';
 export {
   type FollowServiceOptions,
-  followDefaults,
   followService,
   type ServiceFollower,
 } from './follow-service/follow-service.js';

@@ -1,6 +1,6 @@
 import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
-import { type BalancingOptions, balancerDefaults, EvenkeelError } from '../../index.js';
-import { checkBoolean, checkKeys, checkNumber, type PerEndpoint } from '../kit/index.js';
+import { type BalancingOptions, EvenkeelError } from '../../index.js';
+import { balancerDefaults, checkBoolean, checkKeys, checkNumber, type PerEndpoint } from '../kit/index.js';
 
 /** Options of mysql2 that evenkeel sets itself, or that have another type here. */
 type Decided =

@@ -7,7 +7,6 @@ import {
   EvenkeelError,
   type PrefixKey,
   type Priority,
-  poolDefaults,
   type RetryOptions,
   systemClock,
 } from '../../index.js';
@@ -25,6 +24,7 @@ import {
   Propagation,
   pickerOf,
   pickNames,
+  poolDefaults,
 } from '../kit/index.js';
 import { AgentCore, type AgentCoreParts } from './agent-core.js';
 import { Fallback } from './fallback.js';

@@ -1,16 +1,9 @@
 import { isIP } from 'node:net';
 import pg from 'pg';
-import {
-  type Balancer,
-  type BalancingOptions,
-  balancerDefaults,
-  EvenkeelError,
-  poolDefaults,
-  type Resolver,
-  staticEndpoints,
-} from '../../index.js';
+import { type Balancer, type BalancingOptions, EvenkeelError, type Resolver, staticEndpoints } from '../../index.js';
 import {
   asError,
+  balancerDefaults,
   balancingOptionNames,
   checkBoolean,
   checkFunction,
@@ -20,6 +13,7 @@ import {
   closestOf,
   markLasting,
   optionError,
+  poolDefaults,
   serviceName,
   unknownOption,
 } from '../kit/index.js';

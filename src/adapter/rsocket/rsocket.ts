@@ -1,5 +1,5 @@
 import type { Cancellable, OnTerminalSubscriber, Payload } from 'rsocket-core';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes, poolDefaults } from '../../index.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
 import {
   type AttemptedCall,
   Attempts,
@@ -11,6 +11,7 @@ import {
   checkString,
   type FailedAttempt,
   optionError,
+  poolDefaults,
   serviceBalancer,
 } from '../kit/index.js';
 import { type PodRSocket, rsocketTransport } from './connection.js';

@@ -1,13 +1,5 @@
 import type { Dispatcher, Pool } from 'undici';
-import {
-  type Balancer,
-  type Clock,
-  createBalancer,
-  EvenkeelError,
-  poolDefaults,
-  systemClock,
-  systemRng,
-} from '../../index.js';
+import { type Balancer, type Clock, createBalancer, EvenkeelError, systemClock, systemRng } from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import type { Hedging } from '../http/hedging.js';
 import { mocking, socketsAreMocked } from '../http/mocked-sockets.js';
@@ -25,6 +17,7 @@ import {
   Propagation,
   pickerOf,
   pickNames,
+  poolDefaults,
   remainingOf,
   resolvePlacingOptions,
   SharedTimers,

@@ -3,7 +3,7 @@ import './check-version.js';
 
 export type { AppOptions } from '../http/app-options.js';
 export type { AppSnapshot, BalancedServiceSnapshot } from '../http/app-services.js';
-export { type HedgeOptions, hedgeDefaults } from '../http/hedging.js';
+export type { HedgeOptions } from '../http/hedging.js';
 export {
   type AppAgent,
   type AppInterceptor,
@@ -17,14 +17,13 @@ export type {
 } from './app-agent/app-options.js';
 export { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
-export {
-  type CallOptions,
-  type DispatcherOptions,
-  type RequestKey,
-  type UndiciConnectionOptions,
-  type WebSocketLimits,
-  type WebSocketOptions,
-  webSocketDefaults,
+export type {
+  CallOptions,
+  DispatcherOptions,
+  RequestKey,
+  UndiciConnectionOptions,
+  WebSocketLimits,
+  WebSocketOptions,
 } from './options.js';
 export {
   type DispatcherStats,

@@ -1,8 +1,9 @@
 import { EventEmitter } from 'node:events';
-import { gracefulShutdown, type ShutdownOptions, shutdownDefaults } from 'evenkeel/server';
+import { gracefulShutdown, type ShutdownOptions } from 'evenkeel/server';
 import { FakeClock } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
 import { resolvePlacingOptions } from '../../../src/placement/placing-options.js';
+import { shutdownDefaults } from '../../../src/server/shutdown.js';
 
 /** A WebSocket that closes when it is told to. */
 class FakeSocket extends EventEmitter {

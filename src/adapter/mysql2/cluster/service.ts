@@ -3,23 +3,23 @@ import type { PoolConnection } from 'mysql2/promise';
 import {
   type Balancer,
   type BalancingOptions,
-  balancerDefaults,
   type Clock,
   combineObservers,
   createBalancer,
   type Observer,
-  poolDefaults,
   type StageFactory,
   systemClock,
   systemRng,
 } from '../../../index.js';
 import {
+  balancerDefaults,
   balancingOptionNames,
   checkBalancingOptions,
   checkBoolean,
   offAbort,
   onAbort,
   optionError,
+  poolDefaults,
 } from '../../kit/index.js';
 import { Changes } from '../changes.js';
 import { type Ask, lagOptionNames, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';

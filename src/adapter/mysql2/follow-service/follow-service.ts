@@ -2,7 +2,6 @@ import type { PoolOptions as NodeOptions } from 'mysql2';
 import {
   type BalancerOptions,
   type BalancerSnapshot,
-  balancerDefaults,
   type Clock,
   combineObservers,
   conditions,
@@ -11,14 +10,21 @@ import {
   type Observer,
   outcomes,
   type PoolOptions,
-  poolDefaults,
   type Resolver,
   type Rng,
   type StageFactory,
   systemClock,
   systemRng,
 } from '../../../index.js';
-import { checkFunction, checkKeys, checkNumber, exactStages, optionError } from '../../kit/index.js';
+import {
+  balancerDefaults,
+  checkFunction,
+  checkKeys,
+  checkNumber,
+  exactStages,
+  optionError,
+  poolDefaults,
+} from '../../kit/index.js';
 import { Changes } from '../changes.js';
 import { logIn } from '../server/opening.js';
 import { ClusterNodes, type ClusterNodesOptions } from './cluster-nodes.js';

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
-import { type BalancingOptions, type Endpoint, EvenkeelError, poolDefaults } from '../../../index.js';
-import { checkBoolean, checkNumber, optionError } from '../../kit/index.js';
+import { type BalancingOptions, type Endpoint, EvenkeelError } from '../../../index.js';
+import { checkBoolean, checkNumber, optionError, poolDefaults } from '../../kit/index.js';
 import type { PoolLimits } from '../../sql/session-pool.js';
 import { canReset, knowsGracefulEnd } from '../internals.js';
 import { type Mysql2ConnectionOptions, mysql2Defaults, passedOn } from '../options.js';

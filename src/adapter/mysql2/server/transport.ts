@@ -4,13 +4,12 @@ import {
   type Endpoint,
   EvenkeelError,
   endpointAddress,
-  poolDefaults,
   type Rng,
   systemClock,
   systemRng,
   type Transport,
 } from '../../../index.js';
-import { checkNumber, checkString, markLasting } from '../../kit/index.js';
+import { checkNumber, checkString, markLasting, poolDefaults } from '../../kit/index.js';
 import { checkNames, type Mysql2ConnectionOptions } from '../options.js';
 import { isRefusedLogIn } from '../outcome.js';
 import type { Events } from '../own-functions.js';

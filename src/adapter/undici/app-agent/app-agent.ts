@@ -1,8 +1,8 @@
 import type { Dispatcher, Pool } from 'undici';
-import { type Balancer, EvenkeelError, poolDefaults } from '../../../index.js';
+import { type Balancer, EvenkeelError } from '../../../index.js';
 import { appOptionNames, type ResolvedAppOptions } from '../../http/app-options.js';
 import type { AppSnapshot } from '../../http/app-services.js';
-import { checkKeys, pickNames } from '../../kit/index.js';
+import { checkKeys, pickNames, poolDefaults } from '../../kit/index.js';
 import { checkRuntime } from '../check-version.js';
 import { bindMethods, EndingDispatcher } from '../ending-dispatcher.js';
 import { checkFallback, Fallback } from '../fallback.js';

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { type HttpTransportOptions, resolveHttpTransport } from '../../../../src/adapter/http/transport-options.js';
-import { poolDefaults, systemClock } from '../../../../src/index.js';
+import { systemClock } from '../../../../src/index.js';
+import { poolDefaults } from '../../../../src/pool/pool-options.js';
 
 const errors = { timedOut: (message: string) => new Error(message), closed: (message: string) => new Error(message) };
 const resolve = (options: Partial<HttpTransportOptions> = {}, allowH2 = false) =>
