@@ -93,6 +93,14 @@ const proofs = new Map(
     balancing: { what: 'the simulation at full counts', program: ['test/simulation/run.mjs', '--proof'] },
     overload: { what: 'an overload that ends, over sockets', program: ['test/integration/undici/overload-proof.mjs'] },
     loads: { what: 'loads compared over sockets', program: ['test/integration/undici/balance-proof.mjs'] },
+    install: {
+      what: 'the packed package, installed afresh with npm, pnpm and yarn; needs a registry; a minute',
+      program: ['scripts/release/fresh-install.mjs'],
+    },
+    workflows: {
+      what: 'the workflows of the hosted CI by their published schema; needs a registry; seconds',
+      program: ['scripts/workflows.mjs'],
+    },
     shutdown: {
       what: 'pods that leave by gracefulShutdown, no preStop hook',
       program: ['test/integration/server/proof.mjs'],
