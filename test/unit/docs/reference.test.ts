@@ -166,8 +166,8 @@ describe('docs/reference/options.md', () => {
       expect(table.find((row) => row.name === name)?.byDefault, name).toBe(expected);
     }
     const used = source('balancer/balancer-options.ts');
-    const byDefault = (name: string) => codeIn(table.find((row) => row.name === name)?.byDefault);
-    for (const code of [byDefault('picker'), byDefault('load'), `stagesOf(${byDefault('stages')})`]) {
+    const byDefault = (name: string) => table.find((row) => row.name === name)?.byDefault;
+    for (const code of [codeIn(byDefault('picker')), codeIn(byDefault('load')), `stagesOf(${byDefault('stages')})`]) {
       expect(used).toContain(`return ${code};`);
     }
   });
