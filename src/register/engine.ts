@@ -1,3 +1,4 @@
+import type { ServiceRule } from '../adapter/kit/index.js';
 import { EvenkeelError, isEvenkeelError, type TargetOptions } from '../index.js';
 
 /** What `register.cjs` says to each engine. */
@@ -21,13 +22,17 @@ export interface RegisterConfig {
 }
 
 /** Which hosts are Services, as the options of an app take it. */
-export function servicesRule({ listed, excluded, shortName }: EngineOptions): (origin: URL) => boolean | undefined {
-  const names = listed === undefined ? undefined : new Set(listed.map((host) => shortName(host)));
-  return ({ hostname }) => {
-    const name = shortName(hostname);
-    if (excluded.has(name)) return false;
-    return names === undefined ? undefined : names.has(name);
-  };
+export function servicesRule({ listed, excluded, shortName }: EngineOptions): ServiceRule {
+  if (listed !== undefined) return listed.filter((host) => !excluded.has(shortName(host)));
+  return ({ hostname }) => (excluded.has(shortName(hostname)) ? false : undefined);
+}
+
+/**
+ * How Services are found: an app that has not asked for evenkeel does not wait for an API server that gives no answer, such as
+ * one behind a network policy. Until the API server answers, requests go where DNS says.
+ */
+export function discoveryOf({ config }: EngineOptions): TargetOptions {
+  return { sliceGraceMs: 300, ...config.discovery };
 }
 
 /**

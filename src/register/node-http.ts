@@ -1,7 +1,7 @@
 import type { Agent, ClientRequest } from 'node:http';
 import type { ConnectionOptions } from 'node:tls';
 import { type AppRouter, openAppRouter, type ServiceOptions } from '../adapter/node-http/app-agents.js';
-import { type EngineOptions, servicesRule, stockError } from './engine.js';
+import { discoveryOf, type EngineOptions, servicesRule, stockError } from './engine.js';
 
 type RequestOptions = Parameters<AppRouter['route']>[2];
 
@@ -16,7 +16,7 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
   const router = openAppRouter({
     services: servicesRule(options),
     ...(config.http !== undefined && { options: config.http as ServiceOptions }),
-    ...(config.discovery !== undefined && { discovery: config.discovery }),
+    discovery: discoveryOf(options),
     errorOf: stockError,
   });
   const queues = new WeakMap<Agent, Map<string, Queue>>();

@@ -204,6 +204,30 @@ function patchHttp(mayBeService, engineOf) {
   undo.push(() => {
     if (prototype.addRequest === balancedAddRequest) prototype.addRequest = addRequest;
   });
+  patchUpgrades(http, http.Agent, mayBeService);
+  patchUpgrades(https, https.Agent, mayBeService);
+}
+
+/**
+ * WebSockets of the library ws, which connects by itself with a function of one of these names; with an agent in its place, its
+ * upgrade is a request like others.
+ */
+function patchUpgrades(module, Agent, mayBeService) {
+  const { request } = module;
+  let agent;
+  const balancedRequest = {
+    request(options) {
+      const connect = typeof options === 'object' && options !== null && !options.agent && options.createConnection;
+      const isOfWs = connect && (connect.name === 'netConnect' || connect.name === 'tlsConnect');
+      if (isOff || !isOfWs || options.socketPath || !mayBeService(options.host)) return request.apply(this, arguments);
+      if (agent === undefined) agent = new Agent();
+      return request.call(this, Object.assign({}, options, { agent, createConnection: undefined }));
+    },
+  }.request;
+  module.request = balancedRequest;
+  undo.push(() => {
+    if (module.request === balancedRequest) module.request = request;
+  });
 }
 
 /** The global dispatchers of undici 6 and 7 (and Node to 24), and of undici 8 (and Node 26). */
@@ -344,6 +368,18 @@ function patchModules(mayBeService, engineOf) {
   });
 }
 
+/** Whether grpc-js sends calls to `host` through a proxy; it reads the same variables. */
+function usesProxy(host, options) {
+  const { env } = process;
+  if ((options && options['grpc.enable_http_proxy'] === 0) || !(env.grpc_proxy || env.https_proxy || env.http_proxy)) {
+    return false;
+  }
+  const direct = env.no_grpc_proxy || env.no_proxy;
+  if (direct && direct.split(',').some((suffix) => host.endsWith(suffix))) return false;
+  leave('@grpc/grpc-js through a proxy', `no_grpc_proxy=${host} in the environment`);
+  return true;
+}
+
 const patchedGrpc = new WeakSet();
 
 /** Clients and channels of one copy of grpc-js, however they are made: all of them are made by these two classes. */
@@ -359,7 +395,7 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
   const optionsFor = (address, options) => {
     const host = hostOf(address);
     const isTheirs = options && (options.channelOverride || options.channelFactoryOverride);
-    if (isTheirs || host === undefined || !mayBeService(host)) return undefined;
+    if (isTheirs || host === undefined || !mayBeService(host) || usesProxy(host, options)) return undefined;
     const engine = getEngine();
     if (engine === undefined) return undefined;
     if (engine.grpc !== grpc) {

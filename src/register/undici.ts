@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
-import { type EngineOptions, servicesRule, stockError } from './engine.js';
+import { discoveryOf, type EngineOptions, servicesRule, stockError } from './engine.js';
 
 /** Balances what copies of undici of any supported version, and Node's own, give their global dispatcher. */
 export interface UndiciEngine {
@@ -14,7 +14,7 @@ export function createEngine(options: EngineOptions): UndiciEngine {
   const services = appInterceptor({
     services: servicesRule(options),
     ...(config.fetch !== undefined && { options: config.fetch as NonNullable<AppInterceptorOptions['options']> }),
-    ...(config.discovery !== undefined && { discovery: config.discovery }),
+    discovery: discoveryOf(options),
   });
   return {
     dispatch(dispatcher, own, handler) {

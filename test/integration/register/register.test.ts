@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
@@ -7,12 +8,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
 import { bytesMethod } from '../../support/pods/grpc-method.js';
 import { Pod, Pods } from '../../support/pods/pods.js';
+import { WsPod } from '../../support/pods/ws-pods.js';
 import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const register = join(root, 'dist/register/register.cjs');
 const app = fileURLToPath(new URL('support/app.mjs', import.meta.url));
+const toLoopback = fileURLToPath(new URL('support/all-is-loopback.cjs', import.meta.url));
 const noDns = fileURLToPath(new URL('support/no-dns.cjs', import.meta.url));
 
 let world: DiscoveryWorld;
@@ -137,7 +140,6 @@ describe('node --require evenkeel/register', () => {
   it.each(['fetch', 'undici', 'undici fetch', 'http.get'])(
     '%s: a host that may be a Service and is none stays as it was',
     async (client) => {
-      const toLoopback = fileURLToPath(new URL('support/all-is-loopback.cjs', import.meta.url));
       const { result } = start([app, client, `http://legacy.shop:${outside.port}/`], {}, ['--require', toLoopback]);
       const { pods: seen, failed, stderr } = await result;
       expect({ seen, failed, stderr }).toEqual({ seen: { outside: 30 }, failed: {}, stderr: '' });
@@ -185,37 +187,58 @@ describe('node --require evenkeel/register', () => {
 });
 
 describe('gRPC', () => {
-  const servers: Server[] = [];
+  const all: GrpcPod[] = [];
   let port = 0;
   beforeAll(async () => {
-    const ports = new Map<string, number>();
-    for (const name of ['anna', 'bert', 'cleo']) {
-      const server = new Server();
-      server.addService({ Say: bytesMethod('/shop.Orders/Say') }, {
-        Say: (_call: unknown, answer: (error: null, bytes: Buffer) => void) => answer(null, Buffer.from(name)),
-      } as never);
-      const bound = await new Promise<number>((resolve, reject) =>
-        server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) =>
-          error === null ? resolve(port) : reject(error),
-        ),
-      );
-      ports.set(name, bound);
-      if (name === 'anna') port = bound;
-      servers.push(server);
-    }
+    const pods = await grpcPods('anna', 'bert', 'cleo');
+    port = pods[0]?.port ?? 0;
+    existWithGrpc('said', pods);
+  });
+  afterAll(() => {
+    for (const { server } of all) server.forceShutdown();
+  });
+
+  interface GrpcPod {
+    readonly name: string;
+    readonly server: Server;
+    readonly port: number;
+    calls: number;
+  }
+
+  /** Servers that answer with their names. */
+  function grpcPods(...names: readonly string[]): Promise<GrpcPod[]> {
+    return Promise.all(
+      names.map(async (name) => {
+        const server = new Server();
+        const port = new Promise<number>((resolve, reject) => {
+          server.addService({ Say: bytesMethod('/shop.Orders/Say') }, {
+            Say: (_call: unknown, answer: (error: null, bytes: Buffer) => void) => {
+              pod.calls++;
+              answer(null, Buffer.from(name));
+            },
+          } as never);
+          server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
+            error === null ? resolve(bound) : reject(error),
+          );
+        });
+        const pod = { name, server, port: await port, calls: 0 };
+        all.push(pod);
+        return pod;
+      }),
+    );
+  }
+
+  function existWithGrpc(name: string, pods: readonly GrpcPod[]): void {
     world.dns.kubernetes.set({
       namespace: 'shop',
-      name: 'said',
+      name,
       clusterIPs: ['127.0.0.1'],
       ports: [{ name: 'grpc', port: 50051 }],
     });
     world.api
-      .service('shop', 'said', { ports: [{ name: 'grpc', port: 50051, targetPort: 'grpc' }] })
-      .setPods([...ports].map(([name, grpc]) => ({ name, address: '127.0.0.1', ports: { grpc } })));
-  });
-  afterAll(() => {
-    for (const server of servers) server.forceShutdown();
-  });
+      .service('shop', name, { ports: [{ name: 'grpc', port: 50051, targetPort: 'grpc' }] })
+      .setPods(pods.map(({ name, port: grpc }) => ({ name, address: '127.0.0.1', ports: { grpc } })));
+  }
 
   it.each([
     ['grpc-js', 'said.shop:50051'],
@@ -228,8 +251,118 @@ describe('gRPC', () => {
     expect(Object.keys(seen).sort()).toEqual(['anna', 'bert', 'cleo']);
   });
 
-  it('an address, and a name that is no Service, remain with grpc-js', async () => {
+  it('an address remains with grpc-js', async () => {
     expect((await run('grpc-js', `127.0.0.1:${port}`)).pods).toEqual({ anna: 30 });
+  });
+
+  it.each(['grpc-js', 'nice-grpc'])(
+    '%s: a name that may be a Service and is none remains with grpc-js',
+    async (client) => {
+      const { result } = start([app, client, `legacy.shop:${port}`], {}, ['--require', toLoopback]);
+      const { pods: seen, failed, stderr } = await result;
+      expect({ seen, failed, stderr }).toEqual({ seen: { anna: 30 }, failed: {}, stderr: '' });
+    },
+  );
+
+  it('a rolling update loses nothing', async () => {
+    const before = await grpcPods('old-1', 'old-2', 'old-3');
+    existWithGrpc('sold', before);
+    const running = start([app, 'grpc-js', 'sold.shop:50051', 'until told']);
+    await until('all pods serve', () => before.every(({ calls }) => calls > 20));
+    const next = await grpcPods('new-1', 'new-2', 'new-3');
+    existWithGrpc('sold', next);
+    await until('the new pods serve', () => next.every(({ calls }) => calls > 20));
+    await Promise.all(
+      before.map(({ server }) => new Promise<unknown>((resolve) => server.tryShutdown((error) => resolve(error)))),
+    );
+    running.stop();
+    const { failed, stderr } = await running.result;
+    expect({ failed, stderr }).toEqual({ failed: {}, stderr: '' });
+  });
+
+  it.each([
+    ['grpc_proxy', {}, 0],
+    ['http_proxy', {}, 0],
+    ['http_proxy', { no_proxy: '.shop' }, 3],
+  ])('with %s in the environment and %o, it is grpc-js that decides (%i pods reached)', async (name, more, reached) => {
+    const closed = `http://127.0.0.1:${await freePort()}`;
+    const { pods: seen } = await start([app, 'grpc-js', 'said.shop:50051', '10'], { [name]: closed, ...more }).result;
+    expect(Object.keys(seen)).toHaveLength(reached);
+  });
+});
+
+describe('WebSockets', () => {
+  let chat: WsPod[];
+  beforeAll(async () => {
+    chat = await Promise.all(['dora', 'emil', 'fine'].map((name) => WsPod.start({ name })));
+    world.dns.kubernetes.set({
+      namespace: 'shop',
+      name: 'chat',
+      clusterIPs: ['127.0.0.1'],
+      ports: [{ name: 'ws', port: 8080 }],
+    });
+    world.api
+      .service('shop', 'chat', { ports: [{ name: 'ws', port: 8080, targetPort: 'ws' }] })
+      .setPods(chat.map(({ name, endpoint }) => ({ name, address: '127.0.0.1', ports: { ws: endpoint.port } })));
+  });
+  afterAll(async () => {
+    await Promise.all(chat.map((pod) => pod.kill()));
+  });
+
+  it.each(['ws', 'ws by require', ...(typeof WebSocket === 'function' ? ['WebSocket of Node'] : [])])(
+    '%s, unchanged, has as many connections to each pod',
+    async (client) => {
+      const { pods: seen, failed, stderr } = await run(client, 'ws://chat.shop:8080/');
+      expect({ seen, failed, stderr }).toEqual({ seen: { dora: 10, emil: 10, fine: 10 }, failed: {}, stderr: '' });
+    },
+  );
+
+  it('ws: a host outside, and one that may be a Service and is none, stay as they were', async () => {
+    const port = chat[0]?.endpoint.port;
+    expect((await run('ws', `ws://127.0.0.1:${port}/`)).pods).toEqual({ dora: 30 });
+    const { result } = start([app, 'ws', `ws://legacy.shop:${port}/`], {}, ['--require', toLoopback]);
+    expect((await result).pods).toEqual({ dora: 30 });
+  });
+
+  it('ws: a WebSocket of a server, and one of a subclass, are instances of the class', async () => {
+    const script = `
+      const WebSocket = require('ws');
+      class Own extends WebSocket {}
+      const server = new WebSocket.Server({ port: 0, host: '127.0.0.1' }, () => {
+        const own = new Own('ws://127.0.0.1:' + server.address().port);
+        server.on('connection', (socket) => own.on('open', () => {
+          const right = [socket instanceof WebSocket, own instanceof Own, own instanceof WebSocket, WebSocket.WebSocket === WebSocket];
+          console.log(JSON.stringify({ pods: { right: right.filter(Boolean).length }, failed: {} }));
+          process.exit();
+        }));
+      });`;
+    const { pods: seen, stderr } = await start(['-e', script]).result;
+    expect({ seen, stderr }).toEqual({ seen: { right: 4 }, stderr: '' });
+  });
+});
+
+describe('an API server that is silent', () => {
+  it('keeps no request waiting: until it answers, requests go where DNS says', async () => {
+    const accepted = new Set<Socket>();
+    const silent = createServer((socket) => void accepted.add(socket));
+    const port = await new Promise<number>((resolve) => {
+      silent.listen(0, '127.0.0.1', () => resolve((silent.address() as AddressInfo).port));
+    });
+    const discovery = world.options({ allowAddresses: ['loopback'] });
+    const env = { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(port) };
+    const own = { ...discovery, kubernetes: { inCluster: { path: world.folder, env } } };
+    const file = join(world.folder, 'silent.cjs');
+    await writeFile(file, `module.exports = { discovery: ${JSON.stringify(own)} };\n`);
+    world.dns.kubernetes.set({
+      namespace: 'shop',
+      name: 'quiet',
+      clusterIPs: ['127.0.0.1'],
+      ports: [{ name: 'http', port: outside.port }],
+    });
+    const { pods: seen, failed } = await run('fetch', `http://quiet.shop:${outside.port}/`, { EVENKEEL_CONFIG: file });
+    for (const socket of accepted) socket.destroy();
+    silent.close();
+    expect({ seen, failed }).toEqual({ seen: { outside: 30 }, failed: {} });
   });
 });
 
@@ -290,6 +423,13 @@ describe('its settings', () => {
     expect(seen).toEqual({});
     expect(Object.keys(failed)).toHaveLength(1);
     expect(Object.keys(failed)[0]).toMatch(/ENOTFOUND|EAI_AGAIN/);
+  });
+
+  it('EVENKEEL_SERVICES names no host of another domain', async () => {
+    const url = `http://orders.shop.svc.example.com:${outside.port}/`;
+    const { result } = start([app, 'http.get', url], { EVENKEEL_SERVICES: 'orders.shop' }, ['--require', toLoopback]);
+    const { pods: seen, failed } = await result;
+    expect({ seen, failed }).toEqual({ seen: { outside: 30 }, failed: {} });
   });
 
   it('EVENKEEL_SERVICES names the Services, in any spelling', async () => {

@@ -5,3 +5,8 @@ dns.lookup = (_host, ...more) => {
   const address = '127.0.0.1';
   process.nextTick(more.at(-1), null, more[0].all ? [{ address, family: 4 }] : address, 4);
 };
+
+dns.promises.lookup = async (_host, { all } = {}) => {
+  const found = { address: '127.0.0.1', family: 4 };
+  return all ? [found] : found;
+};

@@ -124,12 +124,30 @@ const clients = {
     const client = createClient({ say: methodOf() }, createChannel(url));
     return async () => ({ pod: String(await client.say(Buffer.from('who'))) });
   },
+  ws: async () => {
+    const { default: WebSocket } = await import('ws');
+    return (to) => greeting(new WebSocket(to, { handshakeTimeout: 30_000 }));
+  },
+  'ws by require': async () => {
+    const { createRequire } = await import('node:module');
+    const { WebSocket } = createRequire(import.meta.url)('ws');
+    return (to) => greeting(new WebSocket(to, ['v1', 'v2']));
+  },
+  'WebSocket of Node': async () => (to) => greeting(new WebSocket(to)),
   openai: async () => {
     const { default: OpenAI } = await import('openai');
     const openai = new OpenAI({ apiKey: 'none', baseURL: url, maxRetries: 0 });
     return () => openai.get('/models');
   },
 };
+
+/** The name that a server greets with. The connection stays open. */
+function greeting(socket) {
+  return new Promise((resolve, reject) => {
+    socket.addEventListener('message', ({ data }) => resolve({ pod: JSON.parse(data).name }));
+    socket.addEventListener('error', ({ error, message }) => reject(error ?? new Error(message)));
+  });
+}
 
 /** A method whose messages are texts. */
 function methodOf() {
@@ -178,5 +196,5 @@ do await Promise.all(Array.from({ length: 10 }, one));
 while (!isOver && (count === 'until told' || ended < Number(count)));
 console.log(JSON.stringify({ pods, failed }));
 if (process.connected) process.disconnect();
-// gRPC clients keep their connections.
-if (/grpc/.test(client)) process.exit();
+// These keep their connections.
+if (/grpc|ws|WebSocket/.test(client)) process.exit();

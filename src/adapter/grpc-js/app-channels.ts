@@ -1,0 +1,121 @@
+import { type ChannelOptions, type ClientOptions, experimental } from '@grpc/grpc-js';
+import { resolverFrom, systemClock, type TargetOptions } from '../../index.js';
+import { ServiceHosts, type ServiceRule } from '../kit/index.js';
+import { BalancedChannel, ChannelState } from './channel.js';
+import { authorityOf, type GrpcOptions, resolveGrpcOptions } from './options.js';
+import { registeredName, serviceChannelOptions } from './target.js';
+
+/** How the channels of a whole app are balanced. */
+export interface AppChannelsOptions {
+  /** Which hosts are Services. @defaultValue DNS decides */
+  readonly services?: ServiceRule | undefined;
+  /** The same for all Services. @defaultValue {} */
+  readonly options?: GrpcOptions | undefined;
+  /** How Services and their pods are found. @defaultValue from this pod's environment */
+  readonly discovery?: TargetOptions | undefined;
+}
+
+/** The channels of a whole app. */
+export interface AppChannels {
+  /** What a client or channel for `address` adds to its options; the address is `host:port`, with or without `dns:`. */
+  optionsFor(address: string): ClientOptions;
+}
+
+/** The target scheme of channels that turn out to be for a Service, or for any other host. */
+const SCHEME = 'evenkeel-app';
+/** Where such a channel's resolver finds out which. The prefix keeps it out of the arguments of subchannels. */
+const hostsKey = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel.hosts`;
+/** How long DNS may take to say whether a host is a Service, in ms; then it counts as none. */
+const LOOKUP_TIMEOUT_MS = 2_000;
+const ADDRESS = /^(?:dns:)?(?:\/\/([^/]*)\/)?(.+)$/;
+
+/**
+ * Channels for whatever addresses an app has: those of Services are balanced; all others are resolved, and their pods chosen, as
+ * grpc-js does it, with what their DNS records and the app's own service config say. A channel decides when it first resolves its name, and
+ * again when grpc-js looks it up again.
+ *
+ * @throws EVENKEEL_OPTION for invalid options.
+ */
+export function openAppChannels({ services, options = {}, discovery }: AppChannelsOptions): AppChannels {
+  const own = serviceChannelOptions(options);
+  const hosts = new ServiceHosts({
+    services,
+    dns: discovery?.dns,
+    lookupTimeoutMs: LOOKUP_TIMEOUT_MS,
+    clock: systemClock,
+  });
+  experimental.registerResolver(SCHEME, AppResolver);
+  return {
+    optionsFor(address) {
+      const [, server = '', service = ''] = ADDRESS.exec(address) ?? [];
+      const resolver = resolverFrom(service, discovery);
+      const resolved = resolveGrpcOptions({ resolver, ...options });
+      return {
+        ...own,
+        channelFactoryOverride: (_address, credentials, given) =>
+          new BalancedChannel(
+            `${SCHEME}://${server}/${service}`,
+            credentials,
+            { ...given, [hostsKey]: hosts },
+            resolved,
+          ),
+      };
+    },
+  };
+}
+
+/** Resolves a name as that of a Service if it is one, else as grpc-js does. */
+class AppResolver implements experimental.Resolver {
+  readonly #url: URL;
+  readonly #hosts: ServiceHosts;
+  readonly #service: ChannelState;
+  readonly #host: experimental.Resolver;
+  #isService = false;
+  #isLookingUp = false;
+  #isDestroyed = true;
+
+  constructor(target: experimental.GrpcUri, listener: experimental.ResolverListener, channelOptions: ChannelOptions) {
+    this.#url = new URL(`http://${target.path}`);
+    this.#hosts = channelOptions[hostsKey] as ServiceHosts;
+    this.#service = new ChannelState({ ...target, scheme: registeredName() }, listener, channelOptions);
+    this.#host = experimental.createResolver({ ...target, scheme: 'dns' }, listener, channelOptions);
+  }
+
+  static getDefaultAuthority(target: experimental.GrpcUri): string {
+    return authorityOf(target.path);
+  }
+
+  updateResolution(): void {
+    this.#isDestroyed = false;
+    if (this.#isService) this.#service.updateResolution();
+    if (this.#isService || this.#isLookingUp) return;
+    const verdict = this.#hosts.judge(this.#url);
+    if (typeof verdict === 'boolean') {
+      this.#resolve(verdict);
+      return;
+    }
+    this.#isLookingUp = true;
+    // It never rejects.
+    void verdict.then((isService) => {
+      this.#isLookingUp = false;
+      if (!this.#isDestroyed) this.#resolve(isService);
+    });
+  }
+
+  destroy(): void {
+    this.#isDestroyed = true;
+    this.#service.destroy();
+    this.#host.destroy();
+  }
+
+  /** Once a host is known to be a Service, it stays one. */
+  #resolve(isService: boolean): void {
+    if (!isService) {
+      this.#host.updateResolution();
+      return;
+    }
+    this.#isService = true;
+    this.#host.destroy();
+    this.#service.updateResolution();
+  }
+}
