@@ -70,7 +70,6 @@ export async function createCluster({ workload, pods: initialPods, serviceTimes,
   let closed = false;
 
   const ownAddresses = await canHaveOwnAddresses();
-  const controlPlane = await createControlPlane(workload, ownAddresses);
   const proxy = fork(
     fileURLToPath(new URL('service-proxy-process.js', import.meta.url)),
     workload.ports.map(({ name }) => name),
@@ -86,6 +85,7 @@ export async function createCluster({ workload, pods: initialPods, serviceTimes,
       if (message.type === 'listening') resolve(message.ports);
     });
   });
+  const controlPlane = await createControlPlane(workload, servicePorts, ownAddresses);
   // Pods with their own addresses all listen on the same ports, as in a cluster. These are the Service's ports, on its own address:
   // a port that is free there is nearly always free on all of them.
   const podPorts = ownAddresses ? servicePorts : Object.fromEntries(workload.ports.map(({ name }) => [name, 0]));

@@ -9,11 +9,19 @@ import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
 
 const NAMESPACE = 'shop';
 
-/** @param {import('./workloads.js').Workload} workload @param {boolean} withDns */
-export async function createControlPlane({ name, ports }, withDns) {
+/**
+ * @param {import('./workloads.js').Workload} workload
+ * @param {Readonly<Record<string, number>>} servicePorts the Service's ports by name: those of its stand-in
+ * @param {boolean} withDns
+ */
+export async function createControlPlane({ name, ports }, servicePorts, withDns) {
   const apiServer = await createApiServer();
   const service = apiServer.service(NAMESPACE, name, {
-    ports: ports.map((port) => ({ ...port, targetPort: port.name })),
+    ports: ports.map((port) => ({
+      name: port.name,
+      port: servicePorts[port.name] ?? port.port,
+      targetPort: port.name,
+    })),
   });
   const dns = withDns ? await createDnsServer() : undefined;
   // A second Service for the same pods, without a cluster IP: its name resolves to theirs.

@@ -9,6 +9,7 @@ import { database, orders } from './workloads.js';
  * @property {string} connections what it keeps, in the plural
  * @property {string} how where its requests go
  * @property {boolean} throughService
+ * @property {string} [sameAs] the client whose file this one is: all that differs is `--require evenkeel/register`
  * @property {boolean} [overDns] needs a headless Service, hence pods with addresses of their own
  */
 
@@ -24,6 +25,9 @@ import { database, orders } from './workloads.js';
  * @property {import('./workloads.js').Workload} workload who serves it
  * @property {readonly Shown[]} clients
  */
+
+/** Whether evenkeel balances what this client sends. @param {string} client */
+export const isBalanced = (client) => client === 'evenkeel' || client === 'registered';
 
 /** @type {readonly Protocol[]} */
 export const protocols = [
@@ -43,6 +47,14 @@ export const protocols = [
         connections: 'keep-alive connections',
         how: 'through the Service',
         throughService: true,
+      },
+      {
+        name: 'registered',
+        title: 'The same, --require',
+        connections: 'keep-alive connections,',
+        how: 'evenkeel/register, no code',
+        throughService: false,
+        sameAs: 'ordinary',
       },
       {
         name: 'evenkeel',

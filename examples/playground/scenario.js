@@ -8,6 +8,7 @@
  */
 import { cutCount, errorCount, maxOverMean } from './board.js';
 import { Histogram } from './histogram.js';
+import { isBalanced } from './protocols.js';
 import { busiestPod, describeState } from './state.js';
 
 const WINDOW_MS = 2_000;
@@ -108,7 +109,8 @@ async function playOne(cluster, traffics, perSecondOf, progress) {
 }
 
 /** @param {PodView} pod @param {Traffic} traffic */
-const isConnected = (pod, { protocol }) => protocol.longLived || connectionsOf(pod, protocol, 'evenkeel') > 0;
+const isConnected = (pod, { protocol, clients }) =>
+  protocol.longLived || clients.every(({ name }) => !isBalanced(name) || connectionsOf(pod, protocol, name) > 0);
 
 /** @param {PodView} pod @param {import('./protocols.js').Protocol} protocol @param {string} client */
 const connectionsOf = (pod, protocol, client) => pod.connections[`${protocol.name}/${client}`] ?? 0;

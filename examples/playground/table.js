@@ -2,6 +2,7 @@
 /** The result of `--once` as a table, and the verdict over it. */
 import { BEGUN } from './clients/recorder.js';
 import { CUT } from './clients/websocket.js';
+import { isBalanced } from './protocols.js';
 import { formatMs } from './terminal.js';
 
 /** The phase in which a pod dies with whatever it holds. */
@@ -66,24 +67,26 @@ function formatTable({ longLived }, rows) {
 export function judge(rows, picker) {
   const failures = [];
   for (const row of rows) {
-    if (row.client !== 'evenkeel') continue;
+    if (!isBalanced(row.client)) continue;
+    // The registered client has the defaults, whatever was asked for.
+    const own = row.client === 'evenkeel' ? picker : undefined;
     const { title, requests } = row.protocol;
     const { longLived } = row.protocol;
-    const limit = picker === 'round-robin' && !longLived ? roundRobinLimit(row) : row.maxOverMeanLimit;
+    const limit = own === 'round-robin' && !longLived ? roundRobinLimit(row) : row.maxOverMeanLimit;
     const excused = [...row.errorKinds]
       .filter(([kind]) => kind.endsWith(BEGUN) || (kind === CUT && row.phase === DEATH))
       .reduce((sum, [, count]) => sum + count, 0);
     if (row.errors > excused)
       failures.push(
-        `${title}, ${row.phase}: evenkeel lost ${row.errors} of ${row.requests} ${requests} (${kinds(row)})`,
+        `${title}, ${row.phase}: ${row.client} lost ${row.errors} of ${row.requests} ${requests} (${kinds(row)})`,
       );
     if (longLived && row.cut > 0 && row.phase !== DEATH) {
       failures.push(`${title}, ${row.phase}: ${row.cut} connections of evenkeel ended without a close frame`);
     }
     // Not a number means that nothing was answered, which is no even spread either.
-    if (Number.isNaN(row.maxOverMean) || (isEvenByCount(row, picker) && row.maxOverMean > limit)) {
+    if (Number.isNaN(row.maxOverMean) || (isEvenByCount(row, own) && row.maxOverMean > limit)) {
       failures.push(
-        `${title}, ${row.phase}: evenkeel's max/mean is ${row.maxOverMean.toFixed(3)}, above ${limit.toFixed(3)}`,
+        `${title}, ${row.phase}: ${row.client}'s max/mean is ${row.maxOverMean.toFixed(3)}, above ${limit.toFixed(3)}`,
       );
     }
   }

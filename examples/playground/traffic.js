@@ -1,6 +1,7 @@
 // @ts-check
 /** All clients of one protocol, each in a process of its own, under the same arrivals; and what is known of each. */
 import { fork } from 'node:child_process';
+import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { Board } from './board.js';
 import { epochNow } from './clients/arrivals.js';
@@ -15,6 +16,21 @@ const MIN_RATE_RATIO = 0.1;
 
 // Read by grpc-js when it is loaded: its DNS resolver asks the server named in the target.
 const ENVIRONMENT = { ...process.env, GRPC_NODE_USE_ALTERNATIVE_RESOLVER: 'true' };
+
+/** @param {string} path */
+const inClients = (path) => fileURLToPath(new URL(`clients/${path}`, import.meta.url));
+// Clients find the Service by its name, as in a cluster.
+const REQUIRED = ['--require', inClients('cluster-dns.cjs')];
+const REGISTER = ['--require', createRequire(import.meta.url).resolve('evenkeel/register')];
+
+/** What a pod's environment is for `evenkeel/register`. @param {import('./clients/client.js').ClientContext} context */
+const podEnvironment = ({ apiServerUrl, service, namespace }) => ({
+  KUBERNETES_SERVICE_HOST: new URL(apiServerUrl).hostname,
+  KUBERNETES_SERVICE_PORT: new URL(apiServerUrl).port,
+  EVENKEEL_SERVICES: `${service}.${namespace}`,
+  EVENKEEL_CONFIG: inClients('registered.cjs'),
+  PLAYGROUND_API_SERVER: apiServerUrl,
+});
 
 /** @typedef {Awaited<ReturnType<typeof startTraffic>>} Traffic */
 
@@ -42,9 +58,10 @@ export async function startTraffic(options) {
     if (board === undefined) throw new Error(`there is no client ${name}`);
     return board;
   };
-  const children = clients.map(({ name, title }) => {
-    const child = fork(fileURLToPath(new URL('clients/client.js', import.meta.url)), [protocol.name, name], {
-      env: ENVIRONMENT,
+  const children = clients.map(({ name, title, sameAs }) => {
+    const child = fork(inClients('client.js'), [protocol.name, name, sameAs ?? name], {
+      env: sameAs === undefined ? ENVIRONMENT : { ...ENVIRONMENT, ...podEnvironment(context) },
+      execArgv: sameAs === undefined ? REQUIRED : [...REQUIRED, ...REGISTER],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     child.on('message', (/** @type {any} */ message) => {

@@ -41,7 +41,7 @@ const PHASES = ['start, steady', 'scale up', 'kill -9', 'rolling update'];
 
 export type Protocol = 'HTTP' | 'gRPC' | 'WebSocket';
 const CLIENTS: Readonly<Record<Protocol, readonly string[]>> = {
-  HTTP: ['ordinary', 'evenkeel'],
+  HTTP: ['ordinary', 'registered', 'evenkeel'],
   gRPC: ['ordinary', 'round-robin', 'evenkeel'],
   WebSocket: ['ordinary', 'evenkeel'],
 };
@@ -126,6 +126,9 @@ export function judgeRun(ended: Ended, machine: Machine, options: JudgeOptions =
 const isTheMachines = (line: string): boolean =>
   line.includes('max/mean') || line.includes('without a close frame') || /\(\)$/.test(line.replace(OUT_OF_TIME, ''));
 
+/** Evenkeel's client, and the ordinary one started with `--require evenkeel/register`. */
+const isBalanced = (client: string): boolean => client === 'evenkeel' || client === 'registered';
+
 /** Such as `HTTP, kill -9`. */
 const phaseOf = (line: string): string => line.slice(0, line.indexOf(': '));
 
@@ -147,9 +150,9 @@ function lost(rows: readonly Row[], protocol: Protocol, said: string, excused: r
   return rows
     .filter(({ client, errors, phase }) => {
       if (protocol === 'WebSocket' && phase === 'kill -9') return false;
-      return client === 'evenkeel' && errors !== 0 && !excused.includes(`${protocol}, ${phase}`);
+      return isBalanced(client) && errors !== 0 && !excused.includes(`${protocol}, ${phase}`);
     })
-    .map(({ phase, errors }) => `${protocol}, ${phase}: the table says that evenkeel lost ${errors}`);
+    .map(({ phase, client, errors }) => `${protocol}, ${phase}: the table says that ${client} lost ${errors}`);
 }
 
 /** What the table says about how requests were spread, if they were sent and answered in time. */

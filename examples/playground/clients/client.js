@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * One client in its own process, under the same traffic as all clients of its protocol. Its arguments say which one: `http evenkeel`
- * is created by `http-evenkeel.js`. Counts answers and reports ten times a second.
+ * is created by `http-evenkeel.js`, and `http registered ordinary` by `http-ordinary.js`. Counts answers and reports ten times a second.
  */
 import { epochNow, startArrivals } from './arrivals.js';
 import { Recorder } from './recorder.js';
@@ -58,7 +58,7 @@ const LATE_MS = 200;
 // Sent one by one and not counted, so that no client is measured while Node still compiles it.
 const WARM_UP_REQUESTS = 100;
 
-const [protocol = 'http', name = 'ordinary'] = process.argv.slice(2);
+const [protocol = 'http', name = 'ordinary', file = name] = process.argv.slice(2);
 /** Pods process the requests of each lane separately. */
 const lane = `${protocol}/${name}`;
 const recorder = new Recorder();
@@ -117,7 +117,7 @@ process.on('message', async (/** @type {Prepare | Begin | Late | Rest | Mark} */
   if (message.type === 'rest') stopArrivals();
   if (message.type === 'prepare') {
     try {
-      const module = await import(`./${protocol}-${name}.js`);
+      const module = await import(`./${protocol}-${file}.js`);
       client = await /** @type {CreateClient} */ (module.createClient)(message.context, (code) =>
         recorder.close(code, epochNow()),
       );

@@ -41,7 +41,7 @@ const QUIET = { loadPerCore: 0.5 };
 const CROWDED = { loadPerCore: 9 };
 const PHASES = ['start, steady', 'scale up', 'kill -9', 'rolling update'];
 const CLIENTS: Readonly<Record<string, readonly string[]>> = {
-  http: ['ordinary', 'evenkeel'],
+  http: ['ordinary', 'registered', 'evenkeel'],
   grpc: severalAddresses ? ['ordinary', 'round-robin', 'evenkeel'] : ['ordinary', 'evenkeel'],
   websocket: ['ordinary', 'evenkeel'],
 };
@@ -52,7 +52,7 @@ function perPodOf(protocol: string, client: string, phase: string): number[] {
     return client === 'evenkeel' ? [6, 6, 6, 6, 6] : [12, 10, 8, 0, 0];
   }
   if (phase === 'start, steady') return client === 'ordinary' && protocol === 'grpc' ? [300, 0, 0] : [100, 100, 100];
-  if (client === 'evenkeel') return [80, 80, 80, 80, 80];
+  if (client === 'evenkeel' || client === 'registered') return [80, 80, 80, 80, 80];
   if (protocol === 'http') return [200, 150, 30, 10, 10];
   return client === 'ordinary' ? [400, 0, 0, 0, 0] : [140, 130, 130, 0, 0];
 }
