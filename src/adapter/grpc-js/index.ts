@@ -1,5 +1,5 @@
 // First, since it says what is wrong with a @grpc/grpc-js that cannot even be loaded.
 import './check-version.js';
 
-export type { CallKey, ChannelBalancer, GrpcOptions } from './options.js';
+export type { CallKey, ChannelBalancer, GrowingConnections, GrpcOptions } from './options.js';
 export { serviceChannelOptions, serviceTarget } from './target.js';

@@ -50,6 +50,8 @@ export class Leaf {
   readonly subchannel: experimental.SubchannelInterface;
   /** Calls running on it. */
   streams = 0;
+  /** Whether a call has begun on it; its user forgets that now and then. */
+  wasUsed = false;
   /** When it became ready, in ms; written by its user. */
   readyAtMs: number = Number.POSITIVE_INFINITY;
   readonly #endpoint: Endpoint;

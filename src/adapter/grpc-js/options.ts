@@ -55,6 +55,17 @@ type KnownGrpcOptions = {
 };
 
 /**
+ * Connections to a pod that grow with its calls: when every one has `maxConcurrentStreams` calls, another is opened, and one beyond `min`
+ * that had no call for 5 to 10 minutes is closed.
+ */
+export interface GrowingConnections {
+  /** Kept open; calls use them first. @defaultValue 1 */
+  readonly min?: number | undefined;
+  /** Never exceeded; 1 to 100, and not below `min`. */
+  readonly max: number;
+}
+
+/**
  * Options of `serviceChannelOptions`. Keys that begin with `grpc.` or `grpc-node.`, and those of grpc-js's clients (`interceptors`,
  * `interceptor_providers`, `callInvocationTransformer`), are grpc-js's own and are passed on unchanged.
  * `retryPolicy` and `hedgingPolicy` of `grpc.service_config` say what is retried, with a new pick for each attempt; of `retry` there is
@@ -79,8 +90,11 @@ export interface GrpcOptions
   readonly priority?: string | CallPriority | undefined;
   /** What goes along with a call besides `grpc-timeout`: its priority. @defaultValue {}, see `PropagateOptions` */
   readonly propagate?: Omit<PropagateOptions, 'deadlineHeader'> | undefined;
-  /** Connections kept open to each pod; a call uses the one with the fewest calls. @defaultValue 1 */
-  readonly connections?: number | undefined;
+  /**
+   * Connections to each pod. A number is kept open, and a call uses the one with the fewest calls. With `{ min, max }` they grow with
+   * the calls, which needs `maxConcurrentStreams`. @defaultValue 1
+   */
+  readonly connections?: number | GrowingConnections | undefined;
   /**
    * Concurrent calls on one connection. Set it to the servers' own limit (`MAX_CONCURRENT_STREAMS`, often 100) or below:
    * further calls then go to another pod, or wait for any pod, instead of waiting behind the limit of one. @defaultValue
@@ -112,7 +126,7 @@ export interface ResolvedGrpcOptions {
   /** Whether calls have priorities that their metadata does not say. */
   readonly hasPriority: boolean;
   readonly propagation: Propagation;
-  readonly connections: number;
+  readonly connections: { readonly min: number; readonly max: number };
   readonly maxConcurrentStreams: number;
   readonly healthService: string;
   readonly askForReports: AskForReports;
@@ -120,6 +134,9 @@ export interface ResolvedGrpcOptions {
   readonly clock: Clock;
   readonly rng: Rng;
 }
+
+/** Of one pod. */
+const MAX_CONNECTIONS = 100;
 
 const ownNames = [
   'key',
@@ -170,6 +187,16 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   const { key, healthService = '', onBalancer, clock = systemClock, rng = systemRng } = options;
   if (typeof healthService !== 'string') throw optionError('healthService', 'the name of a service', healthService);
   if (onBalancer !== undefined) checkFunction('onBalancer', onBalancer);
+  const maxConcurrentStreams = checkNumber(
+    'maxConcurrentStreams',
+    options.maxConcurrentStreams,
+    Number.POSITIVE_INFINITY,
+    { min: 1, integer: true, infinite: true },
+  );
+  const connections = resolveConnections(options.connections);
+  if (connections.max > connections.min && maxConcurrentStreams === Number.POSITIVE_INFINITY) {
+    throw optionError('maxConcurrentStreams', 'a number, because connections grow when it is reached', undefined);
+  }
   const propagation = new Propagation(options.propagate, ['context', 'priorityHeader']);
   return {
     balancing,
@@ -177,22 +204,28 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     priority: resolvePriority(options.priority, propagation.priorityHeader),
     hasPriority: options.priority !== undefined,
     propagation,
-    connections: checkNumber('connections', options.connections, 1, {
-      min: 1,
-      max: 100,
-      integer: true,
-    }),
-    maxConcurrentStreams: checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, Number.POSITIVE_INFINITY, {
-      min: 1,
-      integer: true,
-      infinite: true,
-    }),
+    connections,
+    maxConcurrentStreams,
     healthService,
     askForReports: checkAskForReports('askForReports', options.askForReports),
     onBalancer,
     clock,
     rng,
   };
+}
+
+function resolveConnections(connections: number | GrowingConnections | undefined): ResolvedGrpcOptions['connections'] {
+  if (typeof connections !== 'object' || connections === null) {
+    const count = checkNumber('connections', connections, 1, { min: 1, max: MAX_CONNECTIONS, integer: true });
+    return { min: count, max: count };
+  }
+  for (const name of Object.keys(connections)) {
+    if (name !== 'min' && name !== 'max') throw unknownOption('connections', name, ['min', 'max']);
+  }
+  const min = checkNumber('connections.min', connections.min, 1, { min: 1, max: MAX_CONNECTIONS, integer: true });
+  if (connections.max === undefined) throw optionError('connections.max', 'a number', undefined);
+  const max = checkNumber('connections.max', connections.max, min, { min, max: MAX_CONNECTIONS, integer: true });
+  return { min, max };
 }
 
 function checkRetry(retry: unknown): void {

@@ -45,7 +45,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     const { key, hasPriority, askForReports } = this.#options;
     const options = key === undefined && call.last === undefined ? undefined : this.#pickOptions(call, key, metadata);
     const lease = this.#granted(call) ?? this.#balancer.pick(options);
-    const leaf = lease?.handle.leastBusy();
+    const leaf = lease?.handle.next();
     if (lease === undefined || leaf === undefined) {
       lease?.end(outcomes.notStarted);
       return this.#notNow(call, metadata, options);

@@ -17,10 +17,12 @@ const USEFUL_LIFE_MS = 50;
 const REOPEN_INITIAL_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
 const REOPEN_JITTER_RATIO = 0.2;
+/** Every so often, connections beyond `connections.min` are closed that had no call since the last time. In ms. */
+const SHRINK_INTERVAL_MS = 300_000;
 
 /**
- * One pod for a channel: its connections, one unless `connections` says more. The first is opened immediately, the others when it is
- * ready.
+ * One pod for a channel: its connections, one unless `connections` says more. The first is opened immediately, the others up to
+ * `connections.min` when it is ready. When all have as many calls as they may, another is opened, up to `connections.max`.
  */
 export class PodConnection implements Connection<PodConnection> {
   /** Settles when the first connection is ready, or rejects when it cannot be opened. */
@@ -31,7 +33,7 @@ export class PodConnection implements Connection<PodConnection> {
   readonly asking: ReportAsking = new ReportAsking();
   readonly #endpoint: Endpoint;
   readonly #context: PodContext;
-  /** Connections that can carry calls. */
+  /** Connections that can carry calls. Those beyond `connections.min` are at its end. */
   readonly #ready: Leaf[] = [];
   /** Connections being opened. */
   readonly #opening = new Set<Leaf>();
@@ -40,6 +42,8 @@ export class PodConnection implements Connection<PodConnection> {
   #wasReady = false;
   #reopenTimer: Timer | undefined;
   #reopenMs = REOPEN_INITIAL_MS;
+  /** Runs while there are more connections than `connections.min`. */
+  #shrinkTimer: Timer | undefined;
   #capacityChanged: (() => void) | undefined;
   #released = false;
   #closing = false;
@@ -80,11 +84,16 @@ export class PodConnection implements Connection<PodConnection> {
     this.#capacityChanged = changed;
   }
 
-  /** The connection with the fewest calls; undefined between losing the last one and the pool noticing. */
-  leastBusy(): Leaf | undefined {
+  /**
+   * The connection for the next call: of the first `connections.min` the one with the fewest calls, and if they are full, the first of the
+   * others that is not. So the last ones have no calls when fewer are needed. Undefined between losing the last one and the pool noticing.
+   */
+  next(): Leaf | undefined {
     const ready = this.#ready;
+    const { connections, maxConcurrentStreams } = this.#context.options;
     let best = ready[0];
     for (let index = 1; index < ready.length; index++) {
+      if (index >= connections.min && (best as Leaf).streams < maxConcurrentStreams) break;
       const leaf = ready[index] as Leaf;
       if (leaf.streams < (best as Leaf).streams) best = leaf;
     }
@@ -93,7 +102,9 @@ export class PodConnection implements Connection<PodConnection> {
 
   callStarted(leaf: Leaf): void {
     leaf.streams++;
+    leaf.wasUsed = true;
     this.#streams++;
+    if (this.#streams >= this.capacity) this.#grow();
   }
 
   callEnded(leaf: Leaf): void {
@@ -104,7 +115,7 @@ export class PodConnection implements Connection<PodConnection> {
 
   /** Checks grpc.health.v1 over a connection that calls use. */
   async ping(signal: AbortSignal): Promise<void> {
-    const leaf = this.leastBusy();
+    const leaf = this.next();
     if (leaf === undefined) throw new Error('the connection was just lost');
     await checkHealth(leaf, this.#context.options.healthService, signal);
   }
@@ -124,6 +135,7 @@ export class PodConnection implements Connection<PodConnection> {
     if (this.#released) return;
     this.#released = true;
     this.#reopenTimer?.cancel();
+    this.#shrinkTimer?.cancel();
     for (const leaf of this.#opening) leaf.release();
     for (const leaf of this.#ready) leaf.release();
     this.#opening.clear();
@@ -151,13 +163,14 @@ export class PodConnection implements Connection<PodConnection> {
     leaf.readyAtMs = this.#context.options.clock.now();
     this.#capacityChanged?.();
     this.#reopenMs = REOPEN_INITIAL_MS;
+    if (this.#ready.length > this.#context.options.connections.min) this.#shrinkLater();
     if (this.#wasReady) {
       this.#context.grew();
       return;
     }
     this.#wasReady = true;
     this.#settleOpened();
-    while (this.#opening.size + 1 < this.#context.options.connections) this.#openOne();
+    this.#openMissing();
   }
 
   #leafLost(leaf: Leaf, error: Error | undefined): void {
@@ -174,18 +187,57 @@ export class PodConnection implements Connection<PodConnection> {
       // The pool opens the next one, with its own pauses.
       this.release('the connection was lost');
       this.#settleLeaving();
-    } else if (this.#context.options.clock.now() - leaf.readyAtMs >= USEFUL_LIFE_MS) this.#openOne();
+    } else if (this.#context.options.clock.now() - leaf.readyAtMs >= USEFUL_LIFE_MS) this.#openMissing();
     else this.#reopenLater();
+  }
+
+  /** Opens what `connections.min` lacks, and another one if the others are full. */
+  #openMissing(): void {
+    const { min } = this.#context.options.connections;
+    while (this.#ready.length + this.#opening.size < min) this.#openOne();
+    if (this.#streams >= this.capacity) this.#grow();
+  }
+
+  /** All connections are full. Opens another one, unless one is being opened or could not be a short time ago. */
+  #grow(): void {
+    const { max } = this.#context.options.connections;
+    if (this.#released || this.#opening.size > 0 || this.#reopenTimer !== undefined || this.#ready.length >= max)
+      return;
+    this.#openOne();
   }
 
   #reopenLater(): void {
     if (this.#reopenTimer !== undefined) return;
-    const { clock, rng, connections } = this.#context.options;
+    const { clock, rng } = this.#context.options;
     const pauseMs = jittered(rng, this.#reopenMs, REOPEN_JITTER_RATIO);
     this.#reopenMs = Math.min(REOPEN_MAX_MS, this.#reopenMs * 1.6);
     this.#reopenTimer = clock.timer(() => {
       this.#reopenTimer = undefined;
-      while (this.#ready.length + this.#opening.size < connections) this.#openOne();
+      this.#openMissing();
     }, pauseMs);
+  }
+
+  #shrinkLater(): void {
+    this.#shrinkTimer ??= this.#context.options.clock.timer(() => {
+      this.#shrinkTimer = undefined;
+      this.#shrink();
+    }, SHRINK_INTERVAL_MS);
+  }
+
+  /** Closes connections that had no call lately. */
+  #shrink(): void {
+    const { min } = this.#context.options.connections;
+    let closed = false;
+    for (let index = this.#ready.length - 1; index >= min; index--) {
+      const leaf = this.#ready[index] as Leaf;
+      if (leaf.streams === 0 && !leaf.wasUsed) {
+        this.#ready.splice(index, 1);
+        leaf.release();
+        closed = true;
+      }
+      leaf.wasUsed = false;
+    }
+    if (closed) this.#capacityChanged?.();
+    if (this.#ready.length > min) this.#shrinkLater();
   }
 }

@@ -13,7 +13,7 @@ describe('options', () => {
   it('have defaults', () => {
     expect(resolveGrpcOptions()).toMatchObject({
       balancing: {},
-      connections: 1,
+      connections: { min: 1, max: 1 },
       maxConcurrentStreams: Number.POSITIVE_INFINITY,
       healthService: '',
     });
@@ -21,6 +21,13 @@ describe('options', () => {
 
   it.each([
     [{ connections: 0 }, /^connections must be a whole number from 1 to 100, got 0$/],
+    [{ connections: { min: 2 } }, /^connections\.max must be a number/],
+    [
+      { connections: { min: 3, max: 2 }, maxConcurrentStreams: 100 },
+      /^connections\.max must be a whole number from 3 to 100/,
+    ],
+    [{ connections: { max: 2, most: 3 } }, /no option "most"/],
+    [{ connections: { max: 2 } }, /^maxConcurrentStreams must be a number, because connections grow/],
     [{ maxConcurrentStreams: 1.5 }, /^maxConcurrentStreams must be a whole number of at least 1 or Infinity/],
     [{ key: 'x user' }, /^key must be the name of a metadata entry, or a function, got a string$/],
     [{ healthService: 5 }, /^healthService must be/],

@@ -31,7 +31,7 @@ transportContract<PodConnection>({
         for (const cut of running) cut();
       },
       call: async (pod) => {
-        const leaf = pod.leastBusy();
+        const leaf = pod.next();
         if (leaf === undefined) throw new Error('no connection');
         pod.callStarted(leaf);
         let settle: (how: 'finished' | 'cut') => void = () => {};
@@ -191,7 +191,7 @@ describe('several connections to a pod', () => {
     await turn();
     expect([pod.capacity, grown(), told]).toEqual([30, 2, [20, 30]]);
     const leaves = Array.from({ length: 7 }, () => {
-      const leaf = pod.leastBusy();
+      const leaf = pod.next();
       if (leaf !== undefined) pod.callStarted(leaf);
       return leaf;
     });
@@ -232,7 +232,127 @@ describe('several connections to a pod', () => {
     const told = toldCapacity(pod);
     for (const subchannel of fake.held()) subchannel.become(connectivityState.IDLE);
     expect(await hasLeft(pod)).toBe(true);
-    expect([pod.capacity, pod.leastBusy(), fake.held().length, clock.timers]).toEqual([0, undefined, 0, 0]);
+    expect([pod.capacity, pod.next(), fake.held().length, clock.timers]).toEqual([0, undefined, 0, 0]);
     expect(told.at(-1)).toBe(0);
+  });
+});
+
+describe('connections that grow', () => {
+  const growing = async (connections: { min?: number; max: number }) => {
+    const all = world({ connections, maxConcurrentStreams: 10 });
+    const pod = await all.connect();
+    await twoTurns();
+    const start = (count: number) =>
+      Array.from({ length: count }, () => {
+        const leaf = pod.next();
+        if (leaf === undefined) throw new Error('no connection');
+        pod.callStarted(leaf);
+        return leaf;
+      });
+    return { ...all, pod, start };
+  };
+  const twoTurns = async () => {
+    await turn();
+    await turn();
+  };
+
+  it('are opened one by one when all are full, up to the limit', async () => {
+    const { fake, pod, start, grown } = await growing({ max: 3 });
+    const told = toldCapacity(pod);
+    start(9);
+    await twoTurns();
+    expect([fake.held().length, pod.capacity]).toEqual([1, 10]);
+    start(1);
+    await twoTurns();
+    expect([fake.held().length, pod.capacity, grown()]).toEqual([2, 20, 1]);
+    start(9);
+    await twoTurns();
+    expect(pod.capacity).toBe(20);
+    start(1);
+    await twoTurns();
+    start(10);
+    await twoTurns();
+    expect([fake.held().length, pod.capacity, told]).toEqual([3, 30, [20, 30]]);
+  });
+
+  it('get calls only while the first are full', async () => {
+    const { pod, start } = await growing({ min: 2, max: 4 });
+    const first = new Set(start(20));
+    expect(first.size).toBe(2);
+    await twoTurns();
+    const [third] = start(1);
+    expect(first.has(third as never)).toBe(false);
+    const [some] = first;
+    if (some === undefined) throw new Error('no connection');
+    pod.callEnded(some);
+    expect(start(1)).toEqual([some]);
+    expect(start(1)).toEqual([third]);
+  });
+
+  it('are closed down to the least number when they had no call for one whole interval', async () => {
+    const { fake, clock, pod, start } = await growing({ max: 3 });
+    const running = start(10);
+    await twoTurns();
+    running.push(...start(10));
+    await twoTurns();
+    const told = toldCapacity(pod);
+    expect(pod.capacity).toBe(30);
+    for (const leaf of running) pod.callEnded(leaf);
+    // They were used in this interval, the third was not.
+    clock.advance(300_000);
+    expect([pod.capacity, told]).toEqual([20, [20]]);
+    clock.advance(300_000);
+    expect([pod.capacity, told, fake.held().length]).toEqual([10, [20, 10], 1]);
+    expect(clock.timers).toBe(0);
+    start(10);
+    await twoTurns();
+    expect(pod.capacity).toBe(20);
+    await pod.close(AbortSignal.abort());
+    expect([clock.timers, fake.held().length]).toEqual([0, 0]);
+  });
+
+  it('stay while a call runs on them, however long', async () => {
+    const { clock, pod, start } = await growing({ max: 2 });
+    start(10);
+    await twoTurns();
+    start(1);
+    clock.advance(900_000);
+    expect(pod.capacity).toBe(20);
+  });
+
+  it('that cannot be opened are tried again after a pause, not at each call', async () => {
+    const { fake, clock, pod, start } = await growing({ max: 2 });
+    fake.behaviour.set('10.0.0.1:80', 'refuse');
+    const [leaf] = start(10);
+    if (leaf === undefined) throw new Error('no connection');
+    await twoTurns();
+    for (let round = 0; round < 5; round++) {
+      pod.callEnded(leaf);
+      start(1);
+      await twoTurns();
+    }
+    expect(fake.subchannels[1]?.dials).toBe(1);
+    fake.behaviour.set('10.0.0.1:80', 'accept');
+    clock.advance(clock.nextInMs as number);
+    await twoTurns();
+    expect([pod.capacity, await hasLeft(pod)]).toEqual([20, false]);
+  });
+
+  it('are replaced when one is lost only if the others are full', async () => {
+    const { fake, clock, pod, start } = await growing({ max: 2 });
+    start(10);
+    await twoTurns();
+    clock.advance(1_000);
+    fake.subchannels[1]?.become(connectivityState.IDLE);
+    await twoTurns();
+    expect([pod.capacity, fake.held().length]).toEqual([20, 2]);
+    const [idle] = start(1);
+    if (idle === undefined) throw new Error('no connection');
+    pod.callEnded(idle);
+    pod.callEnded(pod.next() as never);
+    clock.advance(1_000);
+    fake.held()[1]?.become(connectivityState.IDLE);
+    await twoTurns();
+    expect([pod.capacity, fake.held().length]).toEqual([10, 1]);
   });
 });
