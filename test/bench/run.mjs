@@ -18,6 +18,8 @@ const docs = new URL('../../docs/', import.meta.url);
 /** Benchmarks with a page of their own, by its name and title; the others share one. */
 const ownPages = new Map([
   ['fleet', { file: 'benchmarks-fleet.md', title: 'Benchmarks: a fleet' }],
+  ['fleet-grpc', { file: 'benchmarks-fleet-grpc.md', title: 'Benchmarks: a fleet over gRPC' }],
+  ['fleet-postgres', { file: 'benchmarks-fleet-postgres.md', title: 'Benchmarks: a fleet that reads from PostgreSQL' }],
   ['http', { file: 'benchmarks-http.md', title: 'Benchmarks: HTTP' }],
 ]);
 const args = process.argv.slice(2);
@@ -26,7 +28,7 @@ const write = args.includes('--write');
 const named = args.filter((arg) => !arg.startsWith('--'));
 
 /** These come first, in this order; the rest by name. */
-const first = ['fleet', 'pick', 'http'];
+const first = ['fleet', 'fleet-grpc', 'fleet-postgres', 'pick', 'http'];
 const rank = (/** @type {string} */ name) => (first.includes(name) ? first.indexOf(name) : first.length);
 const all = readdirSync(folder)
   .filter((file) => file.endsWith('.bench.mjs'))

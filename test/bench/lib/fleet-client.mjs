@@ -32,7 +32,7 @@ process.send?.({ port: 0 });
 /** @param {FleetOrder} order */
 async function play({ seed, contenders, perSecond, workMs, bursts, rounds, startMs }) {
   const random = seededRng(seed);
-  const subjects = contenders.map(createContender);
+  const subjects = await Promise.all(contenders.map(createContender));
   /** @type {FleetShare & { calls: { atMs: number, workMs: number, round: number }[] }} */
   const share = { lateMs: [], calls: [], latencies: subjects.map(() => []) };
   /** @type {Set<Promise<void>>} */

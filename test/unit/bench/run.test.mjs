@@ -7,5 +7,5 @@ const program = fileURLToPath(new URL('../../bench/run.mjs', import.meta.url));
 it('npm run bench -- --help lists the benchmarks and runs none', () => {
   const text = execFileSync(process.execPath, [program, '--help'], { encoding: 'utf8', timeout: 60_000 });
   expect(text).toContain('npm run bench -- --quick');
-  expect(text).toMatch(/There are: fleet, pick, http, /);
+  expect(text).toMatch(/There are: fleet, fleet-grpc, fleet-postgres, pick, http, /);
 });
