@@ -91,9 +91,9 @@ function undescribedMembers(members) {
   return [...new Set(members.map(({ name }) => name))].filter((name) => !described.has(name));
 }
 
-/** Members every reader knows: a constructor, how it is disposed of, and the word that tells variants apart. @param {Member} member */
+/** Members every reader knows: a constructor, a call, how it is disposed of, fields of any name, and the word that tells variants apart. @param {Member} member */
 function speaksForItself({ name, type }) {
-  return name === 'constructor' || name.startsWith('[Symbol.') || /^'[\w-]+'$/.test(type);
+  return name === 'constructor' || name === '(call)' || name.startsWith('[') || /^'[\w-]+'$/.test(type);
 }
 
 /** @param {Doc | undefined} doc */
@@ -212,7 +212,11 @@ class TypesModule {
   #membersOfType(type) {
     if (type?.type === 'TSTypeLiteral') return this.#members(type.members);
     if (type?.type === 'TSIntersectionType' || type?.type === 'TSUnionType') {
-      return type.types.flatMap((one) => this.#membersOfType(one));
+      // The comment of a variant also speaks for its fields.
+      return type.types.flatMap((one) => {
+        const doc = this.#docBefore(this.#text.slice(0, one.start).replace(/[\s|]+$/, '').length);
+        return this.#membersOfType(one).map((member) => ({ ...member, doc: member.doc ?? doc }));
+      });
     }
     return [];
   }
@@ -221,7 +225,12 @@ class TypesModule {
   #members(nodes) {
     const members = [];
     for (const node of nodes) {
-      if (node.accessibility === 'private' || node.key?.type === 'PrivateIdentifier') continue;
+      if (
+        node.accessibility === 'private' ||
+        node.accessibility === 'protected' ||
+        node.key?.type === 'PrivateIdentifier'
+      )
+        continue;
       const doc = this.#docBefore(node.start);
       if (doc?.tags.some(({ tag }) => tag === 'internal')) continue;
       const name = this.#nameOf(node);

@@ -47,6 +47,7 @@ export interface EvenkeelErrorDetails {
 
 /** The base class of all errors evenkeel throws. Check `code` to tell them apart. */
 export class EvenkeelError extends Error {
+  /** What went wrong, as a name that stays the same across versions: see docs/reference/errors.md. */
   readonly code: ErrorCode;
   /** The endpoint concerned, as `address:port`; `undefined` if there is none. */
   readonly endpoint: string | undefined;

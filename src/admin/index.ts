@@ -155,6 +155,7 @@ function common(response: ServerResponse): void {
 
 /** A client that `evenkeel/register` found and does not balance, as `/balancers` shows it. */
 export interface LeftClient {
+  /** Which clients, in words. */
   readonly what: string;
   /** Requests so far, or clients. */
   readonly count: number;

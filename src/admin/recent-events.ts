@@ -9,8 +9,11 @@ export interface RecentEvent {
   readonly id: number;
   /** ISO 8601, UTC. */
   readonly at: string;
+  /** The resolver's name, which says which balancer it was. */
   readonly target: string;
+  /** The name of the observer's event, such as `ejected`. */
   readonly event: string;
+  /** The event in a sentence; of no fixed form. */
   readonly text: string;
 }
 

@@ -31,6 +31,10 @@ export interface Balancer<C> extends AsyncDisposable {
    * (EVENKEEL_FORBIDDEN …), otherwise with EVENKEEL_RESOLVE or _NOT_READY after `startTimeoutMs`; the search continues.
    */
   ready(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+  /**
+   * Its endpoints, their states and all counts at this moment, as plain JSON. Costs time in proportion to the endpoints: not for the path of a
+   * call.
+   */
   snapshot(): BalancerSnapshot;
   /** The name of its resolver: as a rule the target. */
   readonly name: string;

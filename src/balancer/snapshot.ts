@@ -43,11 +43,13 @@ export interface BalancerSnapshot {
    * absent if its picker keeps none.
    */
   readonly raises?: number;
+  /** The endpoints of the set, then those that left it and still finish calls. */
   readonly endpoints: readonly EndpointSnapshot[];
   /** Since creation; they only grow, so that a metrics library can read them periodically. */
   readonly counts: BalancerCounts;
 }
 
+/** What a balancer has counted since it was created. The numbers only grow. */
 export interface BalancerCounts extends RetryCounts {
   /** Picks made, including those of endpoints that are gone: first attempts, retries and hedges, and some returned unused. */
   readonly picks: number;
@@ -57,6 +59,7 @@ export interface BalancerCounts extends RetryCounts {
   readonly shed: number;
   /** Endpoints taken out of use because of how calls or probes on them ended, by cause. */
   readonly ejections: Readonly<Record<EjectionCause, number>>;
+  /** Connections opened, failed and closed, over all endpoints, gone ones included. */
   readonly connections: ConnectionCounts;
   /** How often the resolver failed: once per kind of failure in a row, not per attempt. */
   readonly resolveFailures: number;
@@ -78,10 +81,15 @@ export const noCounts: BalancerCounts = Object.freeze({
   ...eventCounts(new EventCounts()),
 });
 
+/** One endpoint of a snapshot: what it is, what it does, and why it gets the calls it gets. */
 export interface EndpointSnapshot {
+  /** Its identity: `address:port`, and `#uid` if the pod's uid is known. */
   readonly key: string;
+  /** Address and port, such as `10.0.3.7:8080`. */
   readonly address: string;
+  /** The pod's name or host name; absent if unknown. */
   readonly name?: string;
+  /** As `topology.kubernetes.io/zone`; absent if unknown. */
   readonly zone?: string;
   /** What its connection does. */
   readonly state: SubchannelState;
@@ -91,9 +99,11 @@ export interface EndpointSnapshot {
   readonly why?: string;
   /** Share of picks relative to the others; 0 = standby or draining. */
   readonly weight: number;
+  /** Whether a stage considers it broken: it failed probes or calls, or said so itself. */
   readonly suspect: boolean;
   /** Why it was ejected, while it is. */
   readonly ejectedBecause?: string;
+  /** Calls that run on it now, those of this balancer alone. */
   readonly inFlight: number;
   /** Concurrent calls it can carry; -1 = no limit. */
   readonly capacity: number;
@@ -107,7 +117,9 @@ export interface EndpointSnapshot {
   readonly connections: number;
   /** Calls started, and calls that failed, since creation. */
   readonly started: number;
+  /** Of those, the calls that the endpoint or its connection failed; not those the caller gave up. */
   readonly failed: number;
+  /** The message of what its connection last failed with; absent once it is connected again. */
   readonly lastError?: string;
 }
 

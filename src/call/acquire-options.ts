@@ -23,7 +23,7 @@ export interface AcquireOptions<C> extends PickOptions<C> {
   readonly signal?: AbortSignal | undefined;
   /** How long to wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly timeoutMs?: number | undefined;
-  /** @defaultValue 'default' */
+  /** Which callers go first where they wait for the `limit`, and which are shed first. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /**
    * How long the whole call may still take, in ms, if it has a deadline. While it waits for the `limit`, it fails with

@@ -10,7 +10,9 @@ import type { Lease } from './lease.js';
 
 /** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
 export interface AttemptSource<C> extends TracedSource {
+  /** An endpoint that can take the call at once; undefined if none can. */
   pick(options?: PickOptions<C>): Lease<C> | undefined;
+  /** Waits for one, at most as long as the options say. */
   acquire(options: AcquireOptions<C>): Promise<Lease<C>>;
   /** The retry budget that a new call adds to. Undefined: that of the first endpoint it goes to. */
   readonly retries: RetryPolicy | undefined;
@@ -28,6 +30,7 @@ export interface AttemptedCall<C> {
   readonly setHeader?: TracedAttempt['setHeader'];
   /** The call started, or stopped, waiting for an endpoint. */
   waitBegan?(): void;
+  /** Called once for each `waitBegan`, also when the waiting failed. */
   waitEnded?(): void;
   /** Ends the waiting, as `stop` does. */
   readonly signal?: AbortSignal | undefined;
@@ -35,7 +38,7 @@ export interface AttemptedCall<C> {
   readonly waitTimeoutMs?: number | undefined;
   /** Whether it is outside the balancer's `limit`. @defaultValue false */
   readonly unlimited?: boolean | undefined;
-  /** @defaultValue 'default' */
+  /** Which calls go first where they wait for the `limit`, and which are shed first. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /** The time left until its deadline, in ms. @defaultValue it has no deadline */
   readonly deadlineMs?: number | undefined;
@@ -55,6 +58,7 @@ export interface AttemptTally<C> {
 
 /** Makes attempts part of a hedged call. */
 export interface HedgePart<C> {
+  /** What it shares with the other attempts of the call. */
   readonly tally: AttemptTally<C>;
   /** Whether it runs beside an earlier, slow one. */
   readonly isHedge: boolean;
@@ -64,6 +68,7 @@ export interface HedgePart<C> {
 export interface FailedAttempt {
   /** For the endpoint's load and stages, and for the observer. */
   readonly outcome: Outcome;
+  /** What the caller gets if no further attempt succeeds. */
   readonly error: unknown;
   /** The outcome that decides about a retry, if it is a different one. @defaultValue `outcome` */
   readonly repeatAs?: Outcome;
@@ -89,7 +94,9 @@ export interface FailedAttempt {
 
 /** Details of an attempt's end. */
 export interface AttemptEnd {
+  /** How it ended. @defaultValue success */
   readonly outcome?: Outcome;
+  /** For the observer, after a failure. @defaultValue none */
   readonly error?: unknown;
   /** How long the endpoint took to respond, in ms. @defaultValue the duration of the attempt */
   readonly latencyMs?: number | null | undefined;
@@ -107,6 +114,7 @@ export interface AttemptReport {
   readonly retrying?: boolean;
   /** Whether it ran beside an earlier one. @defaultValue false */
   readonly hedged?: boolean;
+  /** What it failed with. @defaultValue none */
   readonly error?: unknown;
 }
 

@@ -157,6 +157,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return lease;
   }
 
+  /** Tells the observer how the current attempt ended, where `end` and `fail` do not. */
   report(lease: Lease<C>, end: AttemptEnd = noDetails): void {
     this.#traces?.ended(end.outcome ?? (lease.outcome as Outcome), end.error, end.retrying !== true);
     if (!observes(lease.observer, 'attemptEnded')) return;

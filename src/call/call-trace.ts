@@ -16,6 +16,7 @@ import type { Lease } from './lease.js';
 export interface TracedSource {
   /** The resolver's name. */
   readonly name: string;
+  /** Times waiting; that of the balancer. */
   readonly clock: Clock;
 }
 
@@ -40,8 +41,11 @@ export function traceOf(source: TracedSource, call: { facts?(): CallFacts }): Ca
  */
 export class CallTrace implements TracedCall {
   readonly target: string;
+  /** As `TracedCall.protocol`. */
   readonly protocol: string;
+  /** As `TracedCall.method`. */
   readonly method: string | undefined;
+  /** As `TracedCall.service`. */
   readonly service: string | undefined;
   attempts = 0;
   waitedMs = 0;
@@ -67,6 +71,7 @@ export class CallTrace implements TracedCall {
     this.#scope.around(wrap);
   }
 
+  /** Runs `work` as the start of the call, in the context the subscribers set for it. Returns what it returns. */
   start<T>(work: () => T): T {
     return this.#scope.start(work);
   }

@@ -33,6 +33,7 @@ export interface LeaseOwner<C> {
 export class Lease<C> {
   /** What the transport opened: an HTTP pool, a channel, a client. */
   readonly handle: C;
+  /** The slot the call runs on: pass it in `avoid` to pick another one next. */
   readonly subchannel: Subchannel<C>;
   /** When it started, on the balancer's clock. */
   readonly startedMs: number;
@@ -53,6 +54,7 @@ export class Lease<C> {
     this.#marks = 2 * call;
   }
 
+  /** The endpoint the call runs on. */
   get endpoint(): Endpoint {
     return this.subchannel.endpoint;
   }

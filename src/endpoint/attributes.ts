@@ -1,5 +1,6 @@
 /** A typed name for extra metadata of an endpoint. Two keys with the same name are different keys. */
 export interface AttributeKey<T> {
+  /** For messages; it does not identify the key. */
   readonly name: string;
   /** Only for the type checker; never set. */
   readonly _type?: T;
@@ -12,6 +13,7 @@ export function attributeKey<T>(name: string): AttributeKey<T> {
 
 /** Extra metadata of an endpoint, read by key. */
 export class Attributes {
+  /** No metadata; shared by all endpoints without any. */
   static readonly empty: Attributes = new Attributes(new Map());
   readonly #values: ReadonlyMap<AttributeKey<unknown>, unknown>;
 
@@ -19,6 +21,7 @@ export class Attributes {
     this.#values = values;
   }
 
+  /** The value under this very key; undefined if a resolver attached none. */
   get<T>(key: AttributeKey<T>): T | undefined {
     return this.#values.get(key) as T | undefined;
   }

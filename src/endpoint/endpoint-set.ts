@@ -2,6 +2,7 @@ import type { Endpoint } from './endpoint.js';
 
 /** One endpoint as the stages see it. */
 export interface EndpointEntry {
+  /** The endpoint as the resolver published it; stages change only what stands beside it. */
   readonly endpoint: Endpoint;
   /** Share of picks relative to the others. 0 = standby: stay connected, do not pick. */
   readonly weight: number;
@@ -18,9 +19,11 @@ export interface EndpointEntry {
  * an endpoint a stage leaves out is *absent*: no connection is kept to it.
  */
 export class EndpointSet {
+  /** Version 0, without entries: what there is before a resolver has published. */
   static readonly empty: EndpointSet = new EndpointSet(0, []);
   /** Increases with every set a resolver publishes; stages keep it. */
   readonly version: number;
+  /** In the resolver's order, each key once. */
   readonly entries: readonly EndpointEntry[];
 
   private constructor(version: number, entries: readonly EndpointEntry[]) {
@@ -40,6 +43,7 @@ export class EndpointSet {
     return new EndpointSet(version, entries);
   }
 
+  /** How many entries there are, standby and suspect ones included. */
   get size(): number {
     return this.entries.length;
   }

@@ -4,8 +4,11 @@ import { Attributes } from './attributes.js';
 
 /** A pod's state according to Kubernetes, with defaults filled in (S5). */
 export interface EndpointConditions {
+  /** It takes new calls: its readiness probe passes and it is not terminating, or the Service publishes pods that are not ready. */
   readonly ready: boolean;
+  /** Its readiness probe passes, whether or not it is terminating. */
   readonly serving: boolean;
+  /** Its pod was told to stop: running calls finish, new ones go elsewhere. */
   readonly terminating: boolean;
 }
 
@@ -15,19 +18,25 @@ export interface Endpoint {
   readonly key: string;
   /** Canonical IP text, or a host name. */
   readonly address: string;
+  /** From 1 to 65535. */
   readonly port: number;
   /** The pod's uid: the same address with another uid is another pod. */
   readonly uid: string | undefined;
   /** The pod's name or host name, for people. */
   readonly name: string | undefined;
+  /** As `topology.kubernetes.io/zone`; undefined where the resolver does not know it, as with DNS. */
   readonly zone: string | undefined;
+  /** The node the pod runs on; undefined where the resolver does not know it. */
   readonly nodeName: string | undefined;
   /** Zones and nodes that should use this endpoint (topology hints); empty if there are none. */
   readonly hintZones: readonly string[];
+  /** Nodes that should use this endpoint (topology hints); empty if there are none. */
   readonly hintNodes: readonly string[];
+  /** What Kubernetes says of the pod. Endpoints found by DNS are ready, because DNS lists no others. */
   readonly conditions: EndpointConditions;
   /** Share of traffic relative to other endpoints, above 0. 1 unless a resolver knows better. */
   readonly weight: number;
+  /** Extra metadata that a resolver attached for stages and transports. */
   readonly attributes: Attributes;
 }
 

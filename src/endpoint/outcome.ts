@@ -15,17 +15,25 @@ export interface Outcome {
   readonly report?: LoadReport;
 }
 
+/**
+ * How a call failed: no connection, no answer in time, a connection that broke, a response that says so, an endpoint that pushes back, or one
+ * that broke the protocol's rules.
+ */
 export type OutcomeCause = 'connect' | 'timeout' | 'reset' | 'status' | 'overload' | 'protocol';
 
 /** A server's report about its load, as in ORCA: utilizations from 0 up, 1 = fully used. */
 export interface LoadReport {
+  /** How busy the application says it is, in its own measure. Used before that of the CPU where both are reported. */
   readonly applicationUtilization?: number | undefined;
+  /** CPU use relative to the pod's limit. */
   readonly cpuUtilization?: number | undefined;
+  /** Memory use relative to the pod's limit, from 0 to 1. */
   readonly memUtilization?: number | undefined;
   /** Requests per second, as reported. */
   readonly rpsFractional?: number | undefined;
   /** Errors per second, as reported. */
   readonly eps?: number | undefined;
+  /** Numbers of the application's own, by name: `reported({ metric })` uses one of them. */
   readonly namedMetrics?: Readonly<Record<string, number>> | undefined;
 }
 
@@ -33,16 +41,23 @@ const failure = (cause: OutcomeCause): Outcome => Object.freeze({ kind: 'failure
 
 /** The common outcomes as constants, so that reporting one allocates nothing. */
 export const outcomes: {
+  /** The endpoint did its work. */
   readonly success: Outcome;
+  /** The caller gave up. */
   readonly cancelled: Outcome;
   /** Nothing was sent, for a reason on our side. */
   readonly notStarted: Outcome;
   /** Nothing was sent because no connection could be opened. */
   readonly notConnected: Outcome;
+  /** The endpoint did not answer in time. */
   readonly timeout: Outcome;
+  /** The connection broke while the call ran. */
   readonly reset: Outcome;
+  /** The response says that the endpoint failed, such as 500 over HTTP. */
   readonly status: Outcome;
+  /** The endpoint pushes back, such as 429 over HTTP. */
   readonly overload: Outcome;
+  /** The endpoint answered with something its protocol does not allow. */
   readonly protocol: Outcome;
 } = Object.freeze({
   success: Object.freeze({ kind: 'success' }),

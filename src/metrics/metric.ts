@@ -12,10 +12,13 @@ export const conventions: readonly Convention[] = Object.freeze(['http', 'grpc',
  * - `histogram`: durations.
  */
 export interface Metric {
+  /** `counter` only grows; `gauge` is a value of the moment; `histogram` counts durations in buckets. */
   readonly kind: 'counter' | 'gauge' | 'histogram';
   /** In the notation of OpenTelemetry (UCUM). */
   readonly unit: `{${string}}` | '1' | 's';
+  /** One sentence, passed to OpenTelemetry and Prometheus. */
   readonly description: string;
+  /** How the values of several balancers with the same attributes become one. @defaultValue 'sum' */
   readonly combine?: 'sum' | 'largest' | 'smallest';
   /** The gauge's series add up to a whole: an `UpDownCounter` in OpenTelemetry. */
   readonly additive?: true;

@@ -13,15 +13,21 @@ interface InstrumentOptions {
 
 /** The part of a `Meter` of `@opentelemetry/api` that `instrument` uses. */
 export interface MeterLike {
+  /** For durations, in seconds. */
   createHistogram(
     name: string,
     options: InstrumentOptions,
   ): { record(value: number, attributes: Record<string, string | number>): void };
+  /** For counts that only grow. */
   createObservableCounter(name: string, options: InstrumentOptions): object;
+  /** For values of the moment, such as the age of a set. */
   createObservableGauge(name: string, options: InstrumentOptions): object;
+  /** For values of the moment that add up, such as calls in flight. */
   createObservableUpDownCounter(name: string, options: InstrumentOptions): object;
+  /** Called once: all series are then read together whenever the reader collects. */
   // biome-ignore lint/suspicious/noExplicitAny: the meter's own instruments go in, of a type only its version knows.
   addBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
+  /** Ends the reports. */
   // biome-ignore lint/suspicious/noExplicitAny: as above.
   removeBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
 }

@@ -39,16 +39,29 @@ interface Descriptor {
 
 /** One metric with its series, as `@opentelemetry/sdk-metrics` passes it to exporters. */
 export type MetricDataLike = {
+  /** Name, unit and description. */
   descriptor: Descriptor;
+  /** 0 = differences since the last report, 1 = totals. */
   aggregationTemporality: 0 | 1;
 } & (
-  | { dataPointType: 0; dataPoints: Point<Buckets>[] }
+  | {
+      /** 0 = histogram, 2 = gauge, 3 = sum. */
+      dataPointType: 0;
+      /** One for each set of attributes. */
+      dataPoints: Point<Buckets>[];
+    }
   | { dataPointType: 2; dataPoints: Point<number>[] }
-  | { dataPointType: 3; dataPoints: Point<number>[]; isMonotonic: boolean }
+  | {
+      dataPointType: 3;
+      dataPoints: Point<number>[];
+      /** The sum only grows. */
+      isMonotonic: boolean;
+    }
 );
 
 /** A `MetricProducer` of `@opentelemetry/sdk-metrics`. */
 export interface MetricProducerLike {
+  /** All series at this moment. Called by a metric reader; never rejects, what fails is in `errors`. */
   collect(): Promise<{
     resourceMetrics: {
       // biome-ignore lint/suspicious/noExplicitAny: readers put their own resource in its place.

@@ -38,6 +38,7 @@ export interface TracedCall extends CallFacts {
 
 /** The message of the tracing channel `evenkeel:attempt`: one object per attempt. */
 export interface TracedAttempt {
+  /** The call it is an attempt of; the same object for all of them. */
   readonly call: TracedCall;
   /** Where it goes: address and port, the pod's name and zone where they are known. */
   readonly endpoint: Endpoint;
@@ -45,11 +46,13 @@ export interface TracedAttempt {
   readonly place: number | undefined;
   /** From 1. */
   readonly attempt: number;
+  /** Why it was made: as the first, after a failure, after one of which nothing was sent, or beside a slow one. */
   readonly reason: AttemptReason;
   /** How long the call waited for this endpoint, in ms; 0 if it did not have to. */
   readonly waitedMs: number;
   /** How it ended; undefined while it runs. */
   readonly outcome: Outcome | undefined;
+  /** What the attempt failed with; undefined while it runs and after a success. */
   readonly error: unknown;
   /** An HTTP status, or the name of a gRPC status; undefined without a response. */
   readonly status: number | string | undefined;

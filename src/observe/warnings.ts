@@ -18,7 +18,7 @@ export class Warnings {
     this.#clock = clock;
   }
 
-  /** @param message Also the kind: it must contain no addresses or numbers, or memory grows. */
+  /** Emits `warned`, unless the same message was emitted a short time ago. @param message Also the kind: it must contain no addresses or numbers, or memory grows. */
   warn(message: string, error: unknown): void {
     const nowMs = this.#clock.now();
     const toldAtMs = this.#toldAtMs.get(message);

@@ -30,6 +30,7 @@ export interface TracesOptions {
 
 /** Stops tracing, and ends open spans. */
 export interface Traces {
+  /** Starts no further spans, and ends open ones. */
   readonly stop: () => void;
   /** Number of open spans. */
   readonly open: number;

@@ -17,6 +17,7 @@ export interface Picker<C> {
 
 /** The input of a pick. The balancer reuses ONE object: a picker must not keep it. */
 export interface PickRequest<C> {
+  /** The time of the pick on the balancer's clock, in ms. */
   nowMs: number;
   /** What hash pickers hash; undefined = no affinity. */
   key: string | undefined;
@@ -38,15 +39,19 @@ export function createPickRequest<C>(): PickRequest<C> {
 export interface PickSet<C> {
   /** Ready to take calls. */
   readonly subchannels: readonly Subchannel<C>[];
+  /** The weight of each of `subchannels`, by the same index; above 0. */
   readonly weights: readonly number[];
   /** Whether all `weights` are the same. */
   readonly equalWeights: boolean;
   /** Every subchannel with weight, ready or not: for pickers whose result must not change with a reconnect. */
   readonly all: readonly Subchannel<C>[];
+  /** The weight of each of `all`, by the same index; above 0. */
   readonly allWeights: readonly number[];
 }
 
+/** What a picker gets besides its set, when it is created. */
 export interface PickerContext {
+  /** The only source of chance a picker may use, so that tests can repeat its picks. */
   readonly rng: Rng;
 }
 

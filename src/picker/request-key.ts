@@ -94,6 +94,7 @@ const MIN_IN_FLIGHT = 8;
 /** A function of a request that gives its key, and the picker it is meant for. */
 export interface PrefixKey {
   (request: KeyedRequest): string | undefined;
+  /** The hash picker to pass as `picker`: it keeps a key on its endpoint while that is not too busy. */
   readonly picker: PickerFactory;
   /** Whether a header decides. Without one the key is in the body, which node:http does not know yet. */
   readonly readsHeader: boolean;

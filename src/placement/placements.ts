@@ -10,9 +10,13 @@ import { Rebalancing, type Share } from './rebalance.js';
 
 /** The parts of `Placements`. */
 export interface PlacementsParts {
+  /** Says how the endpoints stand, and who listens to its events. */
   readonly balancer: Pick<Balancer<never>, 'observer' | 'snapshot'>;
+  /** Spreads leaving over time. */
   readonly clock: Clock;
+  /** Chooses which connections move. */
   readonly rng: Rng;
+  /** How connections leave, and when they are rebalanced. */
   readonly options: ResolvedPlacingOptions;
 }
 
@@ -28,6 +32,7 @@ export class Placements implements PlacementOwner {
   readonly #parts: PlacementsParts;
   readonly #groups = new Map<Subchannel<unknown>, PlacementGroup>();
   readonly #rebalancing: Rebalancing | undefined;
+  /** Limits how often the same trouble is reported. */
   readonly warnings: Warnings;
   #total = 0;
   #isClosing = false;
@@ -48,18 +53,22 @@ export class Placements implements PlacementOwner {
     }
   }
 
+  /** As they were given, with defaults filled in. */
   get options(): ResolvedPlacingOptions {
     return this.#parts.options;
   }
 
+  /** For whoever holds connections: the clock all of them share. */
   get clock(): Clock {
     return this.#parts.clock;
   }
 
+  /** For whoever holds connections: the chance all of them share. */
   get rng(): Rng {
     return this.#parts.rng;
   }
 
+  /** `close` was called: no further connection is held. */
   get isClosing(): boolean {
     return this.#isClosing;
   }

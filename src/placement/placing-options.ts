@@ -58,6 +58,7 @@ const rebalanceTable = optionTable('rebalance', {
   maxToMean: numberOption(1.2, { min: 1 }),
 } satisfies OptionsOf<RebalanceOptions>);
 
+/** The defaults of `RebalanceOptions`, complete and frozen. */
 export const rebalanceDefaults: Complete<RebalanceOptions> = rebalanceTable.defaults;
 
 /** The largest default of `leaveSpreadMs`. */
@@ -65,9 +66,13 @@ const MAX_SPREAD_MS = 10_000;
 
 /** The options of placed connections after defaults were filled in and everything was checked. */
 export interface ResolvedPlacingOptions {
+  /** As in `PlacingOptions`. */
   readonly closeLeaving: boolean;
+  /** As in `PlacingOptions`, in ms. */
   readonly leaveSpreadMs: number;
+  /** That of `pool`: how long connections to an endpoint that left may stay, in ms. */
   readonly drainTimeoutMs: number;
+  /** As in `PlacingOptions`, complete; undefined = connections are not moved for balance. */
   readonly rebalance: Complete<RebalanceOptions> | undefined;
 }
 

@@ -47,6 +47,7 @@ export class DrainLimits {
 
 /** The reason of `lease.leaving`: calls on this endpoint should move. */
 export interface Leaving {
+  /** The endpoint that leaves. */
   readonly endpoint: Endpoint;
   /**
    * Until when calls may stay, on the balancer's clock (`performance.now()` by default); then they are cut. Infinity = no

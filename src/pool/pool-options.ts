@@ -36,6 +36,7 @@ const table = optionTable('pool', {
   maxConnectionAgeMs: numberOption(1_800_000, { min: 1_000, infinite: true }),
 } satisfies OptionsOf<PoolOptions>);
 
+/** The defaults of `PoolOptions`, complete and frozen. */
 export const poolDefaults: Complete<PoolOptions> = table.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */

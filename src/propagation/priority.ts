@@ -8,6 +8,7 @@ export type Priority = 'critical' | 'default' | 'sheddable';
 /** From the first served to the last. */
 export const priorities: readonly Priority[] = ['critical', 'default', 'sheddable'];
 
+/** Whether a value, such as that of a header, is one of the priorities. */
 export function isPriority(value: unknown): value is Priority {
   return priorities.includes(value as Priority);
 }

@@ -4,9 +4,9 @@ import { optionError } from '../runtime/check.js';
 
 /** The files that tell what names a pod uses; other paths are for tests. */
 export interface ClusterFiles {
-  /** @defaultValue '/etc/resolv.conf' */
+  /** Its search list names the cluster's domain. @defaultValue '/etc/resolv.conf' */
   readonly resolvConfPath?: string;
-  /** @defaultValue '/var/run/secrets/kubernetes.io/serviceaccount/namespace' */
+  /** Holds the pod's own namespace, for Services named without one. @defaultValue '/var/run/secrets/kubernetes.io/serviceaccount/namespace' */
   readonly namespacePath?: string;
 }
 

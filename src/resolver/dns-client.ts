@@ -3,6 +3,7 @@ import { optionError } from '../runtime/check.js';
 
 /** An address record. */
 export interface DnsAddress {
+  /** An IPv4 or IPv6 address as text. */
   readonly address: string;
   /** In seconds. Node only gives it for the first 256 records of an answer. */
   readonly ttl?: number | undefined;
@@ -10,9 +11,13 @@ export interface DnsAddress {
 
 /** A service record (RFC 2782). */
 export interface DnsService {
+  /** The host that serves, to be resolved to addresses. */
   readonly name: string;
+  /** From 1 to 65535. */
   readonly port: number;
+  /** Hosts with a smaller one go first. Kubernetes gives all the same. */
   readonly priority: number;
+  /** The share among hosts of one priority. Kubernetes divides 100 evenly. */
   readonly weight: number;
 }
 
@@ -21,8 +26,11 @@ export interface DnsService {
  * node:dns (`ENOTFOUND`, `ENODATA`, `ESERVFAIL` …). `promises.Resolver` of node:dns does it; a test passes its own.
  */
 export interface DnsClient {
+  /** A records with their TTLs. */
   resolve4(name: string): Promise<readonly DnsAddress[]>;
+  /** AAAA records with their TTLs. */
   resolve6(name: string): Promise<readonly DnsAddress[]>;
+  /** SRV records: of a headless Service one per pod and port. */
   resolveSrv(name: string): Promise<readonly DnsService[]>;
   /** Rejects all running queries. */
   cancel(): void;

@@ -17,6 +17,7 @@ export interface Resolver {
   watch(listener: ResolverListener, context: ResolverContext): Resolution;
 }
 
+/** What a resolver tells its balancer. Called after `watch` has returned, and never after `close`. */
 export interface ResolverListener {
   /**
    * The whole set, every endpoint listed, with its conditions; an empty array is an authoritative "none", and `reason` may say in
@@ -29,9 +30,13 @@ export interface ResolverListener {
   fresh(): void;
 }
 
+/** What a resolver gets from the balancer that watches it. */
 export interface ResolverContext {
+  /** All time a resolver may use; a test's clock in tests. */
   readonly clock: Clock;
+  /** All chance a resolver may use, such as for jitter. */
   readonly rng: Rng;
+  /** Where to report what is worth knowing and is no failure, such as `warned` and `discoveryChanged`. */
   readonly observer: Observer;
 }
 

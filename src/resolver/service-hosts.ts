@@ -111,6 +111,7 @@ export class ServiceHosts {
     this.#known.delete(name);
   }
 
+  /** Every host asked about so far and what was found, as plain JSON. */
   snapshot(): ServiceHostSnapshot[] {
     return [...this.#known].map(([name, { verdict, trouble }]) => ({
       name,

@@ -15,6 +15,7 @@ const table = optionTable('retry.budget', {
   minPerSecond: numberOption(10, { min: 0, max: 1e6 }),
 } satisfies OptionsOf<RetryBudgetOptions>);
 
+/** The defaults of `RetryBudgetOptions`, complete and frozen. */
 export const retryBudgetDefaults: Complete<RetryBudgetOptions> = table.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */

@@ -2,6 +2,7 @@ import type { Outcome } from '../endpoint/outcome.js';
 
 /** One attempt that ended, as the retry policy sees it. */
 export interface EndedAttempt {
+  /** How it ended, as the rules for retries see it. */
   readonly outcome: Outcome;
   /** Whether the call may safely run twice (RFC 9110, 9.2.2) AND can be repeated (its body is still available). */
   readonly idempotent: boolean;

@@ -45,6 +45,7 @@ export type ResolvedRetryOptions = Omit<Complete<RetryOptions>, 'budget' | 'when
   readonly when: RetryOptions['when'];
 };
 
+/** The defaults of `RetryOptions`, complete and frozen. */
 export const retryDefaults: ResolvedRetryOptions = table.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */

@@ -45,6 +45,7 @@ export class RetryCounter {
  * avoids the endpoints it has tried (`TriedEndpoints`).
  */
 export class RetryPolicy {
+  /** Attempts per call, the first and hedges included; from the option `retry`. */
   readonly maxAttempts: number;
   /** HTTP methods of requests that may be sent twice. */
   readonly methods: ReadonlySet<string>;

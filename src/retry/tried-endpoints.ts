@@ -3,7 +3,9 @@ import type { Subchannel } from '../pool/subchannel.js';
 
 /** The part of a lease that identifies the endpoint and its connection. */
 export interface Attempt<C> {
+  /** The slot of the endpoint it went to. */
   readonly subchannel: Subchannel<C>;
+  /** The connection it went over: another one to the same endpoint deserves another try. */
   readonly handle: C;
 }
 
@@ -20,6 +22,7 @@ export class TriedEndpoints<C> {
   /** Endpoints that answered or timed out: another attempt there would not be a retry on another endpoint. */
   readonly #asked = new Set<Subchannel<C>>();
 
+  /** The endpoints that failed this call, for `avoid` of the next pick. */
   get avoid(): ReadonlySet<Subchannel<C>> {
     return this.#tried;
   }

@@ -17,6 +17,7 @@ export class Closing {
     return this.#closed !== undefined;
   }
 
+  /** Ends in order; once `signal` aborts, by cutting. Every call returns the same promise. */
   close(signal: AbortSignal | undefined): Promise<void> {
     const closed = this.#closed ?? this.#begin();
     if (signal?.aborted) this.#cut();

@@ -3,12 +3,15 @@ import { deadline } from './deadline.js';
 
 /** Called when its time has come. */
 export interface Timed {
+  /** Its delay is over; the timer is cancelled already. Must not throw. */
   timedOut(): void;
 }
 
 /** A running timer; it holds no reference once it has fired or was cancelled. */
 export interface SharedTimer {
+  /** The delay it was started with, perhaps rounded up, in ms. */
   readonly delayMs: number;
+  /** It will not fire. Idempotent, also after it has fired. */
   cancel(): void;
 }
 
@@ -31,7 +34,7 @@ export class SharedTimers {
     this.#clock = clock;
   }
 
-  /** @param delayMs Above 0, in ms. */
+  /** Starts a timer that fires once, at the delay or up to a sixteenth later. @param delayMs Above 0, in ms. */
   start(delayMs: number, timed: Timed): SharedTimer {
     let queue = this.#queues.get(delayMs);
     if (queue === undefined) {

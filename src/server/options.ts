@@ -21,6 +21,7 @@ import type { HttpRequest } from './http-requests.js';
 export interface GrpcRequest {
   /** The method's path, such as `/shop.v1.Orders/Get`. */
   readonly path: string;
+  /** The caller's metadata; `get` returns all values of an entry, none as an empty array. */
   readonly metadata: { get(name: string): unknown[] };
   /** The caller's address. */
   getPeer(): string;

@@ -6,6 +6,8 @@ export interface ReportedLoad {
   readonly cpu_utilization?: number;
   /** Requests and failures per second. */
   readonly rps_fractional?: number;
+  /** Failures per second. */
   readonly eps?: number;
+  /** The application's own numbers; empty if it reports none. */
   readonly named_metrics: Readonly<Record<string, number>>;
 }

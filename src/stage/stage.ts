@@ -20,6 +20,7 @@ export interface Stage {
 
 /** Learns about one endpoint. Held by its subchannel, so that no request pays for a lookup. */
 export interface Tracker {
+  /** A connection to the endpoint has been opened and is ready for calls. */
   connected?(): void;
   /** `error` is undefined when the connection ended cleanly. Also called when opening one failed. */
   disconnected?(error: Error | undefined): void;
@@ -44,8 +45,11 @@ export interface Tracker {
 
 /** The environment of a stage. */
 export interface StageContext {
+  /** All time a stage may use; a test's clock in tests. */
   readonly clock: Clock;
+  /** All chance a stage may use. */
   readonly rng: Rng;
+  /** Where to report verdicts, such as `ejected` and `restored`. */
   readonly observer: Observer;
   /** The name of the resolver that found the endpoints. */
   readonly resolver?: string | undefined;

@@ -39,7 +39,7 @@ export interface TopologySource {
   readonly zoneVariable?: string | undefined;
   /** Set from `spec.nodeName`. @defaultValue 'NODE_NAME' */
   readonly nodeVariable?: string | undefined;
-  /** @defaultValue process.env */
+  /** Where the variables are read from. @defaultValue process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 

@@ -45,11 +45,13 @@ export class FakeResolver implements Resolver {
     for (const listener of this.#listeners.keys()) this.#tell(listener, this.#last);
   }
 
+  /** Tells every watch that the set could not be determined. */
   fail(error: ResolveError): void {
     this.#failure = error;
     for (const listener of this.#listeners.keys()) listener.fail(error);
   }
 
+  /** Tells every watch that its last set holds again. */
   fresh(): void {
     this.#failure = undefined;
     for (const [listener, hasHeard] of this.#listeners) {

@@ -6,7 +6,9 @@ export type ConnectBehaviour = 'accept' | 'refuse' | 'hang';
 
 /** A call on a fake connection. */
 export interface FakeCall {
+  /** Resolves when it is over: by `finish`, or because its connection was cut or ended. */
   readonly ended: Promise<'finished' | 'cut'>;
+  /** Ends it as an answered call. */
   finish(): void;
 }
 
@@ -14,6 +16,7 @@ export interface FakeCall {
 export class FakeConnection implements Connection<FakeConnection> {
   /** Counts from 1 over the whole transport, in opening order. */
   readonly id: number;
+  /** The endpoint the transport was asked to connect to. */
   readonly endpoint: Endpoint;
   capacity: number;
   readonly closed: Promise<Error | undefined>;
@@ -49,6 +52,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     return this;
   }
 
+  /** Neither side has ended it. */
   get isOpen(): boolean {
     return this.#open;
   }
@@ -113,6 +117,7 @@ export class FakeTransport implements Transport<FakeConnection> {
   readonly attempts: string[] = [];
   /** How an attempt to `address:port` is answered; `accept` by default. */
   readonly behaviour: Map<string, ConnectBehaviour> = new Map();
+  /** How many calls at once each connection opened from now on can carry. */
   capacity: number = Number.POSITIVE_INFINITY;
   /** Attempts that hang now. */
   hanging = 0;

@@ -6,6 +6,7 @@ import type { Connection, Transport } from '../pool/transport.js';
 
 /** A transport and the peers of its connections, for the suite. One is opened per test. */
 export interface TransportWorld<C> {
+  /** The transport under test. */
   readonly transport: Transport<C>;
   /** An endpoint that accepts connections. */
   readonly endpoint: Endpoint;
@@ -25,13 +26,17 @@ export interface TransportWorld<C> {
 
 /** How a test runner accepts tests: vitest, Jest, mocha and node:test do. */
 export interface TestRunner {
+  /** Opens a group of tests; `describe` of vitest, Jest and mocha, `suite` of node:test. */
   readonly describe: (name: string, body: () => void) => unknown;
+  /** Adds a test that fails if its promise rejects. */
   readonly it: (name: string, body: () => Promise<void>) => unknown;
 }
 
 /** What the suite must know about a transport. */
 export interface TransportContract<C> {
+  /** The heading of the suite's tests. */
   readonly name: string;
+  /** Makes a fresh world; called before each test. */
   open(): TransportWorld<C> | Promise<TransportWorld<C>>;
   /** Whether a connection survives when the peer ends it in order while idle (a pool of sockets). */
   readonly outlivesCleanEnd?: boolean;

@@ -15,11 +15,13 @@ export interface AppSnapshot {
   readonly overflow: number;
 }
 
+/** One Service of an app that is balanced. */
 export interface BalancedServiceSnapshot {
   /** The origin of the first request to it. */
   readonly origin: string;
   /** The Service's absolute name. */
   readonly name: string;
+  /** The state of its balancer: endpoints and counts. */
   readonly balancer: BalancerSnapshot;
 }
 

@@ -16,6 +16,7 @@ export interface HedgeOptions {
   readonly max?: number | undefined;
 }
 
+/** The defaults of `HedgeOptions`. When a hedge is sent has none: hedging is on only where an option says when. */
 export const hedgeDefaults: { readonly max: number } = Object.freeze({ max: 1 });
 
 /** Throws EVENKEEL_OPTION for invalid values. */

@@ -18,6 +18,7 @@ import { OpenConnection } from './connection.js';
 
 /** The handle of a lease that only chooses an endpoint. Nothing is open because of it; it ends when a dial fails. */
 export class Site {
+  /** What the pool holds: open until a dial to the endpoint fails. */
   readonly connection: OpenConnection<Site>;
 
   constructor() {
@@ -49,6 +50,7 @@ const WORKS_AFTER_MS = 1_000;
  * `opened` and later `ended`, or `failed`. Calls in any other order do nothing.
  */
 export class Dial implements PlacedConnection {
+  /** The pick this dial uses; it ends with the dial, or with the connection that was opened. */
   readonly lease: Lease<Site>;
   readonly #settings: DialSettings;
   /** The number of the attempt, for the observer. */
@@ -154,6 +156,7 @@ export class Dial implements PlacedConnection {
     return this.#settle();
   }
 
+  /** The endpoint could not be connected to: it is not picked until a new connection attempt succeeds. */
   suspect(error: unknown): void {
     if (!this.lease.leaving.aborted) this.lease.handle.connection.ended(asError(error));
   }

@@ -26,7 +26,9 @@ const names: readonly (keyof PropagateOptions)[] = ['context', 'deadlineHeader',
 
 /** `PropagateOptions`, complete and checked. */
 export class Propagation {
+  /** The header's name in lower case; undefined = deadlines are not passed on. */
   readonly deadlineHeader: string | undefined;
+  /** The header's name in lower case; undefined = priorities are not passed on. */
   readonly priorityHeader: string | undefined;
   /** Says which request is being served. What a context of the application's own throws, the call fails with. */
   readonly context: CallContext | undefined;

@@ -4,6 +4,7 @@ import type { Clock } from '../../runtime/clock.js';
 export interface LogPosition {
   /** Positions of different histories cannot be compared. A promotion begins a new one. */
   readonly history: string;
+  /** Its place in that history, in the server's own unit, such as bytes. Grows. */
   readonly offset: number;
   /** When it last heard of its primary, in ms ago. Undefined if it does not say. */
   readonly silentMs: number | undefined;
@@ -48,6 +49,7 @@ export class ReplicationLag {
     if (this.#primary?.history !== history) this.#primary = { history, sinceMs: this.#clock.now() };
   }
 
+  /** Whether a replica at this position lags by more than the limit, judged by when the primary was seen there. */
   isBehind({ history, offset, silentMs }: LogPosition): boolean {
     const nowMs = this.#clock.now();
     const primary = this.#primary;

@@ -73,6 +73,7 @@ export interface HeldSocket {
  * Only connections in use are kept: an endpoint counts as ready until a dial fails, and then again after a test connection succeeds.
  */
 export class SocketPlacer {
+  /** State and control: `ready()`, `snapshot()`. A lease of it chooses an endpoint; nothing is open because of it. */
   readonly balancer: Balancer<Site>;
   readonly #placements: Placements;
   #service!: ServiceName;
@@ -130,10 +131,12 @@ export class SocketPlacer {
     );
   }
 
+  /** The Service's name and port, for TLS and for what the protocol calls its host. */
   get service(): ServiceName {
     return this.#service;
   }
 
+  /** The clock of the options. */
   get clock(): Clock {
     return this.#settings.clock;
   }

@@ -33,7 +33,9 @@ export interface AppAgentsOptions extends AppOptions<ServiceOptions> {
 
 /** Agents for everything an app sends through `node:http` and `node:https`. */
 export interface AppAgents extends AsyncDisposable {
+  /** For requests to `http:` URLs: `http.globalAgent`, or the option `agent`. */
   readonly http: HttpAgent;
+  /** For requests to `https:` URLs: `https.globalAgent`, or the option `agent`. */
   readonly https: HttpsAgent;
   /** The balancers of the Services in use, by the origin each was first called with. */
   readonly balancers: ReadonlyMap<string, Balancer<HttpAgent>>;

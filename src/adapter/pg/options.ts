@@ -56,6 +56,7 @@ export interface StatementOptions {
 export interface PgPool extends pg.Pool, AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
+  /** As that of pg's Pool. A config object may also carry `StatementOptions`. */
   readonly query: pg.Pool['query'] & Query;
 }
 

@@ -14,6 +14,7 @@ import {
 
 /** A client of ioredis or node-redis. */
 export interface RedisClient {
+  /** Makes another client with the same options but for those given, as both libraries do; each replica gets one. */
   // biome-ignore lint/suspicious/noExplicitAny: each library has options of its own.
   duplicate(...override: any[]): unknown;
 }

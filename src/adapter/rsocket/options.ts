@@ -57,17 +57,20 @@ export interface ServiceRSocket extends RSocket, AsyncDisposable {
   readonly balancer: Balancer<unknown>;
   /** Completes when the request has been passed to a connection. Nobody knows whether it arrives. */
   fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable;
+  /** One request and one response. The pod is picked when this is called. */
   requestResponse(
     payload: Payload,
     receiver: Receiver,
     options?: RequestResponseOptions,
   ): Cancellable & OnExtensionSubscriber;
+  /** One request and a stream of responses, all from the pod picked when this is called. */
   requestStream(
     payload: Payload,
     initialRequestN: number,
     receiver: Receiver,
     options?: CallOptions,
   ): Requestable & Cancellable & OnExtensionSubscriber;
+  /** A stream each way, with the pod picked when this is called. */
   requestChannel(
     payload: Payload,
     initialRequestN: number,

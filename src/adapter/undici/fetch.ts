@@ -13,7 +13,9 @@ export interface ServiceFetch extends AsyncDisposable {
    * with UND_ERR_INVALID_ARG, unless it has a scheme and there is a `fallbackDispatcher`.
    */
   (...arguments_: Parameters<typeof fetch>): ReturnType<typeof fetch>;
+  /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<Pool>;
+  /** What sends the requests; for `undici.request` and other clients that take a dispatcher, over the same connections. */
   readonly dispatcher: ServiceDispatcher;
   /** Lets running requests finish, then closes every connection. */
   close(): Promise<void>;

@@ -184,6 +184,7 @@ export interface WebSocketOptions extends PlacingOptions<Duplex> {
 /** The limits, complete. */
 export type WebSocketLimits = Complete<Pick<WebSocketOptions, 'maxPayloadSize' | 'maxFragments'>>;
 
+/** The defaults of `WebSocketOptions`: bytes, fragments, and the close code of a WebSocket whose pod leaves. */
 export const webSocketDefaults: WebSocketLimits & { readonly leaveCode: number } = Object.freeze({
   maxPayloadSize: 128 * 1024 * 1024,
   maxFragments: 131_072,

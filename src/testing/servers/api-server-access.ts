@@ -1,12 +1,16 @@
 import { type ResourceName, resourceTypes } from './api-server-objects.js';
 import { type StatusObject, statusObject } from './api-server-status.js';
 
+/** What a client may ask of a collection: all objects, their changes, or one object. */
 export type Verb = 'list' | 'watch' | 'get';
 
 /** One permission: verbs on resources in a namespace. `'*'` means any. */
 export interface Grant {
+  /** The namespace it holds in; `'*'` = all. */
   readonly namespace: string;
+  /** What may be done there. */
   readonly verbs: readonly (Verb | '*')[];
+  /** To which kinds of objects. */
   readonly resources: readonly (ResourceName | '*')[];
 }
 

@@ -3,7 +3,9 @@ import { isIP } from 'node:net';
 
 /** A certificate and its private key, both PEM. */
 export interface Certificate {
+  /** The certificate, PEM. */
   readonly cert: string;
+  /** The private key, PEM. */
   readonly key: string;
 }
 

@@ -1,10 +1,14 @@
 /** Kubernetes objects as sent over the wire, as far as the test API server keeps them. It keeps unknown fields too. */
 export interface ObjectMetadata {
+  /** Unique in its namespace, per kind. */
   readonly name: string;
-  /** @defaultValue 'default' */
+  /** Where it lives. @defaultValue 'default' */
   readonly namespace?: string;
+  /** What watches select by, such as `kubernetes.io/service-name`. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** Kept, and not interpreted. */
   readonly annotations?: Readonly<Record<string, string>>;
+  /** Another object of the same name has another. */
   readonly uid?: string;
   /** Set by the store on every write; a writer's value is ignored. */
   readonly resourceVersion?: string;
@@ -13,23 +17,31 @@ export interface ObjectMetadata {
 
 /** Anything with metadata. */
 export interface KubernetesObject {
+  /** Its name, namespace and labels. */
   readonly metadata: ObjectMetadata;
   readonly [field: string]: unknown;
 }
 
 /** One entry of a slice's `endpoints`. */
 export interface SliceEndpoint {
+  /** Of one pod: clients use the first. */
   readonly addresses: readonly string[];
+  /** The pod's state; a missing `ready` or `serving` counts as true. */
   readonly conditions?: { readonly ready?: boolean; readonly serving?: boolean; readonly terminating?: boolean };
+  /** The pod's host name, where it has one in DNS. */
   readonly hostname?: string;
+  /** The node the pod runs on. */
   readonly nodeName?: string;
+  /** The zone of that node. */
   readonly zone?: string;
+  /** The pod behind it; its uid tells pods with one address apart. */
   readonly targetRef?: {
     readonly kind?: string;
     readonly name?: string;
     readonly namespace?: string;
     readonly uid?: string;
   };
+  /** Zones and nodes that should use it. */
   readonly hints?: {
     readonly forZones?: readonly { readonly name: string }[];
     readonly forNodes?: readonly { readonly name: string }[];
@@ -39,22 +51,29 @@ export interface SliceEndpoint {
 
 /** One entry of a slice's `ports`. */
 export interface SlicePort {
+  /** The Service's name of the port; empty for a single one. */
   readonly name?: string;
+  /** The pods' port. Missing = any. */
   readonly port?: number;
+  /** `TCP`, `UDP` or `SCTP`; missing = TCP. */
   readonly protocol?: string;
+  /** Such as `kubernetes.io/h2c`. */
   readonly appProtocol?: string;
 }
 
 /** A `discovery.k8s.io/v1` EndpointSlice. The controller writes `null` lists for a Service without pods. */
 export interface EndpointSliceObject extends KubernetesObject {
-  /** @defaultValue 'IPv4' */
+  /** `IPv4`, `IPv6` or `FQDN`; a dual-stack Service has slices of two. @defaultValue 'IPv4' */
   readonly addressType?: string;
+  /** The pods, at most 1,000 a slice. */
   readonly endpoints?: readonly SliceEndpoint[] | null;
+  /** The ports all of its endpoints have. */
   readonly ports?: readonly SlicePort[] | null;
 }
 
 /** A `v1` Service, as far as a client reads it: its port table. */
 export interface ServiceObject extends KubernetesObject {
+  /** The port table, and `clusterIP`: `None` for a headless Service. */
   readonly spec: {
     readonly ports?: readonly {
       readonly name?: string;

@@ -4,11 +4,17 @@ import type { ResourceName } from './api-server-objects.js';
 
 /** A request as the server saw it. */
 export interface RecordedRequest {
+  /** What was asked for; `other` for a path the server does not have. */
   readonly verb: Verb | 'other';
+  /** The path without the query. */
   readonly path: string;
+  /** The collection; undefined for a path the server does not have. */
   readonly resource: ResourceName | undefined;
+  /** From the path; empty = all namespaces. */
   readonly namespace: string;
+  /** The query's parameters, decoded. */
   readonly query: Readonly<Record<string, string>>;
+  /** As Node parses them: names in lower case. */
   readonly headers: IncomingMessage['headers'];
   /** The status that was sent; 0 until there is a response. */
   status: number;

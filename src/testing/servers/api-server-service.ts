@@ -10,12 +10,13 @@ import type { ObjectStore } from './api-server-store.js';
 
 /** A port of a Service. */
 export interface ServicePort {
-  /** @defaultValue '' */
+  /** Needed where a Service has several ports. @defaultValue '' */
   readonly name?: string;
+  /** The Service's own port, from 1 to 65535. */
   readonly port: number;
   /** The pods' port: a number, or the name of one of their ports. @defaultValue `port` */
   readonly targetPort?: number | string;
-  /** @defaultValue 'TCP' */
+  /** `TCP`, `UDP` or `SCTP`. @defaultValue 'TCP' */
   readonly protocol?: string;
 }
 
@@ -23,14 +24,17 @@ export interface ServicePort {
 export interface Pod {
   /** Its name, unique in the Service. */
   readonly name: string;
+  /** Its IP address; IPv4 and IPv6 pods go into slices of their own. */
   readonly address: string;
-  /** @defaultValue derived from the name, so that a pod with the same name counts as the same pod */
+  /** Tells a pod from a later one with its name or address. @defaultValue derived from the name, so that a pod with the same name counts as the same pod */
   readonly uid?: string;
   /** Whether its readiness probe passes. @defaultValue true */
   readonly ready?: boolean;
   /** Whether its deletion has been requested. @defaultValue false */
   readonly terminating?: boolean;
+  /** As `topology.kubernetes.io/zone` of its node. */
   readonly zone?: string;
+  /** The node it runs on. */
   readonly nodeName?: string;
   /** Its own ports by name, for Services whose `targetPort` is a name; also overrides a Service port's number by that name. */
   readonly ports?: Readonly<Record<string, number>>;
@@ -64,7 +68,9 @@ interface Slice {
  * with `null` lists when there are no pods.
  */
 export class ServiceController {
+  /** The namespace of the Service and its slices. */
   readonly namespace: string;
+  /** The Service's name. */
   readonly name: string;
   readonly #store: ObjectStore;
   readonly #rng: Rng;
@@ -84,6 +90,7 @@ export class ServiceController {
     this.#sync();
   }
 
+  /** The pods as last set, in order. */
   get pods(): readonly Pod[] {
     return this.#pods;
   }
@@ -110,6 +117,7 @@ export class ServiceController {
     this.setPods(this.#pods.map((pod) => (pod.name === name ? { ...pod, ...change } : pod)));
   }
 
+  /** Removes the pod with that name; its endpoint leaves its slice. */
   removePod(name: string): void {
     this.setPods(this.#pods.filter((pod) => pod.name !== name));
   }

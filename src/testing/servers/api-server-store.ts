@@ -56,7 +56,9 @@ export interface StoreEvent {
 
 /** The store's contents at one moment. */
 export interface StoreBackup {
+  /** The version the store had. */
   readonly revision: number;
+  /** All objects, by kind, namespace and name. */
   readonly objects: ReadonlyMap<string, StoredObject>;
 }
 

@@ -25,6 +25,7 @@ export interface StartOptions {
 export interface Collection<T extends KubernetesObject> {
   /** Creates or replaces an object; the namespace defaults to `default`. Returns its new version. */
   put(object: T): string;
+  /** Undefined if there is none; the namespace defaults to `default`. */
   get(name: string, namespace?: string): T | undefined;
   /** All objects, in every namespace. */
   list(): readonly T[];
@@ -39,10 +40,13 @@ export interface Collection<T extends KubernetesObject> {
 export interface ApiServer {
   /** Such as `http://127.0.0.1:41234`; the same after a restart. */
   readonly url: string;
+  /** The port on loopback; the same after a restart. */
   readonly port: number;
   /** PEM of the authority to trust; undefined without TLS. */
   readonly ca: string | undefined;
+  /** The EndpointSlices in the store. What is written here reaches every watch. */
   readonly slices: Collection<EndpointSliceObject>;
+  /** The Services in the store. */
   readonly services: Collection<ServiceObject>;
   /** A Service whose slices are written from a list of pods. */
   service(namespace: string, name: string, options: ServiceOptions): ServiceController;
@@ -63,6 +67,7 @@ export interface ApiServer {
 
   /** Makes the next requests of a verb fail: one, several, or certain ones. Faults queue up. */
   failNext(verb: Verb | 'any', fault: Fault, options?: FaultOptions): void;
+  /** Forgets faults that no request has met yet. */
   clearFaults(): void;
   /** Disturbs every open watch. Returns how many there were. */
   disturb(what: Disturbance): number;
@@ -73,9 +78,11 @@ export interface ApiServer {
   setTokens(tokens: Tokens | undefined): void;
   /** Makes every version up to now too old to watch from. */
   compact(): void;
+  /** The next page of every list that is being read fails with 410. */
   expireContinueTokens(): void;
   /** Increments the version without an event, as writes to other objects do. */
   touch(): void;
+  /** The store as it is now, for `restore`. */
   backup(): StoreBackup;
   /** Restores an old backup: the version goes back and open watches hear nothing. */
   restore(backup: StoreBackup): void;
@@ -83,6 +90,7 @@ export interface ApiServer {
   setStoreAvailable(available: boolean): void;
   /** The network drops every packet, until `thaw` delivers what has accumulated. Connections can still be opened. */
   freeze(): void;
+  /** Ends `freeze`. */
   thaw(): void;
 
   /** SIGKILL: every connection is reset, new ones are refused. */

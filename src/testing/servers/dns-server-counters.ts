@@ -1,7 +1,10 @@
 /** A query as it arrived. */
 export interface DnsQueryEntry {
+  /** The name asked for, in lower case. */
   readonly name: string;
+  /** Such as `A`, `AAAA` or `SRV`. */
   readonly type: string;
+  /** How it arrived; a truncated answer over UDP is asked for again over TCP. */
   readonly protocol: 'udp' | 'tcp';
 }
 

@@ -14,7 +14,9 @@ export interface DnsPod {
 
 /** A Service as CoreDNS's `kubernetes` plugin sees it. */
 export interface DnsService {
+  /** The middle part of its DNS name. */
   readonly namespace: string;
+  /** The first part of its DNS name. */
   readonly name: string;
   /** Pod ports for a headless Service, Service ports otherwise. @defaultValue [] */
   readonly ports?: readonly { readonly name?: string; readonly port: number; readonly protocol?: 'TCP' | 'UDP' }[];
@@ -22,9 +24,9 @@ export interface DnsService {
   readonly clusterIPs?: readonly string[];
   /** An ExternalName Service: a CNAME and nothing else. */
   readonly externalName?: string;
-  /** @defaultValue [] */
+  /** Its pods: the answer of a headless Service. @defaultValue [] */
   readonly pods?: readonly DnsPod[];
-  /** @defaultValue false */
+  /** Whether pods that are not ready are in the answer too. @defaultValue false */
   readonly publishNotReadyAddresses?: boolean;
 }
 
@@ -56,6 +58,7 @@ export class KubernetesZone {
     this.#services.set(`${service.name}.${service.namespace}`, service);
   }
 
+  /** Removes a Service; its name is NXDOMAIN from now on. */
   delete(namespace: string, name: string): void {
     this.#services.delete(`${name}.${namespace}`);
   }

@@ -5,8 +5,11 @@ export type DnsSource = (name: string, type: string) => DnsAnswer | undefined;
 
 /** The records of one name, as a test writes them. */
 export interface DnsNameRecords {
+  /** IPv4 addresses. */
   readonly a?: readonly string[];
+  /** IPv6 addresses. */
   readonly aaaa?: readonly string[];
+  /** Service records; priority 0 and weight 100 unless given. */
   readonly srv?: readonly {
     readonly target: string;
     readonly port: number;
@@ -15,6 +18,7 @@ export interface DnsNameRecords {
   }[];
   /** Excludes all other records. */
   readonly cname?: string;
+  /** The name that an address leads back to; for names under `in-addr.arpa` and `ip6.arpa`. */
   readonly ptr?: string;
   /** In seconds. @defaultValue 5 */
   readonly ttl?: number;

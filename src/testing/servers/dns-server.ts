@@ -54,6 +54,7 @@ export async function createDnsServer(options: DnsServerOptions = {}): Promise<D
   return server;
 }
 
+/** A DNS server on loopback that answers as CoreDNS does in a cluster, and can be told to misbehave. */
 export class DnsServer {
   /** Plain records; consulted after the Kubernetes Services. */
   readonly zone: DnsZone = new DnsZone();
@@ -93,6 +94,7 @@ export class DnsServer {
     this.kubernetes = new KubernetesZone(checkString('clusterDomain', clusterDomain), ttl);
   }
 
+  /** The port it listens on, for UDP and TCP. */
   get port(): number {
     return this.#listener.port;
   }

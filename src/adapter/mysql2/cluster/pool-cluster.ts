@@ -18,6 +18,7 @@ export interface PoolClusterOptions extends ServiceOptions {
 
 /** What `ready` takes. */
 export interface ReadyOptions {
+  /** Stops waiting; the promise then rejects with the signal's reason. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
   /** How many connections are to be open in each service. @defaultValue 0: its servers are known, connecting goes on */
   readonly connections?: number | undefined;
@@ -105,11 +106,13 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
     return get.apply(namespace, callback === undefined ? [] : [callback]);
   }
 
+  /** A value as SQL text, by the options `timezone` and `stringifyObjects`, as mysql2's pools do it. */
   escape(value: unknown): string {
     const { stringifyObjects, timezone } = this.#formats;
     return escapeValue(value as never, stringifyObjects, timezone as never);
   }
 
+  /** A name as SQL text, in backticks; a list joined by commas. A dot divides a table from its column. */
   escapeId(value: string | readonly string[]): string {
     return escapeId(value as never, false);
   }

@@ -160,12 +160,14 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     return this;
   }
 
+  /** As `on`, for the next event of that name alone. */
   once(event: StatementEvent, listener: StatementListener): this {
     this.#emitter().once(event, listener);
     this.#heard(event);
     return this;
   }
 
+  /** Removes a listener that `on` or `once` added. */
   off(event: StatementEvent, listener: StatementListener): this {
     this.#events?.off(event, listener);
     return this;

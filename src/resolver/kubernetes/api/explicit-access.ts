@@ -11,14 +11,19 @@ import { CredentialFile } from './credential-file.js';
 export interface ApiCredentials {
   /** A bearer token, or a function that returns the current one before each request. */
   readonly token?: string | (() => string | Promise<string>);
+  /** A file with a bearer token, read again when it changes, as with projected tokens. */
   readonly tokenFile?: string;
   /** The authority of the server's certificate, PEM. @defaultValue the authorities Node.js trusts */
   readonly ca?: string;
+  /** A file with the authority of the server's certificate, PEM. */
   readonly caFile?: string;
   /** A client certificate and its key, PEM. */
   readonly cert?: string;
+  /** A file with the client certificate, PEM. */
   readonly certFile?: string;
+  /** The client certificate's private key, PEM. */
   readonly key?: string;
+  /** A file with the client certificate's private key, PEM. */
   readonly keyFile?: string;
   /** The name to verify in the server's certificate. @defaultValue the host of the URL */
   readonly serverName?: string;

@@ -8,18 +8,23 @@ import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.
 
 /** A kubeconfig file to follow. Needs the optional peer `@kubernetes/client-node`. */
 export interface KubeConfigOptions {
-  /** @defaultValue kubectl's: $KUBECONFIG, else ~/.kube/config */
+  /** The file to load; it is not looked for anywhere else. @defaultValue kubectl's: $KUBECONFIG, else ~/.kube/config */
   readonly path?: string | undefined;
-  /** @defaultValue the file's current context */
+  /** Which of the file's contexts to use: cluster, user and namespace. @defaultValue the file's current context */
   readonly context?: string | undefined;
 }
 
 /** The part of a `KubeConfig` of `@kubernetes/client-node` used here; pass one if you have already loaded it. */
 export interface KubeConfigLike {
+  /** The cluster of the current context: `server` is the URL of its API server. Null = the file names none. */
   getCurrentCluster(): { readonly server: string } | null;
+  /** Adds certificates and an Authorization header to the options of a request; may run an exec plug-in. */
   applyToHTTPSOptions(options: Record<string, unknown>): Promise<void>;
+  /** Says which namespace a Service without one is in. */
   getContextObject?(name: string): { readonly namespace?: string } | null;
+  /** The name to ask `getContextObject` for. */
   getCurrentContext?(): string;
+  /** The user whose credentials are used; null = none. */
   getCurrentUser?(): object | null;
 }
 

@@ -4,6 +4,7 @@ import type { Endpoint, EndpointConditions } from '../../../endpoint/endpoint.js
 import { classifyAddress, type UnsafeAddressClass } from '../../../endpoint/unsafe-address.js';
 import { isObject, textOf, type Unchecked } from '../api/unchecked.js';
 
+/** The `addressType` of the slices to use. A dual-stack Service has slices of both, for the same pods. */
 export type AddressFamily = 'IPv4' | 'IPv6';
 
 /** The label that links a slice to its Service (S1). */
