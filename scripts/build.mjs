@@ -31,7 +31,7 @@ const programs = [
 /** Written as they are published, for Nodes that are too old for anything else. */
 const asTheyAre = ['register/register.cjs', 'register/register.d.cts'];
 /** Runs before the peer is loaded that its importer imports: a chunk of its own, which `sideEffects` of package.json names. */
-const checkVersion = /\/([a-z0-9-]+)\/check-version\.ts$/;
+const checkVersion = /[\\/]([a-z0-9-]+)[\\/]check-version\.ts$/;
 /**
  * What servers, metrics and clients all load, as one chunk: a file more to load takes as long as 20 kB of code.
  */
@@ -51,10 +51,17 @@ const everywhere = new RegExp(
     'limit/call-limit\\.ts',
     'call/(recording|waiting-line|waiting-room)\\.ts',
     'balancer/snapshot\\.ts',
-  ].join('|')})`,
+  ].join('|')})`.replaceAll('/', '[\\\\/]'),
 );
 const cache = join(root, 'node_modules', '.cache', 'evenkeel');
 const stamp = join(cache, 'dist-sources');
+
+/** The name of the chunk that a module is put into apart from others; undefined for most. @param {string} id its path, with the platform's separators */
+export function ownChunkOf(id) {
+  const peer = checkVersion.exec(id)?.[1];
+  if (peer !== undefined) return `check-version-${peer}`;
+  return everywhere.test(id) ? 'base' : undefined;
+}
 
 /** Builds unless dist was made from these very sources. */
 export function buildIfChanged({ clean = false } = {}) {
@@ -97,10 +104,7 @@ export async function bundle(input, dir) {
     entryFileNames: '[name].js',
     codeSplitting: {
       includeDependenciesRecursively: false,
-      groups: [
-        { test: checkVersion, name: (id) => `check-version-${checkVersion.exec(id)?.[1]}` },
-        { test: everywhere, name: 'base' },
-      ],
+      groups: [{ name: (id) => ownChunkOf(id) ?? null }],
     },
     chunkFileNames: ({ name }) => `shared/${name === 'src' ? 'core' : name}.js`,
     minify: false,
