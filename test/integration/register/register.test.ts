@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -111,7 +111,8 @@ const clients = [
   'undici',
   'undici fetch',
   'fetch beside undici',
-  ...(Number(process.versions.node.split('.')[0]) >= 22 ? ['undici8'] : []),
+  'undici6',
+  ...(Number(process.versions.node.split('.')[0]) >= 22 ? ['undici8', 'undici 6, 7 and 8 in turn'] : []),
   'http.get',
   'agent of the app',
   'agent with two sockets',
@@ -467,6 +468,25 @@ describe('the admin page', () => {
       seen: { balancers: 1, endpoints: 3, left: 1, 'OwnAgent of node:http': 1 },
       stderr: '',
     });
+  });
+});
+
+describe('@kubernetes/client-node', () => {
+  it('is not touched: it speaks to the API server, which is an address', async () => {
+    const script = `
+      (async () => {
+        const { DiscoveryV1Api, KubeConfig } = await import('@kubernetes/client-node');
+        const config = new KubeConfig();
+        const [, server, token] = process.argv;
+        config.loadFromClusterAndUser({ name: 'own', server, skipTLSVerify: true }, { name: 'own', token });
+        const { items } = await config.makeApiClient(DiscoveryV1Api).listNamespacedEndpointSlice({ namespace: 'shop' });
+        const loaded = Object.keys(require.cache).filter((file) => /dist.register.(?!register.cjs)/.test(file));
+        console.log(JSON.stringify({ pods: { some: Math.min(items.length, 1), loaded: loaded.length }, failed: {} }));
+        process.exit();
+      })();`;
+    const token = await readFile(join(world.folder, 'token'), 'utf8');
+    const { pods: seen, stderr } = await start(['-e', script, world.api.url, token]).result;
+    expect({ seen, stderr }).toEqual({ seen: { some: 1, loaded: 0 }, stderr: '' });
   });
 });
 

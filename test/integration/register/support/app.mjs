@@ -22,6 +22,20 @@ const clients = {
     let calls = 0;
     return async (to) => (calls++ % 2 === 0 ? (await fetch(to)).json() : (await request(to)).body.json());
   },
+  undici6: async () => {
+    const { request } = await import('undici6');
+    return async (to) => (await request(to)).body.json();
+  },
+  'undici 6, 7 and 8 in turn': async () => {
+    const { request: six, fetch: fetchOfSix } = await import('undici6');
+    const { request: seven, fetch: fetchOfSeven } = await import('undici');
+    const { request: eight, fetch: fetchOfEight } = await import('undici8');
+    const requests = [six, seven, eight].map((request) => async (to) => (await request(to)).body.json());
+    const fetches = [fetch, fetchOfSix, fetchOfSeven, fetchOfEight].map((own) => async (to) => (await own(to)).json());
+    const all = [...requests, ...fetches];
+    let calls = 0;
+    return (to) => all[calls++ % all.length](to);
+  },
   'http.get': async () => {
     const { get } = await import('node:http');
     return (to) =>
