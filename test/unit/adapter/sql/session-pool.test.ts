@@ -1,0 +1,299 @@
+import { describe, expect, it } from 'vitest';
+import type { Borrower, OwnAnswer, PooledSession, SessionOwner } from '../../../../src/adapter/sql/session.js';
+import { type PoolLimits, type Refusal, SessionPool } from '../../../../src/adapter/sql/session-pool.js';
+import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+import { stateOf } from '../../../support/fixtures/balancer-fixture.js';
+
+/** A session of a server that does whatever the test says. */
+class FakeSession implements PooledSession {
+  isAlive = true;
+  uses = 0;
+  isIdle = false;
+  isUsed = false;
+  idleSinceMs = 0;
+  expiresAtMs = Number.POSITIVE_INFINITY;
+  /** Answers the query of evenkeel's own that runs on it. */
+  answer: OwnAnswer | undefined;
+  readonly #owner: SessionOwner<FakeSession>;
+
+  constructor(owner: SessionOwner<FakeSession>) {
+    this.#owner = owner;
+  }
+
+  ref(): void {}
+  unref(): void {}
+
+  ask(_question: unknown, answer: OwnAnswer): void {
+    this.answer = answer;
+  }
+
+  release(free: () => void): void {
+    this.uses++;
+    free();
+    this.#owner.freed(this);
+  }
+
+  quit(): void {
+    this.#end(undefined, 'application');
+  }
+
+  kill(error: Error): void {
+    this.#end(error, 'server');
+  }
+
+  cut(error: Error): void {
+    this.#end(error, 'application');
+  }
+
+  /** The server ends it. */
+  lose(error?: Error): void {
+    this.#end(error, 'server');
+  }
+
+  #end(error: Error | undefined, by: 'server' | 'application'): void {
+    if (!this.isAlive) return;
+    this.isAlive = false;
+    this.#owner.lost(this, error, by);
+  }
+}
+
+/** A call that wants a session: it notes what it gets. */
+class Caller implements Borrower<FakeSession> {
+  readonly isOwn = false;
+  readonly notes: string[] = [];
+  session: FakeSession | undefined;
+
+  lent(session: FakeSession): void {
+    this.session = session;
+    this.notes.push('lent');
+  }
+
+  waits(): void {
+    this.notes.push('waits');
+  }
+
+  notLent(error: Error, why: string): void {
+    this.notes.push(`${why}: ${error.message}`);
+  }
+
+  giveBack(): void {
+    const { session } = this;
+    this.session = undefined;
+    session?.release(() => {});
+  }
+}
+
+interface Door {
+  /** The server greets: returns the session. */
+  greets(): FakeSession;
+  refuses(message: string): void;
+}
+
+/** A pool with one idle session, as after a connection was opened. */
+function poolOf(limits: Partial<PoolLimits> = {}, refusal: Refusal = 'full') {
+  const clock = new FakeClock();
+  /** Connections that are being opened. */
+  const doors: Door[] = [];
+  const warnings: string[] = [];
+  const pool: SessionPool<FakeSession, string> = new SessionPool<FakeSession, string>({
+    endpoint: createEndpoint({ address: '10.0.0.1', port: 3306 }),
+    clock,
+    // Ages are exactly their mean.
+    rng: { next: () => 0.5 },
+    limits: {
+      max: 3,
+      min: 1,
+      maxIdle: 3,
+      idleTimeoutMs: 60_000,
+      maxUses: Number.POSITIVE_INFINITY,
+      maxAgeMs: Number.POSITIVE_INFINITY,
+      validateAfterMs: 1_000_000,
+      validateTimeoutMs: 500,
+      connectTimeoutMs: 2_000,
+      ...limits,
+    },
+    handle: () => 'handle',
+    open: (owner, done) => {
+      const settle = (error: Error | undefined, session: FakeSession | undefined): void => {
+        doors.splice(doors.indexOf(door), 1);
+        done(error, session);
+      };
+      const door: Door = {
+        greets() {
+          const session = new FakeSession(owner);
+          settle(undefined, session);
+          return session;
+        },
+        refuses: (message) => settle(new Error(message), undefined),
+      };
+      doors.push(door);
+      return () => door.refuses('called off');
+    },
+    refusalOf: () => refusal,
+    isOrderlyEnd: (error) => error === undefined,
+    youngMs: 1_000,
+    pingQuestion: 'ping',
+    asksBeside: false,
+    warned: (error) => warnings.push(error.message),
+  });
+  pool.open(() => {});
+  const first = doors[0]?.greets() as FakeSession;
+  const borrow = (): Caller => {
+    const caller = new Caller();
+    pool.borrow(caller);
+    return caller;
+  };
+  return { clock, pool, doors, warnings, first, borrow };
+}
+
+describe('a pool of SQL sessions', () => {
+  it('lends the session that was used last', () => {
+    const { doors, first, borrow } = poolOf();
+    const [a, b] = [borrow(), borrow()];
+    const second = doors[0]?.greets();
+    a.giveBack();
+    b.giveBack();
+    expect(borrow().session).toBe(second);
+    expect(borrow().session).toBe(first);
+  });
+
+  it('opens one connection for each call that waits, up to its limit; further calls get what is given back, in order', () => {
+    const { pool, doors, borrow } = poolOf({ max: 2 });
+    const [a, b, c, d] = [borrow(), borrow(), borrow(), borrow()];
+    expect([doors.length, pool.size, pool.waitingCount]).toEqual([1, 2, 3]);
+    doors[0]?.greets();
+    expect([a, b, c, d].map(({ notes }) => notes.join())).toEqual(['lent', 'waits,lent', 'waits', 'waits']);
+    a.giveBack();
+    b.giveBack();
+    expect([c, d].map(({ notes }) => notes.join())).toEqual(['waits,lent', 'waits,lent']);
+    expect([doors.length, pool.waitingCount]).toEqual([0, 0]);
+  });
+
+  it('a call that gives up gets no session', () => {
+    const { pool, borrow } = poolOf({ max: 1 });
+    const a = borrow();
+    const b = borrow();
+    pool.forget(b);
+    a.giveBack();
+    expect([b.notes, pool.idleCount]).toEqual([['waits'], 1]);
+  });
+
+  it('ends sessions that were idle for long, but keeps one', () => {
+    const { clock, pool, doors, borrow } = poolOf({ idleTimeoutMs: 10_000 });
+    const callers = [borrow(), borrow(), borrow()];
+    while (doors.length > 0) doors[0]?.greets();
+    for (const caller of callers) caller.giveBack();
+    expect(pool.sockets).toBe(3);
+    clock.advance(9_000);
+    expect(pool.sockets).toBe(3);
+    clock.advance(100_000);
+    expect([pool.sockets, pool.idleCount, doors.length]).toEqual([1, 1, 0]);
+  });
+
+  it('opens another within a second when the server ends the last one in order, and dies when it does so for long', async () => {
+    const { clock, pool, doors, first } = poolOf();
+    first.lose();
+    expect([pool.size, doors.length]).toEqual([0, 0]);
+    clock.advance(1_000);
+    expect(doors.length).toBe(1);
+    doors[0]?.greets().lose();
+    // It has been connected for as long as `youngMs`.
+    expect(await pool.closed).toBeUndefined();
+    expect(clock.timers).toBe(0);
+  });
+
+  it('is gone when the server ends the last session with an error', async () => {
+    const { clock, pool, first } = poolOf();
+    first.lose(new Error('reset'));
+    expect((await pool.closed)?.message).toBe('reset');
+    expect(clock.timers).toBe(0);
+  });
+
+  it('a server that refuses a further connection is full for five seconds: calls beyond its sessions go elsewhere', () => {
+    const { clock, pool, doors, warnings, borrow } = poolOf();
+    const a = borrow();
+    const b = borrow();
+    doors[0]?.refuses('Too many connections');
+    expect(b.notes).toEqual(['waits', 'full: no connection to 10.0.0.1:3306: Too many connections']);
+    expect([pool.capacity, warnings.length, a.session?.isAlive]).toEqual([1, 1, true]);
+    borrow();
+    clock.advance(4_999);
+    expect([pool.capacity, doors.length]).toEqual([1, 0]);
+    clock.advance(1);
+    expect(pool.capacity).toBe(2);
+    borrow();
+    expect(doors.length).toBe(1);
+    doors[0]?.greets();
+    expect(pool.capacity).toBe(3);
+  });
+
+  it('a server that closed its listener is leaving', async () => {
+    const { pool, doors, borrow } = poolOf({}, 'stopping');
+    borrow();
+    borrow();
+    expect(await stateOf(pool.leaving)).toBe('pending');
+    doors[0]?.refuses('ECONNREFUSED');
+    expect(await stateOf(pool.leaving)).toBe('fulfilled');
+  });
+
+  it('replaces an old session once there is another', () => {
+    const { clock, pool, doors, first } = poolOf({ maxAgeMs: 20_000 });
+    clock.advance(19_000);
+    expect(doors.length).toBe(0);
+    clock.advance(1_000);
+    expect([doors.length, first.isAlive]).toEqual([1, true]);
+    doors[0]?.greets();
+    expect([first.isAlive, pool.sockets, pool.idleCount]).toEqual([false, 1, 1]);
+  });
+
+  it('replaces an old session that a call has only when it is given back', () => {
+    const { clock, pool, doors, first, borrow } = poolOf({ maxAgeMs: 20_000 });
+    const caller = borrow();
+    clock.advance(20_000);
+    doors[0]?.greets();
+    expect([first.isAlive, pool.sockets]).toEqual([true, 2]);
+    caller.giveBack();
+    expect([first.isAlive, pool.sockets]).toEqual([false, 1]);
+  });
+
+  it('sends its waiters away when the server leaves the Service, and lends no idle session to later ones it has not', () => {
+    const { clock, pool, doors, borrow } = poolOf({ max: 1 });
+    const a = borrow();
+    const b = borrow();
+    pool.left();
+    const gone = 'left: no connection to 10.0.0.1:3306: it left the Service before the statement was sent';
+    expect([a.notes, b.notes]).toEqual([['lent'], ['waits', gone]]);
+    const c = borrow();
+    clock.advance(0);
+    expect([c.notes, doors.length]).toEqual([[gone], 0]);
+    a.giveBack();
+    pool.returned();
+    expect(borrow().notes).toEqual(['lent']);
+  });
+
+  it('checks a session that was idle for long before it lends it; when the server does not answer, the call goes elsewhere', () => {
+    const { clock, pool, first, borrow } = poolOf({ validateAfterMs: 5_000 });
+    clock.advance(5_000);
+    const a = borrow();
+    expect([a.notes, first.answer === undefined]).toEqual([['waits'], false]);
+    first.answer?.(null);
+    expect(a.session).toBe(first);
+    a.giveBack();
+    clock.advance(5_000);
+    const b = borrow();
+    clock.advance(500);
+    expect(b.notes).toEqual(['waits', 'unresponsive: 10.0.0.1:3306 did not answer a ping within 500 ms']);
+    expect([first.isAlive, pool.sockets]).toEqual([false, 0]);
+  });
+
+  it('closes when its calls have ended, and leaves no timer', async () => {
+    const { clock, pool, borrow } = poolOf();
+    const caller = borrow();
+    const closed = pool.close();
+    expect(await stateOf(closed)).toBe('pending');
+    caller.giveBack();
+    await closed;
+    expect([pool.sockets, clock.timers]).toEqual([0, 0]);
+  });
+});
