@@ -12,6 +12,8 @@ export interface DoctorCommand {
   /** As given. */
   readonly target: string;
   readonly parsed: Target;
+  /** The host of a target that is an https URL. */
+  readonly tlsHost: string | undefined;
   readonly options: TargetOptions & { readonly allowAddresses: AllowAddresses };
   /** Time limit for all checks, in ms. */
   readonly timeoutMs: number;
@@ -132,6 +134,7 @@ export function parseCommandLine(args: readonly string[]): Command {
   return {
     name: 'doctor',
     target: address,
+    tlsHost: tlsHostOf(target),
     parsed: parseTarget(address),
     options: {
       allowAddresses: checkAllowAddresses(values['allow-address']?.map((entry) => entry as UnsafeAddressClass)),
@@ -252,4 +255,11 @@ function targetOf(text: string): string {
   const { protocol, hostname, port } = new URL(text);
   const defaultPort = defaultPorts.get(protocol);
   return defaultPort === undefined || hostname === '' ? text : `${hostname}:${port || defaultPort}`;
+}
+
+/** The host of an https URL. */
+function tlsHostOf(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const { protocol, hostname } = new URL(text);
+  return protocol === 'https:' ? hostname : undefined;
 }

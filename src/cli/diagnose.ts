@@ -1,6 +1,6 @@
 import type { Target } from '../resolver/target-grammar.js';
 import { judge } from './judge.js';
-import { apiLines, connectionLine, dnsLines, processLines, useLines } from './lines.js';
+import { apiLines, connectionLines, dnsLines, processLines, useLines } from './lines.js';
 import type { Diagnosis, Facts } from './report.js';
 import { todoOf } from './todo.js';
 
@@ -11,7 +11,7 @@ export function diagnose(parsed: Target, facts: Facts): Diagnosis {
     api: facts.api === undefined ? [] : apiLines(parsed, facts.api),
     dns: facts.dns === undefined ? [] : dnsLines(parsed, facts.dns, facts.use.mode === 'slices'),
     use: useLines(facts),
-    connections: facts.connections.map(connectionLine),
+    connections: connectionLines(facts),
     process: facts.process === undefined ? [] : processLines(facts.process),
     todo: todoOf(parsed, facts),
   };

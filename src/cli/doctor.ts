@@ -1,3 +1,4 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError } from '../errors.js';
 import {
   absoluteName,
@@ -19,6 +20,7 @@ import { printReport } from './print.js';
 import { probeApi } from './probe-api.js';
 import { probeConnections } from './probe-connect.js';
 import { probeDns, probeNamespace } from './probe-dns.js';
+import { probeHttp2 } from './probe-http2.js';
 import { probeResolver } from './probe-resolver.js';
 import { type Diagnosis, exitCodes, type Facts, type ProcessFacts } from './report.js';
 
@@ -59,7 +61,12 @@ async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Fact
   ]);
   timer.cancel();
   const tried = command.connect ? usable(use.endpoints ?? []) : [];
-  return { api, dns, namespace, use, connections: await probeConnections(tried), process };
+  const [connections, http2] = await Promise.all([probeConnections(tried), examineHttp2(command, tried[0])]);
+  return { api, dns, namespace, use, connections, http2, process };
+}
+
+async function examineHttp2({ tlsHost }: DoctorCommand, pod: Endpoint | undefined): Promise<Facts['http2']> {
+  return tlsHost === undefined || pod === undefined ? undefined : probeHttp2(pod, tlsHost);
 }
 
 async function probeAdmin(url: URL, signal: AbortSignal): Promise<ProcessFacts> {
@@ -121,7 +128,7 @@ async function examineDns(
 
 function toJson(
   target: string,
-  { api, dns, namespace, use, connections, process }: Facts,
+  { api, dns, namespace, use, connections, http2, process }: Facts,
   { outcome, summary, todo }: Diagnosis,
 ): object {
   const endpoints = use.endpoints?.map(({ address, port, uid, name, zone, nodeName, conditions }) => ({
@@ -143,6 +150,7 @@ function toJson(
     namespace,
     use: { ...use, endpoints },
     connections,
+    http2,
     process,
     todo,
   };

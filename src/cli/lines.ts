@@ -164,8 +164,16 @@ function endpointLine(endpoint: Endpoint): Line {
   return conditions.ready ? ok(text) : note(text);
 }
 
-/** Whether an endpoint could be connected to. */
-export function connectionLine({ endpoint, tookMs, error }: ConnectFacts): Line {
+/** Whether the endpoints accept connections, and what HTTP/2 means for clients that evenkeel does not balance. */
+export function connectionLines({ connections, http2 }: Facts): Line[] {
+  const lines = connections.map(connectionLine);
+  if (http2 === undefined) return lines;
+  const { endpoint, node, isOffered } = http2;
+  const who = isOffered ? `so does fetch of this Node (${node})` : 'from Node 26 on so does fetch';
+  return [...lines, note(`${endpoint} speaks HTTP/2, and ${who}: without evenkeel it stays with one pod`)];
+}
+
+function connectionLine({ endpoint, tookMs, error }: ConnectFacts): Line {
   return error === undefined ? ok(`${endpoint} accepts connections (${tookMs} ms)`) : fail(`${endpoint}: ${error}`);
 }
 

@@ -95,6 +95,15 @@ export interface ConnectFacts {
   readonly error?: string;
 }
 
+/** A pod that speaks HTTP/2 over TLS. */
+export interface Http2Facts {
+  readonly endpoint: string;
+  /** The version of this Node. */
+  readonly node: string;
+  /** Whether fetch of this Node offers HTTP/2 by itself. */
+  readonly isOffered: boolean;
+}
+
 /** What the admin page of the app's process says. */
 export interface ProcessFacts {
   readonly url: string;
@@ -112,6 +121,8 @@ export interface Facts {
   readonly namespace?: NamespaceFacts | undefined;
   readonly use: UseFacts;
   readonly connections: readonly ConnectFacts[];
+  /** Undefined unless the target is an https URL and its pods speak HTTP/2. */
+  readonly http2?: Http2Facts | undefined;
   /** Undefined if no admin page was named. */
   readonly process?: ProcessFacts | undefined;
 }

@@ -1,9 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
+import { createSecureServer } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
+import { createServer as createTlsServer } from 'node:tls';
 import { fileURLToPath } from 'node:url';
-import type { ServiceController } from 'evenkeel/testing/servers';
+import { createCertificate, type ServiceController } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DiscoveryWorld, reader } from '../../support/fixtures/discovery-world.js';
 import { LoopbackPods } from '../../support/pods/loopback-pods.js';
@@ -103,6 +106,28 @@ describe('evenkeel doctor', () => {
     app.kill();
     expect(result.code).toBe(1);
     matchesDocs('clients', result);
+  });
+
+  it('an https URL whose pods speak HTTP/2: says what fetch does without evenkeel', async () => {
+    const certificate = createCertificate({ hosts: ['localhost'] });
+    const spoken = new Map<boolean, string>();
+    for (const speaksHttp2 of [true, false]) {
+      const pod = speaksHttp2 ? createSecureServer(certificate) : createTlsServer(certificate);
+      pod.listen(0, '127.0.0.1');
+      await once(pod, 'listening');
+      const { port } = pod.address() as AddressInfo;
+      const { code, stdout, stderr } = await run(`https://127.0.0.1:${port}/`);
+      expect([code, stderr]).toEqual([0, '']);
+      spoken.set(speaksHttp2, stdout);
+      pod.close();
+    }
+    const [major] = process.versions.node.split('.').map(Number);
+    const who =
+      (major as number) >= 26
+        ? `so does fetch of this Node (${process.versions.node})`
+        : 'from Node 26 on so does fetch';
+    expect(spoken.get(true)).toContain(`speaks HTTP/2, and ${who}: without evenkeel it stays with one pod`);
+    expect(spoken.get(false)).not.toContain('HTTP/2');
   });
 
   it('an admin page that does not answer is a line', async () => {

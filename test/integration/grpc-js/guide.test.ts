@@ -11,6 +11,7 @@ const expected: Readonly<Record<string, RegExp>> = {
   'Create a client': /^paid\n$/,
   'Certificates that change': /^true\n$/,
   Options: /^\[\s*\{ address: '127\.0\.0\.1:\d+', state: '\w+', inFlight: 0 \}\s*\]\n$/,
+  'More calls than a connection takes': /^paid\n$/,
   'Retries and hedging': /^paid\n$/,
   'Waiting and errors':
     /no endpoint can be reached \(1 backoff; no connection to 127.*EVENKEEL_NOT_READY\)\n\[ 'EVENKEEL_NOT_READY' \]\n$/,

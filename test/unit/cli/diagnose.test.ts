@@ -44,6 +44,26 @@ const judge = (target: string, facts: Partial<Facts>): ReturnType<typeof diagnos
   diagnose(parseTarget(target), { api, dns, use, connections: [], ...facts });
 
 describe('diagnose', () => {
+  it('pods that speak HTTP/2: says what fetch does without evenkeel', () => {
+    const lineWith = (isOffered: boolean): object => {
+      const http2 = { endpoint: '10.0.0.1:8443', node: '26.10.0', isOffered };
+      return judge('orders.shop:http', { http2 });
+    };
+    expect(lineWith(true)).toMatchObject({
+      outcome: 'fine',
+      connections: [
+        {
+          mark: 'note',
+          text: '10.0.0.1:8443 speaks HTTP/2, and so does fetch of this Node (26.10.0): without evenkeel it stays with one pod',
+        },
+      ],
+    });
+    expect(lineWith(false)).toMatchObject({
+      connections: [{ text: expect.stringContaining('and from Node 26 on so does fetch: without evenkeel') }],
+    });
+    expect(judge('orders.shop:http', {}).connections).toEqual([]);
+  });
+
   it('a client that register does not balance: one line, and what to write for it', () => {
     const url = 'http://127.0.0.1:9901/';
     const left = [{ what: 'OwnAgent of node:http', count: 1, remedy: 'createAgent of evenkeel/node-http' }];
