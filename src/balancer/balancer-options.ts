@@ -73,9 +73,9 @@ export interface BalancingOptions {
    * `evenkeel/recorder`. One may serve several balancers. @defaultValue none
    */
   readonly recorder?: Recorder | undefined;
-  /** For tests. */
+  /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** For tests. */
+  /** All chance it uses. For tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 

@@ -47,9 +47,9 @@ export interface DnsSettings {
   readonly clusterDomain?: string | undefined;
   /** Namespace of a name with one label. @defaultValue this pod's */
   readonly namespace?: string | undefined;
-  /** Where these two are read from. For tests. */
+  /** Where these two are read from. For tests. @defaultValue those of the pod */
   readonly clusterFiles?: ClusterFiles | undefined;
-  /** Creates the client that queries the name servers. For tests, or another way to query. */
+  /** Creates the client that queries the name servers. For tests, or another way to query. @defaultValue `promises.Resolver` of node:dns */
   readonly client?: DnsClientFactory | undefined;
 }
 

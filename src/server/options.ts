@@ -70,7 +70,7 @@ export interface BackendOptions {
    * Costs an AsyncLocalStorage per request. @defaultValue false
    */
   readonly context?: boolean | undefined;
-  /** For tests. */
+  /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
 }
 

@@ -56,7 +56,7 @@ export interface ShutdownOptions {
   readonly onDrained?: (() => unknown) | undefined;
   /** Whether the process exits with 0 at the end. @defaultValue true */
   readonly exit?: boolean | undefined;
-  /** For tests. */
+  /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
 }
 

@@ -43,7 +43,7 @@ function blocksOf(text: string): { readonly language: 'ts' | 'js'; readonly line
 
 async function markdownFiles(): Promise<string[]> {
   const found: string[] = [];
-  for (const place of ['.', 'docs', 'examples']) {
+  for (const place of ['.', 'docs', 'examples', 'site']) {
     const recursive = place !== '.';
     for (const entry of await readdir(join(root, place), { recursive, withFileTypes: true })) {
       const path = join(entry.parentPath, entry.name);

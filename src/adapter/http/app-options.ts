@@ -13,6 +13,7 @@ export interface AppOptions<O> {
   /**
    * How Services are balanced: the same for all (without a resolver), or a function called once per origin when it is first
    * used; undefined = the defaults.
+   * @defaultValue {}
    */
   readonly options?: O | ((origin: URL) => O | undefined);
   /** How Services and their pods are found. @defaultValue from this pod's environment */
@@ -28,7 +29,7 @@ export interface AppOptions<O> {
   readonly maxServices?: number | undefined;
   /** How long DNS may take to say whether a host is a Service before the host is left alone, in ms. @defaultValue 2000 */
   readonly lookupTimeoutMs?: number | undefined;
-  /** For tests. */
+  /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
 }
 

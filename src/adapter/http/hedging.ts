@@ -5,11 +5,12 @@ import { checkKeys, checkNumber, LatencyQuantile, optionError } from '../kit/ind
  * requests that may be sent twice; on another pod, and paid from the retry budget.
  */
 export interface HedgeOptions {
-  /** How long an attempt may go without a response before another pod is asked too, in ms. */
+  /** How long an attempt may go without a response before another pod is asked too, in ms. @defaultValue none: give this or `afterQuantile` */
   readonly afterMs?: number | undefined;
   /**
    * The delay as a quantile, above 0 and below 1, of the times to the response headers: 0.95 hedges one request in 20. No hedges before
    * 100 responses have been measured. Either this or `afterMs`.
+   * @defaultValue none: give this or `afterMs`
    */
   readonly afterQuantile?: number | undefined;
   /** Maximum hedges per request, each after the same delay; they count towards `retry.maxAttempts`. @defaultValue 1 */

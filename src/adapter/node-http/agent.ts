@@ -68,6 +68,7 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
   /**
    * How often a request that got no connection is tried on another pod, and what that may cost. From its connection on a request is
    * Node's, which sends it once.
+   * @defaultValue {}, see `RetryOptions`
    */
   readonly retry?: Pick<RetryOptions, 'maxAttempts' | 'budget'> | undefined;
 }

@@ -24,6 +24,7 @@ export interface NodeHttpConnectionOptions {
    * effect. The name that is sent and checked is the Service's unless `servername` says otherwise. Or a function, sync or
    * async, called for each new connection, within its connect timeout: for certificates that are renewed. If it throws, the
    * error is EVENKEEL_OPTION and does not count against the pod.
+   * @defaultValue {}
    */
   readonly tls?: TlsOption | undefined;
   /**
@@ -53,9 +54,9 @@ export interface NodeHttpTransportOptions extends NodeHttpConnectionOptions {
   readonly origin: string | URL;
   /** Time to open one connection, in ms. @defaultValue 2000 */
   readonly connectTimeoutMs?: number | undefined;
-  /** For tests. */
+  /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** For tests. */
+  /** All chance it uses. For tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 

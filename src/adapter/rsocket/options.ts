@@ -18,6 +18,7 @@ export interface RSocketOptions extends BalancingOptions {
    * How each connection starts, as for the library's `RSocketConnector`: payload and MIME types. A keep-alive frame is
    * sent every `keepAlive` ms (default 20000); a connection without any from the server for `lifetime` ms (default 90000)
    * ends.
+   * @defaultValue the library's
    */
   readonly setup?: ConnectorConfig['setup'] | undefined;
   /** How large a frame may be, as for the library's `RSocketConnector`. @defaultValue no fragmentation */

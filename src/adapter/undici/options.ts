@@ -61,6 +61,7 @@ export interface UndiciConnectionOptions {
    * is the Service's unless `servername` says otherwise. Or a function, sync or async, called for each new connection, within
    * its connect timeout: for certificates that are renewed. If it throws, the error is EVENKEEL_OPTION and does not count
    * against the pod.
+   * @defaultValue {}
    */
   readonly tls?: TlsOption | undefined;
   /**

@@ -24,9 +24,9 @@ export interface UndiciTransportOptions extends UndiciConnectionOptions {
   readonly origin: string | URL;
   /** Time to open one connection, in ms. @defaultValue 2000 */
   readonly connectTimeoutMs?: number | undefined;
-  /** For tests. */
+  /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** For tests. */
+  /** All chance it uses. For tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 

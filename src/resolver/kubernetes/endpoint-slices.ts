@@ -45,7 +45,7 @@ export interface EndpointSlicesOptions {
    * searches for one
    */
   readonly kubeConfig?: KubeConfigOptions | KubeConfigLike | undefined;
-  /** Where a pod finds its service account; for tests. */
+  /** Where a pod finds its service account; for tests. @defaultValue where Kubernetes mounts it */
   readonly inCluster?: InClusterOptions | undefined;
   /** Whether the watch alone keeps the process alive. @defaultValue false */
   readonly keepsProcessAlive?: boolean | undefined;
@@ -58,6 +58,7 @@ export interface EndpointSlicesOptions {
    * Called with the number of slice objects at the first complete list and whenever that number changes, before the set is
    * published. 0 at first means that there is no such Service (an empty one has a placeholder slice), or that it selects no
    * pods.
+   * @defaultValue none
    */
   readonly onSlices?: ((count: number) => void) | undefined;
 }

@@ -4,9 +4,15 @@ import { readApi, undescribed } from '../../../site/api.mjs';
 
 const root = new URL('../../../', import.meta.url).pathname;
 
+interface Member {
+  readonly name: string;
+  readonly optional: boolean;
+  readonly doc?: { readonly tags: readonly { readonly tag: string }[] };
+}
+
 interface Name {
   readonly name: string;
-  readonly members: readonly { readonly name: string }[];
+  readonly members: readonly Member[];
 }
 
 interface EntryPoint {
@@ -27,5 +33,17 @@ describe('the API reference', () => {
 
   it('has a description of every name, and of its members', () => {
     expect(undescribed(entries)).toEqual([]);
+  });
+
+  it('says the default of every option', () => {
+    const missing = entries
+      .filter(({ path }) => !path.startsWith('evenkeel/testing'))
+      .flatMap(({ names }) => names.filter(({ name }) => /(Options|Settings)$/.test(name)))
+      .flatMap(({ name, members }) =>
+        members
+          .filter(({ optional, doc }) => optional && !doc?.tags.some(({ tag }) => tag === 'defaultValue'))
+          .map((member) => `${name}.${member.name}`),
+      );
+    expect(missing).toEqual([]);
   });
 });

@@ -13,7 +13,7 @@ import { titleOf } from '../../support/title-of.js';
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const built = join(root, 'build/site');
 /** Limits against hanging: half a minute on a quiet machine. */
-const BUILD_MS = 240_000;
+const BUILD_MS = 600_000;
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html',

@@ -12,6 +12,7 @@ export interface PoolClusterOptions extends ServiceOptions {
   /**
    * Several services in one cluster, by name: `of(name)` is one of them. Each is a target string, or options that override the
    * shared ones.
+   * @defaultValue one, of the options `target` and `resolver`
    */
   readonly services?: Readonly<Record<string, string | ServiceOptions>> | undefined;
 }

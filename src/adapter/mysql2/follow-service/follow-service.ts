@@ -57,9 +57,9 @@ export interface FollowServiceOptions {
   readonly pool?: Pick<PoolOptions, (typeof poolNames)[number]> | undefined;
   /** Is told what happens. @defaultValue none */
   readonly observer?: Observer | undefined;
-  /** For tests. */
+  /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** For tests. */
+  /** All chance it uses. For tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 

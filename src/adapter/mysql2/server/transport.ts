@@ -25,9 +25,9 @@ export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
   readonly connectTimeoutMs?: number | undefined;
   /** Mean age at which a connection is replaced, once it is idle, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */
   readonly maxConnectionAgeMs?: number | undefined;
-  /** For tests. */
+  /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** For tests. */
+  /** All chance it uses. For tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 
