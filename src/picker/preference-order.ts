@@ -285,7 +285,7 @@ class PreferenceOrder<C> implements Picker<C> {
     const { numbers, at } = loads[place] as RuledLoad;
     const typical = numbers[at + TYPICAL] as number;
     if (typical < (state[MEDIAN] as number) - SUSPICIOUS) {
-      for (let next = place + 1; next < loads.length; next++) this.#exchange(next - 1, next);
+      this.#last(place);
       return;
     }
     const before = loads[place - 1];
@@ -300,6 +300,17 @@ class PreferenceOrder<C> implements Picker<C> {
     const isKnown = knows(after, numbers[at + UPDATED] as number);
     const limit = isKnown ? (after.numbers[after.at + TYPICAL] as number) + MARGIN : (state[USUAL] as number) + FAR;
     if (typical > limit) this.#exchange(place, place + 1);
+  }
+
+  /**
+   * The endpoint at `place` comes last. Those in use move up; beyond them only the last changes its place, or this would take O(n) each time
+   * that one of many endpoints is so fast.
+   */
+  #last(place: number): void {
+    const last = this.#order.length - 1;
+    const beyond = Math.max(place, Math.min(this.#edge + 1, last));
+    for (let next = place + 1; next <= beyond; next++) this.#exchange(next - 1, next);
+    if (beyond < last) this.#exchange(beyond, last);
   }
 
   /** An endpoint that is not in use comes to the edge of those that are, so that new ones and those that have recovered are found. */

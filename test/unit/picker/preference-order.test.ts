@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
-import { TYPICAL } from '../../../src/load/latency-cell.js';
+import { PLACE, TYPICAL } from '../../../src/load/latency-cell.js';
 import type { RuledLoad } from '../../../src/load/load-rule.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { p2c } from '../../../src/picker/p2c.js';
@@ -287,6 +287,29 @@ describe('preference order', () => {
     const mean = others.reduce((sum, { started }) => sum + started, 0) / others.length;
     expect(client.order().indexOf(liar)).toBeGreaterThan(3);
     expect(liar.started - before).toBeLessThan(mean);
+  });
+
+  it('changes the places of the few that are in use for it, not of all', () => {
+    const client = new Client(200);
+    client.run(2_000, 20);
+    const liar = client.order()[0] as TestSubchannel;
+    client.tookMs = (member) => (member === liar ? 1 : 20);
+    const places = (): unknown[] =>
+      client.members.map(({ load }) => {
+        const { numbers, at } = load as RuledLoad;
+        return numbers[at + PLACE];
+      });
+    let most = 0;
+    for (let call = 0; call < 400; call++) {
+      const before = places();
+      client.call();
+      const after = places();
+      most = Math.max(most, before.filter((place, index) => after[index] !== place).length);
+    }
+    expect(client.order().indexOf(liar)).toBeGreaterThan(30);
+    // Twenty calls were in flight, on average, before these.
+    expect(most).toBeGreaterThan(3);
+    expect(most).toBeLessThan(40);
   });
 
   it('does not keep a caller of one call at a time with one endpoint for more than 10 s while others are as good', () => {
