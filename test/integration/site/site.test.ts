@@ -105,16 +105,16 @@ describe.runIf(isProof)(
       const sideways = (): Promise<number> =>
         page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 
-      it('shows on the front page, in one screen, what it is, the picture, the install line, code, and three doors', async () => {
+      it('shows on the front page, in one screen, what it is, the picture, the install line, code, and three ways in', async () => {
         await page.goto(`${url}/`);
-        for (const selector of ['h1', '.front-picture img', '.language-sh', '.language-js', '.doors a >> nth=2']) {
+        for (const selector of ['h1', '.front-picture img', '.language-sh', '.language-js', '.entries a >> nth=2']) {
           const box = await page.locator(selector).first().boundingBox();
           expect(box, selector).not.toBeNull();
           expect((box?.y ?? 0) + (box?.height ?? 0), selector).toBeLessThanOrEqual(800);
         }
         const width: number = await page.evaluate("document.querySelector('.front-picture img').naturalWidth");
         expect(width).toBeGreaterThan(500);
-        await page.locator('.doors a').nth(1).click();
+        await page.locator('.entries a').nth(1).click();
         await page.getByRole('heading', { level: 1, name: /gRPC/ }).waitFor();
       });
 

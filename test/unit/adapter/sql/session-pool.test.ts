@@ -84,7 +84,7 @@ class Caller implements Borrower<FakeSession> {
   }
 }
 
-interface Door {
+interface Opening {
   /** The server greets: returns the session. */
   greets(): FakeSession;
   refuses(message: string): void;
@@ -94,7 +94,7 @@ interface Door {
 function poolOf(limits: Partial<PoolLimits> = {}, refusal: Refusal = 'full') {
   const clock = new FakeClock();
   /** Connections that are being opened. */
-  const doors: Door[] = [];
+  const openings: Opening[] = [];
   const warnings: string[] = [];
   const pool: SessionPool<FakeSession, string> = new SessionPool<FakeSession, string>({
     endpoint: createEndpoint({ address: '10.0.0.1', port: 3306 }),
@@ -116,10 +116,10 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: Refusal = 'full') {
     handle: () => 'handle',
     open: (owner, done) => {
       const settle = (error: Error | undefined, session: FakeSession | undefined): void => {
-        doors.splice(doors.indexOf(door), 1);
+        openings.splice(openings.indexOf(opening), 1);
         done(error, session);
       };
-      const door: Door = {
+      const opening: Opening = {
         greets() {
           const session = new FakeSession(owner);
           settle(undefined, session);
@@ -127,8 +127,8 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: Refusal = 'full') {
         },
         refuses: (message) => settle(new Error(message), undefined),
       };
-      doors.push(door);
-      return () => door.refuses('called off');
+      openings.push(opening);
+      return () => opening.refuses('called off');
     },
     refusalOf: () => refusal,
     isOrderlyEnd: (error) => error === undefined,
@@ -138,20 +138,20 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: Refusal = 'full') {
     warned: (error) => warnings.push(error.message),
   });
   pool.open(() => {});
-  const first = doors[0]?.greets() as FakeSession;
+  const first = openings[0]?.greets() as FakeSession;
   const borrow = (): Caller => {
     const caller = new Caller();
     pool.borrow(caller);
     return caller;
   };
-  return { clock, pool, doors, warnings, first, borrow };
+  return { clock, pool, openings, warnings, first, borrow };
 }
 
 describe('a pool of SQL sessions', () => {
   it('lends the session that was used last', () => {
-    const { doors, first, borrow } = poolOf();
+    const { openings, first, borrow } = poolOf();
     const [a, b] = [borrow(), borrow()];
-    const second = doors[0]?.greets();
+    const second = openings[0]?.greets();
     a.giveBack();
     b.giveBack();
     expect(borrow().session).toBe(second);
@@ -159,15 +159,15 @@ describe('a pool of SQL sessions', () => {
   });
 
   it('opens one connection for each call that waits, up to its limit; further calls get what is given back, in order', () => {
-    const { pool, doors, borrow } = poolOf({ max: 2 });
+    const { pool, openings, borrow } = poolOf({ max: 2 });
     const [a, b, c, d] = [borrow(), borrow(), borrow(), borrow()];
-    expect([doors.length, pool.size, pool.waitingCount]).toEqual([1, 2, 3]);
-    doors[0]?.greets();
+    expect([openings.length, pool.size, pool.waitingCount]).toEqual([1, 2, 3]);
+    openings[0]?.greets();
     expect([a, b, c, d].map(({ notes }) => notes.join())).toEqual(['lent', 'waits,lent', 'waits', 'waits']);
     a.giveBack();
     b.giveBack();
     expect([c, d].map(({ notes }) => notes.join())).toEqual(['waits,lent', 'waits,lent']);
-    expect([doors.length, pool.waitingCount]).toEqual([0, 0]);
+    expect([openings.length, pool.waitingCount]).toEqual([0, 0]);
   });
 
   it('a call that gives up gets no session', () => {
@@ -180,24 +180,24 @@ describe('a pool of SQL sessions', () => {
   });
 
   it('ends sessions that were idle for long, but keeps one', () => {
-    const { clock, pool, doors, borrow } = poolOf({ idleTimeoutMs: 10_000 });
+    const { clock, pool, openings, borrow } = poolOf({ idleTimeoutMs: 10_000 });
     const callers = [borrow(), borrow(), borrow()];
-    while (doors.length > 0) doors[0]?.greets();
+    while (openings.length > 0) openings[0]?.greets();
     for (const caller of callers) caller.giveBack();
     expect(pool.sockets).toBe(3);
     clock.advance(9_000);
     expect(pool.sockets).toBe(3);
     clock.advance(100_000);
-    expect([pool.sockets, pool.idleCount, doors.length]).toEqual([1, 1, 0]);
+    expect([pool.sockets, pool.idleCount, openings.length]).toEqual([1, 1, 0]);
   });
 
   it('opens another within a second when the server ends the last one in order, and dies when it does so for long', async () => {
-    const { clock, pool, doors, first } = poolOf();
+    const { clock, pool, openings, first } = poolOf();
     first.lose();
-    expect([pool.size, doors.length]).toEqual([0, 0]);
+    expect([pool.size, openings.length]).toEqual([0, 0]);
     clock.advance(1_000);
-    expect(doors.length).toBe(1);
-    doors[0]?.greets().lose();
+    expect(openings.length).toBe(1);
+    openings[0]?.greets().lose();
     // It has been connected for as long as `youngMs`.
     expect(await pool.closed).toBeUndefined();
     expect(clock.timers).toBe(0);
@@ -211,54 +211,54 @@ describe('a pool of SQL sessions', () => {
   });
 
   it('a server that refuses a further connection is full for five seconds: calls beyond its sessions go elsewhere', () => {
-    const { clock, pool, doors, warnings, borrow } = poolOf();
+    const { clock, pool, openings, warnings, borrow } = poolOf();
     const a = borrow();
     const b = borrow();
-    doors[0]?.refuses('Too many connections');
+    openings[0]?.refuses('Too many connections');
     expect(b.notes).toEqual(['waits', 'full: no connection to 10.0.0.1:3306: Too many connections']);
     expect([pool.capacity, warnings.length, a.session?.isAlive]).toEqual([1, 1, true]);
     borrow();
     clock.advance(4_999);
-    expect([pool.capacity, doors.length]).toEqual([1, 0]);
+    expect([pool.capacity, openings.length]).toEqual([1, 0]);
     clock.advance(1);
     expect(pool.capacity).toBe(2);
     borrow();
-    expect(doors.length).toBe(1);
-    doors[0]?.greets();
+    expect(openings.length).toBe(1);
+    openings[0]?.greets();
     expect(pool.capacity).toBe(3);
   });
 
   it('a server that closed its listener is leaving', async () => {
-    const { pool, doors, borrow } = poolOf({}, 'stopping');
+    const { pool, openings, borrow } = poolOf({}, 'stopping');
     borrow();
     borrow();
     expect(await stateOf(pool.leaving)).toBe('pending');
-    doors[0]?.refuses('ECONNREFUSED');
+    openings[0]?.refuses('ECONNREFUSED');
     expect(await stateOf(pool.leaving)).toBe('fulfilled');
   });
 
   it('replaces an old session once there is another', () => {
-    const { clock, pool, doors, first } = poolOf({ maxAgeMs: 20_000 });
+    const { clock, pool, openings, first } = poolOf({ maxAgeMs: 20_000 });
     clock.advance(19_000);
-    expect(doors.length).toBe(0);
+    expect(openings.length).toBe(0);
     clock.advance(1_000);
-    expect([doors.length, first.isAlive]).toEqual([1, true]);
-    doors[0]?.greets();
+    expect([openings.length, first.isAlive]).toEqual([1, true]);
+    openings[0]?.greets();
     expect([first.isAlive, pool.sockets, pool.idleCount]).toEqual([false, 1, 1]);
   });
 
   it('replaces an old session that a call has only when it is given back', () => {
-    const { clock, pool, doors, first, borrow } = poolOf({ maxAgeMs: 20_000 });
+    const { clock, pool, openings, first, borrow } = poolOf({ maxAgeMs: 20_000 });
     const caller = borrow();
     clock.advance(20_000);
-    doors[0]?.greets();
+    openings[0]?.greets();
     expect([first.isAlive, pool.sockets]).toEqual([true, 2]);
     caller.giveBack();
     expect([first.isAlive, pool.sockets]).toEqual([false, 1]);
   });
 
   it('sends its waiters away when the server leaves the Service, and lends no idle session to later ones it has not', () => {
-    const { clock, pool, doors, borrow } = poolOf({ max: 1 });
+    const { clock, pool, openings, borrow } = poolOf({ max: 1 });
     const a = borrow();
     const b = borrow();
     pool.left();
@@ -266,7 +266,7 @@ describe('a pool of SQL sessions', () => {
     expect([a.notes, b.notes]).toEqual([['lent'], ['waits', gone]]);
     const c = borrow();
     clock.advance(0);
-    expect([c.notes, doors.length]).toEqual([[gone], 0]);
+    expect([c.notes, openings.length]).toEqual([[gone], 0]);
     a.giveBack();
     pool.returned();
     expect(borrow().notes).toEqual(['lent']);
