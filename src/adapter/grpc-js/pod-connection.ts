@@ -22,7 +22,8 @@ const SHRINK_INTERVAL_MS = 300_000;
 
 /**
  * One pod for a channel: its connections, one unless `connections` says more. The first is opened immediately, the others up to
- * `connections.min` when it is ready. When all have as many calls as they may, another is opened, up to `connections.max`.
+ * `connections.min` when it is ready. When all have as many calls as they may, another is opened, up to `connections.max`
+ * (source: gRFC A105).
  */
 export class PodConnection implements Connection<PodConnection> {
   /** Settles when the first connection is ready, or rejects when it cannot be opened. */

@@ -43,7 +43,7 @@ it('a pod with a limit of 100 streams takes 250 calls at once over three connect
   client.close();
 });
 
-it('no call fails while pods that have grown are replaced, and none that was not sent when one is killed', async () => {
+it('no call fails while pods that have grown are replaced, and at most those that were running when one is killed', async () => {
   await using pods = new Pods();
   await using shop = await Shop.start();
   const lifecycle = { graceMs: 1_000, cutMs: 20_000, maxStreams };
@@ -73,14 +73,13 @@ it('no call fails while pods that have grown are replaced, and none that was not
 
   const killed = pods.all[2];
   if (killed === undefined) throw new Error('no pod');
-  const running = (await killed.stats()).running;
+  await until('calls run there', async () => (await killed.stats()).running > 0);
   killed.kill();
   const atKill = traffic.calls;
   await until('traffic goes on with one pod', () => traffic.calls > atKill + 1_500);
   const { failures } = await traffic.stop();
-  // Only calls that ran there may fail: a server that dies says nothing of what it began.
+  // Only calls that ran there may fail, one for each caller at most: a server that dies does not say what it began.
   expect(failures.length).toBeLessThanOrEqual(250);
-  expect(running).toBeGreaterThan(0);
   expect(failures.filter((failure) => !failure.startsWith('14: '))).toEqual([]);
   client.close();
 });
