@@ -46,6 +46,21 @@ describe('the packed package', () => {
     expect(all.filter((file, at) => all.indexOf(file) !== at)).toEqual([]);
   });
 
+  test('contains no code but ours and what NOTICE names', async () => {
+    const built = files.filter((file) => /\.c?js$/.test(file));
+    const texts = await Promise.all(
+      built.map(async (file) => ({ file, text: await readFile(join(root, file), 'utf8') })),
+    );
+    // The bundler names each module in front of its code.
+    const modules = texts.flatMap(({ file, text }) =>
+      [...text.matchAll(/^\/\/ (?:\\0)?(\S+\.[cm]?[jt]s)$/gm)].map(([, module = '']) => ({ file, module })),
+    );
+    const foreign = modules.filter(({ module }) => !module.startsWith('src/'));
+    const notice = await readFile(join(root, 'NOTICE'), 'utf8');
+    expect(modules.length).toBeGreaterThan(200);
+    expect(foreign.filter(({ file, module }) => !notice.includes(file) || !notice.includes(module))).toEqual([]);
+  });
+
   test('has no runtime dependency', () => {
     expect(manifest.dependencies ?? {}).toEqual({});
   });
