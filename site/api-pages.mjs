@@ -152,7 +152,8 @@ class ApiPage {
 
 /** The first lines of a program that uses the entry point. @param {string} path @param {readonly Name[]} names */
 function importOf(path, names) {
-  const [call] = ['function', 'class', 'constant'].flatMap((kind) => names.filter((name) => name.kind === kind));
+  const called = ['function', 'class', 'constant'].flatMap((kind) => names.filter((name) => name.kind === kind));
+  const call = called.find(({ name }) => name.startsWith('create')) ?? called[0];
   return call === undefined
     ? `import type { ${names[0]?.name} } from '${path}';`
     : `import { ${call.name} } from '${path}';`;

@@ -9,9 +9,10 @@ const guideGroups = {
   gRPC: ['grpc'],
   'Databases and caches': ['mysql', 'mysql-orms', 'mysql-tls', 'mysql-pool-cluster', 'postgres', 'redis'],
   'Long-lived connections': ['websocket', 'amqp', 'tcp', 'rsocket'],
-  'Finding pods': ['endpoint-slices', 'rbac', 'headless-dns', 'doctor', 'fleets'],
+  'Finding pods': ['endpoint-slices', 'rbac', 'headless-dns', 'fleets'],
   'Choosing pods': ['choosing-a-picker', 'outlier-ejection', 'retries', 'deadlines', 'overload'],
   'The server side': ['server', 'graceful-rollout'],
+  'When something is wrong': ['errors-people-search', 'doctor'],
   'Seeing what it does': ['metrics', 'admin-page', 'tracing', 'why-this-pod'],
   'A protocol of your own': ['adapters'],
 };
