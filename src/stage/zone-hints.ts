@@ -6,9 +6,9 @@ import type { StageFactory } from './stage.js';
 
 /** Options of `topologyHints`. */
 export interface TopologyHintsOptions {
-  /** The zone this process runs in; undefined or '' switches hints by zone off. @defaultValue undefined */
+  /** The zone this process runs in; undefined or '' switches hints by zone off. @defaultValue none */
   readonly zone?: string | undefined;
-  /** The node this process runs on; undefined or '' switches hints by node off. @defaultValue undefined */
+  /** The node this process runs on; undefined or '' switches hints by node off. @defaultValue none */
   readonly nodeName?: string | undefined;
   /** What happens to endpoints meant for others: no connection, or connected but unused. @defaultValue 'absent' */
   readonly others?: 'absent' | 'standby' | undefined;
