@@ -15,7 +15,8 @@ const allowH2 = how.includes('HTTP/2');
 let get = fetch;
 if (!isStock) {
   if (allowH2) {
-    nodeModule.registerHooks({
+    // Node has it from 22.15 on; the types of an older one do not.
+    /** @type {any} */ (nodeModule).registerHooks({
       resolve: (name, context, next) => next(name === 'undici' ? 'undici8' : name, context),
     });
   }

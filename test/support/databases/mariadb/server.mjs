@@ -53,7 +53,7 @@ export class MariadbServer extends RestartableServer {
     await this.process.start(/** @type {string} */ (mariadbPath), options, who);
   }
 
-  /** Returns once it is stopped. */
+  /** Returns once it is stopped. @override */
   freeze() {
     super.freeze();
     if (this.pid !== undefined) waitUntilStopped(this.pid);

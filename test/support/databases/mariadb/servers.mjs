@@ -74,14 +74,16 @@ export class MariadbServers extends ServerGroup {
       who: this.#who,
       onProcess: (pid, what) => this.kept.tell(pid, what),
     });
-    this.all = [...this.all, server].sort((a, b) => a.id - b.id);
+    this.all.push(server);
+    this.all.sort((a, b) => a.id - b.id);
     await server.start();
     return server;
   }
 
   /** Removes one for good, with SIGTERM. @param {MariadbServer} server */
   async remove(server) {
-    this.all = this.all.filter((other) => other !== server);
+    const index = this.all.indexOf(server);
+    if (index !== -1) this.all.splice(index, 1);
     await server.stop();
   }
 

@@ -78,7 +78,7 @@ export class PostgresServer extends RestartableServer {
     );
   }
 
-  /** SIGKILL for all of its processes: no goodbye to anybody. Resolves when the first of them is gone. */
+  /** SIGKILL for all of its processes: no goodbye to anybody. Resolves when the first of them is gone. @override */
   async kill() {
     const { pid } = this;
     if (pid === undefined) return;
@@ -89,17 +89,19 @@ export class PostgresServer extends RestartableServer {
     rmSync(join(this.folder, 'postmaster.pid'), { force: true });
   }
 
-  /** A fast shutdown, as a pod gets it: the server ends its connections, then itself. */
+  /** A fast shutdown, as a pod gets it: the server ends its connections, then itself. @override */
   async stop() {
     await this.process.end(/** @type {any} */ ('SIGINT'));
   }
 
+  /** @override */
   freeze() {
     const { pid } = this;
     if (pid === undefined) return;
     for (const one of [pid, ...childrenOf(pid)]) kill(one, 'SIGSTOP');
   }
 
+  /** @override */
   thaw() {
     const { pid } = this;
     if (pid === undefined) return;

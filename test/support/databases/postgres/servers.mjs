@@ -76,7 +76,8 @@ export class PostgresServers extends ServerGroup {
       own: (path) => give(path, this.#who),
       onProcess: (pid, what) => this.kept.tell(pid, what),
     });
-    this.all = [...this.all, server].sort((a, b) => a.name.localeCompare(b.name));
+    this.all.push(server);
+    this.all.sort((a, b) => a.name.localeCompare(b.name));
     return server;
   }
 

@@ -36,6 +36,7 @@ export class Broker extends RestartableServer {
     return `${this.name}@localhost`;
   }
 
+  /** @override */
   get endpoint() {
     return { name: this.name, ...super.endpoint };
   }

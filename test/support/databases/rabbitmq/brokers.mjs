@@ -38,6 +38,7 @@ export class RabbitBrokers extends ServerGroup {
     return startGroup(new RabbitBrokers(), (brokers) => brokers.#start(count));
   }
 
+  /** @override */
   async close() {
     this.#names?.kill('SIGKILL');
     await super.close();

@@ -56,7 +56,7 @@ export class RedisServer extends RestartableServer {
     if (!this.log.includes('Ready to accept')) throw new Error(`${name} is not ready`);
   }
 
-  /** Like SIGTERM, as a pod gets it: it closes its connections and exits. It saves its data, so that a start brings it back. */
+  /** Like SIGTERM, as a pod gets it: it closes its connections and exits. It saves its data, so that a start brings it back. @override */
   async stop() {
     await this.command('SHUTDOWN', 'SAVE').catch(() => {});
     await this.process.end('SIGTERM');
