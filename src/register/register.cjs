@@ -315,28 +315,34 @@ function patchFetch(mayBeService, engineOf) {
       if (globalThis.fetch === balancedFetch) Object.defineProperty(globalThis, 'fetch', native);
     });
   }
-  for (const name of ['WebSocket', 'EventSource']) {
-    const before = Object.getOwnPropertyDescriptor(globalThis, name);
-    if (before === undefined || !before.configurable || typeof before.get !== 'function') continue;
-    Object.defineProperty(globalThis, name, {
-      configurable: true,
-      enumerable: before.enumerable,
-      get() {
-        const value = before.get.call(globalThis);
-        wrapDispatchers();
-        return value;
-      },
-      set(value) {
-        Object.defineProperty(globalThis, name, { configurable: true, enumerable: false, writable: true, value });
-      },
-    });
-    undo.push(() => Object.defineProperty(globalThis, name, before));
-  }
+  patchOrigin();
   // A copy inside a bundle loads nothing by name. It tells of its connections, though; from the second request on it is balanced.
   const { subscribe, unsubscribe } = require('diagnostics_channel');
   const told = () => wrapDispatchers();
   subscribe('undici:client:beforeConnect', told);
   undo.push(() => unsubscribe('undici:client:beforeConnect', told));
+}
+
+/**
+ * WebSocket and EventSource of Node, which read the global origin before the global dispatcher. A look at their own properties would load
+ * Node's undici at every start, and its dispatcher would become that of the app's copies.
+ */
+function patchOrigin() {
+  const origin = Symbol.for('undici.globalOrigin.1');
+  if (Object.getOwnPropertyDescriptor(globalThis, origin) === undefined) {
+    Object.defineProperty(globalThis, origin, {
+      configurable: true,
+      enumerable: false,
+      get() {
+        wrapDispatchers();
+        return undefined;
+      },
+      set(value) {
+        Object.defineProperty(globalThis, origin, { configurable: true, enumerable: false, writable: true, value });
+      },
+    });
+    undo.push(() => delete globalThis[origin]);
+  }
 }
 
 /** Copies of undici and of grpc-js when they are loaded, by `require` and by `import`: both are CommonJS. */

@@ -491,6 +491,15 @@ describe('@kubernetes/client-node', () => {
 });
 
 describe('a process that calls no Service', () => {
+  it('has the global dispatcher that the first copy of undici makes, and not the one of Node', async () => {
+    const script = `
+      const { Agent, getGlobalDispatcher } = require('undici');
+      console.log(JSON.stringify({ pods: { own: Number(getGlobalDispatcher() instanceof Agent) }, failed: {} }));
+      process.disconnect();`;
+    const { pods: counts, stderr } = await start(['-e', script]).result;
+    expect({ counts, stderr }).toEqual({ counts: { own: 1 }, stderr: '' });
+  });
+
   it('has no socket, timer or watch, and loads nothing', async () => {
     const script = `
       fetch; require('node:http'); require('undici'); require('@grpc/grpc-js');
