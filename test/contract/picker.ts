@@ -262,7 +262,8 @@ export function pickerContract(contract: PickerContract): void {
       if (contract.keyed !== true) expect(picks(3)).not.toEqual(picks(4));
     });
 
-    // Boxed numbers are what a megamorphic call may cost; any object of ours would be 24 bytes and more on top.
+    // Boxed numbers are what a megamorphic call may cost: two of 16 bytes, depending on what the engine compiled before. An object of ours
+    // would be 24 bytes and more on top of at least one of them.
     it.each([5, 100])('allocates no object per pick, start and end among %i', (count) => {
       const set = pickSet(many(count));
       const rng = seededRng(1);
@@ -281,7 +282,7 @@ export function pickerContract(contract: PickerContract): void {
         picker.ended?.(picked);
       }, 25);
       // A load that compares endpoints every 100 ms adds a fraction of a byte.
-      expect(bytes).toBeLessThanOrEqual(25);
+      expect(bytes).toBeLessThanOrEqual(33);
     });
   });
 }

@@ -402,7 +402,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await page.keyboard.press('1');
     await inCluster('HTTP is shown', ({ protocol }) => protocol === 'http');
     await allServe(PODS + 1);
-    expect(await page.locator('.panel').count()).toBe(2);
+    expect(await page.locator('.panel').count()).toBe(3);
     await press('scale-down');
     await inCluster('one pod less', ({ pods }) => pods.length === PODS);
   });
