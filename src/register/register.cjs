@@ -408,7 +408,12 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
       leave('@grpc/grpc-js', 'install evenkeel beside it, as a dependency of the app');
       return undefined;
     }
-    return engine.optionsFor(String(address));
+    try {
+      return engine.optionsFor(String(address));
+    } catch (_error) {
+      // An address that names no Service, such as one with a port that cannot be: what is wrong with it is for grpc-js to say.
+      return undefined;
+    }
   };
   const { Client } = clientModule.exports;
   const { ChannelImplementation: Channel } = channelModule.exports;

@@ -252,6 +252,11 @@ describe('gRPC', () => {
     expect(Object.keys(seen).sort()).toEqual(['anna', 'bert', 'cleo']);
   });
 
+  it('grpc-js says what is wrong with a port that cannot be', async () => {
+    const { failed, stderr, code } = await run('grpc-js', 'said.shop:99999', { GRPC_VERBOSITY: 'NONE' });
+    expect({ failed, stderr, code }).toEqual({ failed: { 14: 30 }, stderr: '', code: 0 });
+  });
+
   it('an address remains with grpc-js', async () => {
     expect((await run('grpc-js', `127.0.0.1:${port}`)).pods).toEqual({ anna: 30 });
   });
