@@ -5,14 +5,13 @@
 export { balancerDefaults, balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
 export { noCounts } from '../../balancer/snapshot.js';
 export type {
-  AttemptEnd,
   AttemptedCall,
   AttemptSource,
   AttemptTally,
   FailedAttempt,
   HedgePart,
 } from '../../call/attempted-call.js';
-export { type AttemptReport, reportAttempt } from '../../call/attempted-call.js';
+export { reportAttempt } from '../../call/attempted-call.js';
 export { Attempts } from '../../call/attempts.js';
 export { outcomeAtDeadline } from '../../call/call-deadline.js';
 export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../call/call-trace.js';
@@ -27,7 +26,6 @@ export {
   valueFor,
 } from '../../credentials/per-endpoint.js';
 export { ValueWatch } from '../../credentials/value-watch.js';
-export { hostPort, normalizeAddress } from '../../endpoint/address.js';
 export { endpointConnectionAgeMs } from '../../endpoint/connection-age.js';
 export { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 export { asError } from '../../errors.js';
@@ -39,38 +37,28 @@ export {
   requestsInFlight,
 } from '../../load/orca.js';
 export type { CallNote } from '../../observe/live-balancers.js';
-export { isTraced, notify, observes } from '../../observe/observer.js';
+export { isTraced, notify } from '../../observe/observer.js';
 export type { AttemptReason, CallFacts } from '../../observe/traces.js';
 export { Warnings } from '../../observe/warnings.js';
 export { pickerOf } from '../../picker/request-key.js';
-export type { PlacedConnection } from '../../placement/placement-group.js';
-export { Placements, type PlacementsParts } from '../../placement/placements.js';
+export { Placements } from '../../placement/placements.js';
 export {
   type ConnectionLeaving,
   type PlacingOptions,
   placingOptionNames,
   type RebalanceOptions,
-  type ResolvedPlacingOptions,
-  rebalanceDefaults,
   resolvePlacingOptions,
 } from '../../placement/placing-options.js';
 export { markLasting } from '../../pool/lasting-error.js';
 export { poolDefaults } from '../../pool/pool-options.js';
-export type { CallContext, ServedRequest } from '../../propagation/call-context.js';
 export { formatOffer, mayRefuseHeader } from '../../propagation/may-refuse.js';
 export { addressMark, busyMark, notBegunHeader, refusingMark } from '../../propagation/not-begun.js';
 export { checkPriority, isPriority } from '../../propagation/priority.js';
 export { formatDeadline, parseDeadline, shorter } from '../../propagation/propagated.js';
-export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';
-export {
-  type ServiceHostSnapshot,
-  ServiceHosts,
-  type ServiceHostsOptions,
-  type ServiceRule,
-} from '../../resolver/service-hosts.js';
-export type { EndedAttempt } from '../../retry/ended-attempt.js';
+export { readClusterNames } from '../../resolver/cluster-domain.js';
+export { type ServiceHostSnapshot, ServiceHosts, type ServiceRule } from '../../resolver/service-hosts.js';
 export type { RetryPolicy } from '../../retry/retry-policy.js';
-export { type Attempt, TriedEndpoints } from '../../retry/tried-endpoints.js';
+export { TriedEndpoints } from '../../retry/tried-endpoints.js';
 export { offAbort, onAbort } from '../../runtime/abort-listeners.js';
 export {
   checkBoolean,
@@ -87,18 +75,16 @@ export { Closing } from '../../runtime/closing.js';
 export type { Complete } from '../../runtime/complete.js';
 export { deadline } from '../../runtime/deadline.js';
 export { closestOf } from '../../runtime/did-you-mean.js';
-export { hash32 } from '../../runtime/hash.js';
 export { checkPeer } from '../../runtime/peer-version.js';
 export { drawIndex, jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
 export { afterPendingIo } from '../../runtime/turn.js';
-export { dateIn, untilDate } from '../../runtime/wall-clock.js';
-export { applyStages } from '../../stage/stage.js';
+export { dateIn } from '../../runtime/wall-clock.js';
 export { exactStages } from '../../stage/standard-stages.js';
 export { checkLeaveCode, closeFrame } from './close-frame.js';
-export { type ConnectionParts, OpenConnection, socketConnection } from './connection.js';
-export { type Dial, type DialledConnection, type Opening, Site } from './dial.js';
-export { type OpenSocketOptions, openSocket, serviceTls } from './open-socket.js';
+export { OpenConnection, socketConnection } from './connection.js';
+export { type Dial, type DialledConnection, Site } from './dial.js';
+export { openSocket, serviceTls } from './open-socket.js';
 export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';
 export { type LogPosition, LogPositions, ReplicationLag } from './replication-lag.js';
 export { type AskForReports, checkAskForReports, ReportAsking } from './report-asking.js';
@@ -107,8 +93,6 @@ export {
   answeredOn,
   type HeldSocket,
   type PlaceOptions,
-  placeOptionNames,
   SocketPlacer,
   type SocketPlacerOptions,
-  socketPlacerOptionNames,
 } from './socket-placer.js';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { connectOptionNames, RECONNECT_SECONDS, RETRY_LOW_MS } from '../../../src/adapter/amqp/options.js';
-import { placeOptionNames, rebalanceDefaults, socketPlacerOptionNames } from '../../../src/adapter/kit/index.js';
+import { placeOptionNames, socketPlacerOptionNames } from '../../../src/adapter/kit/socket-placer.js';
 import { LEAVE_CODE } from '../../../src/adapter/ws/options.js';
+import { rebalanceDefaults } from '../../../src/placement/placing-options.js';
 import { sectionOf, tableRows, textOf } from '../../support/docs-page.js';
 
 const section = sectionOf(textOf('docs/guide/tcp.md'), 'Options');
