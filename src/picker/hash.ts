@@ -1,4 +1,4 @@
-import { endpointAddress } from '../endpoint/endpoint.js';
+import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
@@ -29,6 +29,15 @@ export interface HashOptions {
    * chance alone gives one endpoint twice as many as another. @defaultValue 1
    */
   readonly minInFlight?: number | undefined;
+  /**
+   * What an endpoint's part of the keys depends on.
+   * - `address`: address and port. Processes that discover the endpoints in different ways agree.
+   * - `name`: the pod's name and the port, so the pod that replaces one of a StatefulSet gets the keys of its predecessor. Only
+   *   EndpointSlices tell names: an endpoint without one, or whose name another endpoint has too, counts by its address.
+   *   Every process that should agree must find the endpoints by EndpointSlices.
+   * @defaultValue 'address'
+   */
+  readonly placeBy?: 'address' | 'name' | undefined;
   /** The picker for calls without a key. @defaultValue p2c() */
   readonly withoutKey?: PickerFactory | undefined;
 }
@@ -44,8 +53,8 @@ const ADD_MS = 10;
 /**
  * Calls with the same key go to the same endpoint (IPVS: sh, dh; mh is Maglev): for caches or state in the pods. When an
  * endpoint is added or removed about 1 / n of the keys move. Keys map to all endpoints with weight, ready or not, and a call
- * moves on from an endpoint that cannot take it, so a reconnect moves no key permanently. Endpoints are identified by address
- * and port, so processes that discover them in different ways agree.
+ * moves on from an endpoint that cannot take it, so a reconnect moves no key permanently. Endpoints count by address
+ * and port, so processes that discover them in different ways agree, or by name (`placeBy`).
  *
  * With `maxLoadRatio` an overloaded key spills over to the next endpoints in that key's order.
  * Sources: Thaler, Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM ToN 6(1), 1998 (rendezvous);
@@ -53,9 +62,10 @@ const ADD_MS = 10;
  * Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
  */
 export const hash = (options: HashOptions = {}): PickerFactory => {
-  checkKeys('hash', options, ['method', 'maxLoadRatio', 'minInFlight', 'withoutKey']);
-  const { method = 'auto', withoutKey = p2c() } = options;
+  checkKeys('hash', options, ['method', 'maxLoadRatio', 'minInFlight', 'placeBy', 'withoutKey']);
+  const { method = 'auto', placeBy = 'address', withoutKey = p2c() } = options;
   if (!['auto', 'maglev', 'ring'].includes(method)) throw optionError('hash.method', 'auto, maglev or ring', method);
+  if (placeBy !== 'address' && placeBy !== 'name') throw optionError('hash.placeBy', "'address' or 'name'", placeBy);
   checkFunction('hash.withoutKey', withoutKey);
   const maxLoadRatio = checkNumber('hash.maxLoadRatio', options.maxLoadRatio, Number.POSITIVE_INFINITY, {
     min: 1.05,
@@ -67,10 +77,17 @@ export const hash = (options: HashOptions = {}): PickerFactory => {
     integer: true,
   });
   const bound = { maxLoadRatio, minInFlight };
+  const placing = { method, placeBy };
   const factory: PickerFactory = (set, previous, context) =>
-    new HashPicker(set, previous, context, method, bound, withoutKey);
+    new HashPicker(set, previous, context, placing, bound, withoutKey);
   return described(factory, 'hash', options);
 };
+
+/** How keys are mapped to endpoints. */
+interface Placing {
+  readonly method: NonNullable<HashOptions['method']>;
+  readonly placeBy: NonNullable<HashOptions['placeBy']>;
+}
 
 /** Maps a hash to a place, and a place to an index of `all`. */
 interface Mapping {
@@ -105,14 +122,14 @@ class HashPicker<C> implements Picker<C> {
     set: PickSet<C>,
     previous: Picker<C> | undefined,
     context: PickerContext,
-    method: NonNullable<HashOptions['method']>,
+    placing: Placing,
     { maxLoadRatio, minInFlight }: { readonly maxLoadRatio: number; readonly minInFlight: number },
     withoutKey: PickerFactory,
   ) {
     const before = previous instanceof HashPicker ? (previous as HashPicker<C>) : undefined;
     this.#set = set;
     this.#withoutKey = withoutKey(set, before === undefined ? previous : before.#withoutKey, context);
-    this.#mapping = mappingOf(set, method, before === undefined ? undefined : before.#mapping);
+    this.#mapping = mappingOf(set, placing, before === undefined ? undefined : before.#mapping);
     this.#maxLoadRatio = maxLoadRatio;
     this.#minInFlight = minInFlight;
     if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
@@ -227,13 +244,10 @@ function keyOf(key: unknown): string | undefined {
 }
 
 /** The mapping for a set's endpoints; reuses `before` if endpoints and weights are the same. */
-function mappingOf<C>(
-  set: PickSet<C>,
-  method: NonNullable<HashOptions['method']>,
-  before: Mapping | undefined,
-): Mapping {
+function mappingOf<C>(set: PickSet<C>, { method, placeBy }: Placing, before: Mapping | undefined): Mapping {
   const { all, allWeights: weights } = set;
-  const names = all.map(({ endpoint }) => endpointAddress(endpoint));
+  const endpoints = all.map(({ endpoint }) => endpoint);
+  const names = placeBy === 'name' ? podNames(endpoints) : endpoints.map(endpointAddress);
   if (before?.method === method && sameList(before.names, names) && sameList(before.weights, weights)) return before;
   const equal = weights.every((weight) => weight === weights[0]);
   const hashes = Int32Array.from(names, (name) => hash32(name));
@@ -243,6 +257,16 @@ function mappingOf<C>(
     table = new MaglevTable(names, weights);
   }
   return { names, weights, equal, method, table, hashes };
+}
+
+/** Two endpoints with one name would share their keys unevenly, so they count by address. */
+function podNames(endpoints: readonly Endpoint[]): string[] {
+  const found = endpoints.map(({ name, port }) => (name === undefined ? undefined : `${name}:${port}`));
+  const times = new Map<string | undefined, number>();
+  for (const name of found) times.set(name, (times.get(name) ?? 0) + 1);
+  return found.map((name, index) =>
+    name !== undefined && times.get(name) === 1 ? name : endpointAddress(endpoints[index] as Endpoint),
+  );
 }
 
 function sameList<T>(a: readonly T[], b: readonly T[]): boolean {

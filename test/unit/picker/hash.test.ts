@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { type HashOptions, hash } from '../../../src/picker/hash.js';
@@ -31,6 +32,23 @@ const methods: readonly [string, HashOptions][] = [
   ['ring', { method: 'ring' }],
 ];
 
+/** The pods of a StatefulSet, of which these were replaced: same name, other address. */
+function statefulSet(count: number, replaced: readonly number[] = []): TestSubchannel[] {
+  return Array.from({ length: count }, (_, index) => {
+    const address = `10.${replaced.includes(index) ? 1 : 0}.0.${index}`;
+    return pod({ address, port: 80, uid: `uid of ${address}`, name: `db-${index}` });
+  });
+}
+
+function pod(init: Parameters<typeof createEndpoint>[0]): TestSubchannel {
+  return Object.assign(subchannel(0), { endpoint: createEndpoint(init) });
+}
+
+/** The index of the endpoint each key goes to. */
+function placesIn(members: readonly TestSubchannel[], options: HashOptions): number[] {
+  return mapping(hash(options)(pickSet(members), undefined, context)).map((member) => members.indexOf(member));
+}
+
 describe.each(methods)('hash by %s', (_name, options) => {
   it.each([3, 16, 18, 60])(
     'moves about 1 / n of the keys when one of %i endpoints goes, and hardly any other',
@@ -50,6 +68,26 @@ describe.each(methods)('hash by %s', (_name, options) => {
       expect(others / keys.length).toBeLessThan(0.03);
     },
   );
+
+  it.each([3, 25])('by name leaves every key of %i pods where it is when one is replaced', (count) => {
+    const byName: HashOptions = { ...options, placeBy: 'name' };
+    expect(placesIn(statefulSet(count, [1]), byName)).toEqual(placesIn(statefulSet(count), byName));
+    expect(placesIn(statefulSet(count, [1]), options)).not.toEqual(placesIn(statefulSet(count), options));
+  });
+
+  it('by name counts endpoints by address that have no name of their own', () => {
+    const named = (address: string, name?: string) => pod({ address, port: 80, name });
+    const members = [
+      named('10.0.0.1', 'db-0'),
+      named('10.1.0.1', 'db-0'),
+      named('10.0.0.2'),
+      named('10.0.0.3', 'db-1'),
+    ];
+    const counts = members.map(() => 0);
+    for (const index of placesIn(members, { ...options, placeBy: 'name' }))
+      counts[index] = (counts[index] as number) + 1;
+    for (const count of counts) expect(count / keys.length).toBeGreaterThan(0.15);
+  });
 
   it('agrees with another process, in whatever order that found its endpoints', () => {
     const members = subchannels(25);
