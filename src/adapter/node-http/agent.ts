@@ -10,7 +10,7 @@ import {
   type RetryOptions,
   systemClock,
 } from '../../index.js';
-import { type RequestOptions, takesRequests } from '../http/node-agent.js';
+import { type RequestOptions, takesRequests } from '../http/internals.js';
 import { originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
 import {

@@ -4,14 +4,14 @@ import type { ConnectionOptions } from 'node:tls';
 import type { Balancer, Clock } from '../../index.js';
 import { type AppOptions, appOptionNames, type ResolvedAppOptions, resolveAppOptions } from '../http/app-options.js';
 import { AppServices, type AppSnapshot } from '../http/app-services.js';
-import { socketsAreMocked } from '../http/mocked-sockets.js';
 import {
   endWithoutSocket,
-  PendingRequest,
   type RequestOptions,
   type RequestTaker,
+  socketsAreMocked,
   takesRequests,
-} from '../http/node-agent.js';
+} from '../http/internals.js';
+import { PendingRequest } from '../http/pending-request.js';
 import { asError, checkKeys, optionError, pickNames } from '../kit/index.js';
 import { type AgentOptions, agentOptionNames, openCore } from './agent.js';
 import type { AgentCore, AgentCoreParts, ByName } from './agent-core.js';

@@ -13,7 +13,8 @@ import {
   type Priority,
 } from '../../index.js';
 import { announcementOf, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
-import { endWithoutSocket, PendingRequest, responseOf } from '../http/node-agent.js';
+import { endWithoutSocket, responseOf } from '../http/internals.js';
+import { PendingRequest } from '../http/pending-request.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
   type AskForReports,

@@ -1,8 +1,8 @@
 import { type ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { type Clock, EvenkeelError } from '../../index.js';
-import type { MockedDial } from '../http/mocked-sockets.js';
-import { endWithoutSocket, type RequestOptions, type RequestTaker } from '../http/node-agent.js';
+import { endWithoutSocket, type RequestOptions, type RequestTaker } from '../http/internals.js';
+import type { MockedDial } from '../http/mocked-dial.js';
 
 /** Options of `Fallback`. */
 export interface FallbackOptions {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../index.js';
-import type { SocketTaker } from '../http/node-agent.js';
+import type { SocketTaker } from '../http/internals.js';
 
 /** A socket is given up this long before the pod would close it, in ms, if the pod allows that much. */
 const MARGIN_MS = 2_000;

@@ -1,9 +1,19 @@
 import { AsyncResource } from 'node:async_hooks';
-import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
+import { Agent, type ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Endpoint, endpointAddress, systemClock } from '../../index.js';
-import { addRequest, endWithoutSocket, inheritOptions, type SocketTaker } from '../http/node-agent.js';
+import {
+  addRequest,
+  endWithoutSocket,
+  freeSocketsOf,
+  inheritOptions,
+  requestOn,
+  responseOf,
+  type SocketTaker,
+  setProtocol,
+  withoutFreeSockets,
+} from '../http/internals.js';
 import type { PodLink } from '../http/pod-link.js';
 import { afterPendingIo, type ReportAsking } from '../kit/index.js';
 import { IdleSockets, keepAliveMs } from './idle-sockets.js';
@@ -64,7 +74,7 @@ export class PodAgent extends Agent {
     this.#idle = new IdleSockets(clock, systemClock);
     this.#options = { host: endpoint.address, port: endpoint.port, servername: '' };
     this.#name = endpointAddress(endpoint);
-    Object.assign(this, { protocol: origin.protocol, defaultPort: origin.protocol === 'https:' ? 443 : 80 });
+    setProtocol(this, origin.protocol, origin.protocol === 'https:' ? 443 : 80);
     inheritOptions(this);
   }
 
@@ -158,12 +168,14 @@ export class PodAgent extends Agent {
 
   /** A request has ended cleanly: whether its socket is kept for another. */
   override keepSocketAlive(duplex: Duplex): boolean {
-    const socket = duplex as Socket & { _httpMessage?: ClientRequest & { res?: IncomingMessage } };
+    const socket = duplex as Socket;
+    const request = requestOn(socket);
     const { link, connections, keepAliveTimeoutMs } = this.#parts;
     if (this.#closing || link.sockets.open > connections) return false;
-    const limitMs = keepAliveMs(keepAliveTimeoutMs, socket._httpMessage?.res?.headers['keep-alive']);
+    const hint = request && responseOf(request)?.headers['keep-alive'];
+    const limitMs = keepAliveMs(keepAliveTimeoutMs, hint);
     if (limitMs === 0) return false;
-    if (socket._httpMessage?.reusedSocket) this.#idle.trial.passed();
+    if (request?.reusedSocket) this.#idle.trial.passed();
     this.#idle.add(socket, limitMs);
     socket.unref();
     // A request's timeout must not affect the next one: some clients leave listeners for it on their sockets.
@@ -188,7 +200,7 @@ export class PodAgent extends Agent {
 
   /** Node's list of idle sockets, oldest first. */
   get #free(): Socket[] | undefined {
-    return this.freeSockets[this.#name] as Socket[] | undefined;
+    return freeSocketsOf(this, this.#name);
   }
 
   get #isFull(): boolean {
@@ -239,11 +251,9 @@ export class PodAgent extends Agent {
     this.#fresh = fresh;
     seeker.served();
     // Node's Agent does not see sockets that have not rested.
-    const all = this.freeSockets as Record<string, Socket[]>;
-    const hidden = fresh !== undefined && !this.#idle.trial.isPassed ? all[this.#name] : undefined;
-    if (hidden !== undefined) delete all[this.#name];
-    addRequest(this, seeker.request, this.#options);
-    if (hidden !== undefined) all[this.#name] = hidden;
+    if (fresh !== undefined && !this.#idle.trial.isPassed) {
+      withoutFreeSockets(this, this.#name, () => addRequest(this, seeker.request, this.#options));
+    } else addRequest(this, seeker.request, this.#options);
     const left = this.#fresh;
     this.#fresh = undefined;
     if (left !== undefined) this.#keep(left);

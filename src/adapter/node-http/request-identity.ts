@@ -1,7 +1,7 @@
 import type { ClientRequest } from 'node:http';
 import { globalAgent } from 'node:https';
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
-import type { RequestOptions } from '../http/node-agent.js';
+import type { RequestOptions } from '../http/internals.js';
 import { pickNames } from '../kit/index.js';
 
 /** Options of a request that decide with whom it shares a connection over TLS, as for Node's own Agent. */

@@ -2,7 +2,7 @@ import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, type Clock, createBalancer, EvenkeelError, systemClock, systemRng } from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import type { Hedging } from '../http/hedging.js';
-import { mocking, socketsAreMocked } from '../http/mocked-sockets.js';
+import { mocking, socketsAreMocked } from '../http/internals.js';
 import { type OriginMatcher, originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { RequestDeadline } from '../http/request-deadline.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';

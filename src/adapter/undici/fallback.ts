@@ -1,7 +1,7 @@
 import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
 import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
 import type { DialOptions } from '../http/dial.js';
-import { MockedDial } from '../http/mocked-sockets.js';
+import { MockedDial } from '../http/mocked-dial.js';
 import { afterPendingIo, optionError } from '../kit/index.js';
 import { asHandlerV2, type HandlerV2, refuse, tellFailed, withRawHeaders } from './handler.js';
 import { type WebSocketLimits, webSocketDefaults } from './options.js';

@@ -3,8 +3,9 @@ import { connect as connectTcp } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { outcomeOfAnswer } from '../http/answer.js';
-import { addRequest, endWithoutSocket, PendingRequest, type RequestOptions } from '../http/node-agent.js';
+import { addRequest, endWithoutSocket, protocolOf, type RequestOptions, setProtocol } from '../http/internals.js';
 import type { OriginMatcher } from '../http/origin.js';
+import { PendingRequest } from '../http/pending-request.js';
 import { answeredOn, closeFrame, type HeldSocket, type SocketPlacer } from '../kit/index.js';
 
 type Created = (error: Error | null, stream: Duplex) => void;
@@ -36,7 +37,7 @@ export class PlacingAgent extends Agent {
     this.#parts = parts;
     this.#held = held;
     // Without a protocol Node allows any: a redirect may lead from `wss:` to `ws:`, or back.
-    Object.assign(this, { protocol: undefined, defaultPort: parts.isSecure ? 443 : 80 });
+    setProtocol(this, undefined, parts.isSecure ? 443 : 80);
   }
 
   // Node calls this for every request; its types omit it.
@@ -101,11 +102,6 @@ export class PlacingAgent extends Agent {
   }
 }
 
-/** `https.request` names its default agent; `http.request` does not. */
-function protocolOf(agent: Agent, { _defaultAgent }: { readonly _defaultAgent?: unknown }): string | undefined {
-  return ((_defaultAgent ?? agent) as { readonly protocol?: string }).protocol;
-}
-
 /** Connections of libraries that do not expose their WebSockets. */
 export class SharedAgent extends PlacingAgent {
   /** Connections that became WebSockets. */
@@ -122,7 +118,7 @@ export class SharedAgent extends PlacingAgent {
       },
     });
     this.#upgraded = upgraded;
-    Object.assign(this, { protocol: parts.isSecure ? 'https:' : 'http:' });
+    setProtocol(this, parts.isSecure ? 'https:' : 'http:', parts.isSecure ? 443 : 80);
   }
 
   override addRequest(request: ClientRequest, options: RequestOptions): void {

@@ -3,7 +3,7 @@ import type { Balancer } from '../../../index.js';
 import type { ResolvedAppOptions } from '../../http/app-options.js';
 import { AppServices, type AppSnapshot } from '../../http/app-services.js';
 import type { BalancedService } from '../../http/balanced-services.js';
-import { socketsAreMocked } from '../../http/mocked-sockets.js';
+import { socketsAreMocked } from '../../http/internals.js';
 import { asError } from '../../kit/index.js';
 import { createDispatcher, type ServiceDispatcher } from '../dispatcher.js';
 import { asHandlerV2, refuse } from '../handler.js';

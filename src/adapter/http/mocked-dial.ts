@@ -3,25 +3,6 @@ import { type Balancer, createEndpoint, type Endpoint, outcomes } from '../../in
 import { afterPendingIo } from '../kit/index.js';
 import { type Dialled, type DialOptions, dialler } from './dial.js';
 
-/** nock 15 and msw 3 both use `@mswjs/interceptors` from 0.42 on, which keeps its interceptors in a global. */
-export interface Mocking {
-  readonly __MSW_INTERCEPTORS_REGISTRY?: ReadonlyMap<symbol, { readonly readyState?: unknown }>;
-}
-const socketInterceptor = Symbol.for('socket-interceptor');
-
-/** Holds their registry, which is undefined unless one of them is loaded. A field, because every request looks. */
-export const mocking: Mocking = globalThis as Mocking;
-
-/**
- * Whether a library mocks HTTP in this process by intercepting sockets. It identifies a request by the host and port its socket was
- * opened to, and does not see sockets that are older than the mock. With our connections to pods it would match nothing, and the pods
- * would get the request. Called for every request, because mocks come and go.
- */
-export function socketsAreMocked(): boolean {
-  const registry = mocking.__MSW_INTERCEPTORS_REGISTRY;
-  return registry !== undefined && registry.get(socketInterceptor)?.readyState === 'ACTIVE';
-}
-
 /** The host and port a request names. */
 export interface HostAndPort {
   readonly host: string;

@@ -1,6 +1,6 @@
 import type { AgentOptions, ClientRequest } from 'node:http';
 import { expect, it, vi } from 'vitest';
-import { addRequest } from '../../../../src/adapter/http/node-agent.js';
+import { addRequest } from '../../../../src/adapter/http/internals.js';
 import type { PodLink } from '../../../../src/adapter/http/pod-link.js';
 import { PodAgent } from '../../../../src/adapter/node-http/pod-agent.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';

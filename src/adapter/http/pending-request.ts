@@ -1,0 +1,69 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { ClientRequest } from 'node:http';
+import type { Clock, Timer } from '../../index.js';
+import { replace, setTimeLimit, timeLimitOf, withoutTimeLimit } from './internals.js';
+
+/** The longest time of a timer, in ms; Node shortens longer ones to this. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/**
+ * Watches a request that has no socket yet. Node does not track those: it neither reports that the caller destroyed the request nor runs
+ * its timeout. So the two methods concerned are replaced while it waits.
+ */
+export class PendingRequest {
+  readonly #request: ClientRequest;
+  readonly #clock: Clock;
+  #timer: Timer | undefined;
+  #timeoutMs = 0;
+  /** The caller has been told so. */
+  #timedOut = false;
+  #restore: (() => void)[];
+
+  /** `destroyed`: the caller gave up, also by `abort()` or its signal. */
+  constructor(request: ClientRequest, clock: Clock, destroyed: () => void) {
+    this.#request = request;
+    this.#clock = clock;
+    const { destroy, setTimeout: setLimit } = request;
+    this.#restore = [
+      replace(request, 'destroy', (error) => {
+        destroy.call(request, error);
+        destroyed();
+        return request;
+      }),
+      replace(request, 'setTimeout', (timeoutMs, callback) => {
+        // Node checks and keeps what it is given, but does not listen on the socket to come: `release` decides that.
+        withoutTimeLimit(request, () => setLimit.call(request, timeoutMs, callback));
+        this.#limit(timeoutMs);
+        return request;
+      }),
+    ];
+    this.#limit(timeLimitOf(request));
+  }
+
+  /** The request's time limit from now on, in ms; 0 = none. */
+  get timeoutMs(): number {
+    return this.#timedOut ? 0 : this.#timeoutMs;
+  }
+
+  /** The request has a socket, or no longer needs one: puts back the methods that were replaced. */
+  release(): void {
+    this.#timer?.cancel();
+    // In reverse order: objects stay fast if the last property is deleted first.
+    for (const restore of this.#restore.reverse()) restore();
+    this.#restore = [];
+    setTimeLimit(this.#request, this.#timeoutMs, this.#timedOut);
+  }
+
+  #limit(timeoutMs: number): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#timeoutMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);
+    if (timeoutMs <= 0 || this.#timedOut) return;
+    // In the caller's async context; the caller decides what to do.
+    const timedOut = AsyncResource.bind(() => {
+      this.#timedOut = true;
+      this.#request.emit('timeout');
+    });
+    this.#timer = this.#clock.timer(timedOut, this.#timeoutMs);
+  }
+}
