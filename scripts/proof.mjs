@@ -85,6 +85,12 @@ const proofs = new Map(
       files: ['slices', 'dns', 'reports', 'http-heads', 'recordings'],
       flags: ['--project=unit', '--reporter=verbose'],
     },
+    playground: {
+      what: 'npm start -- --once with each picker that it offers; 4 minutes',
+      folder: 'test/integration/playground',
+      files: ['once'],
+      flags: ['--project=playground'],
+    },
     site: {
       what: 'the documentation as a site: builds it, checks its links, looks at it in Chromium; a minute',
       folder: 'test/integration/site',
