@@ -18,8 +18,8 @@ import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/che
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
+import { CurrentPicker } from './current-picker.js';
 import { Endpoints } from './endpoints.js';
-import { PickerSlot } from './picker-slot.js';
 import { closedError, overloadError, tooLateError } from './refusals.js';
 import { type BalancerSnapshot, liveBalancers, snapshotBalancer } from './snapshot.js';
 
@@ -40,7 +40,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
   readonly #warnings: Warnings;
-  readonly #slot: PickerSlot<C>;
+  readonly #currentPicker: CurrentPicker<C>;
   readonly #room: WaitingRoom<C>;
   readonly #times: CallTimes<C>;
   readonly #endpoints: Endpoints<C>;
@@ -65,8 +65,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       picker: options.picker,
       load: options.load,
       stages: options.stages,
-      pickSet: () => this.#slot.set,
-      refresh: () => this.#slot.refresh(),
+      pickSet: () => this.#currentPicker.set,
+      refresh: () => this.#currentPicker.refresh(),
     });
     this.recording = recording;
     const { hooks } = this.#events;
@@ -80,7 +80,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.limit = limit === undefined ? undefined : new CallLimit(limit, warnings);
     this.#times = new CallTimes(this, options.stalledAfterMs);
-    this.#slot = new PickerSlot(options.picker, recording?.rng ?? rng, warnings, recording);
+    this.#currentPicker = new CurrentPicker(options.picker, recording?.rng ?? rng, warnings, recording);
     this.#room = new WaitingRoom<C>({
       clock,
       maxWaiting: options.maxWaiting,
@@ -92,7 +92,14 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       timedOut: (timeoutMs) => this.#endpoints.refusals.after(timeoutMs),
     });
     try {
-      this.#endpoints = new Endpoints({ options, slot: this.#slot, room: this.#room, observer, warnings, recording });
+      this.#endpoints = new Endpoints({
+        options,
+        currentPicker: this.#currentPicker,
+        room: this.#room,
+        observer,
+        warnings,
+        recording,
+      });
     } catch (error) {
       recording?.close();
       throw error;
@@ -102,7 +109,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   pick(options?: PickOptions<C>): Lease<C> | undefined {
     const lease = this.#pickInTurn(options);
-    if (lease === undefined && !this.#slot.hasReady) this.#endpoints.first.missed();
+    if (lease === undefined && !this.#currentPicker.hasReady) this.#endpoints.first.missed();
     return lease;
   }
 
@@ -159,7 +166,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const { feed, pool, refusals } = this.#endpoints;
     return snapshotBalancer({
       isClosed: this.#closing.hasBegun,
-      isFilled: this.#slot.picker !== undefined,
+      isFilled: this.#currentPicker.picker !== undefined,
       isEmpty: refusals.isEmpty,
       feed,
       events: this.#events,
@@ -171,7 +178,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         refused: this.#refused + this.outside.refused,
         shed: this.#room.shed,
       },
-      slot: this.#slot,
+      currentPicker: this.#currentPicker,
       nowMs: this.clock.now(),
     });
   }
@@ -201,13 +208,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   callEnded(subchannel: Subchannel<C>): void {
-    if (this.#slot.wantsEnds) this.#slot.ended(subchannel);
+    if (this.#currentPicker.wantsEnds) this.#currentPicker.ended(subchannel);
     this.recording?.settled();
     this.#room.wake();
   }
 
   placeOf(subchannel: Subchannel<C>): number | undefined {
-    return this.#slot.placeOf(subchannel);
+    return this.#currentPicker.placeOf(subchannel);
   }
 
   misused(value: unknown): Outcome {
@@ -230,7 +237,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     mayWait = false,
     unlimited = false,
   ): Lease<C> | undefined {
-    if (this.#slot.picker === undefined || (this.limit?.hasRoom === false && !unlimited)) return undefined;
+    if (this.#currentPicker.picker === undefined || (this.limit?.hasRoom === false && !unlimited)) return undefined;
     const nowMs = this.clock.now();
     const recording = this.recording;
     recording?.prepare(nowMs);
@@ -240,7 +247,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (subchannel === undefined || connection === undefined) {
       const picked = subchannel instanceof Subchannel ? subchannel : undefined;
       recording?.picked(picked, nowMs, 0, key, avoid);
-      return this.#slot.unusable(subchannel);
+      return this.#currentPicker.unusable(subchannel);
     }
     if (mayWait && avoid?.has(subchannel) === true && this.#endpoints.pool.hasReadyBut(avoid)) {
       recording?.picked(subchannel, nowMs, 0, key, avoid);
@@ -261,22 +268,22 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     key: string | undefined,
     avoid: ReadonlySet<Subchannel<C>> | undefined,
   ): Subchannel<C> | undefined {
-    const slot = this.#slot;
-    if (slot.firstLeft >= 0) return slot.pickFirst(nowMs, key, avoid);
-    const { request } = slot;
+    const currentPicker = this.#currentPicker;
+    if (currentPicker.firstLeft >= 0) return currentPicker.pickFirst(nowMs, key, avoid);
+    const { request } = currentPicker;
     request.nowMs = nowMs;
     request.key = key;
     request.avoid = avoid;
     try {
-      return slot.picker?.pick(request);
+      return currentPicker.picker?.pick(request);
     } catch (error) {
-      return slot.pickInstead(error);
+      return currentPicker.pickInstead(error);
     }
   }
 
   async #shutDown(): Promise<void> {
     liveBalancers.remove(this);
-    this.#slot.clear();
+    this.#currentPicker.clear();
     this.#times.close();
     const { drainTimeoutMs: limitMs } = this.#options.pool;
     const timer = Number.isFinite(limitMs) ? this.clock.timer(() => this.#cut.abort(), limitMs) : undefined;

@@ -88,15 +88,15 @@ export class EndpointFeed {
   }
 
   refresh(): void {
-    if (!this.#closed) this.#ask('refresh');
+    if (!this.#closed) this.#callResolution('refresh');
   }
 
   close(): void {
     this.#closed = true;
-    this.#ask('close');
+    this.#callResolution('close');
   }
 
-  #ask(what: 'refresh' | 'close'): void {
+  #callResolution(what: 'refresh' | 'close'): void {
     try {
       this.#resolution[what]();
     } catch (error) {

@@ -5,9 +5,9 @@ import type { Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
+import type { CurrentPicker } from './current-picker.js';
 import { EndpointFeed } from './endpoint-feed.js';
 import { FirstCalls } from './first-calls.js';
-import type { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
 import { closedError, notStartedError, Refusals } from './refusals.js';
 import { StageChain } from './stage-chain.js';
@@ -17,7 +17,7 @@ import { StartGate } from './start-gate.js';
 export interface EndpointsParts<C> {
   readonly options: ResolvedBalancerOptions<C>;
   /** Where the picker goes. */
-  readonly slot: PickerSlot<C>;
+  readonly currentPicker: CurrentPicker<C>;
   readonly room: WaitingRoom<C>;
   readonly observer: Observer;
   readonly warnings: Warnings;
@@ -40,13 +40,13 @@ export class Endpoints<C> {
   #isClosed = false;
 
   constructor(parts: EndpointsParts<C>) {
-    const { options, slot, room, observer, warnings, recording } = parts;
+    const { options, currentPicker, room, observer, warnings, recording } = parts;
     const { clock, rng, resolver, startTimeoutMs } = options;
     this.#parts = parts;
     this.#rebuilds = new RebuildScheduler({
       clock,
       work: (what) => this.#work(what),
-      isUrgent: () => !slot.hasReady,
+      isUrgent: () => !currentPicker.hasReady,
       isConnectingFirst: () => this.first.isConnectingFirst,
     });
     this.start = new StartGate(clock, startTimeoutMs, () => notStartedError(this.feed, startTimeoutMs));
@@ -119,7 +119,7 @@ export class Endpoints<C> {
   }
 
   #work(what: RebuildKind): number {
-    const { slot, room, recording, options } = this.#parts;
+    const { currentPicker, room, recording, options } = this.#parts;
     const { endpoints } = this.feed;
     if (endpoints === undefined) return 0;
     if (what === 'stages') {
@@ -132,12 +132,12 @@ export class Endpoints<C> {
     // An observer may have closed the balancer meanwhile.
     if (this.#isClosed) return 0;
     this.start.open();
-    if (slot.picker !== undefined && this.#rebuilds.mustWait()) return 0;
+    if (currentPicker.picker !== undefined && this.#rebuilds.mustWait()) return 0;
     const { clock } = options;
     const beganMs = clock.now();
-    slot.rebuild(this.pool.members, this.first.only());
+    currentPicker.rebuild(this.pool.members, this.first.only());
     const costMs = clock.now() - beganMs;
-    if (slot.hasReady) this.first.served();
+    if (currentPicker.hasReady) this.first.served();
     const refusal = this.refusals.ofEmptySet;
     if (refusal !== undefined) room.fail(refusal);
     else room.wake();

@@ -44,7 +44,7 @@ export class RebuildScheduler {
   #isRunning = false;
   /** How many runs in a row were requested by the previous run. */
   #inRow = 0;
-  #asked = false;
+  #isRequested = false;
 
   constructor(owner: RebuildOwner) {
     this.#owner = owner;
@@ -55,7 +55,7 @@ export class RebuildScheduler {
     if (this.#pending !== 'stages') this.#pending = what;
     if (this.#deferred) return;
     const { clock } = this.#owner;
-    if (this.#isRunning) this.#asked = true;
+    if (this.#isRunning) this.#isRequested = true;
     const waitMs = this.#isRunning && this.#inRow >= MAX_IN_ROW ? MAX_WAIT_MS : what === 'stages' ? 0 : this.#waitMs();
     if (waitMs > 0) {
       this.#timer ??= clock.timer(() => this.#run(), Math.min(waitMs, MAX_WAIT_MS));
@@ -110,8 +110,8 @@ export class RebuildScheduler {
     const what = this.#pending;
     this.#pending = undefined;
     if (this.#closed || what === undefined) return;
-    this.#inRow = this.#asked ? this.#inRow + 1 : 0;
-    this.#asked = false;
+    this.#inRow = this.#isRequested ? this.#inRow + 1 : 0;
+    this.#isRequested = false;
     const costMs = this.#work(what);
     this.#owedUntilMs = Math.max(this.#owedUntilMs, this.#owner.clock.now()) + costMs * OWED_FACTOR;
   }

@@ -145,13 +145,16 @@ interface SnapshotParts<C> {
   readonly retries: RetryPolicy;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
   /** What knows the order of preference. */
-  readonly slot: { readonly raises: number | undefined; placeOf(subchannel: Subchannel<C>): number | undefined };
+  readonly currentPicker: {
+    readonly raises: number | undefined;
+    placeOf(subchannel: Subchannel<C>): number | undefined;
+  };
   readonly nowMs: number;
 }
 
 export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
-  const { feed, events, pool, limit, retries, callers, slot } = parts;
-  const { raises } = slot;
+  const { feed, events, pool, limit, retries, callers, currentPicker } = parts;
+  const { raises } = currentPicker;
   const { name: resolver, version, staleForMs, error } = feed;
   const { waiting, refused, shed } = callers;
   return {
@@ -179,11 +182,11 @@ function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): Ba
 }
 
 /** Members of the set first, then draining endpoints. */
-function snapshotEndpoints<C>({ pool, events, slot, nowMs }: SnapshotParts<C>): EndpointSnapshot[] {
+function snapshotEndpoints<C>({ pool, events, currentPicker, nowMs }: SnapshotParts<C>): EndpointSnapshot[] {
   const members = pool.members.map((member) => ({
     ...member,
     load: finite(() => member.subchannel.cost(nowMs)),
-    place: slot.placeOf(member.subchannel),
+    place: currentPicker.placeOf(member.subchannel),
   }));
   const cheapest = members
     .filter(({ subchannel, weight, load }) => subchannel.state === 'ready' && weight > 0 && load >= 0)

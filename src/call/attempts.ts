@@ -77,19 +77,19 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /** Makes the first attempt, on `given` if the call already has a lease. False if no endpoint can take it now: call `wait`. */
-  begin(given?: Lease<C>): boolean {
+  begin(existing?: Lease<C>): boolean {
     const isWhole = this.tally === this;
     if (isWhole) this.#source.retries?.budget?.deposit();
     const trace = isWhole && isTraced() ? traceOf(this.#source, this.#call) : this.tally.trace;
-    if (trace === undefined) return this.#begin(given);
+    if (trace === undefined) return this.#begin(existing);
     this.#traces = new AttemptTraces(trace, isWhole, this.#isHedge);
-    return isWhole ? trace.start(() => this.#begin(given)) : this.#begin(given);
+    return isWhole ? trace.start(() => this.#begin(existing)) : this.#begin(existing);
   }
 
-  #begin(given: Lease<C> | undefined): boolean {
+  #begin(existing: Lease<C> | undefined): boolean {
     const { unlimited } = this.#call;
     const isPlain = this.#key === undefined && unlimited !== true;
-    const lease = given ?? this.#source.pick(isPlain ? undefined : { key: this.#key, unlimited });
+    const lease = existing ?? this.#source.pick(isPlain ? undefined : { key: this.#key, unlimited });
     if (lease === undefined) return false;
     this.#send(lease);
     return true;
@@ -326,7 +326,7 @@ export class Attempts<C> implements AttemptTally<C> {
     const { tally } = this;
     if (failed.untried && tally.moves < MAX_MOVES) {
       tally.moves++;
-      retries.moved();
+      retries.countMove();
       return true;
     }
     const attempt = { outcome, idempotent, answered, tried: this.counted, error, method };

@@ -129,8 +129,8 @@ export class Lease<C> {
    * The call continues, and has shown that its endpoint works. Stages count a success now, and the outcome at the end. For calls that
    * last for hours, because an endpoint on probation cannot wait for their end.
    */
-  works(): void {
-    if (this.#outcome === undefined) this.subchannel.works(this.startedMs);
+  confirm(): void {
+    if (this.#outcome === undefined) this.subchannel.confirm(this.startedMs);
   }
 
   /**
@@ -197,28 +197,28 @@ export class CallTimes<C> {
     const { clock, limit, meter, protocolMeter, recording } = this.owner;
     const { subchannel, startedMs, answeredMs } = lease;
     const nowMs = clock.now();
-    let askedMs = startedMs;
+    let measuredFromMs = startedMs;
     if (typeof latencyMs === 'number') {
       // An invalid time (NaN) would corrupt the load permanently.
-      if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) askedMs = nowMs - latencyMs;
-    } else if (answeredMs !== undefined) askedMs = nowMs - (answeredMs - startedMs);
+      if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) measuredFromMs = nowMs - latencyMs;
+    } else if (answeredMs !== undefined) measuredFromMs = nowMs - (answeredMs - startedMs);
     const answered = answeredMs !== undefined;
-    const isMeasured = latencyMs !== null && this.#isMeasured(startedMs, askedMs, nowMs);
+    const isMeasured = latencyMs !== null && this.#isMeasured(startedMs, measuredFromMs, nowMs);
     let judged = outcome;
     if (outcome.kind !== 'success') judged = this.judge(outcome, startedMs, nowMs, answered);
-    else if (isMeasured) this.took(nowMs - askedMs);
+    else if (isMeasured) this.took(nowMs - measuredFromMs);
     this.#stalls.ended();
     if (limit !== undefined) {
       if (!answered) limit.freed();
-      if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
+      if (isMeasured) limit.learn(outcome, nowMs - measuredFromMs, nowMs, answered);
     }
     meter?.attemptEnded(judged, nowMs - startedMs);
     if (note !== undefined) protocolMeter?.attemptEnded(note, judged, nowMs - startedMs);
     if (recording !== undefined) {
       recording.prepare(nowMs);
-      recording.ended(subchannel, lease.call, nowMs, judged, askedMs, isMeasured);
+      recording.ended(subchannel, lease.call, nowMs, judged, measuredFromMs, isMeasured);
     }
-    subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
+    subchannel.end(startedMs, nowMs, judged, measuredFromMs, isMeasured);
     this.owner.callEnded(subchannel);
   }
 
@@ -248,8 +248,8 @@ export class CallTimes<C> {
    * A duration that consists largely of a stall of our own event loop says nothing about the endpoint. The stall may have been at any
    * time during the call, also before the first byte.
    */
-  #isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
-    return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - askedMs;
+  #isMeasured(startedMs: number, measuredFromMs: number, nowMs: number): boolean {
+    return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - measuredFromMs;
   }
 
   /**

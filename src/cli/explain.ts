@@ -146,12 +146,12 @@ function whyOut(out: LeftOut, stage: (index: number) => string, atMs: number): s
   const { note, state, suspect } = out;
   const before = ms(Math.max(0, atMs - (note?.at ?? 0)));
   if (note?.what === 'ejected' && suspect) return `${noteText(note)}, ${before} before`;
-  const told = note === undefined ? '' : `, ${before} before: ${noteText(note)}`;
+  const history = note === undefined ? '' : `, ${before} before: ${noteText(note)}`;
   if (out.stage !== undefined) {
     const by = out.stage < 0 ? 'standby' : `by ${stage(out.stage)}`;
-    return `${by}${suspect ? ', as a suspect' : ''}${told}`;
+    return `${by}${suspect ? ', as a suspect' : ''}${history}`;
   }
-  return state === 'ready' ? 'it had just connected' : `not connected (${state})${told}`;
+  return state === 'ready' ? 'it had just connected' : `not connected (${state})${history}`;
 }
 
 /** How pickers that do not compare costs choose. */

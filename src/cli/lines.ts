@@ -13,8 +13,8 @@ import type {
   Facts,
   HintFacts,
   Line,
+  Permission,
   ProcessFacts,
-  Verdict,
 } from './report.js';
 
 const ok = (text: string): Line => ({ mark: 'ok', text });
@@ -44,7 +44,7 @@ export function apiLines(parsed: Target, api: ApiFacts): Line[] {
   return lines;
 }
 
-function verbLine(parsed: Target, what: string, verdict: Verdict): Line {
+function verbLine(parsed: Target, what: string, verdict: Permission): Line {
   if (verdict.state === 'allowed') return ok(`${what}: allowed`);
   if (verdict.state === 'not-asked') return note(`${what}: not asked`);
   return bad(parsed, `${what}: ${verdict.state === 'forbidden' ? 'not allowed' : 'failed'}: ${verdict.message}`);

@@ -11,10 +11,10 @@ import { readService } from '../resolver/kubernetes/slices/service-ports.js';
 import { listSlices } from '../resolver/kubernetes/watch/slice-list.js';
 import { type KubernetesSettings, noPod } from '../resolver/target.js';
 import { systemClock } from '../runtime/clock.js';
-import type { ApiFacts, Verdict } from './report.js';
+import type { ApiFacts, Permission } from './report.js';
 
-const notAsked: Verdict = { state: 'not-asked' };
-const allowed: Verdict = { state: 'allowed' };
+const notAsked: Permission = { state: 'not-asked' };
+const allowed: Permission = { state: 'allowed' };
 
 interface Subject {
   readonly service: string;
@@ -40,7 +40,7 @@ export async function probeApi(settings: KubernetesSettings, subject: Subject, s
     const { server } = await session.target();
     const namespace = subject.namespace ?? (await session.namespace());
     if (namespace === undefined) return { ...unknown, server, reason: 'no namespace: name one with --namespace' };
-    return { server, ...(await ask(client, { service: subject.service, namespace }, signal)) };
+    return { server, ...(await factsOf(client, { service: subject.service, namespace }, signal)) };
   } catch (error) {
     return { ...unknown, server: undefined, reason: asError(error).message };
   } finally {
@@ -48,7 +48,7 @@ export async function probeApi(settings: KubernetesSettings, subject: Subject, s
   }
 }
 
-async function ask(
+async function factsOf(
   client: ApiClient,
   subject: { readonly service: string; readonly namespace: string },
   signal: AbortSignal,
@@ -132,7 +132,7 @@ async function attempt<T>(question: () => Promise<T>): Promise<Attempted<T>> {
   }
 }
 
-function verdictOf({ failure }: Attempted<unknown>): Verdict {
+function verdictOf({ failure }: Attempted<unknown>): Permission {
   if (failure === undefined) return allowed;
   return { state: failure.kind === 'forbidden' ? 'forbidden' : 'failed', message: failure.message };
 }

@@ -31,13 +31,13 @@ export async function probeDns({ name, srv, servers }: DnsProbe, signal: AbortSi
   let first: string | undefined;
   const isService = parseServiceHost(name) !== undefined;
   const [a, aaaa, srvAnswer, [alias]] = await Promise.all([
-    ask(async () => {
+    query(async () => {
       const records = await client.resolve4(name);
       first = records.length === 1 ? records[0]?.address : undefined;
       return records;
     }),
-    ask(() => client.resolve6(name)),
-    ask(() => client.resolveSrv(srvName)),
+    query(() => client.resolve6(name)),
+    query(() => client.resolveSrv(srvName)),
     isService ? resolver.resolveCname(name).catch(() => []) : [],
   ]);
   const records = a.records + aaaa.records;
@@ -68,16 +68,16 @@ export async function probeNamespace(
   const client = nodeDnsClient({ servers, ...patience });
   const cancel = (): void => client.cancel();
   signal.addEventListener('abort', cancel, { once: true });
-  const [asked, sure] = await Promise.all(
-    [namespace, 'default'].map((name) => ask(() => client.resolve4(`${name}.svc.${domain}.`))),
+  const [inNamespace, sure] = await Promise.all(
+    [namespace, 'default'].map((name) => query(() => client.resolve4(`${name}.svc.${domain}.`))),
   );
   signal.removeEventListener('abort', cancel);
   const state =
     sure?.error !== 'ENODATA'
       ? 'unknown'
-      : asked?.error === 'ENOTFOUND'
+      : inNamespace?.error === 'ENOTFOUND'
         ? 'missing'
-        : asked?.error === 'ENODATA'
+        : inNamespace?.error === 'ENODATA'
           ? 'known'
           : 'unknown';
   return { name: namespace, state };
@@ -96,7 +96,7 @@ async function kindOf(
   return kind === 'pod' ? 'pods' : kind;
 }
 
-async function ask(
+async function query(
   question: () => Promise<readonly { readonly ttl?: number | undefined }[] | readonly unknown[]>,
 ): Promise<DnsAnswerFacts> {
   const startedMs = systemClock.now();

@@ -3,7 +3,7 @@ import type { ServiceFacts } from '../resolver/kubernetes/slices/service-ports.j
 import type { LeftClient } from './admin-page.js';
 
 /** Whether a question could be asked, and the answer. */
-export interface Verdict {
+export interface Permission {
   /** `not-asked`: pointless after an earlier answer. */
   readonly state: 'allowed' | 'forbidden' | 'failed' | 'not-asked';
   readonly message?: string;
@@ -16,9 +16,9 @@ export interface ApiFacts {
   readonly reason?: string;
   readonly namespace: string | undefined;
   readonly service: string;
-  readonly list: Verdict;
-  readonly watch: Verdict;
-  readonly getService: Verdict;
+  readonly list: Permission;
+  readonly watch: Permission;
+  readonly getService: Permission;
   readonly slices?: {
     readonly count: number;
     readonly ports: readonly string[];

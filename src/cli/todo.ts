@@ -97,6 +97,6 @@ function nameToCheck(parsed: Target, { api, dns }: Facts): string[] {
   const namespace = api?.namespace ?? parseServiceHost(dns?.name ?? '')?.namespace;
   if (namespace === undefined || api?.object || parsed.kind === 'static') return [];
   const unseen = api?.slices === undefined || api.slices.count === 0;
-  const unheard = dns === undefined ? api?.slices !== undefined : dns.a.error === 'ENOTFOUND';
-  return unseen && unheard ? [`Check the name: kubectl get services -n ${namespace}`] : [];
+  const unresolved = dns === undefined ? api?.slices !== undefined : dns.a.error === 'ENOTFOUND';
+  return unseen && unresolved ? [`Check the name: kubectl get services -n ${namespace}`] : [];
 }

@@ -11,7 +11,7 @@ export interface ValueWatchParts<T> {
   readonly rng: Rng;
   /** How often the function is called while the connection lives, in ms, ± 20 %. */
   readonly refreshMs: number;
-  readonly ask: () => T | Promise<T>;
+  readonly read: () => T | Promise<T>;
   /** Whether a connection opened with `before` is as good as one opened with `now`. Must not throw. */
   readonly isSame: (before: T, now: T) => boolean;
 }
@@ -37,14 +37,14 @@ export class ValueWatch<T> {
   }
 
   /** Calls the function for a connection about to be opened. Throws or rejects as the function does. */
-  ask(): T | Promise<T> {
-    const answer = this.#parts.ask();
+  read(): T | Promise<T> {
+    const answer = this.#parts.read();
     if (isPromise(answer)) {
       answer.then(
-        (value) => this.#heard(value),
+        (value) => this.#received(value),
         () => {},
       );
-    } else this.#heard(answer);
+    } else this.#received(answer);
     return answer;
   }
 
@@ -54,7 +54,7 @@ export class ValueWatch<T> {
     this.#timer?.cancel();
   }
 
-  #heard(answer: T): void {
+  #received(answer: T): void {
     if (this.#isOver) return;
     const { clock, refreshMs, isSame } = this.#parts;
     if (this.#first === undefined) {
@@ -75,7 +75,7 @@ export class ValueWatch<T> {
         // Must come first: the result may close the watch.
         this.#schedule();
         try {
-          void this.ask();
+          void this.read();
         } catch {
           // The next caller that opens a connection gets the error.
         }

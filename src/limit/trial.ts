@@ -1,5 +1,5 @@
 /** What a lower limit has shown: it costs no answers (the calls queued), it costs as many as it stops, or it is too early to tell. */
-export type Verdict = 'queued' | 'lost' | undefined;
+export type TrialResult = 'queued' | 'lost' | undefined;
 
 /** The fewest windows. */
 const FEWEST_WINDOWS = 3;
@@ -65,7 +65,7 @@ export class Trial {
    * @param leastMs How much time has to be measured, in ms.
    * @param sinceMs For how long the limit has been lowered, in ms.
    */
-  verdict(leastMs: number, sinceMs: number): Verdict {
+  verdict(leastMs: number, sinceMs: number): TrialResult {
     if (this.#windows < FEWEST_WINDOWS || this.#ms < leastMs) return undefined;
     const expected = this.#expected;
     if (leastMs === 0 && expected >= MOST_OF && this.#answers < MOST_GONE * expected) return 'lost';

@@ -40,9 +40,9 @@ export class CountedCalls {
 
   /** As `Load.reported`. */
   reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
-    const said = requestsInFlight(report);
+    const reportedInFlight = requestsInFlight(report);
     // The count of all requests includes ours; how many of the waiting ones are ours is unknown.
-    const others = said === undefined ? requestsWaiting(report) : Math.max(0, said - inFlight);
+    const others = reportedInFlight === undefined ? requestsWaiting(report) : Math.max(0, reportedInFlight - inFlight);
     if (others === undefined) return;
     if (!this.#inUse.hasReports) {
       this.#inUse.hasReports = true;

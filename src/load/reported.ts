@@ -164,11 +164,13 @@ class ReportedRule implements LoadRule {
       memory;
     this.#reporters.length = 0;
     for (let from = 6; from + 1 < memory.length; from += 2) {
-      const place = this.#reporters.length + 1;
+      const position = this.#reporters.length + 1;
       const gone = new Float64Array(FIELDS);
       gone[VALID_UNTIL] = memory[from] as number;
       gone[UTILIZATION] = memory[from + 1] as number;
-      this.#reporters.push(cells.find(({ numbers, at }) => numbers[at + PLACE] === place) ?? { numbers: gone, at: 0 });
+      this.#reporters.push(
+        cells.find(({ numbers, at }) => numbers[at + PLACE] === position) ?? { numbers: gone, at: 0 },
+      );
     }
   }
 
@@ -179,11 +181,11 @@ class ReportedRule implements LoadRule {
   }
 
   #learn(numbers: Float64Array, at: number, report: LoadReport, nowMs: number): void {
-    const said = this.#said(report);
-    if (said === undefined) return;
+    const reported = this.#utilizationIn(report);
+    if (reported === undefined) return;
     const calls = measured(report.rpsFractional);
     const errors = calls > 0 ? Math.min(measured(report.eps) / calls, 1) : 0;
-    const utilization = said + errors * this.#errorPenalty;
+    const utilization = reported + errors * this.#errorPenalty;
     const rate = calls / Math.max(utilization, MIN_UTILIZATION);
     numbers[at + UTILIZATION] = utilization;
     numbers[at + RATE] = Number.isFinite(rate) ? rate : 0;
@@ -195,37 +197,37 @@ class ReportedRule implements LoadRule {
   }
 
   /** The utilization in a report; undefined if it has none. */
-  #said(report: LoadReport): number | undefined {
-    const said: unknown =
+  #utilizationIn(report: LoadReport): number | undefined {
+    const value: unknown =
       this.#metric === undefined
         ? measured(report.applicationUtilization) || report.cpuUtilization
         : report.namedMetrics?.[this.#metric];
-    return said === 0 ? 0 : measured(said) || undefined;
+    return value === 0 ? 0 : measured(value) || undefined;
   }
 
   #enlist(numbers: Float64Array, at: number): void {
-    let place = this.#reporters.length;
-    if (place === MAX_REPORTERS) {
-      place = this.#oldest;
-      this.#oldest = (place + 1) % MAX_REPORTERS;
-      const before = this.#reporters[place] as Cell;
+    let index = this.#reporters.length;
+    if (index === MAX_REPORTERS) {
+      index = this.#oldest;
+      this.#oldest = (index + 1) % MAX_REPORTERS;
+      const before = this.#reporters[index] as Cell;
       before.numbers[before.at + PLACE] = 0;
     }
-    this.#reporters[place] = { numbers, at };
-    numbers[at + PLACE] = place + 1;
+    this.#reporters[index] = { numbers, at };
+    numbers[at + PLACE] = index + 1;
   }
 
   /** Each endpoint counts once, no matter how many reports it sends. */
   #survey(nowMs: number): void {
     this.#surveyedAtMs = nowMs;
-    const said: number[] = [];
+    const utilizations: number[] = [];
     for (const { numbers, at } of this.#reporters) {
-      if (nowMs < (numbers[at + VALID_UNTIL] as number)) said.push(numbers[at + UTILIZATION] as number);
+      if (nowMs < (numbers[at + VALID_UNTIL] as number)) utilizations.push(numbers[at + UTILIZATION] as number);
     }
-    const isKnown = said.length > 1;
+    const isKnown = utilizations.length > 1;
     // For an even number the larger of the two middle ones: if only two report, one that claims to be idle must not set the
     // median.
-    const median = said.sort((a, b) => a - b)[said.length >> 1] as number;
+    const median = utilizations.sort((a, b) => a - b)[utilizations.length >> 1] as number;
     this.#usual = isKnown ? Math.max(median, MIN_UTILIZATION) : UNKNOWN_UTILIZATION;
     this.#least = this.#usual * LEAST_OF_USUAL;
     // A metric's unit is unknown until several endpoints have reported.

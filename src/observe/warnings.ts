@@ -11,7 +11,7 @@ const AGAIN_AFTER_MS = 60_000;
 export class Warnings {
   readonly #observer: Observer;
   readonly #clock: Clock;
-  readonly #toldAtMs = new Map<string, number>();
+  readonly #warnedAtMs = new Map<string, number>();
 
   constructor(observer: Observer, clock: Clock) {
     this.#observer = observer;
@@ -21,9 +21,9 @@ export class Warnings {
   /** Emits `warned`, unless the same message was emitted a short time ago. @param message Also the kind: it must contain no addresses or numbers, or memory grows. */
   warn(message: string, error: unknown): void {
     const nowMs = this.#clock.now();
-    const toldAtMs = this.#toldAtMs.get(message);
-    if (toldAtMs !== undefined && nowMs - toldAtMs < AGAIN_AFTER_MS) return;
-    this.#toldAtMs.set(message, nowMs);
+    const warnedAtMs = this.#warnedAtMs.get(message);
+    if (warnedAtMs !== undefined && nowMs - warnedAtMs < AGAIN_AFTER_MS) return;
+    this.#warnedAtMs.set(message, nowMs);
     notify(this.#observer, 'warned', { message, error });
   }
 }

@@ -20,7 +20,7 @@ export class BitSet {
   }
 
   /** Adds it if `present`, otherwise deletes it. */
-  put(n: number, present: boolean): void {
+  set(n: number, present: boolean): void {
     if (present) this.add(n);
     else this.delete(n);
   }

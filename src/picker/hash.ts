@@ -89,7 +89,7 @@ interface Placing {
   readonly placeBy: NonNullable<HashOptions['placeBy']>;
 }
 
-/** Maps a hash to a place, and a place to an index of `all`. */
+/** Maps a hash to an entry, and an entry to an index in `all`. */
 interface Mapping {
   readonly names: readonly string[];
   readonly weights: readonly number[];
@@ -173,11 +173,11 @@ class HashPicker<C> implements Picker<C> {
     const hashed = hash32(key);
     if (table === undefined) return this.#scored(request, hashed);
     const { size } = table;
-    let place = table.placeOf(hashed);
+    let entry = table.entryOf(hashed);
     for (let step = Math.min(MAX_WALK, size); step > 0; step--) {
-      const index = table.at(place);
+      const index = table.at(entry);
       if (this.#mayTake(index, request)) return all[index];
-      if (++place === size) place = 0;
+      if (++entry === size) entry = 0;
     }
     return this.#scored(request, hashed);
   }

@@ -65,16 +65,16 @@ export class HeapPicker<C> implements Picker<C> {
       }
       if (stale) time.due[index] = time.now;
       this.#rekey(index);
-      heap.moved(index);
+      heap.update(index);
     }
   }
 
   ended(subchannel: Subchannel<C>): void {
     this.#settle();
-    const { slot } = subchannel;
-    if (this.set.subchannels[slot] !== subchannel) return;
-    this.#rekey(slot);
-    this.#heap.moved(slot);
+    const { indexInSet: index } = subchannel;
+    if (this.set.subchannels[index] !== subchannel) return;
+    this.#rekey(index);
+    this.#heap.update(index);
   }
 
   #take(index: number): Subchannel<C> | undefined {
@@ -89,7 +89,7 @@ export class HeapPicker<C> implements Picker<C> {
     if (picked === -1) return;
     this.#picked = -1;
     this.#rekey(picked);
-    this.#heap.moved(picked);
+    this.#heap.update(picked);
   }
 
   /** Recomputes the key of `index`. */

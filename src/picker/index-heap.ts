@@ -4,18 +4,18 @@
  * O(log n).
  */
 export class IndexHeap {
-  /** The key of each index. Call `moved` after changing one. */
+  /** The key of each index. Call `update` after changing one. */
   readonly keys: Float64Array;
-  /** Heap order: position to index, and back. */
+  /** The order of the heap: which index is at a position, and the reverse. */
   readonly #indexAt: Uint32Array;
-  readonly #placeOf: Uint32Array;
+  readonly #positionOf: Uint32Array;
 
   /** @param keys Used as is, not copied. O(n). */
   constructor(keys: Float64Array) {
     this.keys = keys;
     this.#indexAt = Uint32Array.from(keys, (_, index) => index);
-    this.#placeOf = Uint32Array.from(this.#indexAt);
-    for (let place = (keys.length >>> 1) - 1; place >= 0; place--) this.#sink(place);
+    this.#positionOf = Uint32Array.from(this.#indexAt);
+    for (let position = (keys.length >>> 1) - 1; position >= 0; position--) this.#sink(position);
   }
 
   /** The index with the smallest key. Needs at least one. */
@@ -24,41 +24,41 @@ export class IndexHeap {
   }
 
   /** The key of `index` has changed. */
-  moved(index: number): void {
-    const place = this.#placeOf[index] as number;
-    this.#rise(place);
-    if (this.#placeOf[index] === place) this.#sink(place);
+  update(index: number): void {
+    const position = this.#positionOf[index] as number;
+    this.#rise(position);
+    if (this.#positionOf[index] === position) this.#sink(position);
   }
 
   #rise(from: number): void {
     const { keys } = this;
     const indexAt = this.#indexAt;
-    const placeOf = this.#placeOf;
+    const positionOf = this.#positionOf;
     const index = indexAt[from] as number;
     const key = keys[index] as number;
-    let place = from;
-    while (place > 0) {
-      const parent = (place - 1) >>> 1;
+    let position = from;
+    while (position > 0) {
+      const parent = (position - 1) >>> 1;
       const above = indexAt[parent] as number;
       if ((keys[above] as number) <= key) break;
-      indexAt[place] = above;
-      placeOf[above] = place;
-      place = parent;
+      indexAt[position] = above;
+      positionOf[above] = position;
+      position = parent;
     }
-    indexAt[place] = index;
-    placeOf[index] = place;
+    indexAt[position] = index;
+    positionOf[index] = position;
   }
 
   #sink(from: number): void {
     const { keys } = this;
     const indexAt = this.#indexAt;
-    const placeOf = this.#placeOf;
+    const positionOf = this.#positionOf;
     const { length } = indexAt;
     const index = indexAt[from] as number;
     const key = keys[index] as number;
-    let place = from;
+    let position = from;
     for (;;) {
-      let child = 2 * place + 1;
+      let child = 2 * position + 1;
       if (child >= length) break;
       let below = indexAt[child] as number;
       if (child + 1 < length) {
@@ -69,11 +69,11 @@ export class IndexHeap {
         }
       }
       if ((keys[below] as number) >= key) break;
-      indexAt[place] = below;
-      placeOf[below] = place;
-      place = child;
+      indexAt[position] = below;
+      positionOf[below] = position;
+      position = child;
     }
-    indexAt[place] = index;
-    placeOf[index] = place;
+    indexAt[position] = index;
+    positionOf[index] = position;
   }
 }

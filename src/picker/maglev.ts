@@ -4,23 +4,23 @@ import { hash32 } from '../runtime/hash.js';
 const SIZE = 65_537;
 
 /**
- * A Maglev hash table: endpoints take turns, as often as their weights say, and each takes the next free place in its own
- * order. A look-up is one array access; shares are within one place in 65,537 of the weights. When one of n endpoints
+ * A Maglev hash table: endpoints take turns, as often as their weights say, and each takes the next free entry in its own
+ * order. A look-up is one array access; shares are within one entry in 65,537 of the weights. When one of n endpoints
  * leaves, its 1 / n of the keys move, and few others. Filling the table takes about 3 ms.
  * Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer, NSDI 2016, section 3.4.
  */
 export class MaglevTable {
   readonly size: number = SIZE;
-  /** Index of the endpoint each place belongs to. */
-  readonly #places: Int32Array;
+  /** The index of the endpoint that owns each entry. */
+  readonly #owners: Int32Array;
 
   /** @param names At least one. @param weights Above 0. */
   constructor(names: readonly string[], weights: readonly number[]) {
     const { length } = names;
-    const places = new Int32Array(SIZE).fill(-1);
+    const owners = new Int32Array(SIZE).fill(-1);
     const position = new Uint32Array(length);
     const skip = new Uint32Array(length);
-    // An endpoint with the largest weight takes a place in every round, one with a tenth of it in every tenth round.
+    // An endpoint with the largest weight takes an entry in every round, one with a tenth of it in every tenth round.
     const largest = weights.reduce((most, weight) => Math.max(most, weight), 0);
     const share = new Float64Array(length);
     const taken = new Uint32Array(length);
@@ -40,32 +40,32 @@ export class MaglevTable {
       while (first[round] === -1) round++;
       const index = first[round] as number;
       first[round] = following[index] as number;
-      let place = position[index] as number;
-      while (places[place] !== -1) {
-        place += skip[index] as number;
-        if (place >= SIZE) place -= SIZE;
+      let entry = position[index] as number;
+      while (owners[entry] !== -1) {
+        entry += skip[index] as number;
+        if (entry >= SIZE) entry -= SIZE;
       }
-      places[place] = index;
-      position[index] = place;
+      owners[entry] = index;
+      position[index] = entry;
       const count = (taken[index] as number) + 1;
       taken[index] = count;
-      // There are fewer rounds than places, so the last list is never reached.
+      // There are fewer rounds than entries, so the last list is never reached.
       const due = Math.min(SIZE, Math.ceil(count / (share[index] as number)));
       following[index] = -1;
       if (first[due] === -1) first[due] = index;
       else following[last[due] as number] = index;
       last[due] = index;
     }
-    this.#places = places;
+    this.#owners = owners;
   }
 
-  /** The place a hash belongs to. */
-  placeOf(hash: number): number {
+  /** The entry of the table that a hash belongs to. */
+  entryOf(hash: number): number {
     return (hash >>> 0) % SIZE;
   }
 
-  /** The endpoint a place belongs to. */
-  at(place: number): number {
-    return this.#places[place] as number;
+  /** The endpoint that owns an entry. */
+  at(entry: number): number {
+    return this.#owners[entry] as number;
   }
 }

@@ -270,7 +270,7 @@ class PreferenceOrder<C> implements Picker<C> {
 
   /** The endpoint at `place` may cost less than before. */
   #recheck(place: number): void {
-    this.#cheap.put(place, this.#ready.has(place));
+    this.#cheap.set(place, this.#ready.has(place));
   }
 
   /** The last place that is in use now, or nearly so. */
@@ -355,10 +355,10 @@ class PreferenceOrder<C> implements Picker<C> {
     const other = loads[b] as RuledLoad;
     order[a] = order[b] as Subchannel<C>;
     loads[a] = other;
-    ready.put(a, ready.has(b));
+    ready.set(a, ready.has(b));
     order[b] = subchannel;
     loads[b] = load;
-    ready.put(b, isReady);
+    ready.set(b, isReady);
     other.numbers[other.at + PLACE] = a + 1;
     load.numbers[load.at + PLACE] = b + 1;
     this.#recheck(a);

@@ -36,8 +36,8 @@ export class Ring {
     return this.#points.length;
   }
 
-  /** The place on the ring a hash belongs to. */
-  placeOf(hash: number): number {
+  /** The entry of the ring that a hash belongs to. */
+  entryOf(hash: number): number {
     const point = hash >>> 0;
     const points = this.#points;
     let low = 0;
@@ -50,9 +50,9 @@ export class Ring {
     return low === points.length ? 0 : low;
   }
 
-  /** The endpoint a place belongs to. */
-  at(place: number): number {
-    return this.#owners[place] as number;
+  /** The endpoint that owns an entry. */
+  at(entry: number): number {
+    return this.#owners[entry] as number;
   }
 }
 
@@ -81,10 +81,10 @@ function sortedByPoint(points: Uint32Array, owners: Uint32Array): [Uint32Array, 
     }
     for (let index = 0; index < length; index++) {
       const digit = ((fromPoints[index] as number) >>> shift) % RADIX;
-      const place = starts[digit] as number;
-      starts[digit] = place + 1;
-      toPoints[place] = fromPoints[index] as number;
-      toOwners[place] = fromOwners[index] as number;
+      const at = starts[digit] as number;
+      starts[digit] = at + 1;
+      toPoints[at] = fromPoints[index] as number;
+      toOwners[at] = fromOwners[index] as number;
     }
     [from, to] = [to, from];
   }

@@ -43,6 +43,6 @@ export class StridePicker<C> implements Picker<C> {
     const due = time.due[index] as number;
     time.now = due;
     time.due[index] = due + (this.#steps[index] as number);
-    this.#heap.moved(index);
+    this.#heap.update(index);
   }
 }

@@ -33,10 +33,10 @@ export class VirtualTime {
     if (keepsTime(previous)) {
       for (let index = 0; index < length; index++) {
         const subchannel = subchannels[index];
-        const slot = subchannel?.slot ?? -1;
-        if (previous.set.subchannels[slot] !== subchannel) continue;
+        const before = subchannel?.indexInSet ?? -1;
+        if (previous.set.subchannels[before] !== subchannel) continue;
         const step = this.step[index] as number;
-        this.due[index] = Math.min((previous.time.due[slot] as number) - previous.time.now, step);
+        this.due[index] = Math.min((previous.time.due[before] as number) - previous.time.now, step);
       }
     }
     claimSlots(set);
@@ -65,6 +65,6 @@ function keepsTime(picker: object | undefined): picker is TimeKeeper {
 /** Writes each subchannel's index in `set` into its slot. */
 function claimSlots(set: PickSet<unknown>): void {
   set.subchannels.forEach((subchannel, index) => {
-    subchannel.slot = index;
+    subchannel.indexInSet = index;
   });
 }

@@ -53,7 +53,7 @@ export class ThreadPlace implements PlaceSource {
     this.#channel = channel;
     this.#changed = changed;
     if (thread === 0) this.place = { index: 0, count: 1 };
-    channel.onmessage = (message: { readonly data: unknown }) => this.#heard(message.data);
+    channel.onmessage = (message: { readonly data: unknown }) => this.#receive(message.data);
     channel.unref?.();
     this.#say({ isNew: true });
     this.#settling = clock.timer(() => this.#settle(), START_MS);
@@ -70,7 +70,7 @@ export class ThreadPlace implements PlaceSource {
     this.#channel.postMessage({ service: this.#service, thread: this.#thread, ...more } satisfies Word);
   }
 
-  #heard(data: unknown): void {
+  #receive(data: unknown): void {
     if (!isWord(data) || data.service !== this.#service || data.thread === this.#thread) return;
     if (data.isLeaving) {
       if (this.#others.delete(data.thread)) this.#change();
@@ -86,8 +86,8 @@ export class ThreadPlace implements PlaceSource {
   #sayAgain(): void {
     this.#saying = undefined;
     const nowMs = this.#clock.now();
-    for (const [thread, heardAtMs] of this.#others) {
-      if (nowMs - heardAtMs < GONE_MS) continue;
+    for (const [thread, receivedAtMs] of this.#others) {
+      if (nowMs - receivedAtMs < GONE_MS) continue;
       this.#others.delete(thread);
       this.#change();
     }

@@ -7,19 +7,19 @@ export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'send'>;
 const listeners = new WeakMap<WorkerProcess, Set<(message: unknown) => void>>();
 
 /** Listens to messages from the primary to a worker. Returns a function that stops it. Other packages' messages arrive too. */
-export function hearPrimary(worker: WorkerProcess, heard: (message: unknown) => void): () => void {
+export function listenToPrimary(worker: WorkerProcess, listener: (message: unknown) => void): () => void {
   let all = listeners.get(worker);
   if (all === undefined) {
-    const told = new Set<(message: unknown) => void>();
+    const newListeners = new Set<(message: unknown) => void>();
     worker.on('message', (message) => {
-      for (const one of told) one(message);
+      for (const one of newListeners) one(message);
     });
-    listeners.set(worker, told);
-    all = told;
+    listeners.set(worker, newListeners);
+    all = newListeners;
   }
   const list = all;
-  list.add(heard);
-  return () => list.delete(heard);
+  list.add(listener);
+  return () => list.delete(listener);
 }
 
 /** Sends to the primary; a primary that is gone is not an error. */
@@ -30,21 +30,21 @@ export function tellPrimary(worker: WorkerProcess, message: object): void {
 /** A listener in a primary. */
 export interface WorkersListener {
   /** Other packages' messages arrive too. */
-  heard(worker: Worker, message: unknown): void;
+  message(worker: Worker, message: unknown): void;
   /** May come twice. */
   gone(worker: Worker): void;
 }
 
 /** The listeners of one cluster. */
-interface Heard {
+interface ClusterListeners {
   readonly parts: Set<WorkersListener>;
   readonly off: () => void;
 }
 
-const clusters = new WeakMap<Cluster, Heard>();
+const clusters = new WeakMap<Cluster, ClusterListeners>();
 
 /** Listens to the workers of a cluster, in its primary, with three of Node's listeners in total. Returns a function that stops it. */
-export function hearWorkers(cluster: Cluster, listener: WorkersListener): () => void {
+export function listenToWorkers(cluster: Cluster, listener: WorkersListener): () => void {
   const { parts, off } = clusters.get(cluster) ?? listen(cluster);
   parts.add(listener);
   return () => {
@@ -52,20 +52,20 @@ export function hearWorkers(cluster: Cluster, listener: WorkersListener): () => 
   };
 }
 
-function listen(cluster: Cluster): Heard {
+function listen(cluster: Cluster): ClusterListeners {
   const parts = new Set<WorkersListener>();
-  const heard = (worker: Worker, message: unknown): void => {
-    for (const part of parts) part.heard(worker, message);
+  const onMessage = (worker: Worker, message: unknown): void => {
+    for (const part of parts) part.message(worker, message);
   };
   const gone = (worker: Worker): void => {
     for (const part of parts) part.gone(worker);
   };
-  cluster.on('message', heard);
+  cluster.on('message', onMessage);
   cluster.on('disconnect', gone);
   cluster.on('exit', gone);
   const off = (): void => {
     clusters.delete(cluster);
-    cluster.off('message', heard);
+    cluster.off('message', onMessage);
     cluster.off('disconnect', gone);
     cluster.off('exit', gone);
   };

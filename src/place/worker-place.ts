@@ -1,7 +1,13 @@
 import type { Cluster, Worker } from 'node:cluster';
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
-import { hearPrimary, hearWorkers, tellPrimary, type WorkerProcess, type WorkersListener } from './worker-messages.js';
+import {
+  listenToPrimary,
+  listenToWorkers,
+  tellPrimary,
+  type WorkerProcess,
+  type WorkersListener,
+} from './worker-messages.js';
 
 /** How long a worker waits before it asks again, in ms: at first, and at most. A primary without evenkeel never answers. */
 const ASK_AGAIN_MS = 1_000;
@@ -20,25 +26,25 @@ interface PlaceMessage {
 }
 
 /** What a worker sends: that it calls a Service, or no longer does. */
-interface Asking extends PlaceMessage {
+interface PlaceRequest extends PlaceMessage {
   /** Which of its balancers asks. */
   readonly balancer: number;
   readonly isLeaving?: boolean;
 }
 
 /** The primary's answer. */
-interface Answer extends PlaceMessage, ClientPlace {}
+interface PlaceAnswer extends PlaceMessage, ClientPlace {}
 
 const isOurs = (message: unknown): message is PlaceMessage => {
   const { evenkeel, service } = (message ?? {}) as Partial<PlaceMessage>;
   return evenkeel === 'place' && typeof service === 'string';
 };
 
-const isAsking = (message: unknown): message is Asking =>
-  isOurs(message) && typeof (message as Partial<Asking>).balancer === 'number';
+const isPlaceRequest = (message: unknown): message is PlaceRequest =>
+  isOurs(message) && typeof (message as Partial<PlaceRequest>).balancer === 'number';
 
-const isAnswer = (message: unknown): message is Answer => {
-  const { index, count } = (message ?? {}) as Partial<Answer>;
+const isAnswer = (message: unknown): message is PlaceAnswer => {
+  const { index, count } = (message ?? {}) as Partial<PlaceAnswer>;
   return isOurs(message) && Number.isInteger(index) && Number.isInteger(count) && (index ?? 0) < (count ?? 0);
 };
 
@@ -59,13 +65,13 @@ export class WorkerPlace implements PlaceSource {
     this.#service = service;
     this.#clock = clock;
     this.#process = worker;
-    this.#unlisten = hearPrimary(worker, (message) => {
+    this.#unlisten = listenToPrimary(worker, (message) => {
       if (!isAnswer(message) || message.service !== service) return;
       this.#timer?.cancel();
       this.place = { index: message.index, count: message.count };
       changed();
     });
-    this.#ask();
+    this.#requestPlace();
   }
 
   close(): void {
@@ -74,14 +80,14 @@ export class WorkerPlace implements PlaceSource {
     this.#send({ isLeaving: true });
   }
 
-  #ask(): void {
-    this.#timer = this.#clock.timer(() => this.#ask(), this.#againMs);
+  #requestPlace(): void {
+    this.#timer = this.#clock.timer(() => this.#requestPlace(), this.#againMs);
     this.#againMs = Math.min(2 * this.#againMs, ASK_AGAIN_AT_MOST_MS);
     this.#send({});
   }
 
-  #send(more: Partial<Asking>): void {
-    const message: Asking = { evenkeel: 'place', service: this.#service, balancer: this.#balancer, ...more };
+  #send(more: Partial<PlaceRequest>): void {
+    const message: PlaceRequest = { evenkeel: 'place', service: this.#service, balancer: this.#balancer, ...more };
     tellPrimary(this.#process, message);
   }
 }
@@ -96,11 +102,11 @@ export class PrimaryPlaces implements WorkersListener {
   constructor(cluster: Cluster, clock: Clock) {
     this.#cluster = cluster;
     this.#clock = clock;
-    this.#unlisten = hearWorkers(cluster, this);
+    this.#unlisten = listenToWorkers(cluster, this);
   }
 
-  heard(worker: Worker, message: unknown): void {
-    if (!isAsking(message)) return;
+  message(worker: Worker, message: unknown): void {
+    if (!isPlaceRequest(message)) return;
     const { service, balancer, isLeaving } = message;
     let workers = this.#services.get(service);
     if (workers === undefined) {
@@ -111,7 +117,7 @@ export class PrimaryPlaces implements WorkersListener {
       this.#services.set(service, workers);
     }
     if (isLeaving) workers.left(worker, balancer);
-    else workers.asked(worker, balancer);
+    else workers.request(worker, balancer);
   }
 
   gone(worker: Worker): void {
@@ -133,8 +139,8 @@ class WorkersOfService {
   /** Workers that came when no part was free: they share one until parts are divided again. */
   readonly #newcomers = new Set<Worker>();
   /** The balancers each worker asked for. */
-  readonly #asked = new Map<Worker, Set<number>>();
-  readonly #told = new Map<Worker, ClientPlace>();
+  readonly #balancersOf = new Map<Worker, Set<number>>();
+  readonly #sentTo = new Map<Worker, ClientPlace>();
   readonly #deserted: () => void;
   #timer: Timer | undefined;
   #unsettledSinceMs = 0;
@@ -147,15 +153,15 @@ class WorkersOfService {
     this.#unsettle();
   }
 
-  asked(worker: Worker, balancer: number): void {
-    const known = this.#asked.get(worker);
+  request(worker: Worker, balancer: number): void {
+    const known = this.#balancersOf.get(worker);
     if (known !== undefined) {
       known.add(balancer);
-      const place = this.#told.get(worker);
+      const place = this.#sentTo.get(worker);
       if (place !== undefined) this.#send(worker, place);
       return;
     }
-    this.#asked.set(worker, new Set([balancer]));
+    this.#balancersOf.set(worker, new Set([balancer]));
     const free = this.#parts.indexOf(undefined);
     if (free === -1) this.#newcomers.add(worker);
     else this.#parts[free] = worker;
@@ -164,14 +170,14 @@ class WorkersOfService {
   }
 
   left(worker: Worker, balancer: number): void {
-    const known = this.#asked.get(worker);
+    const known = this.#balancersOf.get(worker);
     known?.delete(balancer);
     if (known?.size === 0) this.gone(worker);
   }
 
   gone(worker: Worker): void {
-    if (!this.#asked.delete(worker)) return;
-    this.#told.delete(worker);
+    if (!this.#balancersOf.delete(worker)) return;
+    this.#sentTo.delete(worker);
     const part = this.#parts.indexOf(worker);
     if (part === -1) this.#newcomers.delete(worker);
     else {
@@ -214,21 +220,21 @@ class WorkersOfService {
 
   #tell(): void {
     const count = this.#parts.length;
-    for (const [index, worker] of this.#parts.entries()) this.#place(worker, { index, count });
+    for (const [index, worker] of this.#parts.entries()) this.#assign(worker, { index, count });
     let shared = 0;
-    for (const worker of this.#newcomers) this.#place(worker, { index: shared++ % count, count });
+    for (const worker of this.#newcomers) this.#assign(worker, { index: shared++ % count, count });
   }
 
-  #place(worker: Worker | undefined, place: ClientPlace): void {
+  #assign(worker: Worker | undefined, place: ClientPlace): void {
     if (worker === undefined) return;
-    const told = this.#told.get(worker);
-    if (told?.index === place.index && told.count === place.count) return;
-    this.#told.set(worker, place);
+    const sent = this.#sentTo.get(worker);
+    if (sent?.index === place.index && sent.count === place.count) return;
+    this.#sentTo.set(worker, place);
     this.#send(worker, place);
   }
 
   #send(worker: Worker, place: ClientPlace): void {
     if (!worker.isConnected()) return;
-    worker.send({ evenkeel: 'place', service: this.#service, ...place } satisfies Answer, () => {});
+    worker.send({ evenkeel: 'place', service: this.#service, ...place } satisfies PlaceAnswer, () => {});
   }
 }

@@ -60,7 +60,7 @@ export class PlacementGroup {
 
   /** Connections that are not leaving. */
   get staying(): readonly Placement[] {
-    return [...this.#members].filter(({ isAsked }) => !isAsked);
+    return [...this.#members].filter(({ isLeaveRequested: isAsked }) => !isAsked);
   }
 
   /** Whether the endpoint is gone for good, even if another with the same key is in the set. */
@@ -132,7 +132,7 @@ export class Placement {
   readonly #connection: PlacedConnection;
   #timer: Timer | undefined;
   /** Whether the application was notified, or the connection was closed. */
-  isAsked = false;
+  isLeaveRequested = false;
   #isFinishing = false;
 
   constructor(group: PlacementGroup, connection: PlacedConnection) {
@@ -160,12 +160,12 @@ export class Placement {
   stays(): void {
     if (this.#isFinishing) return;
     this.#timer?.cancel();
-    this.isAsked = false;
+    this.isLeaveRequested = false;
   }
 
   turn(leaving: ConnectionLeaving): void {
     const { clock, options } = this.group.owner;
-    this.isAsked = true;
+    this.isLeaveRequested = true;
     this.#timer?.cancel();
     if (options.closeLeaving) {
       this.#finish();
@@ -178,8 +178,8 @@ export class Placement {
       }, leftMs);
     }
     // With `rebalance`, the application is notified if it listens; otherwise the connection is closed.
-    const isClosedUnheard = leaving.reason === 'rebalance' || this.#connection.movesItself === true;
-    if (!this.#tell(leaving) && isClosedUnheard) this.#finish();
+    const closesSilently = leaving.reason === 'rebalance' || this.#connection.movesItself === true;
+    if (!this.#tell(leaving) && closesSilently) this.#finish();
   }
 
   cut(): void {

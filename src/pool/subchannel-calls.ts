@@ -30,8 +30,8 @@ export abstract class SubchannelCalls<C> {
   /** Whether a success would change nothing but the load and these counters. */
   #onlyCounts = false;
   /** When a call last ended other than by a timeout, in whole ms modulo 2^32, and how many had started by then. */
-  #heardAtMs: number;
-  #startedWhenHeard = 0;
+  #lastAnswerMs: number;
+  #startedByLastAnswer = 0;
   /** How many calls may run, or `ASK`. */
   #limit = 0;
   /** Calls running now, on the current connection and on any that is retiring. */
@@ -53,7 +53,7 @@ export abstract class SubchannelCalls<C> {
   /** Whether no tracker would learn from a success. */
   #trackersIgnoreSuccess = false;
   /** How many calls had ended when trackers last got one. */
-  #endedWhenTold = 0;
+  #endedAtLastReport = 0;
   /** How many calls may run while on probation. */
   #probationLimit = 0;
   #probationSinceMs = 0;
@@ -61,7 +61,7 @@ export abstract class SubchannelCalls<C> {
   readonly #clock: Clock;
   readonly #warnings: Warnings;
   /** Its index in the current picker's set, for pickers that use it; only they read and write it. */
-  slot = -1;
+  indexInSet = -1;
   /** Its number in a recording; only that reads and writes it. */
   recordedAs = -1;
   readonly #recording: SubchannelRecording | undefined;
@@ -83,7 +83,7 @@ export abstract class SubchannelCalls<C> {
     this.#recording = owner.recording;
     this.#warnings = owner.warnings;
     this.trackers = new Trackers(trackers, owner.warnings);
-    this.#heardAtMs = owner.clock.now() | 0;
+    this.#lastAnswerMs = owner.clock.now() | 0;
     const isRuled = load instanceof RuledLoad;
     const rule = isRuled ? load.rule : new PluggedInRule(load);
     const { numbers, at } = isRuled ? load : noCell;
@@ -201,36 +201,36 @@ export abstract class SubchannelCalls<C> {
 
   /**
    * A call that started at `startedMs` ended. Never throws.
-   * @param askedMs When the measured part of the call began: `startedMs`, unless less than the whole call is measured. No default,
+   * @param measuredFromMs When the measured part of the call began: `startedMs`, unless less than the whole call is measured. No default,
    * because that would put the number on the heap for every call.
    * @param isMeasured Whether the duration is meaningful; false if our own event loop was blocked.
    */
-  end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured = true): void {
+  end(startedMs: number, nowMs: number, outcome: Outcome, measuredFromMs: number, isMeasured = true): void {
     this.inFlight--;
     if (this.#onlyCounts && outcome.kind === 'success') {
       const rule = this.#rule;
-      if (rule !== undefined) this.#tellEnd(rule, askedMs, nowMs, outcome, isMeasured);
-      this.#heard(nowMs | 0);
-    } else this.#ended(startedMs, nowMs, outcome, askedMs, isMeasured);
+      if (rule !== undefined) this.#tellEnd(rule, measuredFromMs, nowMs, outcome, isMeasured);
+      this.#answered(nowMs | 0);
+    } else this.#ended(startedMs, nowMs, outcome, measuredFromMs, isMeasured);
   }
 
   /** A running call has shown that the endpoint works. Stages count that as a success, in addition to the end of the call. */
-  works(startedMs: number): void {
+  confirm(startedMs: number): void {
     if (this.#onlyCounts || this.state === 'closed') return;
     const nowMs = this.#clock.now();
     this.#track(outcomes.success, nowMs - startedMs, nowMs | 0);
   }
 
-  #tellEnd(rule: LoadRule, askedMs: number, nowMs: number, outcome: Outcome, isMeasured: boolean): void {
+  #tellEnd(rule: LoadRule, measuredFromMs: number, nowMs: number, outcome: Outcome, isMeasured: boolean): void {
     try {
-      if (isMeasured) rule.end(this.#numbers, this.#at, askedMs, nowMs, outcome);
-      else rule.endUnmeasured?.(askedMs, nowMs);
+      if (isMeasured) rule.end(this.#numbers, this.#at, measuredFromMs, nowMs, outcome);
+      else rule.endUnmeasured?.(measuredFromMs, nowMs);
     } catch (error) {
       this.#warnings.warn('a load threw', error);
     }
   }
 
-  #ended(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured: boolean): void {
+  #ended(startedMs: number, nowMs: number, outcome: Outcome, measuredFromMs: number, isMeasured: boolean): void {
     if (outcome.kind !== 'success') this.#unsuccessful++;
     // Capacity freed by a call from before probation is not for a call on probation.
     if (this.#probation !== undefined && startedMs < this.#probationSinceMs) {
@@ -242,28 +242,28 @@ export abstract class SubchannelCalls<C> {
     if (retryAfterMs !== undefined) {
       this.pushedBackUntilMs = Math.max(this.pushedBackUntilMs, nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS));
     }
-    if (this.#rule !== undefined) this.#tellEnd(this.#rule, askedMs, nowMs, outcome, isMeasured);
+    if (this.#rule !== undefined) this.#tellEnd(this.#rule, measuredFromMs, nowMs, outcome, isMeasured);
     // Calls that were cut end after stages have forgotten the endpoint. Stages need the whole length of a stream, not its latency.
     if (this.state !== 'closed') this.#track(outcome, nowMs - startedMs, nowMs | 0);
     this.callEnded();
   }
 
-  #track(outcome: Outcome, latencyMs: number, heardAtMs: number): void {
+  #track(outcome: Outcome, latencyMs: number, atMs: number): void {
     if (outcome.kind !== 'success' || !this.#trackersIgnoreSuccess) {
-      const silentMs = (heardAtMs - this.#heardAtMs) | 0;
+      const silentMs = (atMs - this.#lastAnswerMs) | 0;
       const ended = this.started - this.inFlight;
-      const unheard = ended - this.#endedWhenTold - 1;
-      this.#endedWhenTold = ended;
-      this.trackers.completed(outcome, latencyMs, silentMs, this.started - this.#startedWhenHeard, unheard);
+      const uncounted = ended - this.#endedAtLastReport - 1;
+      this.#endedAtLastReport = ended;
+      this.trackers.completed(outcome, latencyMs, silentMs, this.started - this.#startedByLastAnswer, uncounted);
       this.#trackersIgnoreSuccess = this.trackers.ignoreSuccess;
       this.#onlyCounts = this.#trackersIgnoreSuccess && this.#probation === undefined && this.state === 'ready';
     }
-    if (outcome.cause !== 'timeout') this.#heard(heardAtMs);
+    if (outcome.cause !== 'timeout') this.#answered(atMs);
   }
 
-  #heard(atMs: number): void {
-    this.#heardAtMs = atMs;
-    this.#startedWhenHeard = this.started;
+  #answered(atMs: number): void {
+    this.#lastAnswerMs = atMs;
+    this.#startedByLastAnswer = this.started;
   }
 
   /** After this, a success may mean something to a tracker again. */
@@ -273,8 +273,8 @@ export abstract class SubchannelCalls<C> {
   }
 
   #updateLimit(): void {
-    const isAsked = this.#connection !== undefined && !this.#isWatched;
-    this.#limit = isAsked ? ASK : Math.min(this.capacity, UNLIMITED);
+    const isPolled = this.#connection !== undefined && !this.#isWatched;
+    this.#limit = isPolled ? ASK : Math.min(this.capacity, UNLIMITED);
     this.#recording?.changed(this);
   }
 }

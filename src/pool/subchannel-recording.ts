@@ -36,7 +36,7 @@ export interface SubchannelRecording {
     call: number,
     nowMs: number,
     outcome: Outcome,
-    askedMs: number,
+    measuredFromMs: number,
     isMeasured: boolean,
   ): void;
 }

@@ -43,15 +43,15 @@ export class Trackers {
    * On the path of every call, except for successes that all ignore.
    * @param silentMs How long ago a call last ended other than by a timeout.
    * @param begunSince Calls started on the subchannel since then.
-   * @param unheard Successes since the last call of this method.
+   * @param skipped Successes since the last call of this method.
    */
-  completed(outcome: Outcome, latencyMs: number, silentMs: number, begunSince: number, unheard: number): void {
+  completed(outcome: Outcome, latencyMs: number, silentMs: number, begunSince: number, skipped: number): void {
     const trackers = this.#listening;
     const isSilent = outcome.cause === 'timeout' && silentMs >= Math.max(SILENT_MS, SILENT_RATIO * latencyMs);
     const unanswered = isSilent ? begunSince : 1;
     for (let index = 0; index < trackers.length; index++) {
       try {
-        (trackers[index] as Tracker).completed?.(outcome, latencyMs, unanswered, unheard);
+        (trackers[index] as Tracker).completed?.(outcome, latencyMs, unanswered, skipped);
       } catch (error) {
         this.#threw(error);
       }

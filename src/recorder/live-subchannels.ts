@@ -112,8 +112,8 @@ export function plainEndpoint({ key, address, port, name, zone, nodeName }: Endp
 export function roomOf(subchannel: RecordedSubchannel): number {
   try {
     const { connection, capacity } = subchannel;
-    const isAsked = connection !== undefined && connection.watchCapacity === undefined;
-    if (isAsked && connection.capacity !== Number.POSITIVE_INFINITY)
+    const isPolled = connection !== undefined && connection.watchCapacity === undefined;
+    if (isPolled && connection.capacity !== Number.POSITIVE_INFINITY)
       return -1 - Math.max(0, Math.min(capacity, UNLIMITED));
     return Math.min(capacity, UNLIMITED);
   } catch {

@@ -29,12 +29,12 @@ function of<T>(what: string, makers: Readonly<Record<string, Maker<T>>>, { name,
     const known = Object.keys(makers).join(', ');
     throw new EvenkeelError('EVENKEEL_OPTION', `there is no ${what} ${quoted(name, 80)}; there are ${known}`);
   }
-  const given: Record<string, unknown> = {};
+  const restored: Record<string, unknown> = {};
   for (const [option, value] of Object.entries(options)) {
-    if (value === 'Infinity') given[option] = Number.POSITIVE_INFINITY;
-    else given[option] = isMade(value) ? make.picker(value) : value;
+    if (value === 'Infinity') restored[option] = Number.POSITIVE_INFINITY;
+    else restored[option] = isMade(value) ? make.picker(value) : value;
   }
-  return Object.keys(given).length === 0 ? (maker as () => T)() : maker(given as never);
+  return Object.keys(restored).length === 0 ? (maker as () => T)() : maker(restored as never);
 }
 
 function isMade(value: unknown): value is Made {

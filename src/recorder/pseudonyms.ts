@@ -4,7 +4,7 @@ import { recordsOf } from './records.js';
 
 /** Replaces all names, consistently throughout a dump. */
 export class Pseudonyms {
-  readonly #given = new Map<string, string>();
+  readonly #pseudonymOf = new Map<string, string>();
   readonly #counts = new Map<string, number>();
   /** By balancer: the number of each key, by its hash. */
   readonly #keys = new Map<number, Map<number, number>>();
@@ -80,11 +80,11 @@ export class Pseudonyms {
   }
 
   #name(kind: string, of: string): string {
-    const known = this.#given.get(`${kind} ${of}`);
+    const known = this.#pseudonymOf.get(`${kind} ${of}`);
     if (known !== undefined) return known;
     const number = (this.#counts.get(kind) ?? 0) + 1;
     this.#counts.set(kind, number);
-    this.#given.set(`${kind} ${of}`, `${kind}-${number}`);
+    this.#pseudonymOf.set(`${kind} ${of}`, `${kind}-${number}`);
     return `${kind}-${number}`;
   }
 

@@ -20,11 +20,11 @@ export function* recordsOf(part: Uint8Array): Generator<RecordPlace> {
   for (let at = 0; at < end; ) {
     const first = words.getUint32(at * UNIT, true);
     const number = words.getUint32(at * UNIT + 4, true);
-    const place = { kind: first & 15, flags: (first >>> 4) & 255, id: first >>> 12, number, at, units: 0 };
-    place.units = 1 + following(place);
-    const { units } = place;
+    const record = { kind: first & 15, flags: (first >>> 4) & 255, id: first >>> 12, number, at, units: 0 };
+    record.units = 1 + following(record);
+    const { units } = record;
     if (at + units > end) throw unreadable(`record ${at} ends after its part`);
-    yield place;
+    yield record;
     at += units;
   }
 }

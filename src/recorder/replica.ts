@@ -1,4 +1,4 @@
-import { pickSetOf } from '../balancer/picker-slot.js';
+import { pickSetOf } from '../balancer/current-picker.js';
 import { pickFlags } from '../call/recording.js';
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { inFlight } from '../load/in-flight.js';
@@ -187,16 +187,16 @@ export class Replica {
   #end({ flags, id, number: call, at }: RecordPlace): ReplayedEnd {
     const subchannel = this.#of(id);
     const atMs = this.#part.time(at + 1);
-    const askedMs = this.#part.time(at + 2);
+    const measuredFromMs = this.#part.time(at + 2);
     const kind = outcomeKinds[flags & 3] as Outcome['kind'];
     const cause = causes[(flags >> 2) & 7];
     const report = (flags & endFlags.held) === 0 ? undefined : this.#held;
     const outcome: Outcome = { kind, ...(cause !== undefined && { cause }), ...(report !== undefined && { report }) };
     this.#held = undefined;
     const isMeasured = (flags & endFlags.measured) !== 0;
-    subchannel.end(askedMs, atMs, outcome, askedMs, isMeasured);
+    subchannel.end(measuredFromMs, atMs, outcome, measuredFromMs, isMeasured);
     this.#current?.ended?.(subchannel as never);
-    return { is: 'end', atMs, call, subchannel, outcome, latencyMs: atMs - askedMs, isMeasured };
+    return { is: 'end', atMs, call, subchannel, outcome, latencyMs: atMs - measuredFromMs, isMeasured };
   }
 
   #rebuild({ id: count, at }: RecordPlace): void {

@@ -28,14 +28,17 @@ export class ReportFields {
   read(report: LoadReport): number {
     if (this.counts === 'at once') {
       const inFlight = requestsInFlight(report);
-      return inFlight !== undefined ? this.#put(IN_FLIGHT, inFlight) : this.#put(WAITING, requestsWaiting(report));
+      return inFlight !== undefined ? this.#write(IN_FLIGHT, inFlight) : this.#write(WAITING, requestsWaiting(report));
     }
-    const said =
+    const utilizationBit =
       this.#metric !== undefined
-        ? this.#put(METRIC, report.namedMetrics?.[this.#metric])
+        ? this.#write(METRIC, report.namedMetrics?.[this.#metric])
         : // The load goes by the application's, if there is one above 0.
-          this.#put(APPLICATION, report.applicationUtilization || undefined) || this.#put(CPU, report.cpuUtilization);
-    return said | this.#put(RPS, report.rpsFractional || undefined) | this.#put(EPS, report.eps || undefined);
+          this.#write(APPLICATION, report.applicationUtilization || undefined) ||
+          this.#write(CPU, report.cpuUtilization);
+    return (
+      utilizationBit | this.#write(RPS, report.rpsFractional || undefined) | this.#write(EPS, report.eps || undefined)
+    );
   }
 
   /** A report with the recorded fields, for the same load. */
@@ -57,7 +60,7 @@ export class ReportFields {
     };
   }
 
-  #put(bit: number, value: unknown): number {
+  #write(bit: number, value: unknown): number {
     if (typeof value !== 'number') return 0;
     this.values[bit] = value;
     return 1 << bit;

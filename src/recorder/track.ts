@@ -130,7 +130,7 @@ export class Track implements Recording {
     call: number,
     nowMs: number,
     outcome: Outcome,
-    askedMs: number,
+    measuredFromMs: number,
     isMeasured: boolean,
   ): void {
     let flags = outcomeKinds.indexOf(outcome.kind) | (causes.indexOf(outcome.cause) << 2);
@@ -141,7 +141,7 @@ export class Track implements Recording {
     }
     if (!this.#writer.begin(kinds.end, flags, subchannel.recordedAs, call, 2)) return;
     this.#writer.number(nowMs);
-    this.#writer.number(askedMs);
+    this.#writer.number(measuredFromMs);
   }
 
   reported(subchannel: RecordedSubchannel, report: LoadReport, nowMs: number): void {

@@ -21,14 +21,15 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
   });
   const queues = new WeakMap<Agent, Map<string, Queue>>();
   return {
-    route(agent, request, given, onward) {
+    route(agent, request, requestOptions, onward) {
       const own = agent as Agent & { readonly protocol: string; readonly options: AgentOptions };
       const { timeout } = own.options;
       if (timeout && (request as { timeout?: number }).timeout === undefined) request.setTimeout(timeout);
-      const merged = own.protocol === 'https:' ? { ...own.options, ...given } : given;
+      const merged = own.protocol === 'https:' ? { ...own.options, ...requestOptions } : requestOptions;
       const begin = (): void => router.route(own.protocol, request, merged as RequestOptions, onward);
       if (agent.maxSockets === Number.POSITIVE_INFINITY) begin();
-      else queueOf(queues, agent, `${given.host}:${given.port}`).add(request, agent.maxSockets, begin);
+      else
+        queueOf(queues, agent, `${requestOptions.host}:${requestOptions.port}`).add(request, agent.maxSockets, begin);
     },
   };
 }

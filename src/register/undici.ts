@@ -20,7 +20,7 @@ export function createEngine(options: EngineOptions): UndiciEngine {
     dispatch(dispatcher, own, handler) {
       // The handler that came, not the one of the newer form that has waited for DNS in its place: undici 6 takes the older form only.
       // It hears twice that its request begins, as it would from a dispatcher that tries again.
-      const dispatch = services((given) => dispatcher.dispatch(given, handler));
+      const dispatch = services((options) => dispatcher.dispatch(options, handler));
       return dispatch(own, withStockErrors(handler, String(own.origin)));
     },
   };
@@ -45,7 +45,7 @@ const methods = [
 
 /** The caller's handler, which learns of errors as its own library would tell them. */
 function withStockErrors(handler: Dispatcher.DispatchHandler, origin: string): Dispatcher.DispatchHandler {
-  const own = handler as Record<string, ((...given: unknown[]) => unknown) | undefined>;
+  const own = handler as Record<string, ((...args: unknown[]) => unknown) | undefined>;
   const relay: Record<string, unknown> = {};
   for (const name of methods) {
     const method = own[name];

@@ -116,7 +116,7 @@ class CombinedWatch implements Resolution {
   #patient = true;
   #closed = false;
   #last: readonly Endpoint[] | undefined;
-  #toldError: string | undefined;
+  #reportedError: string | undefined;
 
   constructor(
     resolvers: readonly Resolver[],
@@ -134,12 +134,12 @@ class CombinedWatch implements Resolution {
     }, patienceMs);
     try {
       for (const [index, resolver] of resolvers.entries()) {
-        const heard: ResolverListener = {
-          update: (endpoints, reason) => this.#said(index, { endpoints, reason, error: undefined }),
-          fail: (error) => this.#said(index, { ...this.#sources[index], error } as Source),
-          fresh: () => this.#said(index, { ...this.#sources[index], error: undefined } as Source),
+        const listener: ResolverListener = {
+          update: (endpoints, reason) => this.#update(index, { endpoints, reason, error: undefined }),
+          fail: (error) => this.#update(index, { ...this.#sources[index], error } as Source),
+          fresh: () => this.#update(index, { ...this.#sources[index], error: undefined } as Source),
         };
-        this.#resolutions.push(resolver.watch(heard, context));
+        this.#resolutions.push(resolver.watch(listener, context));
       }
     } catch (error) {
       this.close();
@@ -157,7 +157,7 @@ class CombinedWatch implements Resolution {
     for (const resolution of this.#resolutions) resolution.close();
   }
 
-  #said(index: number, source: Source): void {
+  #update(index: number, source: Source): void {
     this.#sources[index] = source;
     this.#evaluate();
   }
@@ -174,7 +174,7 @@ class CombinedWatch implements Resolution {
     const sorted = sortedEndpoints(endpoints);
     if (this.#last !== undefined && sameEndpoints(this.#last, sorted)) return;
     this.#last = sorted;
-    this.#toldError = undefined; // an update ends every earlier failure
+    this.#reportedError = undefined; // an update ends every earlier failure
     if (sorted.length > 0) this.#listener.update(sorted);
     else this.#listener.update(sorted, reason);
   }
@@ -182,10 +182,10 @@ class CombinedWatch implements Resolution {
   #tell(error: ResolveError | undefined, known: boolean): void {
     // A temporary failure and a permanent one are different news.
     const news = error && `${error.permanent} ${error.message}`;
-    if (news === this.#toldError) return;
+    if (news === this.#reportedError) return;
     if (error !== undefined) this.#listener.fail(error);
     else if (known) this.#listener.fresh();
     else return;
-    this.#toldError = news;
+    this.#reportedError = news;
   }
 }

@@ -18,7 +18,7 @@ export class DiscoveryNews {
   readonly #observer: Observer;
   #mode: DiscoveryMode | undefined;
   /** The obstacles already reported in this mode. */
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(of: NewsSubject, observer: Observer) {
     this.#of = of;
@@ -30,17 +30,17 @@ export class DiscoveryNews {
     const known: Finding = mode === 'slices' ? { kind: 'watching' } : finding;
     const obstacle = obstacleOf(known);
     const isChange = this.#mode !== mode;
-    if (!isChange && (obstacle === undefined || this.#told.has(obstacle))) return;
-    if (isChange) this.#told.clear();
+    if (!isChange && (obstacle === undefined || this.#reported.has(obstacle))) return;
+    if (isChange) this.#reported.clear();
     this.#mode = mode;
-    if (obstacle !== undefined) this.#told.add(obstacle);
+    if (obstacle !== undefined) this.#reported.add(obstacle);
     const { target, host, port } = this.#of;
-    const told = adviceFor({ mode, finding: known, port, count, service: parseServiceHost(host), names });
+    const advice = adviceFor({ mode, finding: known, port, count, service: parseServiceHost(host), names });
     if (isChange) {
-      notify(this.#observer, 'discoveryChanged', { target, mode, ...told });
+      notify(this.#observer, 'discoveryChanged', { target, mode, ...advice });
       return;
     }
-    const lines = [`${target}: ${whyNoSlices(known)}`, told.advice].filter((line) => line !== undefined);
+    const lines = [`${target}: ${whyNoSlices(known)}`, advice.advice].filter((line) => line !== undefined);
     notify(this.#observer, 'warned', { message: lines.join('\n') });
   }
 }

@@ -106,7 +106,7 @@ class DiscoveryWatch implements Resolution {
   #count = 0;
   #dnsError: ResolveError | undefined;
   /** The last failure reported; undefined while the set is fresh. */
-  #told: ResolveError | undefined;
+  #reportedError: ResolveError | undefined;
   #names: ClusterNames | undefined;
   /** Why there is nothing to find, if that is certain. */
   #hopeless: ResolveError | undefined;
@@ -165,8 +165,9 @@ class DiscoveryWatch implements Resolution {
       this.#seenSlice = true;
       this.#hopeless = undefined;
       // A set that counted as "none" for lack of slices may still be right, and is then not published again.
-      const said = this.#sliceEndpoints;
-      if (said !== undefined) this.#emptyTimer = this.#context.clock.timer(() => this.#climb(said), FIRST_SLICE_MS);
+      const endpoints = this.#sliceEndpoints;
+      if (endpoints !== undefined)
+        this.#emptyTimer = this.#context.clock.timer(() => this.#climb(endpoints), FIRST_SLICE_MS);
     } else if (!this.#seenSlice) this.#descend({ kind: 'absent' });
   }
 
@@ -309,26 +310,26 @@ class DiscoveryWatch implements Resolution {
 
   /** Whether what was reported last is that there is nothing to find. */
   get #saysHopeless(): boolean {
-    return this.#hopeless !== undefined && this.#told === this.#hopeless;
+    return this.#hopeless !== undefined && this.#reportedError === this.#hopeless;
   }
 
   #publish(mode: DiscoveryMode, endpoints: readonly Endpoint[], reason?: string): void {
     this.#mode = mode;
     this.#count = endpoints.length;
     this.#news.tell(mode, this.#finding, this.#count, this.#names);
-    this.#told = undefined;
+    this.#reportedError = undefined;
     if (reason === undefined || endpoints.length > 0) this.#listener.update(endpoints);
     else this.#listener.update(endpoints, reason);
   }
 
   #fail(error: ResolveError): void {
-    this.#told = error;
+    this.#reportedError = error;
     this.#listener.fail(error);
   }
 
   #fresh(): void {
-    if (this.#told === undefined) return;
-    this.#told = undefined;
+    if (this.#reportedError === undefined) return;
+    this.#reportedError = undefined;
     this.#listener.fresh();
   }
 
@@ -336,6 +337,6 @@ class DiscoveryWatch implements Resolution {
   #failWithoutAny(): void {
     if (this.#dnsError === undefined || this.#mode !== undefined) return;
     const error = withoutAnyError(this.#options.target, this.#finding, this.#dnsError);
-    if (error.message !== this.#told?.message) this.#fail(error);
+    if (error.message !== this.#reportedError?.message) this.#fail(error);
   }
 }

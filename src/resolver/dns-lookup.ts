@@ -61,22 +61,22 @@ export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?
 /** A or AAAA records by rule S3; empty for "no such records". */
 async function addresses(client: DnsClient, { name, family }: DnsQuestion): Promise<readonly DnsAddress[]> {
   if (family !== 6) {
-    const found = await askAddresses('A', name, () => client.resolve4(name));
+    const found = await queryAddresses('A', name, () => client.resolve4(name));
     // A name without IPv4 addresses may have IPv6 ones; a name that does not exist has none.
     if (found !== 'ENODATA') return found === 'ENOTFOUND' ? [] : found;
     if (family === 4) return [];
   }
-  const found = await askAddresses('AAAA', name, () => client.resolve6(name));
+  const found = await queryAddresses('AAAA', name, () => client.resolve6(name));
   return typeof found === 'string' ? [] : found;
 }
 
 /** Drops anything that is not an IP address; an answer without any says nothing about the records. */
-async function askAddresses(
+async function queryAddresses(
   type: 'A' | 'AAAA',
   name: string,
   query: () => Promise<readonly DnsAddress[]>,
 ): Promise<readonly DnsAddress[] | 'ENOTFOUND' | 'ENODATA'> {
-  const found = await ask(type, name, query);
+  const found = await queryRecords(type, name, query);
   if (typeof found === 'string') return found;
   const usable = found.filter(({ address }) => isIP(address) !== 0);
   if (usable.length === 0) throw new ResolveError(`the answer of DNS for ${type} ${name} contains no IP address`);
@@ -86,7 +86,7 @@ async function askAddresses(
 async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFound> {
   const { name, srv } = question;
   const owner = `_${srv}._tcp.${name}`;
-  const answer = await ask('SRV', owner, () => client.resolveSrv(owner));
+  const answer = await queryRecords('SRV', owner, () => client.resolveSrv(owner));
   if (typeof answer === 'string') return none;
   // Port 0 is unusable, but one bad record must not cost the others.
   const found = answer.filter(
@@ -122,7 +122,7 @@ async function perTarget(
 ): Promise<Omit<DnsFound, 'single'>> {
   const hosts = [...new Set(records.map((record) => record.name))];
   const found = new Map<string, readonly DnsAddress[]>();
-  const askAll = async (family: 4 | 6): Promise<void> => {
+  const queryAll = async (family: 4 | 6): Promise<void> => {
     const waiting = [...hosts];
     const worker = async (): Promise<void> => {
       try {
@@ -136,9 +136,9 @@ async function perTarget(
     };
     await Promise.all(Array.from({ length: PARALLEL_TARGETS }, worker));
   };
-  await askAll(question.family ?? 4);
+  await queryAll(question.family ?? 4);
   const empty = (): boolean => [...found.values()].every((list) => list.length === 0);
-  if (empty() && question.family === undefined) await askAll(6);
+  if (empty() && question.family === undefined) await queryAll(6);
 
   const weigh = weigher(records);
   const targets: DnsTarget[] = [];
@@ -188,7 +188,7 @@ function weigher(records: readonly DnsService[]): (record: DnsService) => number
 }
 
 /** Queries, and tells "no such records" from "no answer" (D6). */
-async function ask<T>(
+async function queryRecords<T>(
   type: string,
   name: string,
   query: () => Promise<readonly T[]>,

@@ -30,7 +30,7 @@ export function dnsMode(
   podPorts: () => ReadonlySet<number>,
 ): Resolver {
   const { target, port, dns } = options;
-  const asked: ResolvedDnsOptions = {
+  const dnsOptions: ResolvedDnsOptions = {
     ...dns,
     host: dnsHost(options, names),
     port: typeof port === 'number' ? port : undefined,
@@ -52,7 +52,7 @@ export function dnsMode(
     const [podPort] = typeof port === 'number' && ports.size === 1 ? ports : [];
     return targets.map((found) => createEndpoint(podPort === undefined ? found : { ...found, port: podPort }));
   };
-  return dnsPolling(target, asked, endpoints);
+  return dnsPolling(target, dnsOptions, endpoints);
 }
 
 function dnsHost({ host, dns }: DnsModeOptions, names: ClusterNames | undefined): string {

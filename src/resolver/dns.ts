@@ -180,9 +180,9 @@ export function dnsPolling(
     timeoutMs: options.deadlineMs,
     emptyAgreementMs: options.emptyAgreementMs,
     open: (context) => {
-      const asker = new Asker(name, options, context);
+      const query = new NameQuery(name, options, context);
       return async (signal) => {
-        const { found, client, absolute } = await asker.ask(signal);
+        const { found, client, absolute } = await query.run(signal);
         const detail = nothingFound(absolute, options.srv);
         return { endpoints: await endpointsOf(found, client, absolute), validForMs: found.ttlMs, detail };
       };
@@ -201,14 +201,14 @@ function nothingFound(absolute: string, srv: string | undefined): string {
 }
 
 /** The queries of one watch: knows the absolute name, and gets a new client after a failure. */
-class Asker {
+class NameQuery {
   readonly #name: string;
   readonly #options: ResolvedDnsOptions;
   readonly #context: ResolverContext;
   #client: DnsClient | undefined;
   #absolute: string | undefined;
   #lastPort: number | undefined;
-  #toldRefused = '';
+  #reportedRefusal = '';
 
   constructor(name: string, options: ResolvedDnsOptions, context: ResolverContext) {
     this.#name = name;
@@ -216,7 +216,7 @@ class Asker {
     this.#context = context;
   }
 
-  async ask(signal: AbortSignal): Promise<{ found: DnsFound; client: DnsClient; absolute: string }> {
+  async run(signal: AbortSignal): Promise<{ found: DnsFound; client: DnsClient; absolute: string }> {
     this.#absolute ??= await this.#absoluteName();
     signal.throwIfAborted();
     this.#client ??= this.#options.client();
@@ -248,15 +248,15 @@ class Asker {
   #safe(found: DnsFound): DnsFound {
     const { allowed, refused } = filterUnsafe(found.targets, ({ address }) => address, this.#options.allowAddresses);
     if (refused.length === 0) {
-      this.#toldRefused = '';
+      this.#reportedRefusal = '';
       return found;
     }
     const message = describeRefused(this.#name, refused);
     // "Nothing usable" is not "no such name": the last set stays in use.
     if (allowed.length === 0) throw new ResolveError(message);
     const kinds = refusedKinds(refused);
-    if (kinds !== this.#toldRefused) notify(this.#context.observer, 'warned', { message });
-    this.#toldRefused = kinds;
+    if (kinds !== this.#reportedRefusal) notify(this.#context.observer, 'warned', { message });
+    this.#reportedRefusal = kinds;
     return { ...found, targets: allowed };
   }
 }

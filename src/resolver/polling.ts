@@ -90,7 +90,7 @@ class PollWatch implements Resolution {
   /** Consecutive failures. */
   #failures = 0;
   /** The last argument of `fail`, so that one problem is reported once. */
-  #toldFailure: string | undefined;
+  #reportedFailure: string | undefined;
   /** Runs only between lookups. */
   #timer: Timer | undefined;
   #dueAtMs = 0;
@@ -190,8 +190,8 @@ class PollWatch implements Resolution {
 
   #publish(endpoints: readonly Endpoint[], detail: string | undefined): void {
     const sorted = sortedEndpoints(endpoints);
-    const hadFailed = this.#toldFailure !== undefined;
-    this.#toldFailure = undefined;
+    const hadFailed = this.#reportedFailure !== undefined;
+    this.#reportedFailure = undefined;
     if (this.#last !== undefined && sameEndpoints(this.#last, sorted)) {
       if (hadFailed) this.#listener.fresh();
       return;
@@ -218,8 +218,8 @@ class PollWatch implements Resolution {
   }
 
   #tellFailure(error: ResolveError): void {
-    if (error.message === this.#toldFailure) return;
-    this.#toldFailure = error.message;
+    if (error.message === this.#reportedFailure) return;
+    this.#reportedFailure = error.message;
     this.#listener.fail(error);
   }
 }

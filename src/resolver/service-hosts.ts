@@ -37,8 +37,8 @@ interface Known {
   verdict: boolean | undefined;
   trouble: string | undefined;
   /** When a "no" may be checked again. */
-  askAgainMs: number;
-  asking: Promise<boolean> | undefined;
+  recheckAtMs: number;
+  lookup: Promise<boolean> | undefined;
 }
 
 /** How long "no such Service" is believed, in ms. */
@@ -93,12 +93,14 @@ export class ServiceHosts {
    * user's function throws.
    */
   judge(origin: URL): boolean | Promise<boolean> {
-    const told = typeof this.#rule === 'function' ? checked(this.#rule(origin)) : undefined;
-    if (this.#closed || told === false) return false;
-    const isOpen = told === undefined && typeof this.#rule !== 'object';
+    const ruled = typeof this.#rule === 'function' ? checked(this.#rule(origin)) : undefined;
+    if (this.#closed || ruled === false) return false;
+    const isOpen = ruled === undefined && typeof this.#rule !== 'object';
     if (isOpen && parseServiceHost(withoutDot(origin.hostname)) === undefined) return false;
     // The names are needed for a "yes" too, to tell which Service it is.
-    return this.#names === undefined ? this.#read().then(() => this.#decide(origin, told)) : this.#decide(origin, told);
+    return this.#names === undefined
+      ? this.#read().then(() => this.#decide(origin, ruled))
+      : this.#decide(origin, ruled);
   }
 
   /** The absolute name of a host: the same for all spellings of a Service. Only for hosts judged to be Services. */
@@ -127,8 +129,8 @@ export class ServiceHosts {
     this.#known.clear();
   }
 
-  #decide(origin: URL, told: true | undefined): boolean | Promise<boolean> {
-    if (told === true) return true;
+  #decide(origin: URL, ruled: true | undefined): boolean | Promise<boolean> {
+    if (ruled === true) return true;
     if (this.#listed !== undefined) return this.#listed.has(this.nameOf(origin));
     const { namespace } = this.#cluster;
     const inCluster = namespace !== undefined || this.#dns.clusterDomain !== undefined;
@@ -154,19 +156,19 @@ export class ServiceHosts {
   #lookUp(name: string): boolean | Promise<boolean> {
     let known = this.#known.get(name);
     if (known?.verdict === true) return true;
-    if (known?.verdict === false && this.#clock.now() < known.askAgainMs) return false;
+    if (known?.verdict === false && this.#clock.now() < known.recheckAtMs) return false;
     if (known === undefined) {
       if (this.#questions.size >= MAX_ASKING) return false;
-      known = { verdict: undefined, trouble: undefined, askAgainMs: 0, asking: undefined };
+      known = { verdict: undefined, trouble: undefined, recheckAtMs: 0, lookup: undefined };
       this.#remember(name, known);
     }
-    if (known.asking === undefined && this.#questions.size < MAX_ASKING) {
-      const asked = known;
+    if (known.lookup === undefined && this.#questions.size < MAX_ASKING) {
+      const entry = known;
       // Not in the async context of whichever request comes first.
-      known.asking = inBackground(() => this.#ask(name, asked));
+      known.lookup = inBackground(() => this.#queryDns(name, entry));
     }
     // After an earlier "no", callers do not wait to hear it again.
-    return known.verdict ?? known.asking ?? false;
+    return known.verdict ?? known.lookup ?? false;
   }
 
   #remember(name: string, known: Known): void {
@@ -182,7 +184,7 @@ export class ServiceHosts {
     this.#known.set(name, known);
   }
 
-  async #ask(name: string, known: Known): Promise<boolean> {
+  async #queryDns(name: string, known: Known): Promise<boolean> {
     let client: DnsClient | undefined;
     let callOff = (): void => {};
     const calledOff = new Promise<never>((_resolve, reject) => {
@@ -198,16 +200,16 @@ export class ServiceHosts {
       const { targets } = await Promise.race([lookUp(client, question), calledOff]);
       known.verdict = targets.length > 0;
       known.trouble = undefined;
-      known.askAgainMs = this.#clock.now() + NEGATIVE_MS;
+      known.recheckAtMs = this.#clock.now() + NEGATIVE_MS;
     } catch (error) {
       client?.cancel();
       known.verdict ??= false;
       known.trouble = asError(error).message;
-      known.askAgainMs = this.#clock.now() + TROUBLE_MS;
+      known.recheckAtMs = this.#clock.now() + TROUBLE_MS;
     }
     timer.cancel();
     this.#questions.delete(callOff);
-    known.asking = undefined;
+    known.lookup = undefined;
     return known.verdict;
   }
 }
@@ -224,10 +226,10 @@ function checkHosts(value: unknown): void {
   });
 }
 
-function checked(told: unknown): boolean | undefined {
+function checked(result: unknown): boolean | undefined {
   // A promise is truthy.
-  if (told === undefined || typeof told === 'boolean') return told;
-  throw optionError('services()', 'a function that returns true, false or undefined', told);
+  if (result === undefined || typeof result === 'boolean') return result;
+  throw optionError('services()', 'a function that returns true, false or undefined', result);
 }
 
 /** `orders.shop.` in a URL means `orders.shop`; as a separate name it could only be a host on the internet. */

@@ -112,7 +112,7 @@ export class RetryPolicy {
   }
 
   /** A call moves to another endpoint without having been tried: not a retry, and free. */
-  moved(): void {
+  countMove(): void {
     this.#counter.retries['not-started']++;
   }
 

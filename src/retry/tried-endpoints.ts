@@ -2,7 +2,7 @@ import type { Outcome } from '../endpoint/outcome.js';
 import type { Subchannel } from '../pool/subchannel.js';
 
 /** The part of a lease that identifies the endpoint and its connection. */
-export interface Attempt<C> {
+export interface TriedAttempt<C> {
   /** The slot of the endpoint it went to. */
   readonly subchannel: Subchannel<C>;
   /** The connection it went over: another one to the same endpoint deserves another try. */
@@ -20,7 +20,7 @@ export class TriedEndpoints<C> {
   /** Endpoints that refused the call once without processing it. */
   readonly #refused = new Set<Subchannel<C>>();
   /** Endpoints that answered or timed out: another attempt there would not be a retry on another endpoint. */
-  readonly #asked = new Set<Subchannel<C>>();
+  readonly #processed = new Set<Subchannel<C>>();
 
   /** The endpoints that failed this call, for `avoid` of the next pick. */
   get avoid(): ReadonlySet<Subchannel<C>> {
@@ -28,20 +28,20 @@ export class TriedEndpoints<C> {
   }
 
   /** Records how an attempt ended. */
-  add({ subchannel, handle }: Attempt<C>, outcome: Outcome): void {
+  add({ subchannel, handle }: TriedAttempt<C>, outcome: Outcome): void {
     this.#tried.add(subchannel);
     if (outcome.cause === 'connect') this.#refusing.set(subchannel, handle);
     else this.#refusing.delete(subchannel);
     const failedItself = outcome.kind === 'failure' && outcome.cause !== 'reset' && outcome.cause !== 'connect';
-    if (failedItself || outcome.kind === 'success') this.#asked.add(subchannel);
+    if (failedItself || outcome.kind === 'success') this.#processed.add(subchannel);
   }
 
   /**
    * The endpoint refused the attempt (added before) even over another HTTP/2 connection. It gets the call only once more, if there is
    * no other endpoint, because each time costs connections.
    */
-  refused({ subchannel }: Attempt<C>): void {
-    if (this.#refused.has(subchannel)) this.#asked.add(subchannel);
+  refused({ subchannel }: TriedAttempt<C>): void {
+    if (this.#refused.has(subchannel)) this.#processed.add(subchannel);
     else this.#refused.add(subchannel);
   }
 
@@ -50,8 +50,8 @@ export class TriedEndpoints<C> {
    * would fail again immediately. A reused connection that died says little about its endpoint, and an endpoint that was
    * reconnected deserves another try.
    */
-  allows({ subchannel, handle }: Attempt<C>): boolean {
-    if (this.#asked.has(subchannel)) return false;
+  allows({ subchannel, handle }: TriedAttempt<C>): boolean {
+    if (this.#processed.has(subchannel)) return false;
     return this.#refusing.get(subchannel) !== handle || !this.#refusing.has(subchannel);
   }
 }

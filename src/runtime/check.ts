@@ -76,9 +76,9 @@ export function unknownOption(name: string, key: string, known: readonly string[
 }
 
 /** Throws EVENKEEL_OPTION if options were passed to a function that takes none and would ignore them. */
-export function checkNoOptions(name: string, given: readonly unknown[]): void {
-  if (given.every((value) => value === undefined)) return;
-  throw new EvenkeelError('EVENKEEL_OPTION', `${name}() takes no options, got ${describe(given[0])}`);
+export function checkNoOptions(name: string, args: readonly unknown[]): void {
+  if (args.every((value) => value === undefined)) return;
+  throw new EvenkeelError('EVENKEEL_OPTION', `${name}() takes no options, got ${describe(args[0])}`);
 }
 
 function isWithin(value: number, { min, above, max, integer, infinite }: NumberBounds): boolean {

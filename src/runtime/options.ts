@@ -21,7 +21,7 @@ export interface OptionTable<Options> {
   readonly names: readonly (keyof Options & string)[];
   readonly defaults: Resolved<Options>;
   /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
-  resolve(given: unknown): Resolved<Options>;
+  resolve(options: unknown): Resolved<Options>;
 }
 
 /**
@@ -39,9 +39,9 @@ export function optionTable<Options extends Readonly<Record<string, Option<unkno
   return {
     names,
     defaults: Object.freeze(defaults),
-    resolve(given = {}) {
-      checkKeys(path, given, names);
-      const values = given as Readonly<Record<string, unknown>>;
+    resolve(options = {}) {
+      checkKeys(path, options, names);
+      const values = options as Readonly<Record<string, unknown>>;
       const resolved = entries.map(([name, option]) => {
         const value = values[name];
         return [name, value === undefined ? option.default : option.check(`${prefix}${name}`, value)];

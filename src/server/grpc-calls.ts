@@ -4,7 +4,7 @@ import { optionError } from '../runtime/check.js';
 import { untilDate } from '../runtime/wall-clock.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
-import type { Refusal } from './http-refusal.js';
+import type { HttpRefusal } from './http-refusal.js';
 import type { LoadReporter } from './load-reporter.js';
 import type { GrpcRequest } from './options.js';
 import type { RequestCount } from './request-count.js';
@@ -95,7 +95,7 @@ class GrpcCall {
   readonly #call: ServerCall;
   readonly #sendStatus: ServerCall['sendStatus'];
   /** Of the request; undefined until received. */
-  #asked: Metadata | undefined;
+  #requestMetadata: Metadata | undefined;
   #served: ServedCall | undefined;
   #body: AwaitedBody | undefined;
   /** The first message is there, or the caller sends none. */
@@ -122,22 +122,22 @@ class GrpcCall {
       start.call(call, listener);
     };
     call.sendStatus = (status) => {
-      const told = this.#withReport(status);
+      const reportedStatus = this.#withReport(status);
       // Usually set by grpc-js at the deadline.
       if (status.code === DEADLINE_EXCEEDED) this.#served?.timedOut();
       this.#over(true, failures.has(status.code));
-      this.#sendStatus.call(call, told);
+      this.#sendStatus.call(call, reportedStatus);
     };
   }
 
   #listen(listener: Listener): void {
     const { onReceiveMetadata, onCancel } = listener;
     listener.onReceiveMetadata = (metadata) => {
-      if (this.#asked !== undefined) {
+      if (this.#requestMetadata !== undefined) {
         onReceiveMetadata.call(listener, metadata);
         return;
       }
-      this.#asked = metadata;
+      this.#requestMetadata = metadata;
       metadata[servedBy] = this;
       this.#isOpen = true;
       this.#parts.count.began();
@@ -203,9 +203,9 @@ class GrpcCall {
   }
 
   /** The call is not begun. */
-  #turnAway({ text, retryAfterMs }: Refusal): void {
+  #turnAway({ text, retryAfterMs }: HttpRefusal): void {
     if (!this.#isOpen) return;
-    const trailers = new ((this.#asked as Metadata).constructor as new () => Metadata)();
+    const trailers = new ((this.#requestMetadata as Metadata).constructor as new () => Metadata)();
     const mark = this.#mark;
     if (mark !== undefined) trailers.set(notBegunHeader, mark);
     if (retryAfterMs !== undefined) trailers.set(PUSHBACK, String(Math.round(retryAfterMs)));
@@ -223,19 +223,19 @@ class GrpcCall {
   /** In ms from now. grpc-js ends the call at that time. */
   get #deadlineMs(): number | undefined {
     const date = this.#call.getDeadline?.();
-    const given = date === undefined || date === Number.POSITIVE_INFINITY ? undefined : untilDate(Number(date));
-    return this.#parts.rules.deadlineMs(given);
+    const remainingMs = date === undefined || date === Number.POSITIVE_INFINITY ? undefined : untilDate(Number(date));
+    return this.#parts.rules.deadlineMs(remainingMs);
   }
 
   get #priority(): ServedCall['priority'] {
     const { rules, priorityHeader } = this.#parts;
-    const [given] = priorityHeader === undefined ? [] : (this.#asked as Metadata).get(priorityHeader);
-    return rules.priority(this.#request, given);
+    const [header] = priorityHeader === undefined ? [] : (this.#requestMetadata as Metadata).get(priorityHeader);
+    return rules.priority(this.#request, header);
   }
 
   get #request(): GrpcRequest {
     const call = this.#call;
-    return { path: this.#method.path, metadata: this.#asked as Metadata, getPeer: () => call.getPeer() };
+    return { path: this.#method.path, metadata: this.#requestMetadata as Metadata, getPeer: () => call.getPeer() };
   }
 
   /** The mark of the address the call came to. */
@@ -250,16 +250,16 @@ class GrpcCall {
    */
   #withReport(status: Status): Status {
     const { reporter } = this.#parts;
-    const asked = this.#asked;
-    if (!this.#isOpen || reporter === undefined || asked === undefined) return status;
-    const asks = asked.get(loadReportFormatHeader).length > 0;
+    const requestMetadata = this.#requestMetadata;
+    if (!this.#isOpen || reporter === undefined || requestMetadata === undefined) return status;
+    const asks = requestMetadata.get(loadReportFormatHeader).length > 0;
     const name = asks ? TRAILER : reportsHeader;
     const { metadata } = status;
     // The application sends its own report.
     if (metadata != null && metadata.get(name).length > 0) return status;
     const value = asks ? reporter.message() : this.#mark;
     if (value === undefined) return status;
-    const own = metadata == null ? new (asked.constructor as new () => Metadata)() : clone(metadata);
+    const own = metadata == null ? new (requestMetadata.constructor as new () => Metadata)() : clone(metadata);
     own.set(name, value);
     return { ...status, metadata: own };
   }

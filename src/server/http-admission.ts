@@ -133,7 +133,7 @@ export class HttpAdmission {
     reporter: LoadReporter,
   ): void {
     if (format !== undefined) reportOn(response, format, reporter);
-    else if (isTold(request)) {
+    else if (isDueForOffer(request)) {
       const mark = markOf(request);
       if (mark !== undefined) announceOn(response, this.#parts.queueing === undefined ? mark : refusingMark(mark));
     }
@@ -163,7 +163,7 @@ export class HttpAdmission {
 }
 
 /** Whether the caller of a request that does not ask for a report is told that it may. */
-function isTold(request: HttpRequest): boolean {
+function isDueForOffer(request: HttpRequest): boolean {
   const connection = ('stream' in request ? request.stream.session : request.socket) as
     | { [unasking]?: number }
     | null

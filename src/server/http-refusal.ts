@@ -3,7 +3,7 @@ import { markOf } from './address.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
 /** Why a request is refused, and when its caller may try again. */
-export interface Refusal {
+export interface HttpRefusal {
   /** Shown to the caller. */
   readonly text: string;
   /** In ms; undefined = do not try again, because the deadline is over. */
@@ -19,7 +19,11 @@ export function answerBusy(response: HttpResponse, mark: string, report: readonl
 }
 
 /** Answers 503 and says that the request was not begun. */
-export function answerNotBegun(request: HttpRequest, response: HttpResponse, { text, retryAfterMs }: Refusal): void {
+export function answerNotBegun(
+  request: HttpRequest,
+  response: HttpResponse,
+  { text, retryAfterMs }: HttpRefusal,
+): void {
   if (response.headersSent) return;
   const headers: Record<string, string> = {
     'content-type': 'text/plain',

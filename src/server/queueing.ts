@@ -30,7 +30,7 @@ export class Queueing {
   #last: EventLoopUtilization;
   /** How busy the event loop was lately, 0 to 1. */
   #busy = 0;
-  #askedAtMs = 0;
+  #lastRequestMs = 0;
   /** While it watches the event loop, whose use is only known since an earlier moment. */
   #timer: Timer | undefined;
 
@@ -48,7 +48,7 @@ export class Queueing {
 
   /** Whether a request that came now should go elsewhere. It is not in flight yet. */
   refuses({ left, typical }: Offer): boolean {
-    this.#askedAtMs = this.#clock.now();
+    this.#lastRequestMs = this.#clock.now();
     if (this.#timer === undefined) this.#start();
     else this.#look();
     const { inFlight = 0 } = this.#inFlight;
@@ -71,8 +71,8 @@ export class Queueing {
 
   #watch(): void {
     this.#look();
-    const isAsked = this.#clock.now() - this.#askedAtMs < WATCHED_MS;
-    this.#timer = isAsked ? this.#clock.timer(() => this.#watch(), LOOK_MS) : undefined;
+    const isInUse = this.#clock.now() - this.#lastRequestMs < WATCHED_MS;
+    this.#timer = isInUse ? this.#clock.timer(() => this.#watch(), LOOK_MS) : undefined;
   }
 
   #look(): void {

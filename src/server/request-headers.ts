@@ -59,9 +59,9 @@ function isName(name: string, wanted: string): boolean {
   return name === wanted || name.toLowerCase() === wanted;
 }
 
-function formatOf(asked: string): ReportFormat | undefined {
-  if (asked === 'TEXT') return asked;
-  switch (asked.trim().toUpperCase()) {
+function formatOf(header: string): ReportFormat | undefined {
+  if (header === 'TEXT') return header;
+  switch (header.trim().toUpperCase()) {
     case 'TEXT':
       return 'TEXT';
     case 'JSON':

@@ -1,7 +1,7 @@
 import { isEvenkeelError } from '../errors.js';
 import { isPriority, type Priority } from '../propagation/priority.js';
 import { shorter } from '../propagation/propagated.js';
-import type { Refusal } from './http-refusal.js';
+import type { HttpRefusal } from './http-refusal.js';
 import type { IncomingRequest, ResolvedBackendOptions } from './options.js';
 
 /** Applies a pod's options to a request. If a function of the application throws, its result counts as undefined. */
@@ -13,34 +13,34 @@ export class RequestRules {
   }
 
   /** The caller's deadline, shortened to the pod's own, in ms. */
-  deadlineMs(given: number | undefined): number | undefined {
-    return shorter(given, this.#options.deadlineMs);
+  deadlineMs(callersMs: number | undefined): number | undefined {
+    return shorter(callersMs, this.#options.deadlineMs);
   }
 
   /** The application's choice, else that of a trusted caller. */
-  priority(request: IncomingRequest, given: unknown): Priority | undefined {
+  priority(request: IncomingRequest, callers: unknown): Priority | undefined {
     const { priority, trust } = this.#options;
-    const own = called(priority, request);
+    const own = resultOf(priority, request);
     if (isPriority(own)) return own;
-    return isPriority(given) && called(trust, request) === true ? given : undefined;
+    return isPriority(callers) && resultOf(trust, request) === true ? callers : undefined;
   }
 
   isUnlimited(request: IncomingRequest): boolean {
-    return called(this.#options.unlimited, request) === true;
+    return resultOf(this.#options.unlimited, request) === true;
   }
 
   /** What a caller is told that is refused with `error`; `retryAfterMs` is undefined if its deadline is over. */
-  refusal(error: unknown): Refusal {
+  refusal(error: unknown): HttpRefusal {
     const isOverload = isEvenkeelError(error, 'EVENKEEL_OVERLOAD') || isEvenkeelError(error, 'EVENKEEL_QUEUE_FULL');
     return isOverload ? { text: 'overloaded', retryAfterMs: this.#options.retryAfterMs } : late;
   }
 }
 
-const late: Refusal = { text: 'the deadline is over', retryAfterMs: undefined };
+const late: HttpRefusal = { text: 'the deadline is over', retryAfterMs: undefined };
 
-function called<T>(asked: ((request: IncomingRequest) => T) | undefined, request: IncomingRequest): T | undefined {
+function resultOf<T>(callback: ((request: IncomingRequest) => T) | undefined, request: IncomingRequest): T | undefined {
   try {
-    return asked?.(request);
+    return callback?.(request);
   } catch {
     return undefined;
   }

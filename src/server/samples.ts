@@ -81,8 +81,12 @@ export class Samples {
       isFirst || before === undefined || usedMs === undefined
         ? undefined
         : Math.max(0, (usedMs - before) / elapsedMs / (this.#budget?.cores ?? 1));
-    const said = called(utilization);
-    const application = isMeasure(said) ? said : utilization === undefined ? Math.max(eventLoop, cpu ?? 0) : undefined;
+    const reported = resultOf(utilization);
+    const application = isMeasure(reported)
+      ? reported
+      : utilization === undefined
+        ? Math.max(eventLoop, cpu ?? 0)
+        : undefined;
     if (!isFirst && !this.#closed) {
       this.load = {
         ...(application !== undefined && { application_utilization: rounded(application) }),
@@ -90,7 +94,7 @@ export class Samples {
         rps_fractional: perSecond(begun - this.#begun),
         // Every byte of a header costs the requests that ask for it.
         ...(failed > this.#failed && { eps: perSecond(failed - this.#failed) }),
-        named_metrics: { evenkeel_event_loop: rounded(eventLoop), ...ownMetrics(called(metrics)) },
+        named_metrics: { evenkeel_event_loop: rounded(eventLoop), ...ownMetrics(resultOf(metrics)) },
       };
     }
     this.#usedMs = usedMs;
@@ -114,9 +118,9 @@ export class Samples {
 }
 
 /** The result of a function of the application; undefined if it throws. */
-function called<T>(asked: (() => T) | undefined): T | undefined {
+function resultOf<T>(callback: (() => T) | undefined): T | undefined {
   try {
-    return asked?.();
+    return callback?.();
   } catch {
     return undefined;
   }

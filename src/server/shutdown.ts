@@ -248,9 +248,9 @@ class PodShutdown implements Shutdown {
   }
 }
 
-function listOf<T>(given: T | readonly T[] | undefined): readonly T[] {
-  if (given === undefined) return [];
-  return Array.isArray(given) ? given : [given as T];
+function listOf<T>(value: T | readonly T[] | undefined): readonly T[] {
+  if (value === undefined) return [];
+  return Array.isArray(value) ? value : [value as T];
 }
 
 function answer(response: ServerResponse, isWell: boolean): void {

@@ -22,15 +22,15 @@ const isCount = (message: unknown): message is CountMessage => {
 type EventSource = { on(event: never, listener: never): unknown; off(event: never, listener: never): unknown };
 type EventListener = (...values: never[]) => void;
 
-const heard = new WeakMap<EventSource, Map<string, Set<EventListener>>>();
+const listenersOf = new WeakMap<EventSource, Map<string, Set<EventListener>>>();
 
 /**
  * Listens to the cluster or the process with one listener of each event, no matter how many pods there are: Node warns of leaks from
  * the eleventh on. Returns a function that stops listening.
  */
 function listen(source: EventSource, event: string, listener: EventListener): () => void {
-  const events = heard.get(source) ?? new Map<string, Set<EventListener>>();
-  heard.set(source, events);
+  const events = listenersOf.get(source) ?? new Map<string, Set<EventListener>>();
+  listenersOf.set(source, events);
   let all = events.get(event) as (Set<EventListener> & { tell?: EventListener }) | undefined;
   if (all === undefined) {
     const added: Set<EventListener> & { tell?: EventListener } = new Set();
@@ -65,7 +65,7 @@ export class WorkerCount implements InFlightSource {
   #others: number | undefined;
   #sent: number | undefined;
   #timer: Timer | undefined;
-  readonly #heard = (message: unknown): void => {
+  readonly #onMessage = (message: unknown): void => {
     if (!isCount(message)) return;
     const isFirst = this.#others === undefined;
     this.#others = message.count;
@@ -78,7 +78,7 @@ export class WorkerCount implements InFlightSource {
     this.#count = count;
     this.#clock = clock;
     this.#process = worker;
-    this.#stop = listen(worker, 'message', this.#heard);
+    this.#stop = listen(worker, 'message', this.#onMessage);
     this.#share();
   }
 
@@ -112,12 +112,12 @@ export class PrimaryCounts {
   readonly #stops: readonly (() => void)[];
   readonly #clock: Clock;
   /** By worker: its count, and what it was last told. */
-  readonly #workers = new Map<Worker, { count: number; told: number | undefined }>();
+  readonly #workers = new Map<Worker, { count: number; sent: number | undefined }>();
   #timer: Timer | undefined;
-  readonly #heard = (worker: Worker, message: unknown): void => {
+  readonly #onMessage = (worker: Worker, message: unknown): void => {
     if (!isCount(message)) return;
     const known = this.#workers.get(worker);
-    if (known === undefined) this.#workers.set(worker, { count: message.count, told: undefined });
+    if (known === undefined) this.#workers.set(worker, { count: message.count, sent: undefined });
     else known.count = message.count;
     this.#timer ??= this.#clock.timer(() => this.#share(), SHARE_MS);
   };
@@ -127,7 +127,7 @@ export class PrimaryCounts {
 
   constructor(cluster: Cluster, clock: Clock) {
     this.#clock = clock;
-    this.#stops = [listen(cluster, 'message', this.#heard), listen(cluster, 'exit', this.#exited)];
+    this.#stops = [listen(cluster, 'message', this.#onMessage), listen(cluster, 'exit', this.#exited)];
   }
 
   close(): void {
@@ -141,8 +141,8 @@ export class PrimaryCounts {
     for (const { count } of this.#workers.values()) sum += count;
     for (const [worker, known] of this.#workers) {
       const others = sum - known.count;
-      if (others === known.told || !worker.isConnected()) continue;
-      known.told = others;
+      if (others === known.sent || !worker.isConnected()) continue;
+      known.sent = others;
       worker.send({ evenkeel: 'in-flight', count: others } satisfies CountMessage, () => {});
     }
   }

@@ -139,10 +139,10 @@ class Patient implements Tracker {
   }
 
   #schedule(delayMs: number): void {
-    if (!this.#stopped) this.#timer = this.#context.clock.timer(() => void this.#ask(), delayMs);
+    if (!this.#stopped) this.#timer = this.#context.clock.timer(() => void this.#probeNow(), delayMs);
   }
 
-  async #ask(): Promise<void> {
+  async #probeNow(): Promise<void> {
     const { clock, rng, probe } = this.#context;
     const { timeoutMs, intervalMs, check = probe } = this.#rules;
     const limit = new AbortController();

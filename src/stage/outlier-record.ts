@@ -94,9 +94,9 @@ export class OutlierRecord implements Tracker {
     return this.state === 'good' && this.#failing === 0 && this.#consecutive === 0;
   }
 
-  completed(outcome: Outcome, latencyMs: number, unanswered: number, unheard: number): void {
+  completed(outcome: Outcome, latencyMs: number, unanswered: number, skipped: number): void {
     // No failure was remembered before these successes, so they change nothing else.
-    if (unheard > 0) this.#calls = Math.min(this.#maxCalls, this.#calls + unheard);
+    if (skipped > 0) this.#calls = Math.min(this.#maxCalls, this.#calls + skipped);
     const { kind } = outcome;
     if (kind === 'success') {
       this.#consecutive = 0;

@@ -36,14 +36,14 @@ export const pushback = (options: PushbackOptions = {}): StageFactory => {
 class Wish implements Tracker {
   readonly ignoresSuccess = true;
   untilMs = Number.NEGATIVE_INFINITY;
-  readonly #stage: { said(wish: Wish, retryAfterMs: number): void; forget(wish: Wish): void };
+  readonly #stage: { wished(wish: Wish, retryAfterMs: number): void; forget(wish: Wish): void };
 
-  constructor(stage: { said(wish: Wish, retryAfterMs: number): void; forget(wish: Wish): void }) {
+  constructor(stage: { wished(wish: Wish, retryAfterMs: number): void; forget(wish: Wish): void }) {
     this.#stage = stage;
   }
 
   completed({ retryAfterMs }: Outcome): void {
-    if (retryAfterMs !== undefined && retryAfterMs > 0) this.#stage.said(this, retryAfterMs);
+    if (retryAfterMs !== undefined && retryAfterMs > 0) this.#stage.wished(this, retryAfterMs);
   }
 
   closed(): void {
@@ -69,7 +69,7 @@ class Pushback implements Stage {
   track({ key }: Endpoint): Tracker {
     const { clock } = this.#context;
     const wish = new Wish({
-      said: (said, retryAfterMs) => {
+      wished: (said, retryAfterMs) => {
         const nowMs = clock.now();
         const isNews = said.untilMs <= nowMs;
         said.untilMs = Math.max(said.untilMs, nowMs + Math.min(retryAfterMs, this.#maxMs));

@@ -10,17 +10,17 @@ import { hash32 } from '../runtime/hash.js';
  * @returns The index of the endpoint each slot belongs to.
  */
 export function divideSlots(names: readonly string[], slots: number): Int32Array {
-  // A walk over a prime number of places visits all, whatever its step; places behind the last slot are skipped.
+  // A walk over a prime number of positions visits all, whatever its step; positions behind the last slot are skipped.
   const length = primeFrom(slots);
-  const place = names.map((name) => (hash32(name, 1) >>> 0) % length);
+  const position = names.map((name) => (hash32(name, 1) >>> 0) % length);
   const step = names.map((name) => ((hash32(name, 2) >>> 0) % Math.max(1, length - 1)) + 1);
   const owners = new Int32Array(slots).fill(-1);
   for (let taken = 0; taken < slots; taken++) {
     const index = taken % names.length;
-    let at = place[index] as number;
+    let at = position[index] as number;
     while (at >= slots || owners[at] !== -1) at = (at + (step[index] as number)) % length;
     owners[at] = index;
-    place[index] = at;
+    position[index] = at;
   }
   return owners;
 }

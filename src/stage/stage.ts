@@ -29,9 +29,9 @@ export interface Tracker {
    * @param latencyMs How long it lasted.
    * @param unanswered For a timeout: how many calls, including this one, have started since the endpoint was last heard from; 1
    * if that was recent compared with the duration of this call.
-   * @param unheard How many successes before this call were only counted, because the tracker ignored them.
+   * @param skipped How many successes before this call were only counted, because the tracker ignored them.
    */
-  completed?(outcome: Outcome, latencyMs: number, unanswered: number, unheard: number): void;
+  completed?(outcome: Outcome, latencyMs: number, unanswered: number, skipped: number): void;
   /**
    * True while successes need only be counted: the next call the tracker is told about then carries their number. Read after each
    * call it is told about.

@@ -59,11 +59,11 @@ export function without(...names: StandardStageName[]): StageFactory {
  * say which endpoints are meant; then the standard stages and those that were added, in the library's order. A stage of the same
  * name takes the place of a standard one.
  */
-export function stagesOf(given: readonly StageFactory[] = []): readonly StageFactory[] {
-  if (complete.has(given)) return given;
+export function stagesOf(stages: readonly StageFactory[] = []): readonly StageFactory[] {
+  if (complete.has(stages)) return stages;
   const own: StageFactory[] = [];
   const named = new Map<string, StageFactory>(Object.entries(standard).map(([name, make]) => [name, make()]));
-  for (const stage of given) {
+  for (const stage of stages) {
     const { name = '', options = [] } = descriptionOf(stage) ?? {};
     if (name === 'without') for (const standardName of options as StandardStageName[]) named.delete(standardName);
     else if (order.includes(name)) named.set(name, stage);

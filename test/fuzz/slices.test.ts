@@ -69,8 +69,8 @@ class Client {
 
   put(name: string, object: Unchecked | undefined): void {
     const slice = object === undefined ? undefined : parseSlice(object, 'orders');
-    expect(this.store.put(name, slice)).toBe(true);
-    this.union.put(name, slice);
+    expect(this.store.set(name, slice)).toBe(true);
+    this.union.set(name, slice);
     this.union.settle(new Set());
   }
 

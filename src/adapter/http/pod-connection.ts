@@ -44,7 +44,7 @@ export async function openPodConnection<C>(
 ): Promise<PodConnection<C>> {
   const { clock, rng, healthPath } = parts;
   const watch = watchOf(parts);
-  const dial = dialler(parts.endpoint, watch === undefined ? parts.dial : { ...parts.dial, tls: () => watch.ask() });
+  const dial = dialler(parts.endpoint, watch === undefined ? parts.dial : { ...parts.dial, tls: () => watch.read() });
   let first: Socket;
   try {
     first = await dialFirst(dial, signal);
@@ -68,7 +68,7 @@ function watchOf({ endpoint, dial, credentialsRefreshMs, clock, rng }: PodConnec
     clock,
     rng,
     refreshMs: credentialsRefreshMs,
-    ask: () => tls(endpoint),
+    read: () => tls(endpoint),
     isSame: isSameIdentity,
   });
 }

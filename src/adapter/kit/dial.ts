@@ -62,7 +62,7 @@ export class Dial implements PlacedConnection {
   #release: (() => void) | undefined;
   #tookMs = 0;
   /** Runs until the connection proves that the endpoint works. */
-  #works: Timer | undefined;
+  #confirmTimer: Timer | undefined;
   #isOurs = false;
 
   constructor(lease: Lease<Site>, settings: DialSettings, callers?: AbortSignal, attempt = 1) {
@@ -92,9 +92,9 @@ export class Dial implements PlacedConnection {
     // From now on its duration says nothing about the endpoint.
     this.lease.progressed();
     this.#tookMs = this.#settings.clock.now() - this.lease.startedMs;
-    this.#works = this.#settings.clock.timer(() => {
-      this.#works = undefined;
-      this.lease.works();
+    this.#confirmTimer = this.#settings.clock.timer(() => {
+      this.#confirmTimer = undefined;
+      this.lease.confirm();
     }, WORKS_AFTER_MS);
     this.#release = this.#settings.placements.hold(this.lease, this);
   }
@@ -123,7 +123,7 @@ export class Dial implements PlacedConnection {
   /** The connection has ended. @param outcome What that says about the endpoint, if more than the error shows. */
   ended(error?: Error, outcome?: Outcome): void {
     if (this.#release === undefined) return;
-    this.#works?.cancel();
+    this.#confirmTimer?.cancel();
     this.#release();
     this.#release = undefined;
     const shown = outcome ?? (error === undefined ? outcomes.success : lost(error));
@@ -133,7 +133,7 @@ export class Dial implements PlacedConnection {
 
   /** Whether the connection is too young to prove anything. */
   get isUnproven(): boolean {
-    return this.#works !== undefined;
+    return this.#confirmTimer !== undefined;
   }
 
   /** No connection was opened. The endpoint is not used until it can be connected to. */
@@ -186,25 +186,25 @@ class Dialing {
   readonly #timer: Timer;
   readonly #callers: AbortSignal | undefined;
   readonly #leaving: AbortSignal;
-  readonly #given: () => void;
+  readonly #callerAborted: () => void;
   readonly #left: () => void;
 
   constructor(limit: AbortController, leaving: AbortSignal, settings: DialSettings, callers: AbortSignal | undefined) {
     const { clock, connectTimeoutMs } = settings;
     this.#callers = callers;
     this.#leaving = leaving;
-    this.#given = () => limit.abort(callers?.reason);
+    this.#callerAborted = () => limit.abort(callers?.reason);
     this.#left = () => limit.abort(new Error('it left while it was connected to'));
     const late = (): void => limit.abort(new Error(`it did not accept within ${connectTimeoutMs} ms`));
     this.#timer = deadline(clock, late, connectTimeoutMs);
     this.#timer.ref();
-    onAbort(callers, this.#given);
+    onAbort(callers, this.#callerAborted);
     onAbort(leaving, this.#left);
   }
 
   over(): void {
     this.#timer.cancel();
-    offAbort(this.#callers, this.#given);
+    offAbort(this.#callers, this.#callerAborted);
     offAbort(this.#leaving, this.#left);
   }
 }
@@ -303,10 +303,10 @@ class Connect<T> implements AttemptedCall<Site> {
     } catch (error) {
       dial.stopped();
       if (this.signal?.aborted || opening.isFinal?.(error)) {
-        const told = this.signal?.aborted ? this.signal.reason : error;
-        attempts.stop(undefined, told);
+        const reason = this.signal?.aborted ? this.signal.reason : error;
+        attempts.stop(undefined, reason);
         attempts.end(outcomes.cancelled, { error });
-        this.fail(told);
+        this.fail(reason);
         return;
       }
       const described = dial.describe(error);

@@ -56,8 +56,8 @@ export function openSocket(
 }
 
 /** These TLS settings for a pod of the Service `host`: the certificate must name the Service, not the dialed pod. */
-export function serviceTls(host: string, given: ConnectionOptions): ConnectionOptions {
-  const tls: Record<string, unknown> & ConnectionOptions = { ...given };
+export function serviceTls(host: string, options: ConnectionOptions): ConnectionOptions {
+  const tls: Record<string, unknown> & ConnectionOptions = { ...options };
   // An undefined setting would take the place of ours.
   for (const name of Object.keys(tls)) if (tls[name] === undefined) delete tls[name];
   return {

@@ -34,8 +34,8 @@ export class Propagation {
   readonly context: CallContext | undefined;
 
   /** Throws EVENKEEL_OPTION. */
-  constructor(given: PropagateOptions | undefined, known: readonly (keyof PropagateOptions)[] = names) {
-    const options = given ?? {};
+  constructor(value: PropagateOptions | undefined, known: readonly (keyof PropagateOptions)[] = names) {
+    const options = value ?? {};
     checkKeys('propagate', options, known);
     this.deadlineHeader = checkHeaderName('propagate.deadlineHeader', options.deadlineHeader, deadlineHeader);
     this.priorityHeader = checkHeaderName('propagate.priorityHeader', options.priorityHeader, priorityHeader);

@@ -285,7 +285,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     attempts.answeredWith(response.statusCode as number);
     const lease = attempts.conclude(outcome) as Lease<PodAgent>;
     // Its end may be hours away.
-    if (outcome.kind === 'success') lease.works();
+    if (outcome.kind === 'success') lease.confirm();
     const closed = (): void => {
       lease.end(outcome, undefined, attempts.note);
       attempts.report(lease);

@@ -210,7 +210,7 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     this.#answeredMs = this.#clock.now();
     const { type } = this.#request;
     // Such a stream may last for days, and a pod on probation cannot wait for its end.
-    if (type === 'requestStream' || type === 'requestChannel') lease?.works();
+    if (type === 'requestStream' || type === 'requestChannel') lease?.confirm();
   }
 
   succeeded(): void {

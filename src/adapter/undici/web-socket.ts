@@ -27,7 +27,7 @@ export function holdUpgraded(owner: UpgradeOwner, attempts: Attempts<Pool>, upgr
   lease.progressed();
   const { note } = attempts;
   // Its end may be hours away.
-  if (outcome === outcomes.success) lease.works();
+  if (outcome === outcomes.success) lease.confirm();
   const released = options.upgrade === 'websocket' ? placed(owner, lease, socket, options) : undefined;
   socket.once('close', () => {
     released?.();

@@ -132,9 +132,9 @@ export function endpointSlices(options: EndpointSlicesOptions): Resolver {
 }
 
 function chooseAccess({ apiServer, credentials, kubeConfig, inCluster }: EndpointSlicesOptions): ApiAccess {
-  const given = Object.entries({ apiServer, kubeConfig, inCluster }).filter(([, value]) => value !== undefined);
-  if (given.length > 1) {
-    throw optionError(given.map(([name]) => name).join(' and '), 'given alone', 'both');
+  const sources = Object.entries({ apiServer, kubeConfig, inCluster }).filter(([, value]) => value !== undefined);
+  if (sources.length > 1) {
+    throw optionError(sources.map(([name]) => name).join(' and '), 'given alone', 'both');
   }
   if (credentials !== undefined && apiServer === undefined) {
     throw optionError('credentials', 'given together with apiServer', credentials);

@@ -29,7 +29,7 @@ export interface PortChoiceOptions {
 }
 
 /** What the Service said, or why it could not be read. */
-interface Answer {
+interface KnownPorts {
   /** The slices' port names at the time of the question. */
   readonly key: string;
   readonly service?: ServiceFacts;
@@ -40,7 +40,7 @@ interface Answer {
 export class PortChoice {
   readonly #options: PortChoiceOptions;
   readonly #backoff: WatchBackoff;
-  #answer: Answer | undefined;
+  #answer: KnownPorts | undefined;
   /** The last choice: valid until something better is known. */
   #chosen: string | undefined;
   #lookup: AbortController | undefined;
@@ -114,11 +114,11 @@ export class PortChoice {
     // If only slices can be read, a single port is the one that is meant, whatever its number.
     if (names.length === 1) {
       if (answer === undefined && !this.#impatient) return held;
-      if (answer !== undefined && !isRefusal(answer.error)) this.#askAgain('soon');
+      if (answer !== undefined && !isRefusal(answer.error)) this.#lookUpLater('soon');
       return this.#chose(names[0] as string);
     }
     if (answer !== undefined) {
-      this.#askAgain(isRefusal(answer.error) ? 'now and then' : 'soon');
+      this.#lookUpLater(isRefusal(answer.error) ? 'now and then' : 'soon');
       this.#settle(this.#unreadable(names, port, answer.error));
     }
     return held;
@@ -135,15 +135,15 @@ export class PortChoice {
   }
 
   /** The Service's answer for the slices' current names; undefined while it is being read. */
-  #answerFor(names: readonly string[]): Answer | undefined {
+  #answerFor(names: readonly string[]): KnownPorts | undefined {
     const key = JSON.stringify(names);
     if (this.#answer?.key === key) return this.#answer;
-    this.#ask(key);
+    this.#lookUp(key);
     return undefined;
   }
 
   /** Reads the Service to learn what the port means, one request at a time. */
-  #ask(key: string): void {
+  #lookUp(key: string): void {
     if (this.#closed || this.#lookup !== undefined) return;
     const { clock, lookup, changed } = this.#options;
     this.#retry?.cancel();
@@ -155,7 +155,7 @@ export class PortChoice {
       this.#impatient = true;
       changed();
     }, CHECK_MS);
-    const done = (answer: Answer): void => {
+    const done = (answer: KnownPorts): void => {
       this.#limit?.cancel();
       this.#patience?.cancel();
       this.#lookup = undefined;
@@ -170,18 +170,18 @@ export class PortChoice {
   }
 
   /** Asks again later; what only a person can change is checked now and then. */
-  #askAgain(how: 'soon' | 'now and then'): void {
+  #lookUpLater(how: 'soon' | 'now and then'): void {
     if (this.#closed || this.#retry !== undefined || this.#lookup !== undefined) return;
     const pauseMs = how === 'soon' ? this.#backoff.next() : this.#backoff.longest();
     this.#retry = this.#options.clock.timer(() => {
       this.#retry = undefined;
-      if (this.#answer !== undefined) this.#ask(this.#answer.key);
+      if (this.#answer !== undefined) this.#lookUp(this.#answer.key);
     }, pauseMs);
   }
 
   #refuse(error: WrongTarget): void {
     // Someone may add that port to the Service, which changes no slice.
-    this.#askAgain('now and then');
+    this.#lookUpLater('now and then');
     this.#settle(error);
   }
 

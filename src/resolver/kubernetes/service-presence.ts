@@ -37,7 +37,7 @@ export class ServicePresence {
   /** The current number of slices. */
   slices(count: number): void {
     if (count === 0) {
-      if (this.#lookup === undefined) void this.#ask();
+      if (this.#lookup === undefined) void this.#lookUp();
       return;
     }
     this.close();
@@ -50,7 +50,7 @@ export class ServicePresence {
     this.#lookup = undefined;
   }
 
-  async #ask(): Promise<void> {
+  async #lookUp(): Promise<void> {
     const { clock, lookup, subject } = this.#options;
     const controller = new AbortController();
     this.#lookup = controller;
@@ -66,7 +66,7 @@ export class ServicePresence {
     limit.cancel();
     if (this.#lookup !== controller) return;
     this.#lookup = undefined;
-    if (missing !== undefined) this.#again = clock.timer(() => void this.#ask(), AGAIN_MS);
+    if (missing !== undefined) this.#again = clock.timer(() => void this.#lookUp(), AGAIN_MS);
     this.#is(missing);
   }
 

@@ -176,7 +176,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     }
     for (const changed of names) {
       const slice = slices.get(changed);
-      this.#union.put(changed, slice);
+      this.#union.set(changed, slice);
       if (slice !== undefined) this.#inspect(slice);
     }
     this.#union.settle(touched);

@@ -56,28 +56,30 @@ export class StoreReads {
     this.#frozenVersion = available ? undefined : this.#store.revision;
   }
 
-  answer(verb: 'get' | 'list' | 'watch', asked: AccessRequest, query: URLSearchParams, reply: Reply): void {
-    if (verb === 'get') this.#get(asked, reply);
-    else this.#collection(verb, asked, query, reply);
+  answer(verb: 'get' | 'list' | 'watch', access: AccessRequest, query: URLSearchParams, reply: Reply): void {
+    if (verb === 'get') this.#get(access, reply);
+    else this.#collection(verb, access, query, reply);
   }
 
   /** Opens a watch that ends at once with an ERROR event. */
-  answerError(asked: AccessRequest, query: URLSearchParams, status: StatusObject, reply: Reply): void {
-    this.#openWatch(asked, query, () => true, reply).error(status);
+  answerError(access: AccessRequest, query: URLSearchParams, status: StatusObject, reply: Reply): void {
+    this.#openWatch(access, query, () => true, reply).error(status);
   }
 
-  #get(asked: AccessRequest, reply: Reply): void {
-    const stored = this.#store.get(asked.resource, asked.namespace, asked.name);
-    const { group } = resourceTypes[asked.resource];
+  #get(access: AccessRequest, reply: Reply): void {
+    const stored = this.#store.get(access.resource, access.namespace, access.name);
+    const { group } = resourceTypes[access.resource];
     if (stored === undefined) {
-      const kind = `${asked.resource}${group === '' ? '' : `.${group}`}`;
+      const kind = `${access.resource}${group === '' ? '' : `.${group}`}`;
       reply.status(
-        statusObject(404, `${kind} "${asked.name}" not found`, { details: { name: asked.name, kind: asked.resource } }),
+        statusObject(404, `${kind} "${access.name}" not found`, {
+          details: { name: access.name, kind: access.resource },
+        }),
       );
     } else reply.json(200, `${stored.eventText}\n`);
   }
 
-  #collection(verb: 'list' | 'watch', asked: AccessRequest, query: URLSearchParams, reply: Reply): void {
+  #collection(verb: 'list' | 'watch', access: AccessRequest, query: URLSearchParams, reply: Reply): void {
     const selector = query.get('labelSelector') ?? '';
     const matches = parseLabelSelector(selector);
     if (matches === undefined) {
@@ -88,11 +90,11 @@ export class StoreReads {
       reply.status(statusObject(400, 'field label not supported'));
       return;
     }
-    if (verb === 'watch') this.#watch(asked, query, matches, reply);
-    else this.#list(asked, query, matches, reply);
+    if (verb === 'watch') this.#watch(access, query, matches, reply);
+    else this.#list(access, query, matches, reply);
   }
 
-  #list(asked: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): void {
+  #list(access: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): void {
     const resourceVersion = query.get('resourceVersion') ?? '';
     if (!this.#available && resourceVersion !== '0') {
       this.#options.clock.timer(
@@ -102,8 +104,8 @@ export class StoreReads {
       return;
     }
     const answer = answerList(this.#store, {
-      resource: asked.resource,
-      namespace: asked.namespace,
+      resource: access.resource,
+      namespace: access.namespace,
       matches,
       selective: (query.get('labelSelector') ?? '') !== '',
       resourceVersion,
@@ -117,13 +119,13 @@ export class StoreReads {
     else if (answer.kind === 'failure') reply.status(answer.status);
     else {
       this.#options.clock.timer(() => {
-        if (this.#store.revision >= answer.wanted) this.#list(asked, query, matches, reply);
+        if (this.#store.revision >= answer.wanted) this.#list(access, query, matches, reply);
         else reply.status(answer.status, 1);
       }, EARLY_LIST_MS);
     }
   }
 
-  #watch(asked: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): void {
+  #watch(access: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): void {
     const resourceVersion = query.get('resourceVersion') ?? '';
     const initial = query.get('sendInitialEvents') ?? '';
     const refusal = refuseWatch(query, this.#options.streamingLists);
@@ -131,7 +133,7 @@ export class StoreReads {
       reply.status(refusal);
       return;
     }
-    const stream = this.#openWatch(asked, query, matches, reply);
+    const stream = this.#openWatch(access, query, matches, reply);
     if (!this.#available && resourceVersion === '') {
       stream.error(statusObject(500, 'etcdserver: no leader', { reason: 'InternalError' }));
       return;
@@ -143,27 +145,27 @@ export class StoreReads {
       return;
     }
     if (isTrue(initial) || (initial === '' && version === 0)) {
-      const objects = this.#store.list(asked.resource, asked.namespace).filter((stored) => matches(stored.labels));
+      const objects = this.#store.list(access.resource, access.namespace).filter((stored) => matches(stored.labels));
       // In no particular order.
       const lines = objects.map((stored) => eventLine('ADDED', stored.eventText)).reverse();
       const marked = isTrue(initial) && isTrue(query.get('allowWatchBookmarks'));
-      stream.backlog(lines, marked ? bookmarkLine(asked.resource, this.#store.revision, true) : undefined);
+      stream.backlog(lines, marked ? bookmarkLine(access.resource, this.#store.revision, true) : undefined);
       return;
     }
-    const missed = this.#store.eventsAfter(asked.resource, version);
+    const missed = this.#store.eventsAfter(access.resource, version);
     if (missed === undefined) stream.error(expiredStatus(version, this.#store.compacted));
     else stream.backlog(missed.map((event) => stream.lineFor(event)).filter((line) => line !== undefined));
     // From a version that does not exist yet: silence, until the store has passed it.
     if (version > this.#store.revision) stream.floor = version;
   }
 
-  #openWatch(asked: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): WatchStream {
+  #openWatch(access: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): WatchStream {
     const timeoutSeconds = Number(query.get('timeoutSeconds') ?? 0);
     reply.record.status = 200;
     const stream = new WatchStream({
       response: reply.response,
-      resource: asked.resource,
-      namespace: asked.namespace,
+      resource: access.resource,
+      namespace: access.namespace,
       matches,
       bookmarks: isTrue(query.get('allowWatchBookmarks')),
       bookmarkIntervalMs: this.#options.bookmarkIntervalMs,

@@ -83,18 +83,18 @@ export class RequestHandler {
       this.#answerOther(url.pathname, reply);
       return;
     }
-    const asked: AccessRequest = { verb, ...route };
+    const access: AccessRequest = { verb, ...route };
     const fault = this.faults.take(record);
-    if (fault !== undefined && this.#misbehave(fault, request, reply, asked, url)) return;
+    if (fault !== undefined && this.#misbehave(fault, request, reply, access, url)) return;
     if (request.method !== 'GET') {
       reply.status(statusObject(405, `the server does not allow the method ${request.method} here`));
       return;
     }
     if (this.#warmingUp()) {
-      reply.status(forbidden('system:serviceaccount:test:test', asked));
+      reply.status(forbidden('system:serviceaccount:test:test', access));
       return;
     }
-    const refusal = checkAccess(this.tokens, request.headers.authorization, asked);
+    const refusal = checkAccess(this.tokens, request.headers.authorization, access);
     if (refusal !== undefined) {
       reply.status(refusal);
       return;
@@ -103,7 +103,7 @@ export class RequestHandler {
       reply.status(statusObject(406, 'only the following media types are accepted: application/json'));
       return;
     }
-    this.#reads.answer(verb, asked, url.searchParams, reply);
+    this.#reads.answer(verb, access, url.searchParams, reply);
   }
 
   /** Whether this request arrives shortly after a start. */
@@ -124,7 +124,7 @@ export class RequestHandler {
   }
 
   /** Carries out a fault; false if the request should be answered normally after all. */
-  #misbehave(fault: Fault, request: IncomingMessage, reply: Reply, asked: AccessRequest, url: URL): boolean {
+  #misbehave(fault: Fault, request: IncomingMessage, reply: Reply, access: AccessRequest, url: URL): boolean {
     switch (fault.kind) {
       case 'hang':
         return true;
@@ -149,7 +149,7 @@ export class RequestHandler {
           `scripted ${fault.status}`,
           fault.reason === undefined ? {} : { reason: fault.reason },
         );
-        this.#reads.answerError(asked, url.searchParams, status, reply);
+        this.#reads.answerError(access, url.searchParams, status, reply);
         return true;
       }
       case 'status': {

@@ -3,14 +3,14 @@ import { type ResourceName, resourceTypes } from './api-server-objects.js';
 import { type StatusObject, statusObject } from './api-server-status.js';
 
 /** A parsed path; an empty name means the collection, an empty namespace all namespaces. */
-export interface Route {
+export interface ApiPath {
   readonly resource: ResourceName;
   readonly namespace: string;
   readonly name: string;
 }
 
 /** Undefined for an unknown path. */
-export function parseRoute(path: string): Route | undefined {
+export function parseRoute(path: string): ApiPath | undefined {
   for (const { name: resource, root } of Object.values(resourceTypes)) {
     if (!path.startsWith(`${root}/`)) continue;
     const parts = path
@@ -26,7 +26,7 @@ export function parseRoute(path: string): Route | undefined {
 }
 
 /** The verb of a request. */
-export function verbOf({ name }: Route, query: URLSearchParams): Verb {
+export function verbOf({ name }: ApiPath, query: URLSearchParams): Verb {
   if (name !== '') return 'get';
   return isTrue(query.get('watch')) ? 'watch' : 'list';
 }

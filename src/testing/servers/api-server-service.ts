@@ -171,7 +171,7 @@ export class ServiceController {
     for (const [key, { addressType, ports, pods }] of groups) {
       const slices = this.#slices.filter((slice) => `${slice.addressType} ${JSON.stringify(slice.ports)}` === key);
       for (const slice of slices) seen.add(slice);
-      this.#place(slices, addressType, ports, pods, created, updated);
+      this.#distribute(slices, addressType, ports, pods, created, updated);
     }
     const deleted = this.#slices.filter(
       (slice) => !created.has(slice) && (!seen.has(slice) || slice.endpoints.size === 0),
@@ -194,7 +194,7 @@ export class ServiceController {
   }
 
   /** Puts pods into the slices of their group: where they are, otherwise where there is room, otherwise into a new one. */
-  #place(
+  #distribute(
     slices: Slice[],
     addressType: Slice['addressType'],
     ports: readonly SlicePort[],

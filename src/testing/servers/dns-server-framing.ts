@@ -4,13 +4,13 @@ import type { Socket } from 'node:net';
 export interface DnsReply {
   readonly protocol: 'udp' | 'tcp';
   /** Distinguishes one client's repeated query from another client's. */
-  readonly asker: string;
+  readonly client: string;
   send(message: Buffer): void;
 }
 
 /** Reads length-prefixed queries from a TCP connection and frames the answers the same way. */
 export function readFramed(socket: Socket, handle: (message: Buffer, reply: DnsReply) => void): void {
-  const asker = `tcp ${socket.remoteAddress}:${socket.remotePort}`;
+  const client = `tcp ${socket.remoteAddress}:${socket.remotePort}`;
   let pending: Buffer = Buffer.alloc(0);
   socket.on('error', () => {});
   socket.on('data', (chunk) => {
@@ -22,7 +22,7 @@ export function readFramed(socket: Socket, handle: (message: Buffer, reply: DnsR
       pending = pending.subarray(end);
       handle(message, {
         protocol: 'tcp',
-        asker,
+        client,
         send: (answer) => {
           const length = Buffer.alloc(2);
           length.writeUInt16BE(answer.length, 0);

@@ -69,8 +69,8 @@ export class KubernetesZone {
   }
 
   /** Undefined outside the cluster domain. */
-  answer(askedName: string, type: string): DnsAnswer | undefined {
-    const name = canonicalName(askedName);
+  answer(question: string, type: string): DnsAnswer | undefined {
+    const name = canonicalName(question);
     if (name === this.#domain) return this.#no('NOERROR');
     if (!name.endsWith(`.${this.#domain}`)) return undefined;
     const labels = name.slice(0, -this.#domain.length - 1).split('.');
@@ -102,7 +102,7 @@ export class KubernetesZone {
     type: string,
     service: DnsService,
     podName: string | undefined,
-    asked: { readonly name: string; readonly protocol: string } | undefined,
+    srv: { readonly name: string; readonly protocol: string } | undefined,
   ): DnsAnswer {
     const serviceName = this.nameOf(service);
     const targets: Target[] =
@@ -113,11 +113,11 @@ export class KubernetesZone {
             .filter((target) => podName === undefined || target.name === `${podName}.${serviceName}`);
     const ports = (service.ports ?? []).filter(
       (port) =>
-        asked === undefined ||
-        ((port.name ?? '').toLowerCase() === asked.name && (port.protocol ?? 'TCP').toLowerCase() === asked.protocol),
+        srv === undefined ||
+        ((port.name ?? '').toLowerCase() === srv.name && (port.protocol ?? 'TCP').toLowerCase() === srv.protocol),
     );
     // To CoreDNS, a Service that exists but has no records is an unknown name, not an empty one.
-    if (targets.length === 0 || (asked !== undefined && ports.length === 0)) return this.#no('NXDOMAIN');
+    if (targets.length === 0 || (srv !== undefined && ports.length === 0)) return this.#no('NXDOMAIN');
     if (type === 'SRV') return this.#srv(name, targets, ports);
     const answers = targets
       .map((target) => this.#address(name, target.address))

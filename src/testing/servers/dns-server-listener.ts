@@ -65,7 +65,7 @@ export class DnsListener {
     socket.on('message', (message: Buffer, from: RemoteInfo) => {
       this.#handle(message, {
         protocol: 'udp',
-        asker: `udp ${from.address}:${from.port}`,
+        client: `udp ${from.address}:${from.port}`,
         send: (answer) => {
           if (this.#udp === socket) socket.send(answer, from.port, from.address, () => {});
         },

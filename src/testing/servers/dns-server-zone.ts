@@ -66,15 +66,15 @@ export class DnsZone {
 /** Asks the sources in order, follows CNAMEs, and answers NXDOMAIN if none knows the name. */
 export function resolveQuestion(sources: readonly DnsSource[], name: string, type: string): DnsAnswer {
   const chain: DnsRecord[] = [];
-  let asked = name;
+  let canonical = name;
   for (let hop = 0; hop < MAX_CNAMES; hop++) {
-    const answer = firstAnswer(sources, asked, type);
+    const answer = firstAnswer(sources, canonical, type);
     const [first] = answer.answers;
     if (first?.type !== 'CNAME' || type === 'CNAME') {
       return { ...answer, answers: [...chain, ...answer.answers] };
     }
     chain.push(first);
-    asked = first.target;
+    canonical = first.target;
   }
   return { rcode: 'SERVFAIL', answers: [] };
 }

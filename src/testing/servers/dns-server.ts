@@ -176,7 +176,7 @@ export class DnsServer {
     this.#counters.note({ name, type, protocol: reply.protocol });
     const fault = this.#faultFor(name, type);
     if (fault?.kind === 'silent') return;
-    const done = this.#counters.begin(name, `${reply.asker}/${query.id}/${type}`);
+    const done = this.#counters.begin(name, `${reply.client}/${query.id}/${type}`);
     const answer = (): void => {
       done();
       reply.send(this.#message(query, name, reply.protocol, fault));
@@ -202,8 +202,8 @@ export class DnsServer {
     const fresh = (): DnsAnswer =>
       resolveQuestion(
         [
-          (asked, askedType) => this.kubernetes.answer(asked, askedType),
-          (asked, askedType) => this.zone.answer(asked, askedType),
+          (question, questionType) => this.kubernetes.answer(question, questionType),
+          (question, questionType) => this.zone.answer(question, questionType),
         ],
         name,
         type,

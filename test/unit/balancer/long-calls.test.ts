@@ -42,7 +42,7 @@ describe('a call that lasts for hours', () => {
     const trial = pick();
     expect(trial.endpoint.address).toBe('10.0.0.1');
     expect(pick().endpoint.address).not.toBe('10.0.0.1');
-    trial.works();
+    trial.confirm();
     await pass(100);
     for (let more = 0; more < 9; more++) pick();
     expect(first()).toMatchObject({ inFlight: 10, capacity: -1 });
@@ -52,7 +52,7 @@ describe('a call that lasts for hours', () => {
     const { pick, pass, first } = await afterResets();
     const trial = pick();
     trial.end(outcomes.reset);
-    trial.works();
+    trial.confirm();
     await pass(100);
     expect(first()).toMatchObject({ suspect: true });
   });

@@ -9,7 +9,7 @@ function watch(ask: () => string | Promise<string>, refreshMs = 60_000) {
     clock,
     rng: { next: () => 0.5 },
     refreshMs,
-    ask,
+    read: ask,
     isSame: (before, now) => before === now,
   });
   return { clock, watched, isOutdated: async () => (await stateOf(watched.outdated)) !== 'pending' };
@@ -24,7 +24,7 @@ describe('a function whose answer a connection was opened with', () => {
         asked++;
         return how === 'sync' ? answer : Promise.resolve(answer);
       });
-      expect(await watched.ask()).toBe('first');
+      expect(await watched.read()).toBe('first');
       await clock.advanceAsync(180_000);
       expect(asked).toBe(4);
       expect(await isOutdated()).toBe(false);
@@ -38,18 +38,18 @@ describe('a function whose answer a connection was opened with', () => {
   it('is heard when it answers otherwise for another connection', async () => {
     let answer = 'first';
     const { clock, watched, isOutdated } = watch(() => answer);
-    void watched.ask();
+    void watched.read();
     await clock.advanceAsync(61_000);
     answer = 'second';
-    void watched.ask();
+    void watched.read();
     expect(await isOutdated()).toBe(true);
   });
 
   it('that never answers the same makes it outdated no sooner than after the time', async () => {
     let asked = 0;
     const { clock, watched, isOutdated } = watch(() => String(asked++));
-    void watched.ask();
-    void watched.ask();
+    void watched.read();
+    void watched.read();
     await clock.advanceAsync(59_999);
     expect(await isOutdated()).toBe(false);
     await clock.advanceAsync(1);
@@ -60,15 +60,15 @@ describe('a function whose answer a connection was opened with', () => {
   it('may fail for a while, or not answer at all', async () => {
     let answer: () => string | Promise<string> = () => 'first';
     const { clock, watched, isOutdated } = watch(() => answer());
-    void watched.ask();
+    void watched.read();
     answer = () => {
       throw new Error('no token');
     };
     await clock.advanceAsync(60_000);
-    expect(() => watched.ask()).toThrow('no token');
+    expect(() => watched.read()).toThrow('no token');
     answer = () => Promise.reject(new Error('no token'));
     await clock.advanceAsync(60_000);
-    await expect(watched.ask()).rejects.toThrow('no token');
+    await expect(watched.read()).rejects.toThrow('no token');
     answer = () => new Promise(() => {});
     await clock.advanceAsync(60_000);
     expect(await isOutdated()).toBe(false);
@@ -88,7 +88,7 @@ describe('a function whose answer a connection was opened with', () => {
             late = resolve;
           });
     });
-    void watched.ask();
+    void watched.read();
     await clock.advanceAsync(60_000);
     watched.close();
     late?.('second');

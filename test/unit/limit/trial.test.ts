@@ -1,8 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { Trial, type Verdict } from '../../../src/limit/trial.js';
+import { Trial, type TrialResult } from '../../../src/limit/trial.js';
 
 /** Windows of 100 ms, with these answers each, against a limit of 100 that answered one call per ms. */
-function verdictOf(answers: number, limit: number, windows: number, { leastMs = 0, sinceMs = 1_000 } = {}): Verdict {
+function verdictOf(
+  answers: number,
+  limit: number,
+  windows: number,
+  { leastMs = 0, sinceMs = 1_000 } = {},
+): TrialResult {
   const trial = new Trial();
   trial.begin(100, 1);
   for (let window = 0; window < windows; window++) trial.add(answers, 100, limit);

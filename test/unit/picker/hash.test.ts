@@ -322,8 +322,8 @@ describe.each<[string, HashOptions, readonly number[]]>([
 describe('a ring', () => {
   it('goes round: what lies behind the last point belongs to the first', () => {
     const ring = new Ring(['a', 'b', 'c'], [1, 1, 1]);
-    expect(ring.placeOf(0xffffffff)).toBe(0);
-    expect(ring.placeOf(0)).toBe(0);
+    expect(ring.entryOf(0xffffffff)).toBe(0);
+    expect(ring.entryOf(0)).toBe(0);
   });
 });
 
@@ -370,6 +370,6 @@ describe('a Maglev table', () => {
 
   it('finds the place of any hash', () => {
     const table = new MaglevTable(['a', 'b'], [1, 1]);
-    for (const key of keys) expect([0, 1]).toContain(table.at(table.placeOf(hash32(key))));
+    for (const key of keys) expect([0, 1]).toContain(table.at(table.entryOf(hash32(key))));
   });
 });

@@ -13,7 +13,7 @@ describe('a heap of indexes', () => {
         expect(keys[heap.top]).toBe(Math.min(...keys));
         const index = change % 2 === 0 ? heap.top : drawIndex(rng, size);
         keys[index] = Math.floor(rng.next() * 50);
-        heap.moved(index);
+        heap.update(index);
       }
     }
   });

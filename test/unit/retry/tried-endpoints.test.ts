@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
-import { type Attempt, TriedEndpoints } from '../../../src/retry/tried-endpoints.js';
+import { type TriedAttempt, TriedEndpoints } from '../../../src/retry/tried-endpoints.js';
 import { subchannel } from '../../support/fixtures/pick-set.js';
 
-function attempt(name: string, handle: object = {}): Attempt<object> {
+function attempt(name: string, handle: object = {}): TriedAttempt<object> {
   return { subchannel: subchannel(name) as never, handle };
 }
 

@@ -70,9 +70,9 @@ function isNewName(text: string, start: number, end: number): boolean {
   if (text.charCodeAt(next) !== COLON) return false;
   let hash = 0;
   for (let at = start; at < end; at++) hash = (Math.imul(hash, 31) + text.charCodeAt(at)) | 0;
-  const place = (hash ^ (hash >>> 14)) & (met.length - 1);
-  if (met[place] === texts) return false;
-  met[place] = texts;
+  const index = (hash ^ (hash >>> 14)) & (met.length - 1);
+  if (met[index] === texts) return false;
+  met[index] = texts;
   return true;
 }
 

@@ -48,7 +48,7 @@ export class SliceStore {
   }
 
   /** Replaces one slice, or removes it. False if it would exceed the limit: then nothing changes. */
-  put(name: string, slice: EndpointSlice | undefined): boolean {
+  set(name: string, slice: EndpointSlice | undefined): boolean {
     const before = this.#slices.get(name);
     const bytes = this.#bytes - (before === undefined ? 0 : sizeOf(before)) + (slice === undefined ? 0 : sizeOf(slice));
     if (slice === undefined) this.#slices.delete(name);
@@ -68,7 +68,7 @@ export class SliceStore {
     this.#bytes = 0;
     for (const slice of slices) {
       names.add(slice.name);
-      this.put(slice.name, slice);
+      this.set(slice.name, slice);
     }
     return names;
   }

@@ -56,7 +56,7 @@ export class SliceUnion {
   }
 
   /** Replaces a slice, or removes it. Takes effect in `settle`. */
-  put(name: string, slice: EndpointSlice | undefined): void {
+  set(name: string, slice: EndpointSlice | undefined): void {
     for (const address of this.#sources.get(name)?.addresses ?? []) this.#unsettled.add(address);
     this.#sources.delete(name);
     if (slice === undefined) return;

@@ -5,14 +5,14 @@ import { ApiFailure } from '../api/api-failure.js';
 const STALL_MS = 1_000;
 
 /** One request with its time limits. */
-export class Attempt {
+export class WatchRequest {
   readonly #controller = new AbortController();
   readonly #clock: Clock;
   readonly #what: string;
   readonly #timers = new Set<Timer>();
   /** The current limit's number. */
   #limits = 0;
-  #heardAtMs = 0;
+  #receivedAtMs = 0;
   #silenceMs: number | undefined;
 
   constructor(clock: Clock, timeoutMs: number, what: string) {
@@ -38,8 +38,8 @@ export class Attempt {
     this.#timers.add(timer);
   }
 
-  heard(): void {
-    this.#heardAtMs = this.#clock.now();
+  received(): void {
+    this.#receivedAtMs = this.#clock.now();
   }
 
   /** From now on a pause in the stream longer than `silenceMs` ends it; later calls may allow longer ones. */
@@ -64,7 +64,7 @@ export class Attempt {
   /** One timer that checks when it fires how long ago the last byte arrived, so that bytes need no timers. */
   #watchSilence(delayMs: number): void {
     this.#punctually(delayMs, () => {
-      const silentMs = this.#clock.now() - this.#heardAtMs;
+      const silentMs = this.#clock.now() - this.#receivedAtMs;
       const limitMs = this.#silenceMs as number;
       if (silentMs >= limitMs) this.#cut(`nothing came on the ${this.#what} for ${limitMs / 1_000} s`);
       else this.#watchSilence(limitMs - silentMs);

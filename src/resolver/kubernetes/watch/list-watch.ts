@@ -6,7 +6,7 @@ import { LineError, LineReader } from '../api/line-reader.js';
 import { readFailure } from '../api/read-json.js';
 import { type EndpointSlice, parseSlice, serviceNameLabel } from '../slices/endpoint-slice.js';
 import { fitsStore } from '../slices/slice-store.js';
-import { Attempt } from './attempt.js';
+import { WatchRequest } from './attempt.js';
 import type { ListWatchOptions } from './list-watch-options.js';
 import { listSlices } from './slice-list.js';
 import { StreamEvents } from './stream-events.js';
@@ -52,7 +52,7 @@ export class ListWatch {
   /** Until then, lists are requested as plain lists. */
   #streamDueMs = Number.NEGATIVE_INFINITY;
   #shortWatches = 0;
-  #attempt: Attempt | undefined;
+  #attempt: WatchRequest | undefined;
   #pausing: Pausing | undefined;
   #closed = false;
 
@@ -162,7 +162,7 @@ export class ListWatch {
       attempt.extend(seconds * 1_000 + WATCH_GRACE_MS);
     };
     if (isStreamingList) {
-      attempt.heard();
+      attempt.received();
       attempt.expectBytesEvery(STREAM_SILENCE_MS);
     }
     const events = new StreamEvents(service, isStreamingList, {
@@ -230,9 +230,9 @@ export class ListWatch {
       this.#recovery.lasted();
     }
     // If the server gave a reason, it counts; everything else is the end of a connection, however it happened.
-    const told =
+    const hasReason =
       failure !== undefined && failure.kind !== 'network' && failure.kind !== 'protocol' && failure.kind !== 'timeout';
-    if (told) return await this.#recover('watch', failure);
+    if (hasReason) return await this.#recover('watch', failure);
     if (failure?.kind === 'protocol')
       this.#news.warned('line', `a watch of EndpointSlices was dropped: ${failure.message}`, failure);
     if (livedMs < SHORT_WATCH_MS) {
@@ -265,7 +265,7 @@ export class ListWatch {
     return `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
   }
 
-  #beginList(timeoutMs: number): Attempt {
+  #beginList(timeoutMs: number): WatchRequest {
     const attempt = this.#begin(timeoutMs, 'list');
     if (this.#version !== undefined) return attempt;
     attempt.after(SILENT_LIST_MS, () => {
@@ -275,8 +275,8 @@ export class ListWatch {
     return attempt;
   }
 
-  #begin(timeoutMs: number, what: string): Attempt {
-    const attempt = new Attempt(this.#options.clock, timeoutMs, what);
+  #begin(timeoutMs: number, what: string): WatchRequest {
+    const attempt = new WatchRequest(this.#options.clock, timeoutMs, what);
     this.#attempt = attempt;
     return attempt;
   }
@@ -321,14 +321,14 @@ const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_L
 /** The step after `close`, which is never taken. */
 const again: Step = { next: 'list', pauseMs: 0 };
 
-async function readLines(reply: ApiReply, attempt: Attempt, apply: (line: string) => void): Promise<void> {
+async function readLines(reply: ApiReply, attempt: WatchRequest, apply: (line: string) => void): Promise<void> {
   const reader = new LineReader((line) => {
     // Lines of a chunk are still read after an abort.
     attempt.signal.throwIfAborted();
     apply(line);
   });
   await reply.read((chunk) => {
-    attempt.heard();
+    attempt.received();
     reader.push(chunk);
   });
   if (reader.midLine) throw new LineError('the stream ended inside a line');

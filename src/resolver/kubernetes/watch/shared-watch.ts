@@ -143,7 +143,7 @@ class SharedWatch {
   }
 
   #change(name: string, slice: EndpointSlice | undefined): void {
-    if (!this.#slices.put(name, slice)) {
+    if (!this.#slices.set(name, slice)) {
       if (this.#full) return;
       this.#full = true;
       const message = `${this.#subject.service} has more EndpointSlices than we keep; the rest is left out`;

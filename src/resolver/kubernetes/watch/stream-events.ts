@@ -56,7 +56,7 @@ export class StreamEvents {
   #change(name: string, object: Parameters<typeof parseSlice>[0] | undefined): void {
     const slice = object === undefined ? undefined : parseSlice(object, this.#service);
     if (this.#initial === undefined) this.#listener.changed(name, slice);
-    else if (!this.#initial.put(name, slice)) {
+    else if (!this.#initial.set(name, slice)) {
       throw new ApiFailure('protocol', 'size', 'the streaming list has more EndpointSlices than we keep');
     }
   }

@@ -6,7 +6,7 @@ import type { ListWatchOptions } from './list-watch-options.js';
 export class WatchNews {
   readonly #options: ListWatchOptions;
   /** Failures reported since the loop was last in touch, by kind and label. */
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   readonly #warned = new Set<string>();
   #closed = false;
 
@@ -20,8 +20,8 @@ export class WatchNews {
 
   async failed(verb: 'list' | 'watch', failure: ApiFailure, how: 'lasting' | 'passing' = 'lasting'): Promise<void> {
     const news = `${failure.kind} ${failure.label} ${how}`;
-    if (this.#told.has(news)) return;
-    this.#told.add(news);
+    if (this.#reported.has(news)) return;
+    this.#reported.add(news);
     const namespace = await this.#options.namespace().catch(() => 'of this pod');
     const { client, listener } = this.#options;
     if (this.#closed) return;
@@ -31,7 +31,7 @@ export class WatchNews {
 
   confirmed(): void {
     if (this.#closed) return;
-    this.#told.clear();
+    this.#reported.clear();
     this.#options.listener.confirmed();
   }
 

@@ -32,7 +32,7 @@ function union(...slices: readonly EndpointSlice[]): SliceUnion {
     ({ ports }) => ports.map(({ port }) => port),
     () => true,
   );
-  for (const each of slices) result.put(each.name, each);
+  for (const each of slices) result.set(each.name, each);
   result.settle(new Set());
   return result;
 }
@@ -95,7 +95,7 @@ describe('SliceUnion', () => {
       slice('s2', '2', { address: '10.0.0.2' }),
     );
     const touched = new Set<string>();
-    all.put('s1', undefined);
+    all.set('s1', undefined);
     all.settle(touched);
     expect(all.addresses).toEqual(['10.0.0.2:80']);
     expect([...touched]).toEqual(['10.0.0.1:80']);
@@ -105,11 +105,11 @@ describe('SliceUnion', () => {
     const all = union(slice('s1', '1', { uid: 'u' }));
     const before = all.at('10.0.0.1:80');
     const touched = new Set<string>();
-    all.put('s1', slice('s1', '2', { uid: 'u' }));
+    all.set('s1', slice('s1', '2', { uid: 'u' }));
     all.settle(touched);
-    all.put('s2', slice('s2', '3', { uid: 'u' }));
+    all.set('s2', slice('s2', '3', { uid: 'u' }));
     all.settle(touched);
-    all.put('s1', undefined);
+    all.set('s1', undefined);
     all.settle(touched);
     expect(all.at('10.0.0.1:80')).toBe(before);
     expect(touched.size).toBe(0);
@@ -118,7 +118,7 @@ describe('SliceUnion', () => {
   it('U7: another uid is another key', () => {
     const all = union(slice('s1', '1', { uid: 'u1' }));
     const touched = new Set<string>();
-    all.put('s1', slice('s1', '2', { uid: 'u2' }));
+    all.set('s1', slice('s1', '2', { uid: 'u2' }));
     all.settle(touched);
     expect(all.at('10.0.0.1:80')?.key).toBe('10.0.0.1:80#u2');
     expect([...touched]).toEqual(['10.0.0.1:80']);
@@ -148,8 +148,8 @@ describe('SliceUnion', () => {
         }),
       );
       const next = rng.next() < 0.2 ? undefined : slice(name, String(step), ...specs);
-      store.put(name, next);
-      all.put(name, next);
+      store.set(name, next);
+      all.set(name, next);
       all.settle(new Set());
       const fresh = union(...store.values());
       expect(all.addresses.map((address) => all.at(address))).toEqual(
@@ -175,10 +175,10 @@ describe('many slices that name one address', () => {
     const all = union(...slices);
     expect(all.at('10.0.0.1:80')?.uid).toBe('u1999');
     expect(reads.count).toBeLessThan(10_000);
-    for (const each of slices) all.put(each.name, each);
+    for (const each of slices) all.set(each.name, each);
     all.settle(new Set());
     expect(reads.count).toBeLessThan(20_000);
-    for (const each of slices) all.put(each.name, undefined);
+    for (const each of slices) all.set(each.name, undefined);
     all.settle(new Set());
     expect(all.addresses).toEqual([]);
   });
@@ -187,13 +187,13 @@ describe('many slices that name one address', () => {
 describe('SliceStore', () => {
   it('has room for so many slices and so much text; what does not fit leaves what there was', () => {
     const store = new SliceStore();
-    for (let index = 0; index < 10_000; index++) expect(store.put(`s${index}`, slice(`s${index}`, '1'))).toBe(true);
-    expect(store.put('more', slice('more', '1'))).toBe(false);
-    expect(store.put('s1', slice('s1', '2', { uid: 'u' }))).toBe(true);
-    expect(store.put('s1', slice('s1', '3', { uid: 'u'.repeat(70_000_000) }))).toBe(false);
+    for (let index = 0; index < 10_000; index++) expect(store.set(`s${index}`, slice(`s${index}`, '1'))).toBe(true);
+    expect(store.set('more', slice('more', '1'))).toBe(false);
+    expect(store.set('s1', slice('s1', '2', { uid: 'u' }))).toBe(true);
+    expect(store.set('s1', slice('s1', '3', { uid: 'u'.repeat(70_000_000) }))).toBe(false);
     expect(store.get('s1')?.version).toBe('2');
-    store.put('s2', undefined);
-    expect(store.put('more', slice('more', '1'))).toBe(true);
+    store.set('s2', undefined);
+    expect(store.set('more', slice('more', '1'))).toBe(true);
     expect(store.size).toBe(10_000);
     const many = Array.from({ length: 10_001 }, (_, index) => slice(`s${index}`, '1'));
     expect([fitsStore(many), fitsStore(many.slice(1))]).toEqual([false, true]);
@@ -208,8 +208,8 @@ describe('SliceStore', () => {
 
   it('the same version with other content is another slice: a restored store gives versions out twice', () => {
     const store = new SliceStore();
-    store.put('s1', slice('s1', '7', { address: '10.0.0.1' }));
-    store.put('s1', slice('s1', '7', { address: '10.0.0.2' }));
+    store.set('s1', slice('s1', '7', { address: '10.0.0.1' }));
+    store.set('s1', slice('s1', '7', { address: '10.0.0.2' }));
     expect(store.get('s1')?.members[0]?.address).toBe('10.0.0.2');
   });
 });
@@ -227,7 +227,7 @@ describe('S8 many slices, mostly half empty', () => {
       Array.from({ length: 100 }, (_, index) => all.at(`${address(slot, index)}:80`)).filter(Boolean).length;
     expect(sizes.map((_, slot) => present(slot))).toEqual(sizes);
     const emptied = slice('s7', '2');
-    all.put('s7', emptied);
+    all.set('s7', emptied);
     all.settle(new Set());
     expect(sizes.map((_, slot) => present(slot))).toEqual(sizes.map((size, slot) => (slot === 7 ? 0 : size)));
   });

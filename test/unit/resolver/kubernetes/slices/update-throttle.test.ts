@@ -57,7 +57,7 @@ class Stage {
     };
     const slice = parseSlice({ metadata, addressType: 'IPv4', endpoints } as Unchecked, 'orders') as EndpointSlice;
     const touched = new Set<string>();
-    this.union.put(name, slice);
+    this.union.set(name, slice);
     this.union.settle(touched);
     this.throttle.changed(touched);
   }

@@ -252,7 +252,7 @@ describe('W7 spoilt streams', () => {
         streamingLists: seed % 2 === 0,
         listener: {
           replaced: (list) => slices.replace(list),
-          changed: (name, slice) => slices.put(name, slice),
+          changed: (name, slice) => slices.set(name, slice),
           failed: () => {},
           confirmed: () => {},
           warned: () => {},

@@ -49,7 +49,7 @@ class Storm {
 
   write(slice: number): void {
     const touched = new Set<string>();
-    this.union.put(`s${slice}`, this.#slice(slice));
+    this.union.set(`s${slice}`, this.#slice(slice));
     this.union.settle(touched);
     this.throttle.changed(touched);
   }

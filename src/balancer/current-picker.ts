@@ -21,7 +21,7 @@ const none: readonly never[] = [];
  * Holds the current picker. A picker that throws, when built or when picking, is reported and replaced by `p2c` until the next one is
  * built, so that it does not fail every call. Factories, pickers and observers may call the balancer from here, and even close it.
  */
-export class PickerSlot<C> {
+export class CurrentPicker<C> {
   readonly #factory: PickerFactory;
   readonly #rng: Rng;
   readonly #warnings: Warnings;
