@@ -4,20 +4,11 @@ import {
   type Endpoint,
   EvenkeelError,
   endpointAddress,
-  type Outcome,
-  outcomes,
   type Rng,
   type Timer,
 } from '../../index.js';
-import {
-  asError,
-  deadline,
-  jittered,
-  type LogPosition,
-  markLasting,
-  OpenConnection,
-  outcomeOfSystemError,
-} from '../kit/index.js';
+import { asError, deadline, jittered, type LogPosition, markLasting, OpenConnection } from '../kit/index.js';
+import { isLogInRefused, isOfCluster } from './outcome.js';
 
 /** A client of the application's own library, for one server. It never connects again, and keeps nothing for later. */
 export interface ServerClient {
@@ -169,9 +160,9 @@ export class Server implements Connection<Server> {
   }
 
   /** It refused a read: it gets none until it says that it can. */
-  suspected({ message }: Error): void {
-    if (CLUSTER.test(message)) this.#isOfCluster = true;
-    this.#object(`it answered ${message}`);
+  suspected(error: Error): void {
+    if (isOfCluster(error)) this.#isOfCluster = true;
+    this.#object(`it answered ${error.message}`);
     this.#schedule();
   }
 
@@ -302,51 +293,4 @@ function field(info: string, name: string): string | undefined {
 function complaint(of: Endpoint | undefined, what: string, cause?: Error): EvenkeelError {
   const endpoint = of && endpointAddress(of);
   return new EvenkeelError('EVENKEEL_CONNECT', `${endpoint ?? 'the primary'} ${what}`, { cause, endpoint });
-}
-
-/** What an error means that is no answer to the command. */
-export interface Verdict {
-  readonly outcome: Outcome;
-  readonly repeatAs?: Outcome;
-  /** It was not sent. */
-  readonly untried?: boolean;
-  /** Its connection was cut, under it and all others. */
-  readonly cut?: boolean;
-}
-
-const unsent: Verdict = { outcome: outcomes.notStarted, untried: true };
-const refused: Verdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
-const lost: Verdict = { outcome: outcomes.reset, cut: true };
-const timedOut: Verdict = { outcome: outcomes.timeout };
-const cancelled: Verdict = { outcome: outcomes.cancelled };
-
-/** Answers of a node of a cluster, which has another part of the data. */
-const CLUSTER = /^(?:MOVED|ASK|TRYAGAIN|CROSSSLOT|CLUSTERDOWN) /;
-/** Answers of a server that ran nothing: it loads its data, has lost its primary, is busy with a script, or forgot the log-in. */
-const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY|NOAUTH) /;
-
-/** What an error means if it is not an answer to the command; undefined if it is. */
-export function verdictOf(error: unknown): Verdict | undefined {
-  const { name, message = '', code } = (error ?? {}) as { name?: string; message?: string; code?: unknown };
-  if (REFUSAL.test(message) || CLUSTER.test(message)) return refused;
-  if (name === 'ReplyError') return undefined;
-  if (name === 'AbortError' || name === 'MaxRetriesPerRequestError') return lost;
-  return byMessage.get(message) ?? (outcomeOfSystemError(code) === undefined ? undefined : lost);
-}
-
-/** By the messages of ioredis and node-redis, whose errors have no codes. */
-const byMessage: ReadonlyMap<string, Verdict> = new Map([
-  ['Connection is closed.', lost],
-  ["Stream isn't writeable and enableOfflineQueue options is false", unsent],
-  ['Command timed out', timedOut],
-  ['Socket closed unexpectedly', lost],
-  ['Disconnects client', lost],
-  ['The client is closed', unsent],
-  ['The client is offline', unsent],
-  ['The command was aborted', cancelled],
-]);
-
-/** Whether a server refused the log-in: trying again soon is of no use. */
-export function isLogInRefused(error: unknown): boolean {
-  return /^(?:WRONGPASS|NOAUTH|NOPERM|ERR (?:invalid password|AUTH ))/.test(String((error as Error)?.message));
 }

@@ -1,50 +1,20 @@
 import type { EventEmitter } from 'node:events';
-import type { Socket } from 'node:net';
 import { serviceTls } from '../kit/index.js';
 import type { OpenClient, ServerClient } from './connection.js';
+import { type IoredisCommand, type IoredisPipeline, streamOf } from './internals.js';
 import type { ReplicasSettings } from './options.js';
-
-/** The part of an ioredis command that evenkeel uses. */
-export interface Command {
-  readonly name: string;
-  readonly promise: Promise<unknown>;
-  /** Takes what the server sent, which it decodes and transforms for the caller. */
-  resolve: (raw: unknown) => void;
-  reject: (error: Error) => void;
-  /** For `commandTimeout`. */
-  _commandTimeoutTimer?: NodeJS.Timeout | undefined;
-  isTraced?: boolean;
-  /** ioredis 6: how the server sent it. */
-  setReplyContext?(context: unknown): void;
-}
-
-/** The part of an ioredis pipeline, or transaction, that evenkeel uses. */
-export interface Pipeline {
-  redis: unknown;
-  readonly _queue: readonly Command[];
-  exec(...given: unknown[]): Promise<unknown>;
-}
 
 /** The part of an ioredis client that evenkeel uses. */
 export interface Ioredis extends EventEmitter {
   readonly options: Record<string, unknown>;
-  readonly stream?: Socket;
-  readonly condition?: { readonly select?: number };
-  sendCommand(command: Command, stream?: unknown): Promise<unknown>;
+  sendCommand(command: IoredisCommand, stream?: unknown): Promise<unknown>;
   connect(): Promise<void>;
   disconnect(reconnect?: boolean): void;
   duplicate(override: object): Ioredis;
-  pipeline(...given: unknown[]): Pipeline;
-  multi(...given: unknown[]): Pipeline | Promise<unknown>;
+  pipeline(...given: unknown[]): IoredisPipeline;
+  multi(...given: unknown[]): IoredisPipeline | Promise<unknown>;
   quit(...given: unknown[]): Promise<unknown>;
   info(section: string): Promise<string>;
-}
-
-/** Whether this is a client of ioredis for one server. A Cluster has replicas of its own: `scaleReads`. */
-export function isIoredis(client: unknown): boolean {
-  const { duplicate, sendCommand, pipeline, options, isCluster } = Object(client) as Record<string, unknown>;
-  const isMethod = (one: unknown): boolean => typeof one === 'function';
-  return [duplicate, sendCommand, pipeline].every(isMethod) && !!options && isCluster !== true;
 }
 
 /** Makes clients as the primary's client makes duplicates of itself. */
@@ -105,7 +75,7 @@ class IoredisClient implements ServerClient {
   }
 
   get received(): number {
-    return this.client.stream?.bytesRead ?? 0;
+    return streamOf(this.client)?.bytesRead ?? 0;
   }
 
   get commandTimeoutMs(): number | undefined {
@@ -114,7 +84,7 @@ class IoredisClient implements ServerClient {
   }
 
   busy(isBusy: boolean): void {
-    this.client.stream?.[isBusy ? 'ref' : 'unref']();
+    streamOf(this.client)?.[isBusy ? 'ref' : 'unref']();
   }
 
   finish(): void {
@@ -124,6 +94,6 @@ class IoredisClient implements ServerClient {
 
   cut(): void {
     this.client.disconnect();
-    this.client.stream?.destroy();
+    streamOf(this.client)?.destroy();
   }
 }

@@ -1,6 +1,18 @@
-import { verdictOf } from './connection.js';
-import type { Command, Ioredis, Pipeline } from './ioredis-client.js';
+import {
+  commandBuilder,
+  copyOf,
+  type IoredisCommand,
+  type IoredisPipeline,
+  OneWrite,
+  passReplyContext,
+  queuedCommands,
+  selectedDatabase,
+  sendThrough,
+  stopTimeout,
+} from './internals.js';
+import type { Ioredis } from './ioredis-client.js';
 import { Hold, type Method, type Read, type ReadAttempt, type ViewParts, viewOf } from './options.js';
+import { verdictOf } from './outcome.js';
 
 /** A view of the primary's client whose reads go to replicas. */
 export function readIoredis<C extends object>(primary: C, parts: ViewParts): C {
@@ -12,32 +24,27 @@ export function readIoredis<C extends object>(primary: C, parts: ViewParts): C {
 class Reads {
   readonly #primary: Ioredis;
   readonly #parts: ViewParts;
-  /** What ioredis's own methods need of a client. They make the command, and hand it to `sendCommand`. */
-  readonly #commander: object;
+  readonly #builder: object;
   readonly #hold = new Hold();
 
   constructor(primary: Ioredis, parts: ViewParts) {
     this.#primary = primary;
     this.#parts = parts;
-    this.#commander = {
-      // Read on every command: the application may change them.
-      options: Object.create(primary.options, { enableAutoPipelining: { value: false } }),
-      sendCommand: (command: Command, stream?: unknown) => this.#route(command, stream),
-    };
+    this.#builder = commandBuilder(primary, (command, stream) => this.#route(command, stream));
   }
 
   methods(): ReadonlyMap<string, Method> {
-    const own = this.#primary as unknown as Record<string, Method>;
+    const own = this.#primary as Ioredis & Record<string, Method>;
     const methods = new Map<string, Method>();
     const names = [...this.#parts.settings.reads, 'watch', 'unwatch', 'discard', 'exec', 'call'];
     for (const name of [...names, ...names.map((one) => `${one}Buffer`), 'send_command']) {
-      methods.set(name, (...args) => own[name]?.apply(this.#commander, args));
+      methods.set(name, (...args) => own[name]?.apply(this.#builder, args));
     }
     methods.set('sendCommand', (command, stream) => this.#route(command, stream));
     methods.set('pipeline', (...args) => this.#pipeline(this.#primary.pipeline(...args)));
     methods.set('multi', (...args) => {
-      const begun = this.#primary.multi(...args) as Pipeline;
-      if (begun._queue !== undefined) return this.#pipeline(begun);
+      const begun = this.#primary.multi(...args);
+      if (queuedCommands(begun) !== undefined) return this.#pipeline(begun as IoredisPipeline);
       this.#hold.note('multi');
       return begun;
     });
@@ -55,7 +62,7 @@ class Reads {
     return methods;
   }
 
-  #route(command: Command, stream: unknown): Promise<unknown> {
+  #route(command: IoredisCommand, stream: unknown): Promise<unknown> {
     const name = command.name.toLowerCase();
     this.#hold.note(name);
     if (stream !== undefined || !this.#mayRead(name)) return this.#primary.sendCommand(command, stream);
@@ -65,18 +72,18 @@ class Reads {
 
   /** @param name In lower case. */
   #mayRead(name: string): boolean {
-    const { condition, options } = this.#primary;
+    const database = selectedDatabase(this.#primary);
     // The primary was told SELECT: replicas still have the database they were opened with.
-    const isMoved = condition?.select !== undefined && condition.select !== (options.db ?? 0);
+    const isMoved = database !== undefined && database !== (this.#primary.options.db ?? 0);
     return !this.#hold.isHeld && !isMoved && this.#parts.settings.reads.has(name);
   }
 
-  #pipeline(pipeline: Pipeline): Pipeline {
+  #pipeline(pipeline: IoredisPipeline): IoredisPipeline {
     const exec = pipeline.exec;
     pipeline.exec = (...args) => {
-      const queue = pipeline._queue;
+      const queue = queuedCommands(pipeline) ?? [];
       const isRead = queue.length > 0 && queue.every(({ name }) => this.#mayRead(name.toLowerCase()));
-      pipeline.redis = isRead ? this.#collector([...queue]) : this.#primary;
+      sendThrough(pipeline, isRead ? this.#collector([...queue]) : this.#primary);
       const result = exec.apply(pipeline, args);
       for (const { name } of queue) this.#hold.note(name.toLowerCase());
       return result;
@@ -85,11 +92,11 @@ class Reads {
   }
 
   /** A pipeline hands its commands to this one by one, as to a client. */
-  #collector(commands: readonly Command[]): object {
+  #collector(commands: readonly IoredisCommand[]): object {
     let left = commands.length;
     return {
       options: this.#primary.options,
-      sendCommand: (command: Command): Promise<unknown> => {
+      sendCommand: (command: IoredisCommand): Promise<unknown> => {
         if (--left === 0) this.#parts.read(new PipelineRead(commands, this.#primary));
         return command.promise;
       },
@@ -106,20 +113,20 @@ class Reads {
 }
 
 class CommandRead implements Read {
-  readonly #command: Command;
+  readonly #command: IoredisCommand;
   readonly #primary: Ioredis;
   /** ioredis's own functions: they answer the caller. */
-  readonly #resolve: Command['resolve'];
-  readonly #reject: Command['reject'];
+  readonly #resolve: IoredisCommand['resolve'];
+  readonly #reject: IoredisCommand['reject'];
   /** Attempts so far, and which of them is running; 0 = none. */
   #made = 0;
   #running = 0;
   /** How the last one ended: with this error, or with what the server sent to its command. */
   error: Error | undefined;
   #raw: unknown;
-  #sent: Command;
+  #sent: IoredisCommand;
 
-  constructor(command: Command, primary: Ioredis) {
+  constructor(command: IoredisCommand, primary: Ioredis) {
     this.#command = command;
     this.#sent = command;
     this.#primary = primary;
@@ -173,7 +180,7 @@ class CommandRead implements Read {
       this.#reject(error);
       return;
     }
-    if (this.#sent !== this.#command) this.#command.setReplyContext?.(this.#sent);
+    passReplyContext(this.#command, this.#sent);
     this.#resolve(this.#raw);
   }
 
@@ -187,24 +194,11 @@ class CommandRead implements Read {
   }
 }
 
-function stopTimeout(command: Command): void {
-  if (command._commandTimeoutTimer === undefined) return;
-  clearTimeout(command._commandTimeoutTimer);
-  command._commandTimeoutTimer = undefined;
-}
-
-function copyOf(command: Command): Command {
-  // An object that is somebody's prototype is slow: the copy has properties of its own.
-  const copy: Command = Object.assign(Object.create(Object.getPrototypeOf(command)), command);
-  copy.isTraced = false;
-  return copy;
-}
-
 /** A pipeline goes to one replica as a whole, also the second time. */
 class PipelineRead implements Read {
   readonly #reads: readonly CommandRead[];
 
-  constructor(commands: readonly Command[], primary: Ioredis) {
+  constructor(commands: readonly IoredisCommand[], primary: Ioredis) {
     this.#reads = commands.map((command) => new CommandRead(command, primary));
   }
 
@@ -235,29 +229,5 @@ class PipelineRead implements Read {
 
   sendToPrimary(): void {
     for (const read of this.#reads) read.sendToPrimary();
-  }
-}
-
-/** Takes the place of a socket, as in ioredis's own pipelines: what commands write to it leaves as one. */
-class OneWrite {
-  readonly isPipeline = true;
-  readonly destination: { readonly redis: Ioredis };
-  readonly #chunks: (string | Buffer)[] = [];
-
-  constructor(redis: Ioredis) {
-    this.destination = { redis };
-  }
-
-  write(chunk: string | Buffer): void {
-    this.#chunks.push(chunk);
-  }
-
-  flush(): void {
-    const chunks = this.#chunks;
-    if (chunks.length === 0) return;
-    const areTexts = chunks.every((chunk) => typeof chunk === 'string');
-    this.destination.redis.stream?.write(
-      areTexts ? chunks.join('') : Buffer.concat(chunks.map((chunk) => Buffer.from(chunk as string))),
-    );
   }
 }

@@ -2,6 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { ConnectionOptions } from 'node:tls';
 import { optionError, serviceTls } from '../kit/index.js';
 import type { OpenClient, ServerClient } from './connection.js';
+import { commandRouter, isOrderlyEnd } from './internals.js';
 import {
   Hold,
   type Method,
@@ -16,8 +17,6 @@ import {
 interface NodeRedis extends EventEmitter {
   readonly options: Readonly<Record<string, unknown>> & { readonly socket?: object; readonly database?: number };
   readonly isOpen: boolean;
-  /** The client behind views such as that of `withTypeMapping`. Every command ends here. */
-  readonly _self: { _executeCommand(command: unknown, parser: Parser, ...rest: unknown[]): Promise<unknown> };
   connect(): Promise<unknown>;
   duplicate(overrides: object): NodeRedis;
   sendCommand(args: readonly unknown[], options?: unknown): Promise<unknown>;
@@ -25,18 +24,6 @@ interface NodeRedis extends EventEmitter {
   destroy(): void;
   ref(): void;
   unref(): void;
-}
-
-interface Parser {
-  readonly redisArgs: readonly unknown[];
-}
-
-/** Whether this is a client of node-redis for one server: no cluster, sentinel or pool. */
-export function isNodeRedis(client: unknown): boolean {
-  const { duplicate, sendCommand, destroy, _self } = Object(client) as Record<string, unknown>;
-  const { _executeCommand } = Object(_self) as Record<string, unknown>;
-  const areMethods = [duplicate, sendCommand, destroy, _executeCommand].every((one) => typeof one === 'function');
-  return areMethods && 'isPubSubActive' in Object(client);
 }
 
 /** What may differ at replicas. */
@@ -94,8 +81,7 @@ class NodeRedisClient implements ServerClient {
     let failure: Error | undefined;
     const end = (): void => ended(this.#isClosing ? undefined : failure);
     client.on('error', (error: Error) => {
-      // That is how it calls an end in order.
-      if (error.message !== 'Socket closed unexpectedly') failure ??= error;
+      if (!isOrderlyEnd(error)) failure ??= error;
       if (!client.isOpen) end();
     });
     client.once('end', end);
@@ -209,19 +195,7 @@ function readsOf(primary: NodeRedis, hold: DatabaseHold, { settings, read, close
     if (hold.holds || !settings.reads.has(name)) return send(primary);
     return new Promise((resolve, reject) => read(new CommandRead(primary, send, resolve, reject)));
   };
-  // What node-redis's own methods need of a client. They make the command, and hand it to `_self`.
-  const commander: object = Object.create(primary, {
-    _self: {
-      value: {
-        _executeCommand: (command: unknown, parser: Parser, ...rest: unknown[]) =>
-          route(parser.redisArgs, (client) => client._self._executeCommand(command, parser, ...rest)),
-      },
-    },
-    // A script may be named like a command.
-    _executeScript: {
-      value: (...args: unknown[]) => (primary as unknown as Record<string, Method>)._executeScript?.(...args),
-    },
-  });
+  const router = commandRouter(primary, route);
   return viewOf(primary, (name, own, view) => {
     const lower = name.toLowerCase();
     if (name === 'sendCommand') return (args, options) => route(args, (client) => client.sendCommand(args, options));
@@ -242,7 +216,7 @@ function readsOf(primary: NodeRedis, hold: DatabaseHold, { settings, read, close
         return answer instanceof Promise ? Promise.all([answer, closed]).then(([first]) => first) : answer;
       };
     }
-    return isRead(name, settings.reads) ? (...args) => own.apply(commander, args) : undefined;
+    return isRead(name, settings.reads) ? (...args) => own.apply(router, args) : undefined;
   });
 }
 

@@ -24,10 +24,11 @@ import {
   pickNames,
   ReplicationLag,
 } from '../kit/index.js';
-import { type OpenClient, type RunningRead, Server, type ServerParts, verdictOf } from './connection.js';
+import { type OpenClient, type RunningRead, Server, type ServerParts } from './connection.js';
+import { isIoredisClient, isNodeRedisClient } from './internals.js';
 import { readIoredis } from './ioredis.js';
-import { isIoredis, openIoredis } from './ioredis-client.js';
-import { isNodeRedis, openNodeRedis, readNodeRedis } from './node-redis.js';
+import { openIoredis } from './ioredis-client.js';
+import { openNodeRedis, readNodeRedis } from './node-redis.js';
 import {
   optionsAt,
   type Read,
@@ -39,6 +40,7 @@ import {
   replicasSettings,
   type ViewParts,
 } from './options.js';
+import { verdictOf } from './outcome.js';
 
 /**
  * Lets the replicas behind a Service answer the reads of a Redis client. Reads are picked one by one over the replicas that are in
@@ -205,8 +207,8 @@ interface Library {
 }
 
 function libraryOf(primary: unknown): Library {
-  if (isIoredis(primary)) return { open: openIoredis, read: readIoredis };
-  if (isNodeRedis(primary)) return { open: openNodeRedis, read: readNodeRedis };
+  if (isIoredisClient(primary)) return { open: openIoredis, read: readIoredis };
+  if (isNodeRedisClient(primary)) return { open: openNodeRedis, read: readNodeRedis };
   throw optionError(
     'primary',
     'a client of ioredis, or of node-redis from 5 on, for one server (not a Cluster)',

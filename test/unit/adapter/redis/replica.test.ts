@@ -2,13 +2,8 @@ import { createEndpoint } from 'evenkeel';
 import { FakeClock, seededRng } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
 import type { LogPosition } from '../../../../src/adapter/kit/index.js';
-import {
-  isLogInRefused,
-  objectionOf,
-  positionOf,
-  Server,
-  verdictOf,
-} from '../../../../src/adapter/redis/connection.js';
+import { objectionOf, positionOf, Server } from '../../../../src/adapter/redis/connection.js';
+import { isLogInRefused, verdictOf } from '../../../../src/adapter/redis/outcome.js';
 
 const inStep = 'role:slave\r\nmaster_link_status:up\r\n';
 

@@ -1,0 +1,48 @@
+import { type Outcome, outcomes } from '../../index.js';
+import { outcomeOfSystemError } from '../kit/index.js';
+import { type FailureKind, failureKindOf } from './internals.js';
+
+/** What an error means that is no answer to the command. */
+export interface Verdict {
+  readonly outcome: Outcome;
+  readonly repeatAs?: Outcome;
+  /** It was not sent. */
+  readonly untried?: boolean;
+  /** Its connection was cut, under it and all others. */
+  readonly cut?: boolean;
+}
+
+const refused: Verdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
+const lost: Verdict = { outcome: outcomes.reset, cut: true };
+
+const verdicts: Readonly<Record<FailureKind, Verdict>> = {
+  lost,
+  unsent: { outcome: outcomes.notStarted, untried: true },
+  'timed-out': { outcome: outcomes.timeout },
+  'called-off': { outcome: outcomes.cancelled },
+};
+
+/** Answers of a node of a cluster, which has another part of the data. */
+const CLUSTER = /^(?:MOVED|ASK|TRYAGAIN|CROSSSLOT|CLUSTERDOWN) /;
+/** Answers of a server that ran nothing: it loads its data, has lost its primary, is busy with a script, or forgot the log-in. */
+const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY|NOAUTH) /;
+
+/** What an error means if it is not an answer to the command; undefined if it is. */
+export function verdictOf(error: unknown): Verdict | undefined {
+  const { name, message = '', code } = (error ?? {}) as { name?: string; message?: string; code?: unknown };
+  if (REFUSAL.test(message) || CLUSTER.test(message)) return refused;
+  if (name === 'ReplyError') return undefined;
+  const kind = failureKindOf({ name, message });
+  if (kind !== undefined) return verdicts[kind];
+  return outcomeOfSystemError(code) === undefined ? undefined : lost;
+}
+
+/** Whether an answer says that the server is a node of a cluster. */
+export function isOfCluster({ message }: Error): boolean {
+  return CLUSTER.test(message);
+}
+
+/** Whether a server refused the log-in: trying again soon is of no use. */
+export function isLogInRefused(error: unknown): boolean {
+  return /^(?:WRONGPASS|NOAUTH|NOPERM|ERR (?:invalid password|AUTH ))/.test(String((error as Error)?.message));
+}
