@@ -18,8 +18,9 @@ import {
   checkedOption,
   clockOption,
   numberOption,
-  type OptionsOf,
+  type OptionTable,
   optionTable,
+  requiredOption,
 } from '../runtime/options.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
@@ -93,9 +94,15 @@ export type ResolvedBalancerOptions<C> = Filled<Omit<BalancerOptions<C>, 'resolv
   readonly pool: ResolvedPoolOptions;
 };
 
+/** `BalancingOptions` after defaults were filled in and everything was checked. */
+type BalancingSettings = Omit<ResolvedBalancerOptions<unknown>, 'resolver' | 'transport'> & {
+  /** Undefined where an entry point has yet to choose one. */
+  readonly resolver: Resolver | undefined;
+};
+
 const durations = { min: 0, max: 86_400_000 };
 
-const balancingOptions = {
+export const balancingTable: OptionTable<BalancingSettings> = optionTable('options', {
   resolver: checkedOption<Resolver | undefined>(undefined, resolverOf),
   picker: {
     // Created for each balancer, as if it had been passed.
@@ -152,11 +159,16 @@ const balancingOptions = {
     checkFunction(`${name}.next`, (value as Rng | null)?.next);
     return value as Rng;
   }),
-} satisfies OptionsOf<BalancingOptions>;
+});
 
-const table = optionTable('options', {
-  ...balancingOptions,
-  transport: checkedOption<Transport<unknown> | undefined>(undefined, (_name, value) => value as Transport<unknown>),
+export const balancerTable: OptionTable<ResolvedBalancerOptions<unknown>> = optionTable('options', {
+  ...balancingTable.options,
+  resolver: requiredOption(resolverOf),
+  transport: requiredOption((name, value) => {
+    if (typeof value !== 'object' || value === null) throw optionError(name, 'a transport', value);
+    checkFunction(`${name}.connect`, (value as Transport<unknown>).connect);
+    return value as Transport<unknown>;
+  }),
 });
 
 type BalancingDefaults = Pick<
@@ -165,25 +177,19 @@ type BalancingDefaults = Pick<
 >;
 
 /** The defaults, for adapters; see `docs/reference/options.md`. */
-export const balancerDefaults: BalancingDefaults = table.defaults;
+export const balancerDefaults: BalancingDefaults = balancingTable.defaults;
 
 /** Names of `BalancingOptions`: adapters pass these on and keep the others. */
-export const balancingOptionNames: readonly (keyof BalancingOptions)[] = optionTable('options', balancingOptions).names;
+export const balancingOptionNames: readonly (keyof BalancingOptions)[] = balancingTable.names;
 
 /** Checks the options of an entry point before it has a transport. Throws as `resolveBalancerOptions` does. */
 export function checkBalancingOptions(options: BalancingOptions): void {
-  const unused = { watch: () => {}, connect: () => {} } as unknown as Resolver & Transport<unknown>;
-  resolveBalancerOptions({ ...options, resolver: options.resolver ?? unused, transport: unused });
+  balancingTable.resolve(options);
 }
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
-  const resolved = table.resolve(options);
-  const resolver = resolved.resolver ?? resolverOf('resolver', undefined);
-  const transport = options.transport;
-  if (typeof transport !== 'object' || transport === null) throw optionError('transport', 'a transport', transport);
-  checkFunction('transport.connect', transport.connect);
-  return { ...resolved, resolver, transport };
+  return { ...balancerTable.resolve(options), transport: options.transport };
 }
 
 function resolverOf(name: string, value: unknown): Resolver {

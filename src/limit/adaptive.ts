@@ -1,7 +1,9 @@
-import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { optionError } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import type { Limit, LimitFactory } from './limit.js';
-import { shedAfterMsOf } from './shed-after.js';
+import { shedAfterOption } from './shed-after.js';
 import { Trial } from './trial.js';
 
 /** Options of `adaptive`. */
@@ -18,13 +20,15 @@ export interface AdaptiveOptions {
   readonly shedAfterMs?: number | undefined;
 }
 
-interface Settings {
-  readonly initial: number;
-  readonly min: number;
-  readonly max: number;
-  readonly tolerance: number;
-  readonly shedAfterMs: number;
-}
+const calls = { min: 1, max: 1_000_000, integer: true };
+
+export const adaptiveTable: OptionTable<Complete<AdaptiveOptions>> = optionTable('adaptive', {
+  initial: numberOption(100, calls),
+  min: numberOption(1, calls),
+  max: numberOption(1_000_000, calls),
+  tolerance: numberOption(2, { min: 1, max: 100 }),
+  shedAfterMs: shedAfterOption,
+});
 
 /** The shortest window, in ms, and the fewest calls in it. A window also lasts as long as its calls usually take. */
 const WINDOW_MS = 100;
@@ -90,15 +94,7 @@ const BACKED_OFF = 0.9;
  * @throws EVENKEEL_OPTION for invalid options.
  */
 export function adaptive(options: AdaptiveOptions = {}): LimitFactory {
-  checkKeys('adaptive', options, ['initial', 'min', 'max', 'tolerance', 'shedAfterMs']);
-  const calls = { min: 1, max: 1_000_000, integer: true };
-  const settings: Settings = {
-    initial: checkNumber('adaptive.initial', options.initial, 100, calls),
-    min: checkNumber('adaptive.min', options.min, 1, calls),
-    max: checkNumber('adaptive.max', options.max, 1_000_000, calls),
-    tolerance: checkNumber('adaptive.tolerance', options.tolerance, 2, { min: 1, max: 100 }),
-    shedAfterMs: shedAfterMsOf(options.shedAfterMs),
-  };
+  const settings = adaptiveTable.resolve(options);
   const { initial, min, max } = settings;
   if (min > max) throw optionError('adaptive.min', `at most max (${max})`, min);
   const begin = Math.min(Math.max(initial, min), max);
@@ -108,7 +104,7 @@ export function adaptive(options: AdaptiveOptions = {}): LimitFactory {
 class AdaptiveLimit implements Limit {
   readonly shedAfterMs: number;
   max: number;
-  readonly #settings: Settings;
+  readonly #settings: Complete<AdaptiveOptions>;
   /** The logarithm of `tolerance`. */
   readonly #tolerated: number;
   /** How far from the usual latency a single one counts. */
@@ -146,7 +142,7 @@ class AdaptiveLimit implements Limit {
   #inFlight = 0;
   #wasOverloaded = false;
 
-  constructor(settings: Settings) {
+  constructor(settings: Complete<AdaptiveOptions>) {
     this.#settings = settings;
     this.shedAfterMs = settings.shedAfterMs;
     this.#tolerated = Math.log(settings.tolerance);

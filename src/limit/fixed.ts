@@ -1,13 +1,17 @@
-import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { checkNumber, optionError } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
+import { type OptionTable, optionTable } from '../runtime/options.js';
 import type { Limit, LimitFactory } from './limit.js';
-import { shedAfterMsOf } from './shed-after.js';
+import { shedAfterOption } from './shed-after.js';
 
 /** Options of `fixed`. */
 export interface FixedOptions {
   /** See `Limit.shedAfterMs`, in ms. @defaultValue 100 */
   readonly shedAfterMs?: number | undefined;
 }
+
+export const fixedTable: OptionTable<Complete<FixedOptions>> = optionTable('fixed', { shedAfterMs: shedAfterOption });
 
 /**
  * A constant limit: Envoy's `max_requests`.
@@ -16,11 +20,11 @@ export interface FixedOptions {
  * @throws EVENKEEL_OPTION for an invalid number.
  */
 export function fixed(max: number, options: FixedOptions = {}): LimitFactory {
-  checkKeys('fixed', options, ['shedAfterMs']);
+  const { shedAfterMs } = fixedTable.resolve(options);
   if (max === undefined) throw optionError('fixed(max)', 'a number', max);
   const limit: Limit = Object.freeze({
     max: checkNumber('fixed(max)', max, 0, { min: 1, max: 1_000_000, integer: true }),
-    shedAfterMs: shedAfterMsOf(options.shedAfterMs),
+    shedAfterMs,
     answered: () => {},
     gaveUp: () => {},
     overloaded: () => {},

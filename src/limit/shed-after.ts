@@ -1,6 +1,4 @@
-import { checkNumber } from '../runtime/check.js';
+import { numberOption, type Option } from '../runtime/options.js';
 
-/** Checks `shedAfterMs`; the default is CoDel's interval (RFC 8289, 4.2). */
-export function shedAfterMsOf(value: number | undefined): number {
-  return checkNumber('shedAfterMs', value, 100, { min: 1, infinite: true });
-}
+/** `shedAfterMs`; its default is CoDel's interval (RFC 8289, 4.2). */
+export const shedAfterOption: Option<number> = numberOption(100, { min: 1, infinite: true });

@@ -1,6 +1,7 @@
 import type { Outcome } from '../endpoint/outcome.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
-import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { Cells } from './cells.js';
 import type { Load, LoadFacts } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
@@ -29,10 +30,10 @@ const UNTRIED = 1;
 /** Replaces a latency of 0, because 0 means that no call has ended. */
 const MIN_LATENCY_MS = 1e-6;
 
-const table = optionTable('peakEwma', {
+export const peakEwmaTable: OptionTable<Complete<PeakEwmaOptions>> = optionTable('peakEwma', {
   decayMs: numberOption(10_000, { min: 1, max: 3_600_000 }),
   initialMs: numberOption(1_000, { min: 1, max: 3_600_000 }),
-} satisfies OptionsOf<PeakEwmaOptions>);
+});
 
 /**
  * Latency times calls in flight. A slower response raises the estimate to its duration immediately, a faster one lowers it
@@ -47,7 +48,7 @@ const table = optionTable('peakEwma', {
  * Source: the Peak EWMA of Finagle.
  */
 export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
-  const { decayMs, initialMs } = table.resolve(options);
+  const { decayMs, initialMs } = peakEwmaTable.resolve(options);
   const rule = new PeakEwmaRule(decayMs, initialMs);
   const cells = new Cells(FIELDS);
   return described(() => new RuledLoad(rule, cells.take()), 'peakEwma', options);

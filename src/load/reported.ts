@@ -1,6 +1,7 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
-import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
+import type { Filled } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionTable, optionalString, optionTable } from '../runtime/options.js';
 import { type Cell, Cells } from './cells.js';
 import type { Load, LoadFacts } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
@@ -19,6 +20,14 @@ export interface ReportedOptions {
   /** A named metric to use instead of the utilizations. @defaultValue none */
   readonly metric?: string | undefined;
 }
+
+type ReportedSettings = Filled<ReportedOptions, 'metric'>;
+export const reportedTable: OptionTable<ReportedSettings> = optionTable('reported', {
+  expireAfterMs: numberOption(180_000, { min: 1, infinite: true }),
+  blackoutMs: numberOption(10_000, { min: 0, max: 3_600_000 }),
+  errorPenalty: numberOption(1, { min: 0, max: 1_000 }),
+  metric: optionalString,
+});
 
 /** Assumed utilization while almost no endpoint has reported. */
 const UNKNOWN_UTILIZATION = 0.5;
@@ -62,13 +71,7 @@ const FEW = 16;
  * Source: gRFC A58 (weighted_round_robin), its defaults included; ORCA (xds.data.orca.v3).
  */
 export const reported = (options: ReportedOptions = {}): (() => Load) => {
-  checkKeys('reported', options, ['expireAfterMs', 'blackoutMs', 'errorPenalty', 'metric']);
-  const rule = new ReportedRule(
-    checkNumber('reported.expireAfterMs', options.expireAfterMs, 180_000, { min: 1, infinite: true }),
-    checkNumber('reported.blackoutMs', options.blackoutMs, 10_000, { min: 0, max: 3_600_000 }),
-    checkNumber('reported.errorPenalty', options.errorPenalty, 1, { min: 0, max: 1_000 }),
-    options.metric === undefined ? undefined : checkString('reported.metric', options.metric),
-  );
+  const rule = new ReportedRule(reportedTable.resolve(options));
   const cells = new Cells(FIELDS);
   return described(() => new RuledLoad(rule, cells.take()), 'reported', options);
 };
@@ -111,7 +114,7 @@ class ReportedRule implements LoadRule {
   /** Calls ended. */
   #ended = 0;
 
-  constructor(expireAfterMs: number, blackoutMs: number, errorPenalty: number, metric: string | undefined) {
+  constructor({ expireAfterMs, blackoutMs, errorPenalty, metric }: ReportedSettings) {
     this.#expireAfterMs = expireAfterMs;
     this.#blackoutMs = blackoutMs;
     this.#errorPenalty = errorPenalty;

@@ -1,8 +1,10 @@
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { Subchannel } from '../pool/subchannel.js';
-import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { checkFunction } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { hash32, mix32 } from '../runtime/hash.js';
+import { checkedOption, choiceOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { firstFitting } from './fallback.js';
 import { MaglevTable } from './maglev.js';
 import { p2c } from './p2c.js';
@@ -42,6 +44,17 @@ export interface HashOptions {
   readonly withoutKey?: PickerFactory | undefined;
 }
 
+export const hashTable: OptionTable<Complete<HashOptions>> = optionTable('hash', {
+  method: choiceOption('auto', ['auto', 'maglev', 'ring']),
+  maxLoadRatio: numberOption(Number.POSITIVE_INFINITY, { min: 1.05, infinite: true }),
+  minInFlight: numberOption(1, { min: 1, max: 1_000_000, integer: true }),
+  placeBy: choiceOption('address', ['address', 'name']),
+  withoutKey: checkedOption(p2c(), (name, value) => {
+    checkFunction(name, value);
+    return value as PickerFactory;
+  }),
+});
+
 /** Up to this many endpoints, scoring each one is about as fast as a table and moves the fewest keys. */
 const RENDEZVOUS_UP_TO = 16;
 /** How many table entries to try for an endpoint that can take the call, before checking all endpoints. */
@@ -62,32 +75,10 @@ const ADD_MS = 10;
  * Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
  */
 export const hash = (options: HashOptions = {}): PickerFactory => {
-  checkKeys('hash', options, ['method', 'maxLoadRatio', 'minInFlight', 'placeBy', 'withoutKey']);
-  const { method = 'auto', placeBy = 'address', withoutKey = p2c() } = options;
-  if (!['auto', 'maglev', 'ring'].includes(method)) throw optionError('hash.method', 'auto, maglev or ring', method);
-  if (placeBy !== 'address' && placeBy !== 'name') throw optionError('hash.placeBy', "'address' or 'name'", placeBy);
-  checkFunction('hash.withoutKey', withoutKey);
-  const maxLoadRatio = checkNumber('hash.maxLoadRatio', options.maxLoadRatio, Number.POSITIVE_INFINITY, {
-    min: 1.05,
-    infinite: true,
-  });
-  const minInFlight = checkNumber('hash.minInFlight', options.minInFlight, 1, {
-    min: 1,
-    max: 1_000_000,
-    integer: true,
-  });
-  const bound = { maxLoadRatio, minInFlight };
-  const placing = { method, placeBy };
-  const factory: PickerFactory = (set, previous, context) =>
-    new HashPicker(set, previous, context, placing, bound, withoutKey);
+  const settings = hashTable.resolve(options);
+  const factory: PickerFactory = (set, previous, context) => new HashPicker(set, previous, context, settings);
   return described(factory, 'hash', options);
 };
-
-/** How keys are mapped to endpoints. */
-interface Placing {
-  readonly method: NonNullable<HashOptions['method']>;
-  readonly placeBy: NonNullable<HashOptions['placeBy']>;
-}
 
 /** Maps a hash to an entry, and an entry to an index in `all`. */
 interface Mapping {
@@ -122,14 +113,13 @@ class HashPicker<C> implements Picker<C> {
     set: PickSet<C>,
     previous: Picker<C> | undefined,
     context: PickerContext,
-    placing: Placing,
-    { maxLoadRatio, minInFlight }: { readonly maxLoadRatio: number; readonly minInFlight: number },
-    withoutKey: PickerFactory,
+    settings: Complete<HashOptions>,
   ) {
+    const { maxLoadRatio, minInFlight, withoutKey } = settings;
     const before = previous instanceof HashPicker ? (previous as HashPicker<C>) : undefined;
     this.#set = set;
     this.#withoutKey = withoutKey(set, before === undefined ? previous : before.#withoutKey, context);
-    this.#mapping = mappingOf(set, placing, before === undefined ? undefined : before.#mapping);
+    this.#mapping = mappingOf(set, settings, before === undefined ? undefined : before.#mapping);
     this.#maxLoadRatio = maxLoadRatio;
     this.#minInFlight = minInFlight;
     if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
@@ -244,7 +234,11 @@ function keyOf(key: unknown): string | undefined {
 }
 
 /** The mapping for a set's endpoints; reuses `before` if endpoints and weights are the same. */
-function mappingOf<C>(set: PickSet<C>, { method, placeBy }: Placing, before: Mapping | undefined): Mapping {
+function mappingOf<C>(
+  set: PickSet<C>,
+  { method, placeBy }: Complete<HashOptions>,
+  before: Mapping | undefined,
+): Mapping {
   const { all, allWeights: weights } = set;
   const endpoints = all.map(({ endpoint }) => endpoint);
   const names = placeBy === 'name' ? podNames(endpoints) : endpoints.map(endpointAddress);

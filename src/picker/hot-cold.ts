@@ -1,6 +1,7 @@
 import type { Subchannel } from '../pool/subchannel.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
-import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { MAX_WEIGHTED_CHOICES } from './draw-picker.js';
@@ -16,10 +17,10 @@ export interface HotColdOptions {
   readonly quantile?: number | undefined;
 }
 
-const table = optionTable('hotCold', {
+export const hotColdTable: OptionTable<Complete<HotColdOptions>> = optionTable('hotCold', {
   choices: numberOption(5, { min: 2, max: 16, integer: true }),
   quantile: numberOption(0.8, { min: 0, max: 1 }),
-} satisfies OptionsOf<HotColdOptions>);
+});
 
 /** How far the bound between hot and cold moves per draw, in calls. */
 const STEP = 0.05;
@@ -33,7 +34,7 @@ const STEP = 0.05;
  * with this process's own counts instead of probes.
  */
 export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
-  const { choices, quantile } = table.resolve(options);
+  const { choices, quantile } = hotColdTable.resolve(options);
   const factory: PickerFactory = (set, previous, { rng }) => new HotColdPicker(set, previous, choices, quantile, rng);
   return described(factory, 'hotCold', options);
 };

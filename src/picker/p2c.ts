@@ -1,5 +1,6 @@
-import { checkKeys, checkNumber } from '../runtime/check.js';
+import type { Filled } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
+import { type OptionTable, optionalNumber, optionTable } from '../runtime/options.js';
 import { DrawPicker } from './draw-picker.js';
 import type { PickerFactory } from './picker.js';
 import { ScanPicker } from './scan-picker.js';
@@ -13,6 +14,10 @@ export interface P2cOptions {
   readonly choices?: number | undefined;
 }
 
+export const p2cTable: OptionTable<Filled<P2cOptions, 'choices'>> = optionTable('p2c', {
+  choices: optionalNumber({ min: 2, max: 16, integer: true }),
+});
+
 /** Below this many endpoints, checking all of them costs no more than drawing, and is exact. */
 const SCAN_BELOW = 8;
 
@@ -23,9 +28,7 @@ const SCAN_BELOW = 8;
  * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, IEEE TPDS 12(10), 2001.
  */
 export const p2c = (options: P2cOptions = {}): PickerFactory => {
-  checkKeys('p2c', options, ['choices']);
-  const { choices } = options;
-  checkNumber('p2c.choices', choices, 3, { min: 2, max: 16, integer: true });
+  const { choices } = p2cTable.resolve(options);
   const factory: PickerFactory = (set, previous, { rng }) =>
     set.subchannels.length < SCAN_BELOW
       ? new ScanPicker('share', set, previous, rng)

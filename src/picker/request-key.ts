@@ -1,5 +1,7 @@
-import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
+import { checkString } from '../runtime/check.js';
+import type { Complete, Filled } from '../runtime/complete.js';
 import { hash32 } from '../runtime/hash.js';
+import { numberOption, type OptionTable, optionalString, optionTable } from '../runtime/options.js';
 import { hash } from './hash.js';
 import type { PickerFactory } from './picker.js';
 
@@ -84,7 +86,17 @@ export interface PrefixKeyOptions extends PromptKeyOptions {
   readonly header?: string | undefined;
 }
 
-const promptDefaults = Object.freeze({ chars: 256, maxBytes: 4 * 1024 * 1024 });
+const count = { min: 1, max: 2 ** 30, integer: true };
+
+export const promptKeyTable: OptionTable<Complete<PromptKeyOptions>> = optionTable('promptKey', {
+  chars: numberOption(256, count),
+  maxBytes: numberOption(4 * 1024 * 1024, count),
+});
+
+export const prefixKeyTable: OptionTable<Filled<PrefixKeyOptions, 'header'>> = optionTable('prefixKey', {
+  header: optionalString,
+  ...promptKeyTable.options,
+});
 
 /** How many times its share of the calls in flight a pod may have before calls for it go to the next one. */
 const MAX_LOAD_RATIO = 1.25;
@@ -111,8 +123,7 @@ export interface PrefixKey {
  * @throws EVENKEEL_OPTION for invalid options.
  */
 export function promptKey(body: unknown, options: PromptKeyOptions = {}): string | undefined {
-  checkKeys('promptKey', options, ['chars', 'maxBytes']);
-  const { chars, maxBytes } = limitsOf('promptKey', options);
+  const { chars, maxBytes } = promptKeyTable.resolve(options);
   return keyOf(body, chars, maxBytes);
 }
 
@@ -130,10 +141,8 @@ export function promptKey(body: unknown, options: PromptKeyOptions = {}): string
  * @example createFetch('http://vllm.models:8000', { key: prefixKey({ header: 'x-conversation-id' }) })
  */
 export function prefixKey(options: PrefixKeyOptions = {}): PrefixKey {
-  checkKeys('prefixKey', options, ['chars', 'maxBytes', 'header']);
-  const { chars, maxBytes } = limitsOf('prefixKey', options);
-  const { header } = options;
-  const named = header === undefined ? undefined : headerKey(checkString('header', header));
+  const { header, chars, maxBytes } = prefixKeyTable.resolve(options);
+  const named = header === undefined ? undefined : headerKey(header);
   return Object.assign((request: KeyedRequest) => named?.(request) || keyOf(request.body, chars, maxBytes), {
     picker: hash({ maxLoadRatio: MAX_LOAD_RATIO, minInFlight: MIN_IN_FLIGHT }),
     readsHeader: header !== undefined,
@@ -143,14 +152,6 @@ export function prefixKey(options: PrefixKeyOptions = {}): PrefixKey {
 /** The picker a key is meant for, if it names one. */
 export function pickerOf(key: unknown): PickerFactory | undefined {
   return typeof key === 'function' ? (key as Partial<PrefixKey>).picker : undefined;
-}
-
-function limitsOf(name: string, options: PromptKeyOptions): { readonly chars: number; readonly maxBytes: number } {
-  const count = { min: 1, max: 2 ** 30, integer: true };
-  return {
-    chars: checkNumber(`${name}.chars`, options.chars, promptDefaults.chars, count),
-    maxBytes: checkNumber(`${name}.maxBytes`, options.maxBytes, promptDefaults.maxBytes, count),
-  };
 }
 
 function keyOf(body: unknown, chars: number, maxBytes: number): string | undefined {

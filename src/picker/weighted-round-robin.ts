@@ -1,6 +1,7 @@
 import type { Subchannel } from '../pool/subchannel.js';
-import { checkKeys, checkNumber } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import type { Rng } from '../runtime/rng.js';
 import type { Picker, PickerFactory, PickRequest, PickSet } from './picker.js';
 import { StridePicker } from './stride-picker.js';
@@ -11,6 +12,13 @@ export interface WeightedRoundRobinOptions {
   /** How often rates are read from the load, in ms. @defaultValue 1000 */
   readonly updateMs?: number | undefined;
 }
+
+export const weightedRoundRobinTable: OptionTable<Complete<WeightedRoundRobinOptions>> = optionTable(
+  'weightedRoundRobin',
+  {
+    updateMs: numberOption(1_000, { min: 10, max: 3_600_000 }),
+  },
+);
 
 /**
  * A rate counts as at most this many times the usual one, and at least the inverse of that. A server's report may be wrong or a
@@ -28,8 +36,7 @@ const LEAST_OF_USUAL = 1 / 10;
  * Source: gRFC A58 for the rates; `StridePicker` for the order.
  */
 export const weightedRoundRobin = (options: WeightedRoundRobinOptions = {}): PickerFactory => {
-  checkKeys('weightedRoundRobin', options, ['updateMs']);
-  const updateMs = checkNumber('weightedRoundRobin.updateMs', options.updateMs, 1_000, { min: 10, max: 3_600_000 });
+  const { updateMs } = weightedRoundRobinTable.resolve(options);
   const factory: PickerFactory = (set, previous, { rng }) => new WeightedRoundRobinPicker(set, previous, rng, updateMs);
   return described(factory, 'weightedRoundRobin', options);
 };

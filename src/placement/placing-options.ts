@@ -2,7 +2,7 @@ import type { Leaving } from '../pool/drain.js';
 import { poolDefaults } from '../pool/pool-options.js';
 import { checkBoolean, checkFunction, checkNumber } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
-import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 
 /** Why a connection should leave, and how long it may stay. */
 export interface ConnectionLeaving extends Leaving {
@@ -53,10 +53,10 @@ export const placingOptionNames: readonly (keyof PlacingOptions<unknown>)[] = Ob
   'rebalance',
 ] as const);
 
-const rebalanceTable = optionTable('rebalance', {
+export const rebalanceTable: OptionTable<Complete<RebalanceOptions>> = optionTable('rebalance', {
   ratioPerMinute: numberOption(0.1, { above: 0, max: 60 }),
   maxToMean: numberOption(1.2, { min: 1 }),
-} satisfies OptionsOf<RebalanceOptions>);
+});
 
 /** The defaults of `RebalanceOptions`, complete and frozen. */
 export const rebalanceDefaults: Complete<RebalanceOptions> = rebalanceTable.defaults;

@@ -1,6 +1,6 @@
 import { checkNumber } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
-import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 
 /** How connections are opened, kept and closed. */
 export interface PoolOptions {
@@ -27,21 +27,21 @@ export interface PoolOptions {
 /** Pool options with every default filled in. */
 export type ResolvedPoolOptions = Complete<PoolOptions>;
 
-const table = optionTable('pool', {
+export const poolTable: OptionTable<Complete<PoolOptions>> = optionTable('pool', {
   connectTimeoutMs: numberOption(2_000, { min: 1, max: 600_000 }),
   maxConnecting: numberOption(32, { min: 1, integer: true, infinite: true }),
   reconnectInitialMs: numberOption(200, { min: 1, max: 600_000 }),
   reconnectMaxMs: numberOption(3_000, { min: 1, max: 3_600_000 }),
   drainTimeoutMs: numberOption(30_000, { min: 0, max: 86_400_000, infinite: true }),
   maxConnectionAgeMs: numberOption(1_800_000, { min: 1_000, infinite: true }),
-} satisfies OptionsOf<PoolOptions>);
+});
 
 /** The defaults of `PoolOptions`, complete and frozen. */
-export const poolDefaults: Complete<PoolOptions> = table.defaults;
+export const poolDefaults: Complete<PoolOptions> = poolTable.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export function resolvePoolOptions(options: PoolOptions = {}): ResolvedPoolOptions {
-  const resolved = table.resolve(options);
+  const resolved = poolTable.resolve(options);
   const { reconnectInitialMs } = resolved;
   const reconnectMaxMs = checkNumber(
     'pool.reconnectMaxMs',

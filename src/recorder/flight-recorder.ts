@@ -1,7 +1,8 @@
 import type { DumpOptions, RecordedBalancer, Recorder, Recording } from '../call/recording.js';
 import { checkBoolean, checkKeys } from '../runtime/check.js';
 import { inBackground } from '../runtime/clock.js';
-import { functionOption, numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import type { Filled } from '../runtime/complete.js';
+import { functionOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { writeDump } from './dump.js';
 import { Parts } from './parts.js';
 import { Track } from './track.js';
@@ -25,11 +26,14 @@ export interface FlightRecorder extends Recorder {
   dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
 }
 
-const table = optionTable('flightRecorder', {
-  seconds: numberOption(60, { min: 1, max: 3_600 }),
-  bytes: numberOption(16 * 1024 * 1024, { min: 2 ** 20, max: 2 ** 30, integer: true }),
-  onPanic: functionOption<NonNullable<FlightRecorderOptions['onPanic']>>(),
-} satisfies OptionsOf<FlightRecorderOptions>);
+export const flightRecorderTable: OptionTable<Filled<FlightRecorderOptions, 'onPanic'>> = optionTable(
+  'flightRecorder',
+  {
+    seconds: numberOption(60, { min: 1, max: 3_600 }),
+    bytes: numberOption(16 * 1024 * 1024, { min: 2 ** 20, max: 2 ** 30, integer: true }),
+    onPanic: functionOption<NonNullable<FlightRecorderOptions['onPanic']>>(),
+  },
+);
 
 /** Minimum time between dumps of a balancer that panics repeatedly, in ms. */
 const PANIC_PAUSE_MS = 60_000;
@@ -43,7 +47,7 @@ const PANIC_PAUSE_MS = 60_000;
  * process.on('SIGUSR2', () => writeFileSync('/tmp/evenkeel.bin', recorder.dump()));
  */
 export function flightRecorder(options: FlightRecorderOptions = {}): FlightRecorder {
-  const { seconds, bytes, onPanic } = table.resolve(options);
+  const { seconds, bytes, onPanic } = flightRecorderTable.resolve(options);
   return new RingRecorder(new Parts(bytes, seconds * 1_000), onPanic);
 }
 

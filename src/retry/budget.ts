@@ -1,6 +1,6 @@
 import type { Clock } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
-import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 
 /** How many retries are allowed in relation to traffic. */
 export interface RetryBudgetOptions {
@@ -10,17 +10,17 @@ export interface RetryBudgetOptions {
   readonly minPerSecond?: number | undefined;
 }
 
-const table = optionTable('retry.budget', {
+export const retryBudgetTable: OptionTable<Complete<RetryBudgetOptions>> = optionTable('retry.budget', {
   ratio: numberOption(0.2, { min: 0, max: 1 }),
   minPerSecond: numberOption(10, { min: 0, max: 1e6 }),
-} satisfies OptionsOf<RetryBudgetOptions>);
+});
 
 /** The defaults of `RetryBudgetOptions`, complete and frozen. */
-export const retryBudgetDefaults: Complete<RetryBudgetOptions> = table.defaults;
+export const retryBudgetDefaults: Complete<RetryBudgetOptions> = retryBudgetTable.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export const resolveRetryBudget = (options?: RetryBudgetOptions): Complete<RetryBudgetOptions> =>
-  table.resolve(options);
+  retryBudgetTable.resolve(options);
 
 /** Deposits expire after about this long, in ms. */
 const KEPT_MS = 10_000;

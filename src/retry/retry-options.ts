@@ -1,6 +1,6 @@
 import { checkNumber, optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
-import { functionOption, numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { functionOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { type RetryBudgetOptions, resolveRetryBudget } from './budget.js';
 import type { RetryCandidate } from './ended-attempt.js';
 
@@ -31,13 +31,13 @@ export interface RetryOptions {
 }
 
 /** `methods` are those that may safely run twice. Source: RFC 9110, 9.2.2. */
-const table = optionTable('retry', {
+export const retryTable: OptionTable<ResolvedRetryOptions> = optionTable('retry', {
   maxAttempts: numberOption(3, { min: 1, max: 100, integer: true }),
   budget: { default: resolveRetryBudget(), check: (_name, value) => resolveRetryBudget(value as RetryBudgetOptions) },
   statuses: { default: Object.freeze<number[]>([]), check: checkStatuses },
   methods: { default: Object.freeze(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']), check: checkMethods },
   when: functionOption<NonNullable<RetryOptions['when']>>(),
-} satisfies OptionsOf<RetryOptions>);
+});
 
 /** Retry options with every default filled in. */
 export type ResolvedRetryOptions = Omit<Complete<RetryOptions>, 'budget' | 'when'> & {
@@ -46,10 +46,10 @@ export type ResolvedRetryOptions = Omit<Complete<RetryOptions>, 'budget' | 'when
 };
 
 /** The defaults of `RetryOptions`, complete and frozen. */
-export const retryDefaults: ResolvedRetryOptions = table.defaults;
+export const retryDefaults: ResolvedRetryOptions = retryTable.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
-export const resolveRetryOptions = (options?: RetryOptions): ResolvedRetryOptions => table.resolve(options);
+export const resolveRetryOptions = (options?: RetryOptions): ResolvedRetryOptions => retryTable.resolve(options);
 
 function checkStatuses(name: string, statuses: unknown): readonly number[] {
   if (!Array.isArray(statuses)) throw optionError(name, 'a list of statuses', statuses);

@@ -1,58 +1,66 @@
-import { checkBoolean, checkFunction, checkKeys, checkNumber, type NumberBounds, optionError } from './check.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkKeys,
+  checkNumber,
+  checkString,
+  type NumberBounds,
+  optionError,
+} from './check.js';
 import { type Clock, systemClock } from './clock.js';
 
-/** One option: its default, and the check of a given value, which throws EVENKEEL_OPTION. */
+/** One option: its default, and the check of a value, which throws EVENKEEL_OPTION. */
 export interface Option<T> {
   readonly default: T;
+  /** Whether the option must be given: `check` is then called for undefined too. */
+  readonly isRequired?: boolean;
+  /** What numbers it takes; for the reference. */
+  readonly bounds?: NumberBounds;
   /** @param name Of the option, with its path, for the error. */
   readonly check: (name: string, value: unknown) => T;
 }
 
-/** A table with every option of an interface: `const table = optionTable('pool', { … } satisfies OptionsOf<PoolOptions>)`. */
-export type OptionsOf<O> = { readonly [Name in keyof O]-?: Option<O[Name]> | Option<Exclude<O[Name], undefined>> };
-
-/** What a table's options are once defaults are filled in. */
-export type Resolved<Options> = {
-  readonly [Name in keyof Options]: Options[Name] extends Option<infer T> ? T : never;
-};
-
-/** Says once what a group of options is: names, defaults and bounds. */
-export interface OptionTable<Options> {
-  readonly names: readonly (keyof Options & string)[];
-  readonly defaults: Resolved<Options>;
+/** What a group of options is, said once. `Settings` are the options after defaults were filled in: see `Complete` and `Filled`. */
+export interface OptionTable<Settings> {
+  readonly options: { readonly [Name in keyof Settings]-?: Option<Settings[Name]> };
+  readonly names: readonly (keyof Settings & string)[];
+  readonly defaults: Settings;
   /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
-  resolve(options: unknown): Resolved<Options>;
+  resolve(values: unknown): Settings;
 }
 
 /**
  * @param path Of the group, for errors: `pool` for `pool.connectTimeoutMs`. Options that are the caller's own argument are the group `options`,
  * and are named without it.
  */
-export function optionTable<Options extends Readonly<Record<string, Option<unknown>>>>(
+export function optionTable<Settings extends object>(
   path: string,
-  options: Options,
-): OptionTable<Options> {
-  const entries = Object.entries(options);
-  const names = Object.keys(options) as (keyof Options & string)[];
+  // The settings are said by the caller: names that are not theirs are errors.
+  options: NoInfer<OptionTable<Settings>['options']>,
+): OptionTable<Settings> {
+  const entries = Object.entries<Option<unknown>>(options);
+  const names = Object.keys(options) as (keyof Settings & string)[];
   const prefix = path === 'options' ? '' : `${path}.`;
-  const defaults = Object.fromEntries(entries.map(([name, option]) => [name, option.default])) as Resolved<Options>;
+  const defaults = Object.fromEntries(entries.map(([name, option]) => [name, option.default])) as Settings;
   return {
+    options,
     names,
     defaults: Object.freeze(defaults),
-    resolve(options = {}) {
-      checkKeys(path, options, names);
-      const values = options as Readonly<Record<string, unknown>>;
+    resolve(values = {}) {
+      checkKeys(path, values, names);
       const resolved = entries.map(([name, option]) => {
-        const value = values[name];
-        return [name, value === undefined ? option.default : option.check(`${prefix}${name}`, value)];
+        const value = (values as Readonly<Record<string, unknown>>)[name];
+        if (value === undefined && option.isRequired !== true) return [name, option.default];
+        return [name, option.check(`${prefix}${name}`, value)];
       });
-      return Object.fromEntries(resolved) as Resolved<Options>;
+      return Object.fromEntries(resolved) as Settings;
     },
   };
 }
 
 export const numberOption = (fallback: number, bounds: NumberBounds = {}): Option<number> => ({
   default: fallback,
+  bounds,
   check: (name, value) => checkNumber(name, value, fallback, bounds),
 });
 
@@ -77,8 +85,35 @@ export const checkedOption = <T>(fallback: T, check: (name: string, value: unkno
 });
 
 /** A number that may be left out. */
-export const optionalNumber = (bounds: NumberBounds): Option<number | undefined> =>
-  checkedOption<number | undefined>(undefined, (name, value) => checkNumber(name, value, 0, bounds));
+export const optionalNumber = (bounds: NumberBounds): Option<number | undefined> => ({
+  default: undefined,
+  bounds,
+  check: (name, value) => checkNumber(name, value, 0, bounds),
+});
+
+/** A non-empty string that may be left out. */
+export const optionalString: Option<string | undefined> = checkedOption<string | undefined>(undefined, checkString);
+
+/** One of several values. */
+export const choiceOption = <const T extends string | number, F extends T | undefined>(
+  fallback: F,
+  choices: readonly T[],
+): Option<T | F> => ({
+  default: fallback,
+  check(name, value) {
+    if (choices.includes(value as T)) return value as T;
+    const shown = choices.map((choice) => (typeof choice === 'string' ? `'${choice}'` : choice));
+    throw optionError(name, `${shown.slice(0, -1).join(', ')} or ${shown.at(-1)}`, value);
+  },
+});
+
+/** An option that must be given: `check` refuses undefined. */
+export const requiredOption = <T>(check: (name: string, value: unknown) => T): Option<T> => ({
+  // Never used: `check` is called first, and throws.
+  default: undefined as T,
+  isRequired: true,
+  check,
+});
 
 /** A value that may be left out, and is checked where it is used. */
 export const anyOption = <T>(): Option<T | undefined> =>

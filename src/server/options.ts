@@ -11,7 +11,7 @@ import {
   functionOption,
   numberOption,
   type Option,
-  type OptionsOf,
+  type OptionTable,
   optionalNumber,
   optionTable,
 } from '../runtime/options.js';
@@ -93,11 +93,11 @@ export interface ReportOptions {
 /** The options of reports after defaults were filled in and everything was checked. */
 export type ResolvedReportOptions = Filled<ReportOptions, 'utilization' | 'metrics'>;
 
-const reportTable = optionTable('reports', {
+export const reportTable: OptionTable<ResolvedReportOptions> = optionTable('reports', {
   utilization: functionOption<NonNullable<ReportOptions['utilization']>>(),
   metrics: functionOption<NonNullable<ReportOptions['metrics']>>(),
   sampleMs: numberOption(1_000, { min: 10, max: 3_600_000 }),
-} satisfies OptionsOf<ReportOptions>);
+});
 
 /** The options of a backend after defaults were filled in and everything was checked. Headers are in lower case. */
 export type ResolvedBackendOptions = Filled<
@@ -111,7 +111,7 @@ export type ResolvedBackendOptions = Filled<
 
 const durations = { min: 1, max: 86_400_000 };
 
-const table = optionTable('options', {
+export const backendTable: OptionTable<ResolvedBackendOptions> = optionTable('options', {
   reports: checkedOption<ResolvedReportOptions | undefined>(reportTable.defaults, (name, reports) => {
     if (reports === false) return undefined;
     if (typeof reports !== 'object' || reports === null) throw optionError(name, 'an object, or false', reports);
@@ -130,11 +130,11 @@ const table = optionTable('options', {
   trust: functionOption<NonNullable<BackendOptions['trust']>>(),
   context: booleanOption(false),
   clock: clockOption,
-} satisfies OptionsOf<BackendOptions>);
+});
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
 export function resolveBackendOptions(options: BackendOptions): ResolvedBackendOptions {
-  const resolved = table.resolve(options);
+  const resolved = backendTable.resolve(options);
   if (resolved.refuseWhileBusy && resolved.reports === undefined) {
     throw optionError('refuseWhileBusy', 'false without reports', true);
   }

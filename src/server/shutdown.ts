@@ -3,7 +3,7 @@ import type { Http2Server } from 'node:http2';
 import type { Socket, Server as TcpServer } from 'node:net';
 import { checkFunction, optionError } from '../runtime/check.js';
 import type { Clock, Timer } from '../runtime/clock.js';
-import type { Complete } from '../runtime/complete.js';
+import type { Complete, Filled } from '../runtime/complete.js';
 import {
   anyOption,
   booleanOption,
@@ -11,7 +11,7 @@ import {
   clockOption,
   functionOption,
   numberOption,
-  type OptionsOf,
+  type OptionTable,
   optionTable,
 } from '../runtime/options.js';
 import type { ConnectionTimes } from './closing-connections.js';
@@ -62,36 +62,37 @@ export interface ShutdownOptions {
 
 const durations = { min: 0, max: 86_400_000 };
 
-const table = optionTable('options', {
-  http: anyOption<NonNullable<ShutdownOptions['http']>>(),
-  grpc: anyOption<GrpcServer>(),
-  webSockets: anyOption<WebSockets>(),
-  tcp: anyOption<NonNullable<ShutdownOptions['tcp']>>(),
-  finish: checkedOption<NonNullable<ShutdownOptions['finish']>>(
-    (socket) => socket.end(),
-    (name, value) => {
-      checkFunction(name, value);
-      return value as (socket: Socket) => void;
-    },
-  ),
-  signals: checkedOption<readonly NodeJS.Signals[]>(['SIGTERM'], (name, value) => {
-    if (!Array.isArray(value)) throw optionError(name, 'a list of signals', value);
-    return value;
-  }),
-  delayMs: numberOption(2_000, durations),
-  idleMs: numberOption(5_000, durations),
-  leaveMs: numberOption(10_000, durations),
-  drainTimeoutMs: numberOption(25_000, durations),
-  onDrained: functionOption<() => unknown>(),
-  exit: booleanOption(true),
-  clock: clockOption,
-} satisfies OptionsOf<ShutdownOptions>);
+export const shutdownTable: OptionTable<Filled<ShutdownOptions, 'http' | 'grpc' | 'webSockets' | 'tcp' | 'onDrained'>> =
+  optionTable('options', {
+    http: anyOption<NonNullable<ShutdownOptions['http']>>(),
+    grpc: anyOption<GrpcServer>(),
+    webSockets: anyOption<WebSockets>(),
+    tcp: anyOption<NonNullable<ShutdownOptions['tcp']>>(),
+    finish: checkedOption<NonNullable<ShutdownOptions['finish']>>(
+      (socket) => socket.end(),
+      (name, value) => {
+        checkFunction(name, value);
+        return value as (socket: Socket) => void;
+      },
+    ),
+    signals: checkedOption<readonly NodeJS.Signals[]>(['SIGTERM'], (name, value) => {
+      if (!Array.isArray(value)) throw optionError(name, 'a list of signals', value);
+      return value;
+    }),
+    delayMs: numberOption(2_000, durations),
+    idleMs: numberOption(5_000, durations),
+    leaveMs: numberOption(10_000, durations),
+    drainTimeoutMs: numberOption(25_000, durations),
+    onDrained: functionOption<() => unknown>(),
+    exit: booleanOption(true),
+    clock: clockOption,
+  });
 
 /** The defaults of `gracefulShutdown`; see `docs/guide/graceful-rollout.md`. */
 export const shutdownDefaults: Pick<
   Complete<ShutdownOptions>,
   'delayMs' | 'idleMs' | 'leaveMs' | 'drainTimeoutMs'
-> = table.defaults;
+> = shutdownTable.defaults;
 
 /** How long before `drainTimeoutMs` the last long-lived connection is closed, in ms: closing takes a round trip. */
 const CLOSE_MS = 1_000;
@@ -151,7 +152,7 @@ class PodShutdown implements Shutdown {
   #finish: () => void = () => {};
 
   constructor(options: ShutdownOptions) {
-    const resolved = table.resolve(options);
+    const resolved = shutdownTable.resolve(options);
     const { http, grpc, webSockets, tcp, finish, signals, delayMs, idleMs, drainTimeoutMs, clock } = resolved;
     this.#delayMs = delayMs;
     this.#idleMs = idleMs;

@@ -4,9 +4,10 @@ import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import { asError, isEvenkeelError } from '../errors.js';
 import { notify } from '../observe/observer.js';
 import type { Timer } from '../runtime/clock.js';
+import type { Filled } from '../runtime/complete.js';
 import { deadline } from '../runtime/deadline.js';
 import { described } from '../runtime/described.js';
-import { functionOption, numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { functionOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { jittered } from '../runtime/rng.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
@@ -24,14 +25,14 @@ export interface ActiveHealthOptions {
   readonly check?: ((endpoint: Endpoint, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
-const table = optionTable('activeHealth', {
+export const activeHealthTable: OptionTable<Filled<ActiveHealthOptions, 'check'>> = optionTable('activeHealth', {
   intervalMs: numberOption(10_000, { min: 10, max: 86_400_000 }),
   timeoutMs: numberOption(1_000, { min: 1, max: 600_000 }),
   unhealthyAfter: numberOption(3, { min: 1, max: 1_000, integer: true }),
   healthyAfter: numberOption(2, { min: 1, max: 1_000, integer: true }),
   check: functionOption<NonNullable<ActiveHealthOptions['check']>>(),
-} satisfies OptionsOf<ActiveHealthOptions>);
-type HealthRules = typeof table.defaults;
+});
+type HealthRules = typeof activeHealthTable.defaults;
 
 const JITTER_RATIO = 0.2;
 
@@ -42,7 +43,7 @@ const JITTER_RATIO = 0.2;
  * reported once and no endpoint becomes suspect. Throws EVENKEEL_OPTION.
  */
 export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory => {
-  const rules = table.resolve(options);
+  const rules = activeHealthTable.resolve(options);
   return described((context) => new ActiveHealth(rules, context), 'activeHealth');
 };
 

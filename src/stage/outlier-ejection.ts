@@ -1,8 +1,9 @@
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { OutcomeCause } from '../endpoint/outcome.js';
 import { checkNumber, optionError } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
-import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { Invalidation } from './invalidation.js';
 import { OutlierRecord, type OutlierRules } from './outlier-record.js';
 import { deservesPanic } from './panic.js';
@@ -37,7 +38,7 @@ export interface OutlierEjectionOptions {
 
 const allCauses = Object.freeze(['timeout', 'reset', 'status', 'overload', 'protocol'] as const);
 
-const table = optionTable('outlierEjection', {
+export const outlierEjectionTable: OptionTable<Complete<OutlierEjectionOptions>> = optionTable('outlierEjection', {
   consecutiveFailures: numberOption(5, { min: 1, integer: true, infinite: true }),
   failureRatio: numberOption(0.2, { min: 0, max: 1, infinite: true }),
   timesWorse: numberOption(3, { min: 1, max: 1_000 }),
@@ -46,7 +47,7 @@ const table = optionTable('outlierEjection', {
   maxEjectionMs: numberOption(60_000, { min: 1, max: 86_400_000 }),
   maxEjectedRatio: numberOption(0.5, { min: 0, max: 0.5 }),
   causes: { default: allCauses, check: checkCauses },
-} satisfies OptionsOf<OutlierEjectionOptions>);
+});
 
 /**
  * Marks endpoints whose calls fail as suspect: after 5 failures in a row, 5 unanswered calls of which one timed out, or a failure
@@ -133,12 +134,12 @@ class OutlierEjection implements Stage {
 }
 
 function resolveRules(options: OutlierEjectionOptions): OutlierRules {
-  const { causes, ...rules } = table.resolve(options);
+  const { causes, ...rules } = outlierEjectionTable.resolve(options);
   const { baseEjectionMs } = rules;
   const maxEjectionMs = checkNumber(
     'outlierEjection.maxEjectionMs',
     options.maxEjectionMs,
-    Math.max(baseEjectionMs, table.defaults.maxEjectionMs),
+    Math.max(baseEjectionMs, outlierEjectionTable.defaults.maxEjectionMs),
     { min: baseEjectionMs, max: 86_400_000 },
   );
   return { ...rules, maxEjectionMs, causes: new Set<OutcomeCause | undefined>(causes) };

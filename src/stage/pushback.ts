@@ -2,8 +2,9 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Outcome } from '../endpoint/outcome.js';
 import type { Timer } from '../runtime/clock.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
-import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
@@ -15,10 +16,10 @@ export interface PushbackOptions {
   readonly maxMs?: number | undefined;
 }
 
-const table = optionTable('pushback', {
+export const pushbackTable: OptionTable<Complete<PushbackOptions>> = optionTable('pushback', {
   ratio: numberOption(0.1, { min: 0.001, max: 1 }),
   maxMs: numberOption(60_000, { min: 1, max: 3_600_000 }),
-} satisfies OptionsOf<PushbackOptions>);
+});
 
 /**
  * An endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) gets a tenth of its share until then. That
@@ -28,7 +29,7 @@ const table = optionTable('pushback', {
  * move the problem. The same applies if the pause is not about the endpoint but a limit on individual callers.
  */
 export const pushback = (options: PushbackOptions = {}): StageFactory => {
-  const { ratio, maxMs } = table.resolve(options);
+  const { ratio, maxMs } = pushbackTable.resolve(options);
   return described((context) => new Pushback(ratio, maxMs, context), 'pushback');
 };
 

@@ -4,7 +4,7 @@ import type { Outcome } from '../endpoint/outcome.js';
 import type { Timer } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
-import { numberOption, type OptionsOf, optionTable } from '../runtime/options.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /** Options of `slowStart`. */
@@ -19,12 +19,12 @@ export interface SlowStartOptions {
   readonly aggression?: number | undefined;
 }
 
-const table = optionTable('slowStart', {
+export const slowStartTable: OptionTable<Complete<SlowStartOptions>> = optionTable('slowStart', {
   windowMs: numberOption(30_000, { min: 1, max: 86_400_000 }),
   calls: numberOption(1_000, { min: 1, infinite: true }),
   minRatio: numberOption(0.1, { min: 0.001, max: 1 }),
   aggression: numberOption(1, { min: 0.1, max: 100 }),
-} satisfies OptionsOf<SlowStartOptions>);
+});
 type SlowStartRules = Complete<SlowStartOptions>;
 
 /** The weights of new endpoints are updated this many times per window, at most every `MIN_STEP_MS`. */
@@ -41,7 +41,7 @@ const MIN_STEP_MS = 250;
  * Source: Envoy's slow start, including `aggression`.
  */
 export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
-  const rules = table.resolve(options);
+  const rules = slowStartTable.resolve(options);
   return described((context) => new SlowStart(rules, context), 'slowStart');
 };
 

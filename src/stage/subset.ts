@@ -3,9 +3,18 @@ import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { ClientPlace } from '../place/client-place.js';
 import { FoundPlace, ordinalOf } from '../place/found-place.js';
-import { checkKeys, checkNumber, checkString, optionError } from '../runtime/check.js';
+import { checkNumber, checkString, optionError } from '../runtime/check.js';
+import type { Complete, Filled } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { hash32, mix32 } from '../runtime/hash.js';
+import {
+  checkedOption,
+  numberOption,
+  type OptionTable,
+  optionalNumber,
+  optionTable,
+  requiredOption,
+} from '../runtime/options.js';
 import { endpointShares } from './endpoint-shares.js';
 import { divideSlots } from './slot-table.js';
 import type { Stage, StageContext, StageFactory } from './stage.js';
@@ -39,8 +48,40 @@ export interface SubsetPlace {
   readonly connections?: number | undefined;
 }
 
-/** Default of `size`, as in Finagle: a few failures still leave a choice. */
-const SIZE = 12;
+type Place = Filled<SubsetPlace, 'index' | 'connections'>;
+
+const count = { min: 1, integer: true };
+
+export const placeTable: OptionTable<Place> = optionTable('subset.client', {
+  index: optionalNumber({ min: 0, integer: true }),
+  count: requiredOption((name, value) => {
+    if (value === undefined) throw optionError('subset.client', 'a name, or a count', {});
+    return checkNumber(name, value, 1, count);
+  }),
+  connections: optionalNumber(count),
+});
+
+type Settings = Complete<Pick<SubsetOptions, 'size'>> & { readonly client: Place | string | undefined };
+
+export const subsetTable: OptionTable<Settings> = optionTable('subset', {
+  // As in Finagle: a few failures still leave a choice.
+  size: numberOption(12, count),
+  client: checkedOption<Place | string | undefined>(undefined, (name, client) =>
+    typeof client === 'string' ? checkString(name, client) : placeOf(client),
+  ),
+});
+
+function placeOf(client: unknown): Place {
+  const place = placeTable.resolve(client);
+  const { index, count, connections = 0 } = place;
+  if (count * connections > MAX_SLOTS) {
+    throw optionError('subset.client', `at most ${MAX_SLOTS} connections of all clients`, count * connections);
+  }
+  if (index !== undefined && index >= count) {
+    throw optionError('subset.client.index', `a whole number from 0 to ${count - 1}`, index);
+  }
+  return place;
+}
 
 /**
  * Connects to a stable part of a large set: with 1,000 clients and 1,000 pods, one connection each would be a million. Endpoints
@@ -65,29 +106,17 @@ const SIZE = 12;
  * Throws EVENKEEL_OPTION.
  */
 export const subset = (options: SubsetOptions = {}): StageFactory => {
-  checkKeys('subset', options, ['size', 'client']);
-  const size = checkNumber('subset.size', options.size, SIZE, { min: 1, integer: true });
-  const { client } = options;
+  const { size, client } = subsetTable.resolve(options);
   if (typeof client === 'string') {
-    const seed = hash32(checkString('subset.client', client));
+    const seed = hash32(client);
     return described(() => ({ apply: (set) => byName(set, size, seed) }), 'subset');
   }
   if (client === undefined)
     return described((context) => new FoundSubset(size, undefined, undefined, context), 'subset');
-  checkKeys('subset.client', client, ['index', 'count', 'connections']);
-  if (client.count === undefined) throw optionError('subset.client', 'a name, or a count', client);
-  const count = checkNumber('subset.client.count', client.count, 1, { min: 1, integer: true });
-  const connections =
-    client.connections === undefined
-      ? undefined
-      : checkNumber('subset.client.connections', client.connections, 1, { min: 1, integer: true });
-  if (connections !== undefined && count * connections > MAX_SLOTS) {
-    throw optionError('subset.client', `at most ${MAX_SLOTS} connections of all clients`, count * connections);
-  }
-  if (client.index === undefined) {
+  const { index, count, connections } = client;
+  if (index === undefined) {
     return described((context) => new FoundSubset(size, count, connections, context), 'subset');
   }
-  const index = checkNumber('subset.client.index', client.index, 0, { min: 0, max: count - 1, integer: true });
   return described(() => ({ apply: (set) => partOf(set, size, { index, count }, connections) }), 'subset');
 };
 

@@ -1,7 +1,9 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { checkKeys, optionError } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
+import { checkedOption, choiceOption, type OptionTable, optionTable } from '../runtime/options.js';
 import type { StageFactory } from './stage.js';
 
 /** Options of `topologyHints`. */
@@ -14,6 +16,17 @@ export interface TopologyHintsOptions {
   readonly others?: 'absent' | 'standby' | undefined;
 }
 
+const nameOption = checkedOption('', (name, value) => {
+  if (typeof value !== 'string') throw optionError(name, 'a string', value);
+  return value;
+});
+
+export const topologyHintsTable: OptionTable<Complete<TopologyHintsOptions>> = optionTable('topologyHints', {
+  zone: nameOption,
+  nodeName: nameOption,
+  others: choiceOption('absent', ['absent', 'standby']),
+});
+
 /**
  * Follows the topology hints the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`, as
  * kube-proxy does: the node's own endpoints if every ready endpoint is hinted for some node and one for ours; otherwise the zone's
@@ -25,11 +38,7 @@ export interface TopologyHintsOptions {
  * topologyHints({ zone: 'eu-west-1a', nodeName: 'node-7' })
  */
 export function topologyHints(options: TopologyHintsOptions = {}): StageFactory {
-  checkKeys('topologyHints', options, ['zone', 'nodeName', 'others']);
-  const zone = checkName('zone', options.zone);
-  const nodeName = checkName('nodeName', options.nodeName);
-  const others = options.others ?? 'absent';
-  if (others !== 'absent' && others !== 'standby') throw optionError('others', "'absent' or 'standby'", others);
+  const { zone, nodeName, others } = topologyHintsTable.resolve(options);
   return described(() => ({ apply: (set) => applyHints(set, zone, nodeName, others) }), 'topologyHints');
 }
 
@@ -83,10 +92,4 @@ function holds(ready: readonly EndpointEntry[], hintsOf: HintsOf, own: string): 
     named ||= hints.includes(own);
   }
   return named;
-}
-
-function checkName(option: string, value: unknown): string {
-  if (value === undefined) return '';
-  if (typeof value !== 'string') throw optionError(option, 'a string', value);
-  return value;
 }

@@ -1,8 +1,10 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
-import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
+import { checkString } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
+import { numberOption, type OptionTable, optionTable, requiredOption } from '../runtime/options.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /** Options of `zone`. */
@@ -15,6 +17,11 @@ export interface ZoneOptions {
    */
   readonly maxLoadRatio?: number | undefined;
 }
+
+export const zoneTable: OptionTable<Complete<ZoneOptions>> = optionTable('zone', {
+  zone: requiredOption(checkString),
+  maxLoadRatio: numberOption(1.5, { min: 1, infinite: true }),
+});
 
 /** Connections opened or closed within this time are processed together, in ms: at start-up there are thousands. */
 const SETTLE_MS = 100;
@@ -31,9 +38,7 @@ const SETTLE_MS = 100;
  * of a zone.
  */
 export const zone = (options: ZoneOptions): StageFactory => {
-  checkKeys('zone', options, ['zone', 'maxLoadRatio']);
-  const own = checkString('zone.zone', options.zone);
-  const maxLoadRatio = checkNumber('zone.maxLoadRatio', options.maxLoadRatio, 1.5, { min: 1, infinite: true });
+  const { zone: own, maxLoadRatio } = zoneTable.resolve(options);
   return described((context) => new Zone(own, maxLoadRatio, context), 'zone');
 };
 
