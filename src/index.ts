@@ -62,6 +62,7 @@ export {
   type PickerFactory,
   type PickRequest,
   type PickSet,
+  type PickTarget,
 } from './picker/picker.js';
 export {
   cookieKey,
@@ -77,7 +78,6 @@ export type { WeightedRoundRobinOptions } from './picker/weighted-round-robin.js
 export { placeWorkers } from './place/found-place.js';
 export type { Leaving } from './pool/drain.js';
 export type { PoolOptions } from './pool/pool-options.js';
-export type { Subchannel } from './pool/subchannel.js';
 export type { Connection, Transport } from './pool/transport.js';
 export { type CombineOptions, firstAvailable, union } from './resolver/combine.js';
 export { type DnsOptions, type DnsSettings, dns } from './resolver/dns.js';

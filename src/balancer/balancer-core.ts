@@ -11,6 +11,7 @@ import { EventCounts } from '../observe/event-counts.js';
 import type { CallMeter, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
 import { combineObservers, notify, type Observer, withDiagnostics } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
+import type { PickTarget } from '../picker/picker.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { checkPriority } from '../propagation/priority.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
@@ -88,7 +89,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       overload: (waitedMs) => overloadError(this.#endpoints.feed, this.limit as CallLimit, waitedMs),
       tooLate: (leftMs) => tooLateError(this.#endpoints.feed, this.limit as CallLimit, leftMs),
       stalledSince: (sinceMs) => this.#times.stalledSince(sinceMs),
-      tryPick: (key, avoid, unlimited) => this.#pick(key, avoid, true, unlimited),
+      tryPick: (key, avoid, unlimited) => this.#pick(key, subchannelsOf(avoid), true, unlimited),
       timedOut: (timeoutMs) => this.#endpoints.refusals.after(timeoutMs),
     });
     try {
@@ -107,13 +108,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     liveBalancers.add(this);
   }
 
-  pick(options?: PickOptions<C>): Lease<C> | undefined {
+  pick(options?: PickOptions): Lease<C> | undefined {
     const lease = this.#pickInTurn(options);
     if (lease === undefined && !this.#currentPicker.hasReady) this.#endpoints.first.missed();
     return lease;
   }
 
-  async acquire(options: AcquireOptions<C> = {}): Promise<Lease<C>> {
+  async acquire(options: AcquireOptions = {}): Promise<Lease<C>> {
     checkKeys('acquire', options, acquireOptionNames);
     const { key, avoid, unlimited, signal } = options;
     const priority = checkPriority(options.priority);
@@ -223,11 +224,11 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return outcomes.cancelled;
   }
 
-  #pickInTurn(options: PickOptions<C> | undefined, mayWait = false): Lease<C> | undefined {
+  #pickInTurn(options: PickOptions | undefined, mayWait = false): Lease<C> | undefined {
     // Callers that are already waiting go first.
     this.#room.wake();
     if (options === undefined) return this.#pick(undefined, undefined);
-    return this.#pick(options.key, options.avoid, mayWait, options.unlimited);
+    return this.#pick(options.key, subchannelsOf(options.avoid), mayWait, options.unlimited);
   }
 
   /** @param mayWait Whether a call that was tried before can wait for another endpoint that is full now. */
@@ -293,3 +294,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     timer?.cancel();
   }
 }
+
+/** What callers avoid is from leases of this balancer. */
+const subchannelsOf = <C>(avoid: ReadonlySet<PickTarget> | undefined): ReadonlySet<Subchannel<C>> | undefined =>
+  avoid as ReadonlySet<Subchannel<C>> | undefined;

@@ -15,12 +15,12 @@ export type { AcquireOptions, PickOptions, Priority, RunOptions, Use };
 /** Balances the calls to one Service: finds endpoints, keeps connections, picks one per call. */
 export interface Balancer<C> extends AsyncDisposable {
   /** Picks synchronously or returns undefined. The caller must `end` the lease once. Never throws, never waits. */
-  pick(options?: PickOptions<C>): Lease<C> | undefined;
+  pick(options?: PickOptions): Lease<C> | undefined;
   /**
    * Picks, waiting if necessary. Rejects with EVENKEEL_NO_ENDPOINTS (known to be empty), _NOT_READY (none in time),
    * _QUEUE_FULL, _OVERLOAD (shed because of `limit`), _RESOLVE or _FORBIDDEN (no set was ever found), _CLOSED, or the signal's reason.
    */
-  acquire(options?: AcquireOptions<C>): Promise<Lease<C>>;
+  acquire(options?: AcquireOptions): Promise<Lease<C>>;
   /**
    * Picks, calls `use`, reports the outcome, and retries on another endpoint what is safe to retry. Rejects as `acquire` does,
    * with the error of `use`, or with EVENKEEL_DEADLINE.

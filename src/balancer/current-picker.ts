@@ -26,15 +26,15 @@ export class CurrentPicker<C> {
   readonly #rng: Rng;
   readonly #warnings: Warnings;
   /** The one request object all picks share. */
-  readonly request: PickRequest<C> = createPickRequest();
+  readonly request: PickRequest = createPickRequest();
   // Read-only for others.
   /** Undefined before the first set, and after `clear`. */
-  picker: Picker<C> | undefined;
+  picker: Picker<Subchannel<C>> | undefined;
   /** Whether the picker has an `ended`. */
   wantsEnds = false;
   /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
   firstLeft = -1;
-  #set: PickSet<C> | undefined;
+  #set: PickSet<Subchannel<C>> | undefined;
   /** Whether `#set` can be kept in an order; undefined until somebody asks. */
   #isOrdered: boolean | undefined;
   #members: readonly Member<C>[] = [];
@@ -54,7 +54,7 @@ export class CurrentPicker<C> {
   }
 
   /** What the picker was built with. */
-  get set(): PickSet<C> | undefined {
+  get set(): PickSet<Subchannel<C>> | undefined {
     return this.#set;
   }
 
@@ -98,9 +98,10 @@ export class CurrentPicker<C> {
     if (this.#set !== undefined) this.#build(this.#set, undefined);
   }
 
-  #build(set: PickSet<C>, previous: Picker<C> | undefined): void {
+  #build(set: PickSet<Subchannel<C>>, previous: Picker<Subchannel<C>> | undefined): void {
     try {
-      const picker = this.#factory(set, previous, { rng: this.#rng });
+      // Whatever it is: `unusable` reports what is not from the set.
+      const picker = this.#factory(set, previous, { rng: this.#rng }) as Picker<Subchannel<C>>;
       ignoreRejection(picker);
       this.#use(set, picker);
     } catch (error) {
@@ -110,7 +111,7 @@ export class CurrentPicker<C> {
   }
 
   /** Unless the factory closed the balancer, or made it build another. */
-  #use(set: PickSet<C>, picker: Picker<C>): void {
+  #use(set: PickSet<Subchannel<C>>, picker: Picker<Subchannel<C>>): void {
     const wantsEnds = picker.ended !== undefined;
     if (this.#set !== set) return;
     this.picker = picker;
@@ -185,8 +186,8 @@ export class CurrentPicker<C> {
     this.firstLeft = -1;
   }
 
-  #standIn(set: PickSet<C>): Picker<C> {
-    const picker = p2c()(set, undefined, { rng: this.#rng });
+  #standIn(set: PickSet<Subchannel<C>>): Picker<Subchannel<C>> {
+    const picker = p2c()(set, undefined, { rng: this.#rng }) as Picker<Subchannel<C>>;
     this.#use(set, picker);
     return picker;
   }
@@ -200,7 +201,7 @@ export class CurrentPicker<C> {
  * What a picker may choose from: the pool's members without those on standby, the ready ones separately. With `only`, no other
  * counts as ready.
  */
-export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<C> {
+export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<Subchannel<C>> {
   const subchannels: Subchannel<C>[] = [];
   const weights: number[] = [];
   const all: Subchannel<C>[] = [];

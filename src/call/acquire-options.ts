@@ -1,15 +1,15 @@
-import type { Subchannel } from '../pool/subchannel.js';
+import type { PickTarget } from '../picker/picker.js';
 import type { Priority } from '../propagation/priority.js';
 
 /** Which endpoint a call may go to. */
-export interface PickOptions<C> {
+export interface PickOptions {
   /** For hash pickers: calls with the same key go to the same endpoint. @defaultValue none */
   readonly key?: string | undefined;
   /**
    * Subchannels this call was tried on: `pick` returns one of them only if no other can take the call, and `acquire` only if no
    * other is connected; for one that is full it waits. @defaultValue none
    */
-  readonly avoid?: ReadonlySet<Subchannel<C>> | undefined;
+  readonly avoid?: ReadonlySet<PickTarget> | undefined;
   /**
    * Whether the call is outside the `limit`: it does not count, waits for an endpoint only, and is not shed. For connections that
    * are lent to the application. @defaultValue false
@@ -18,7 +18,7 @@ export interface PickOptions<C> {
 }
 
 /** Options of `acquire`: which endpoint, and how long to wait for it. */
-export interface AcquireOptions<C> extends PickOptions<C> {
+export interface AcquireOptions extends PickOptions {
   /** Stops waiting; the promise then rejects with the signal's reason. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
   /** How long to wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
@@ -33,7 +33,7 @@ export interface AcquireOptions<C> extends PickOptions<C> {
 }
 
 /** Names of `AcquireOptions`. */
-export const acquireOptionNames: readonly (keyof AcquireOptions<unknown>)[] = [
+export const acquireOptionNames: readonly (keyof AcquireOptions)[] = [
   'key',
   'avoid',
   'signal',

@@ -11,9 +11,9 @@ import type { Lease } from './lease.js';
 /** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
 export interface AttemptSource<C> extends TracedSource {
   /** An endpoint that can take the call at once; undefined if none can. */
-  pick(options?: PickOptions<C>): Lease<C> | undefined;
+  pick(options?: PickOptions): Lease<C> | undefined;
   /** Waits for one, at most as long as the options say. */
-  acquire(options: AcquireOptions<C>): Promise<Lease<C>>;
+  acquire(options: AcquireOptions): Promise<Lease<C>>;
   /** The retry budget that a new call adds to. Undefined: that of the first endpoint it goes to. */
   readonly retries: RetryPolicy | undefined;
 }

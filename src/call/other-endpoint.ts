@@ -17,7 +17,7 @@ const MAX_SKIPPED = 4;
 export function pickOther<C>(
   source: Pick<AttemptSource<C>, 'pick'>,
   tried: TriedEndpoints<C>,
-  { key, unlimited }: Pick<PickOptions<C>, 'key' | 'unlimited'>,
+  { key, unlimited }: Pick<PickOptions, 'key' | 'unlimited'>,
 ): Lease<C> | undefined {
   const { avoid } = tried;
   for (let skipped = 0; skipped <= MAX_SKIPPED; skipped++) {

@@ -2,7 +2,7 @@ import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { ErrorCode } from '../errors.js';
 import type { LoadFactory } from '../load/load.js';
 import type { Observer } from '../observe/observer.js';
-import type { PickerFactory, PickSet } from '../picker/picker.js';
+import type { OwnTarget, PickerFactory, PickSet } from '../picker/picker.js';
 import type { Member } from '../pool/pool.js';
 import type { RecordedSubchannel, SubchannelRecording } from '../pool/subchannel-recording.js';
 import type { Clock } from '../runtime/clock.js';
@@ -32,7 +32,7 @@ export interface RecordedBalancer {
   readonly load: LoadFactory;
   readonly stages: readonly StageFactory[];
   /** The set its picker was built with. */
-  pickSet(): PickSet<unknown> | undefined;
+  pickSet(): PickSet<OwnTarget & RecordedSubchannel> | undefined;
   /** Rebuilds the picker over the same set, without its predecessor: a replay can start here. */
   refresh(): void;
 }

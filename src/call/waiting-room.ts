@@ -1,5 +1,5 @@
 import { EvenkeelError } from '../errors.js';
-import type { Subchannel } from '../pool/subchannel.js';
+import type { PickTarget } from '../picker/picker.js';
 import { type Priority, priorities } from '../propagation/priority.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
@@ -8,9 +8,9 @@ import type { Lease } from './lease.js';
 import { type InLine, WaitingLine } from './waiting-line.js';
 
 /** The request of a waiting caller. */
-export interface WaitRequest<C> {
+export interface WaitRequest {
   readonly key: string | undefined;
-  readonly avoid: ReadonlySet<Subchannel<C>> | undefined;
+  readonly avoid: ReadonlySet<PickTarget> | undefined;
   /** Whether the caller is outside the limit. @defaultValue false */
   readonly unlimited?: boolean | undefined;
   readonly signal: AbortSignal | undefined;
@@ -22,7 +22,7 @@ export interface WaitRequest<C> {
 }
 
 interface Waiter<C, L> extends InLine<Waiter<C, L>> {
-  readonly request: WaitRequest<C>;
+  readonly request: WaitRequest;
   readonly line: WaitingLine<Waiter<C, L>>;
   readonly sinceMs: number;
   /** When the call has to be over; Infinity = it has no deadline. */
@@ -50,7 +50,7 @@ export interface WaitingRoomOwner<C, L = Lease<C>> {
     | undefined;
   /** Whether our own event loop was blocked at any time since then: then callers did not wait for endpoints. */
   stalledSince(sinceMs: number): boolean;
-  tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined, unlimited: boolean): L | undefined;
+  tryPick(key: string | undefined, avoid: ReadonlySet<PickTarget> | undefined, unlimited: boolean): L | undefined;
   /** The error for a caller that got nothing within `timeoutMs`. */
   timedOut(timeoutMs: number): EvenkeelError;
   /** The error for a caller that is shed after waiting this long. */
@@ -95,7 +95,7 @@ export class WaitingRoom<C, L = Lease<C>> {
    * Rejects with EVENKEEL_QUEUE_FULL immediately, with EVENKEEL_OVERLOAD when it is shed, with EVENKEEL_TOO_LATE when it waits for
    * the limit and its deadline cannot be met any more, with the owner's error after the timeout, or with the signal's reason.
    */
-  wait(request: WaitRequest<C>): Promise<L> {
+  wait(request: WaitRequest): Promise<L> {
     const { clock, maxWaiting, limit } = this.#owner;
     const { signal, timeoutMs, priority = 'default', deadlineMs = Number.POSITIVE_INFINITY } = request;
     const isUnlimited = request.unlimited === true;

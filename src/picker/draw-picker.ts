@@ -1,9 +1,8 @@
-import type { Subchannel } from '../pool/subchannel.js';
 import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import type { CostRule } from './cost.js';
 import { firstFitting } from './fallback.js';
-import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
+import { fits, type OwnTarget, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /**
@@ -23,9 +22,9 @@ const SPARE_DRAWS = 4;
  * small set an endpoint is a candidate at most two or three times as often as its share. With nothing in flight the first
  * draw wins, so shares follow the weights.
  */
-export class DrawPicker<C> implements Picker<C> {
+export class DrawPicker implements Picker<OwnTarget> {
   readonly #rule: CostRule;
-  readonly #set: PickSet<C>;
+  readonly #set: PickSet<OwnTarget>;
   readonly #random: Random32;
   /** Undefined: the load's own number. */
   readonly #choices: number | undefined;
@@ -35,7 +34,7 @@ export class DrawPicker<C> implements Picker<C> {
   readonly #steps: Float64Array | undefined;
 
   /** @param set At least two subchannels. */
-  constructor(rule: CostRule, set: PickSet<C>, choices: number | undefined, rng: Rng) {
+  constructor(rule: CostRule, set: PickSet<OwnTarget>, choices: number | undefined, rng: Rng) {
     this.#rule = rule;
     this.#set = set;
     this.#random = new Random32(rng);
@@ -47,21 +46,21 @@ export class DrawPicker<C> implements Picker<C> {
     this.#steps = Float64Array.from(set.weights, (weight) => mean / weight);
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): OwnTarget | undefined {
     const { nowMs } = request;
     const { subchannels } = this.#set;
     const rule = this.#rule;
     const { length } = subchannels;
     const random = this.#random;
-    let best: Subchannel<C> | undefined;
+    let best: OwnTarget | undefined;
     let bestIndex = -1;
     let bestCost = 0;
-    let missing = Math.min(this.#choices ?? (subchannels[0] as Subchannel<C>).choices, this.#mostChoices);
+    let missing = Math.min(this.#choices ?? (subchannels[0] as OwnTarget).choices, this.#mostChoices);
     for (let draws = missing + SPARE_DRAWS; draws > 0 && missing > 0; draws--) {
       let index: number;
       if (this.#weighted !== undefined) index = this.#weighted.draw(random);
       else index = bestIndex === -1 ? random.index(length) : random.otherIndex(length, bestIndex);
-      const subchannel = subchannels[index] as Subchannel<C>;
+      const subchannel = subchannels[index] as OwnTarget;
       if (!fits(subchannel, request)) continue;
       missing--;
       if (index === bestIndex) continue;

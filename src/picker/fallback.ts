@@ -1,17 +1,15 @@
-import type { Subchannel } from '../pool/subchannel.js';
-import type { PickRequest, PickSet } from './picker.js';
-import { fits } from './picker.js';
+import { fits, type PickRequest, type PickSet, type PickTarget } from './picker.js';
 
 /**
  * What every picker falls back to when its choice cannot take the call: searching from index `from`, the first subchannel
  * with capacity that is not avoided, otherwise the first with capacity, otherwise undefined. O(n), rarely used.
  */
-export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: number): Subchannel<C> | undefined {
+export function firstFitting<T extends PickTarget>(set: PickSet<T>, request: PickRequest, from: number): T | undefined {
   const { subchannels } = set;
   const { length } = subchannels;
-  let avoided: Subchannel<C> | undefined;
+  let avoided: T | undefined;
   for (let step = 0; step < length; step++) {
-    const subchannel = subchannels[(from + step) % length] as Subchannel<C>;
+    const subchannel = subchannels[(from + step) % length] as T;
     if (fits(subchannel, request)) return subchannel;
     if (avoided === undefined && subchannel.hasRoom) avoided = subchannel;
   }
@@ -22,12 +20,12 @@ export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: 
  * For pickers that keep an order: returns the index of the smallest key (turn, cost) among subchannels with capacity that are not
  * avoided, otherwise among all with capacity; -1 if none has capacity. O(n).
  */
-export function leastFitting<C>(set: PickSet<C>, keys: Float64Array, request: PickRequest<C>): number {
+export function leastFitting(set: PickSet, keys: Float64Array, request: PickRequest): number {
   const { subchannels } = set;
   let best = -1;
   let bestFits = false;
   for (let index = 0; index < subchannels.length; index++) {
-    const subchannel = subchannels[index] as Subchannel<C>;
+    const subchannel = subchannels[index] as PickTarget;
     if (!subchannel.hasRoom) continue;
     const good = fits(subchannel, request);
     if (bestFits && !good) continue;

@@ -1,5 +1,4 @@
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
-import type { Subchannel } from '../pool/subchannel.js';
 import { checkFunction } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
@@ -8,7 +7,16 @@ import { checkedOption, choiceOption, numberOption, type OptionTable, optionTabl
 import { firstFitting } from './fallback.js';
 import { MaglevTable } from './maglev.js';
 import { p2c } from './p2c.js';
-import { fits, type Picker, type PickerContext, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import {
+  fits,
+  type OwnTarget,
+  ownSet,
+  type Picker,
+  type PickerContext,
+  type PickerFactory,
+  type PickRequest,
+  type PickSet,
+} from './picker.js';
 import { Ring } from './ring.js';
 
 /** Options of `hash`. */
@@ -76,7 +84,7 @@ const ADD_MS = 10;
  */
 export const hash = (options: HashOptions = {}): PickerFactory => {
   const settings = hashTable.resolve(options);
-  const factory: PickerFactory = (set, previous, context) => new HashPicker(set, previous, context, settings);
+  const factory: PickerFactory = (set, previous, context) => new HashPicker(ownSet(set), previous, context, settings);
   return described(factory, 'hash', options);
 };
 
@@ -91,32 +99,32 @@ interface Mapping {
   readonly hashes: Int32Array;
 }
 
-class HashPicker<C> implements Picker<C> {
-  readonly #set: PickSet<C>;
+class HashPicker implements Picker<OwnTarget> {
+  readonly #set: PickSet<OwnTarget>;
   readonly #mapping: Mapping;
   readonly #maxLoadRatio: number;
   readonly #minInFlight: number;
   /** For calls without a key. */
-  readonly #withoutKey: Picker<C>;
+  readonly #withoutKey: Picker;
   /** With a bound: each endpoint's share of the ready weight, its index, and its calls in flight. */
   readonly #shares: Float64Array | undefined;
-  readonly #members: ReadonlySet<Subchannel<C>> | undefined;
+  readonly #members: ReadonlySet<OwnTarget> | undefined;
   #inFlight = 0;
   /** While servers report calls in flight: the total over all clients and endpoints, including this call. Otherwise 0. */
   #reported = 0;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
   /** With a bound: the last pick, not yet counted, and its number of started calls then. Whether it starts is known only later. */
-  #picked: Subchannel<C> | undefined;
+  #picked: OwnTarget | undefined;
   #startedBefore = 0;
 
   constructor(
-    set: PickSet<C>,
-    previous: Picker<C> | undefined,
+    set: PickSet<OwnTarget>,
+    previous: Picker | undefined,
     context: PickerContext,
     settings: Complete<HashOptions>,
   ) {
     const { maxLoadRatio, minInFlight, withoutKey } = settings;
-    const before = previous instanceof HashPicker ? (previous as HashPicker<C>) : undefined;
+    const before = previous instanceof HashPicker ? (previous as HashPicker) : undefined;
     this.#set = set;
     this.#withoutKey = withoutKey(set, before === undefined ? previous : before.#withoutKey, context);
     this.#mapping = mappingOf(set, settings, before === undefined ? undefined : before.#mapping);
@@ -131,11 +139,12 @@ class HashPicker<C> implements Picker<C> {
     for (const { inFlight } of all) this.#inFlight += inFlight;
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): OwnTarget | undefined {
     this.#settle();
     const key = keyOf(request.key);
     if (key !== undefined && this.#shares !== undefined) this.#addReports(request.nowMs);
-    const picked = key === undefined ? this.#withoutKey.pick(request) : this.#byKey(request, key);
+    const picked =
+      key === undefined ? (this.#withoutKey.pick(request) as OwnTarget | undefined) : this.#byKey(request, key);
     if (picked !== undefined && this.#members !== undefined) {
       this.#picked = picked;
       this.#startedBefore = picked.started;
@@ -143,7 +152,7 @@ class HashPicker<C> implements Picker<C> {
     return picked;
   }
 
-  ended(subchannel: Subchannel<C>): void {
+  ended(subchannel: OwnTarget): void {
     this.#settle();
     if (this.#members?.has(subchannel) === true) this.#inFlight--;
     this.#withoutKey.ended?.(subchannel);
@@ -157,7 +166,7 @@ class HashPicker<C> implements Picker<C> {
     if (picked.started !== this.#startedBefore) this.#inFlight++;
   }
 
-  #byKey(request: PickRequest<C>, key: string): Subchannel<C> | undefined {
+  #byKey(request: PickRequest, key: string): OwnTarget | undefined {
     const { all } = this.#set;
     const { table } = this.#mapping;
     const hashed = hash32(key);
@@ -176,7 +185,7 @@ class HashPicker<C> implements Picker<C> {
    * Rendezvous: the highest score among endpoints that can take the call. O(n). With unequal weights a score s becomes
    * −weight / ln(s), which gives shares by weight. Equal weights keep the same order, so keys move only as weights change.
    */
-  #scored(request: PickRequest<C>, hashed: number): Subchannel<C> | undefined {
+  #scored(request: PickRequest, hashed: number): OwnTarget | undefined {
     const { all } = this.#set;
     const { hashes, equal, weights } = this.#mapping;
     let best = -1;
@@ -192,8 +201,8 @@ class HashPicker<C> implements Picker<C> {
     return firstFitting(this.#set, request, (hashed >>> 0) % Math.max(1, this.#set.subchannels.length));
   }
 
-  #mayTake(index: number, request: PickRequest<C>): boolean {
-    const subchannel = this.#set.all[index] as Subchannel<C>;
+  #mayTake(index: number, request: PickRequest): boolean {
+    const subchannel = this.#set.all[index] as OwnTarget;
     if (!fits(subchannel, request)) return false;
     if (this.#shares === undefined) return true;
     // Its share of all calls including this one, rounded up, so every endpoint may take a first call.
@@ -210,16 +219,16 @@ class HashPicker<C> implements Picker<C> {
     this.#reportedAtMs = nowMs;
     this.#reported = 0;
     // `unit` is 0 without reports.
-    if (subchannels.length === 0 || (subchannels[0] as Subchannel<C>).unit === 0) return;
+    if (subchannels.length === 0 || (subchannels[0] as OwnTarget).unit === 0) return;
     let sum = 1;
     for (let index = 0; index < subchannels.length; index++)
-      sum += callsThere(subchannels[index] as Subchannel<C>, nowMs) - 1;
+      sum += callsThere(subchannels[index] as OwnTarget, nowMs) - 1;
     this.#reported = sum;
   }
 }
 
 /** Calls in flight on an endpoint from all clients, plus one. Its latency and failures make no difference. */
-function callsThere<C>(subchannel: Subchannel<C>, nowMs: number): number {
+function callsThere(subchannel: OwnTarget, nowMs: number): number {
   return subchannel.cost(nowMs) / (subchannel.unit || 1);
 }
 
@@ -234,8 +243,8 @@ function keyOf(key: unknown): string | undefined {
 }
 
 /** The mapping for a set's endpoints; reuses `before` if endpoints and weights are the same. */
-function mappingOf<C>(
-  set: PickSet<C>,
+function mappingOf(
+  set: PickSet<OwnTarget>,
   { method, placeBy }: Complete<HashOptions>,
   before: Mapping | undefined,
 ): Mapping {

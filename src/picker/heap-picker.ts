@@ -1,9 +1,8 @@
-import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
 import type { CostRule } from './cost.js';
 import { leastFitting } from './fallback.js';
 import { IndexHeap } from './index-heap.js';
-import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
+import { fits, type OwnTarget, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { VirtualTime } from './virtual-time.js';
 
 /** How far behind, in virtual time, the endpoint at the top may be before its turn is updated. */
@@ -23,8 +22,8 @@ const IDLE_FIRST = -1e13;
  * reaches the top; turns therefore never outweigh a call. Each endpoint needs that at most once per round: one update per
  * pick.
  */
-export class HeapPicker<C> implements Picker<C> {
-  readonly set: PickSet<C>;
+export class HeapPicker implements Picker<OwnTarget> {
+  readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   readonly #rule: CostRule;
   /** Owned by the heap. */
@@ -37,7 +36,7 @@ export class HeapPicker<C> implements Picker<C> {
   /** The last pick, not yet reordered because its call starts only after `pick` returns. -1: none. */
   #picked = -1;
 
-  constructor(rule: CostRule, set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
+  constructor(rule: CostRule, set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {
     this.#rule = rule;
     this.set = set;
     this.time = new VirtualTime(set, previous, rng);
@@ -50,7 +49,7 @@ export class HeapPicker<C> implements Picker<C> {
     this.#heap = new IndexHeap(this.#keys);
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): OwnTarget | undefined {
     const { subchannels } = this.set;
     if (subchannels.length === 0) return undefined;
     this.#settle();
@@ -58,7 +57,7 @@ export class HeapPicker<C> implements Picker<C> {
     const heap = this.#heap;
     for (;;) {
       const index = heap.top;
-      const subchannel = subchannels[index] as Subchannel<C>;
+      const subchannel = subchannels[index] as OwnTarget;
       const stale = (time.due[index] as number) < time.now - STALE_AFTER;
       if (!stale && subchannel.inFlight === this.#counted[index]) {
         return this.#take(fits(subchannel, request) ? index : leastFitting(this.set, this.#keys, request));
@@ -69,7 +68,7 @@ export class HeapPicker<C> implements Picker<C> {
     }
   }
 
-  ended(subchannel: Subchannel<C>): void {
+  ended(subchannel: OwnTarget): void {
     this.#settle();
     const { indexInSet: index } = subchannel;
     if (this.set.subchannels[index] !== subchannel) return;
@@ -77,7 +76,7 @@ export class HeapPicker<C> implements Picker<C> {
     this.#heap.update(index);
   }
 
-  #take(index: number): Subchannel<C> | undefined {
+  #take(index: number): OwnTarget | undefined {
     if (index === -1) return undefined;
     this.time.take(index);
     this.#picked = index;
@@ -94,7 +93,7 @@ export class HeapPicker<C> implements Picker<C> {
 
   /** Recomputes the key of `index`. */
   #rekey(index: number): void {
-    const { load, inFlight } = this.set.subchannels[index] as Subchannel<C>;
+    const { load, inFlight } = this.set.subchannels[index] as OwnTarget;
     this.#counted[index] = inFlight;
     const unit = load.value(0) / (inFlight + 1); // time does not matter to these loads
     const step = this.time.step[index] as number;

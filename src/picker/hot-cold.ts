@@ -1,4 +1,3 @@
-import type { Subchannel } from '../pool/subchannel.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
@@ -6,7 +5,15 @@ import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { MAX_WEIGHTED_CHOICES } from './draw-picker.js';
 import { firstFitting } from './fallback.js';
-import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import {
+  fits,
+  type OwnTarget,
+  ownSet,
+  type Picker,
+  type PickerFactory,
+  type PickRequest,
+  type PickSet,
+} from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /** Options of `hotCold`. */
@@ -35,12 +42,13 @@ const STEP = 0.05;
  */
 export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
   const { choices, quantile } = hotColdTable.resolve(options);
-  const factory: PickerFactory = (set, previous, { rng }) => new HotColdPicker(set, previous, choices, quantile, rng);
+  const factory: PickerFactory = (set, previous, { rng }) =>
+    new HotColdPicker(ownSet(set), previous, choices, quantile, rng);
   return described(factory, 'hotCold', options);
 };
 
-class HotColdPicker<C> implements Picker<C> {
-  readonly #set: PickSet<C>;
+class HotColdPicker implements Picker<OwnTarget> {
+  readonly #set: PickSet<OwnTarget>;
   readonly #random: Random32;
   readonly #choices: number;
   readonly #quantile: number;
@@ -49,7 +57,7 @@ class HotColdPicker<C> implements Picker<C> {
   /** Calls in flight per weight above which a subchannel is hot. Follows the quantile of the draws. */
   #bound = 0;
 
-  constructor(set: PickSet<C>, previous: Picker<C> | undefined, choices: number, quantile: number, rng: Rng) {
+  constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, choices: number, quantile: number, rng: Rng) {
     this.#set = set;
     this.#random = new Random32(rng);
     this.#choices = set.equalWeights ? choices : Math.min(choices, MAX_WEIGHTED_CHOICES);
@@ -60,12 +68,12 @@ class HotColdPicker<C> implements Picker<C> {
     if (previous instanceof HotColdPicker) this.#bound = previous.#bound;
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): OwnTarget | undefined {
     const { nowMs } = request;
     const { subchannels } = this.#set;
     const { length } = subchannels;
     if (length === 0) return undefined;
-    let best: Subchannel<C> | undefined;
+    let best: OwnTarget | undefined;
     let bestIndex = -1;
     let bestHot = true;
     let bestCost = 0;
@@ -79,7 +87,7 @@ class HotColdPicker<C> implements Picker<C> {
       // As in `DrawPicker`. Equal weights: never the best so far; unequal weights: by weight, and draws may repeat.
       if (this.#weighted !== undefined) index = this.#weighted.draw(random);
       else index = bestIndex === -1 || length < 2 ? random.index(length) : random.otherIndex(length, bestIndex);
-      const subchannel = subchannels[index] as Subchannel<C>;
+      const subchannel = subchannels[index] as OwnTarget;
       if (index === bestIndex || !fits(subchannel, request)) continue;
       const { inFlight } = subchannel;
       const calls = inFlight * (steps[index] as number);

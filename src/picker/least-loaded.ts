@@ -3,7 +3,7 @@ import { described } from '../runtime/described.js';
 import type { CostRule } from './cost.js';
 import { DrawPicker } from './draw-picker.js';
 import { HeapPicker } from './heap-picker.js';
-import type { PickerFactory } from './picker.js';
+import { ownSet, type PickerFactory } from './picker.js';
 import { ScanPicker } from './scan-picker.js';
 
 /** Loads that decay with time are scanned one by one up to this many endpoints; beyond, `CHOICES` are drawn. */
@@ -31,11 +31,12 @@ export const neverQueue = (...none: []): PickerFactory => leastBy('never-queue',
 function leastBy(rule: CostRule, name: string, none: readonly unknown[]): PickerFactory {
   checkNoOptions(name, none);
   const factory: PickerFactory = (set, previous, { rng }) => {
-    const { subchannels } = set;
-    if (subchannels[0]?.load.decays !== true) return new HeapPicker(rule, set, previous, rng);
+    const own = ownSet(set);
+    const { subchannels } = own;
+    if (subchannels[0]?.load.decays !== true) return new HeapPicker(rule, own, previous, rng);
     return subchannels.length <= SCAN_UP_TO
-      ? new ScanPicker(rule, set, previous, rng)
-      : new DrawPicker(rule, set, CHOICES, rng);
+      ? new ScanPicker(rule, own, previous, rng)
+      : new DrawPicker(rule, own, CHOICES, rng);
   };
   return described(factory, name);
 }

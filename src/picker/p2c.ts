@@ -2,7 +2,7 @@ import type { Filled } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { type OptionTable, optionalNumber, optionTable } from '../runtime/options.js';
 import { DrawPicker } from './draw-picker.js';
-import type { PickerFactory } from './picker.js';
+import { ownSet, type PickerFactory } from './picker.js';
 import { ScanPicker } from './scan-picker.js';
 
 /** Options of `p2c`. */
@@ -31,7 +31,7 @@ export const p2c = (options: P2cOptions = {}): PickerFactory => {
   const { choices } = p2cTable.resolve(options);
   const factory: PickerFactory = (set, previous, { rng }) =>
     set.subchannels.length < SCAN_BELOW
-      ? new ScanPicker('share', set, previous, rng)
-      : new DrawPicker('share', set, choices, rng);
+      ? new ScanPicker('share', ownSet(set), previous, rng)
+      : new DrawPicker('share', ownSet(set), choices, rng);
   return described(factory, 'p2c', options);
 };

@@ -1,50 +1,66 @@
-import type { Subchannel } from '../pool/subchannel.js';
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { Load } from '../load/load.js';
 import type { Rng } from '../runtime/rng.js';
 
 /**
- * Chooses a subchannel for each call. Immutable over its set; a new one is built when the set, a connection or a
+ * What a picker may choose: one endpoint, and what is known about it now. The set of a picker holds the same object for as long as the
+ * endpoint stays, so compare targets with `===`.
+ */
+export interface PickTarget {
+  /** The latest data of the endpoint; its key never changes. */
+  readonly endpoint: Endpoint;
+  /** Calls of this process that run there now. */
+  readonly inFlight: number;
+  /** Whether it can take one more call now. */
+  readonly hasRoom: boolean;
+  /** The cost of one more call now, according to the load: above 0, smaller is better. Divide it by the weight. */
+  cost(nowMs: number): number;
+}
+
+/**
+ * Chooses a target for each call. Immutable over its set; a new one is built when the set, a connection or a
  * weight changes. `pick` is synchronous, allocates nothing and never logs.
  */
-export interface Picker<C> {
+export interface Picker<T extends PickTarget = PickTarget> {
   /**
-   * Picks once. Skips subchannels at capacity and prefers those not in `request.avoid`; if only avoided ones can take the call
+   * Picks once. Skips targets without room and prefers those not in `request.avoid`; if only avoided ones can take the call
    * it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
    */
-  pick(request: PickRequest<C>): Subchannel<C> | undefined;
-  /** A call on `subchannel` ended: for pickers that keep an order. */
-  ended?(subchannel: Subchannel<C>): void;
+  pick(request: PickRequest): T | undefined;
+  /** A call on `target` ended: for pickers that keep an order. */
+  ended?(target: T): void;
 }
 
 /** The input of a pick. The balancer reuses ONE object: a picker must not keep it. */
-export interface PickRequest<C> {
+export interface PickRequest {
   /** The time of the pick on the balancer's clock, in ms. */
   nowMs: number;
   /** What hash pickers hash; undefined = no affinity. */
   key: string | undefined;
-  /** Subchannels that failed this call before. */
-  avoid: ReadonlySet<Subchannel<C>> | undefined;
+  /** Targets on which this call failed before. */
+  avoid: ReadonlySet<PickTarget> | undefined;
 }
 
 /**
  * A request to reuse. Its time starts as a value that is not a number: V8 then stores a pointer to the clock's number and
  * passes that on. A field that always held a number would be boxed again for every load that reads it.
  */
-export function createPickRequest<C>(): PickRequest<C> {
+export function createPickRequest(): PickRequest {
   const request = { nowMs: undefined as unknown as number, key: undefined, avoid: undefined };
   request.nowMs = 0;
   return request;
 }
 
 /** What a picker may choose from. Parallel arrays; weights are above 0. */
-export interface PickSet<C> {
+export interface PickSet<T extends PickTarget = PickTarget> {
   /** Ready to take calls. */
-  readonly subchannels: readonly Subchannel<C>[];
+  readonly subchannels: readonly T[];
   /** The weight of each of `subchannels`, by the same index; above 0. */
   readonly weights: readonly number[];
   /** Whether all `weights` are the same. */
   readonly equalWeights: boolean;
   /** Every subchannel with weight, ready or not: for pickers whose result must not change with a reconnect. */
-  readonly all: readonly Subchannel<C>[];
+  readonly all: readonly T[];
   /** The weight of each of `all`, by the same index; above 0. */
   readonly allWeights: readonly number[];
 }
@@ -56,9 +72,25 @@ export interface PickerContext {
 }
 
 /** A picker as an option. `previous` is the picker being replaced, of any kind, so that a cursor can carry on. */
-export type PickerFactory = <C>(set: PickSet<C>, previous: Picker<C> | undefined, context: PickerContext) => Picker<C>;
+export type PickerFactory = (set: PickSet, previous: Picker | undefined, context: PickerContext) => Picker;
 
-/** Whether `subchannel` can take one more call and `request` does not avoid it. */
-export function fits<C>(subchannel: Subchannel<C>, request: PickRequest<C>): boolean {
-  return subchannel.hasRoom && (request.avoid === undefined || !request.avoid.has(subchannel));
+/** Whether `target` can take one more call and `request` does not avoid it. */
+export function fits(target: PickTarget, request: PickRequest): boolean {
+  return target.hasRoom && (request.avoid === undefined || !request.avoid.has(target));
 }
+
+/** What evenkeel's own pickers read besides. The targets of every set that a balancer makes are subchannels, which have it. */
+export interface OwnTarget extends PickTarget {
+  readonly load: Load;
+  /** Calls begun since the start. */
+  readonly started: number;
+  /** What each further call adds to its cost; 0 = cost / (calls in flight + 1). */
+  readonly unit: number;
+  /** How many endpoints its load wants compared for a call. */
+  readonly choices: number;
+  /** Its index in the current picker's set, for pickers that use it. */
+  indexInSet: number;
+}
+
+/** A set as evenkeel's own pickers see it. */
+export const ownSet = (set: PickSet): PickSet<OwnTarget> => set as PickSet<OwnTarget>;

@@ -15,14 +15,21 @@ import {
   TURN_AT,
   USUAL,
 } from '../load/preference.js';
-import type { Subchannel } from '../pool/subchannel.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { BitSet } from './bit-set.js';
 import { p2c } from './p2c.js';
-import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import {
+  fits,
+  type OwnTarget,
+  ownSet,
+  type Picker,
+  type PickerFactory,
+  type PickRequest,
+  type PickSet,
+} from './picker.js';
 
 /** With fewer endpoints turns are exactly even and cost little. */
 const ORDERED_FROM = 4;
@@ -68,15 +75,16 @@ export const preferenceOrder = (...none: []): PickerFactory => {
   checkNoOptions('preferenceOrder', none);
   const unordered = p2c();
   const factory: PickerFactory = (set, previous, context) => {
-    const preferences = preferencesOf(set);
+    const own = ownSet(set);
+    const preferences = preferencesOf(own);
     if (preferences === undefined) return unordered(set, previous, context);
-    return new PreferenceOrder(set, previous, preferences, context.rng);
+    return new PreferenceOrder(own, previous, preferences, context.rng);
   };
   return described(factory, 'preferenceOrder');
 };
 
 /** Whether `preferenceOrder` keeps the endpoints of `set` in an order. */
-export const keepsOrder = (set: PickSet<unknown>): boolean => preferencesOf(set) !== undefined;
+export const keepsOrder = (set: PickSet<OwnTarget>): boolean => preferencesOf(set) !== undefined;
 
 /** The place of a subchannel with this load in an order of preference, from 1; undefined if it never had one, or has left the set. */
 export function placeOf(load: Load): number | undefined {
@@ -86,7 +94,7 @@ export function placeOf(load: Load): number | undefined {
 }
 
 /** What the loads of `set` know of preferences; undefined if its endpoints are not to be ordered. */
-function preferencesOf(set: PickSet<unknown>): Preferences | undefined {
+function preferencesOf(set: PickSet<OwnTarget>): Preferences | undefined {
   if (!set.equalWeights || set.subchannels.length < ORDERED_FROM) return undefined;
   let found: Preferences | undefined;
   for (const { load } of set.all) {
@@ -101,14 +109,14 @@ function preferencesOf(set: PickSet<unknown>): Preferences | undefined {
  * The order is over all endpoints of the set, so one that reconnects has its place again. Each endpoint's place is in its load too, where
  * the next picker finds it.
  */
-class PreferenceOrder<C> implements Picker<C> {
+class PreferenceOrder implements Picker<OwnTarget> {
   readonly #preferences: Preferences;
   readonly #random: Random32;
-  readonly #order: Subchannel<C>[];
+  readonly #order: OwnTarget[];
   /** Their loads, by place. */
   readonly #loads: RuledLoad[];
   /** Those that are ready and new: it would take long until the order has led every client to them. */
-  readonly #untried: Subchannel<C>[];
+  readonly #untried: OwnTarget[];
   /** The places of endpoints that are ready. */
   readonly #ready: BitSet;
   /**
@@ -118,7 +126,7 @@ class PreferenceOrder<C> implements Picker<C> {
   #level = UNITS;
   readonly #cheap: BitSet;
 
-  constructor(set: PickSet<C>, previous: Picker<C> | undefined, preferences: Preferences, rng: Rng) {
+  constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, preferences: Preferences, rng: Rng) {
     this.#preferences = preferences;
     this.#random = new Random32(rng);
     if (previous instanceof PreferenceOrder) previous.#leave(set.all);
@@ -141,7 +149,7 @@ class PreferenceOrder<C> implements Picker<C> {
     this.#cheap.copy(this.#ready);
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): OwnTarget | undefined {
     const { nowMs, avoid } = request;
     const preferences = this.#preferences;
     const { state } = preferences;
@@ -164,7 +172,7 @@ class PreferenceOrder<C> implements Picker<C> {
     return cheapest;
   }
 
-  ended(subchannel: Subchannel<C>): void {
+  ended(subchannel: OwnTarget): void {
     const { numbers, at } = loadOf(subchannel);
     const place = (numbers[at + PLACE] as number) - 1;
     if (this.#order[place] !== subchannel) return;
@@ -179,7 +187,7 @@ class PreferenceOrder<C> implements Picker<C> {
   }
 
   /** Now and then a new endpoint: each is drawn for an even share of the calls. */
-  #try(): Subchannel<C> | undefined {
+  #try(): OwnTarget | undefined {
     const untried = this.#untried;
     const index = this.#random.index(this.#order.length);
     const subchannel = untried[index];
@@ -193,7 +201,7 @@ class PreferenceOrder<C> implements Picker<C> {
   }
 
   /** The first of the cheapest by our own calls; undefined if that takes a look at all. */
-  #fewest(): Subchannel<C> | undefined {
+  #fewest(): OwnTarget | undefined {
     const found = this.#first();
     if (found !== undefined) return found;
     this.#atLevel(this.#level + UNITS);
@@ -201,13 +209,13 @@ class PreferenceOrder<C> implements Picker<C> {
   }
 
   /** The first of the order that costs no more than the level. */
-  #first(): Subchannel<C> | undefined {
+  #first(): OwnTarget | undefined {
     const order = this.#order;
     const level = this.#level;
     const { words } = this.#cheap;
     for (let word = 0; word < words.length; word++) {
       for (let bits = words[word] as number; bits !== 0; bits &= bits - 1) {
-        const subchannel = order[(word << 5) + 31 - Math.clz32(bits & -bits)] as Subchannel<C>;
+        const subchannel = order[(word << 5) + 31 - Math.clz32(bits & -bits)] as OwnTarget;
         if (!subchannel.hasRoom || costOf(subchannel) > level) continue;
         words[word] = bits;
         return subchannel;
@@ -221,16 +229,16 @@ class PreferenceOrder<C> implements Picker<C> {
    * While servers report: the cheapest of the first of the order, where each place costs a little more than the one before, and of a few
    * drawn beyond, unless one of the first is as good as free.
    */
-  #withReports(request: PickRequest<C>): Subchannel<C> | undefined {
+  #withReports(request: PickRequest): OwnTarget | undefined {
     const order = this.#order;
     const ready = this.#ready;
     const { costs } = this.#preferences;
     const { length } = order;
     const first = Math.min(length, Math.max(LEAST_FIRST, Math.min(this.#edge + 1, MOST_FIRST)));
     costs.compare(request.nowMs);
-    let best: Subchannel<C> | undefined;
+    let best: OwnTarget | undefined;
     for (let place = 0; place < first; place++) {
-      const subchannel = order[place] as Subchannel<C>;
+      const subchannel = order[place] as OwnTarget;
       if (!ready.has(place) || !fits(subchannel, request)) continue;
       const { numbers, at } = this.#loads[place] as RuledLoad;
       if (costs.isCheaper(numbers, at, subchannel.inFlight, place)) best = subchannel;
@@ -238,7 +246,7 @@ class PreferenceOrder<C> implements Picker<C> {
     if (first === length || (best !== undefined && !costs.isDear)) return best;
     for (let draw = 0; draw < DRAWS; draw++) {
       const place = first + this.#random.index(length - first);
-      const subchannel = order[place] as Subchannel<C>;
+      const subchannel = order[place] as OwnTarget;
       if (!ready.has(place) || !fits(subchannel, request)) continue;
       const { numbers, at } = this.#loads[place] as RuledLoad;
       if (costs.isCheaper(numbers, at, subchannel.inFlight, first)) best = subchannel;
@@ -247,12 +255,12 @@ class PreferenceOrder<C> implements Picker<C> {
   }
 
   /** The first of the cheapest with room, preferably of those that are not avoided. O(n). */
-  #cheapest(request: PickRequest<C>): Subchannel<C> | undefined {
+  #cheapest(request: PickRequest): OwnTarget | undefined {
     const order = this.#order;
-    let best: Subchannel<C> | undefined;
+    let best: OwnTarget | undefined;
     let bestFits = false;
     for (let place = 0; place < order.length; place++) {
-      const subchannel = order[place] as Subchannel<C>;
+      const subchannel = order[place] as OwnTarget;
       if (!this.#ready.has(place) || !subchannel.hasRoom) continue;
       const good = fits(subchannel, request);
       if (bestFits && !good) continue;
@@ -341,7 +349,7 @@ class PreferenceOrder<C> implements Picker<C> {
     state[TURN_AT] = nowMs + LEAST_TURN_MS + (MOST_TURN_MS - LEAST_TURN_MS) * this.#random.next();
     if ((state[AVERAGE] as number) >= 1 || !this.#ready.has(1)) return;
     const [first, second] = this.#loads as [RuledLoad, RuledLoad];
-    if (costOf(this.#order[1] as Subchannel<C>) > costOf(this.#order[0] as Subchannel<C>)) return;
+    if (costOf(this.#order[1] as OwnTarget) > costOf(this.#order[0] as OwnTarget)) return;
     const limit = (first.numbers[first.at + TYPICAL] as number) + MARGIN;
     if (knows(second, nowMs) && (second.numbers[second.at + TYPICAL] as number) > limit) return;
     this.#exchange(0, 1);
@@ -351,9 +359,9 @@ class PreferenceOrder<C> implements Picker<C> {
     const order = this.#order;
     const loads = this.#loads;
     const ready = this.#ready;
-    const [subchannel, load, isReady] = [order[a] as Subchannel<C>, loads[a] as RuledLoad, ready.has(a)];
+    const [subchannel, load, isReady] = [order[a] as OwnTarget, loads[a] as RuledLoad, ready.has(a)];
     const other = loads[b] as RuledLoad;
-    order[a] = order[b] as Subchannel<C>;
+    order[a] = order[b] as OwnTarget;
     loads[a] = other;
     ready.set(a, ready.has(b));
     order[b] = subchannel;
@@ -366,7 +374,7 @@ class PreferenceOrder<C> implements Picker<C> {
   }
 
   /** Those of the order that are not in `staying` are out of the set: should they return, they do so at the edge. */
-  #leave(staying: readonly Subchannel<C>[]): void {
+  #leave(staying: readonly OwnTarget[]): void {
     const stays = new Set(staying);
     for (const subchannel of this.#order) {
       if (stays.has(subchannel)) continue;
@@ -376,10 +384,10 @@ class PreferenceOrder<C> implements Picker<C> {
   }
 }
 
-const loadOf = (subchannel: Subchannel<unknown>): RuledLoad => subchannel.load as RuledLoad;
+const loadOf = (subchannel: OwnTarget): RuledLoad => subchannel.load as RuledLoad;
 
 /** In units, see `latency-cell`. An integer, as fractions would be boxed. */
-function costOf(subchannel: Subchannel<unknown>): number {
+function costOf(subchannel: OwnTarget): number {
   const { numbers, at } = subchannel.load as RuledLoad;
   const cost = (subchannel.inFlight + 1) * ((numbers[at + ORDER_COST] as number) || UNITS);
   return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
@@ -394,8 +402,8 @@ function knows({ numbers, at }: RuledLoad, nowMs: number): boolean {
 }
 
 /** In the order of their places; what returns enters at the edge, what is new at a random place. */
-function ordered<C>(all: readonly Subchannel<C>[], edge: number, random: Random32): Subchannel<C>[] {
-  const placeOf = (subchannel: Subchannel<C>): number => {
+function ordered(all: readonly OwnTarget[], edge: number, random: Random32): OwnTarget[] {
+  const placeOf = (subchannel: OwnTarget): number => {
     const { numbers, at } = loadOf(subchannel);
     return numbers[at + PLACE] as number;
   };

@@ -1,10 +1,9 @@
-import type { Subchannel } from '../pool/subchannel.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { firstFitting } from './fallback.js';
-import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet, type PickTarget } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /** A random subchannel, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */
@@ -14,23 +13,23 @@ export const random = (...none: []): PickerFactory => {
   return described(factory, 'random');
 };
 
-class RandomPicker<C> implements Picker<C> {
-  readonly #set: PickSet<C>;
+class RandomPicker implements Picker {
+  readonly #set: PickSet;
   readonly #random: Random32;
   readonly #weighted: WeightedDraw | undefined;
 
-  constructor(set: PickSet<C>, rng: Rng) {
+  constructor(set: PickSet, rng: Rng) {
     this.#set = set;
     this.#random = new Random32(rng);
     this.#weighted = set.equalWeights ? undefined : new WeightedDraw(set.weights);
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): PickTarget | undefined {
     const { subchannels } = this.#set;
     if (subchannels.length === 0) return undefined;
     const index =
       this.#weighted === undefined ? this.#random.index(subchannels.length) : this.#weighted.draw(this.#random);
-    const subchannel = subchannels[index] as Subchannel<C>;
+    const subchannel = subchannels[index] as PickTarget;
     // Start at a new random index: continuing from `index` would double its neighbor's share.
     return fits(subchannel, request)
       ? subchannel

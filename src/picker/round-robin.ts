@@ -1,8 +1,15 @@
-import type { Subchannel } from '../pool/subchannel.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';
-import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import {
+  fits,
+  ownSet,
+  type Picker,
+  type PickerFactory,
+  type PickRequest,
+  type PickSet,
+  type PickTarget,
+} from './picker.js';
 import { StridePicker } from './stride-picker.js';
 import { VirtualTime } from './virtual-time.js';
 
@@ -16,35 +23,35 @@ export const roundRobin = (...none: []): PickerFactory => {
   const factory: PickerFactory = (set, previous, { rng }) =>
     set.equalWeights
       ? new RoundRobinPicker(set, previous, rng)
-      : new StridePicker(set, new VirtualTime(set, previous, rng));
+      : new StridePicker(set, new VirtualTime(ownSet(set), previous, rng));
   return described(factory, 'roundRobin');
 };
 
-class RoundRobinPicker<C> implements Picker<C> {
-  readonly #set: PickSet<C>;
+class RoundRobinPicker implements Picker {
+  readonly #set: PickSet;
   #cursor: number;
 
-  constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
+  constructor(set: PickSet, previous: Picker | undefined, rng: Rng) {
     this.#set = set;
     // Clients that start together must not move in step, so the first position is random. Later pickers continue from it.
     if (previous instanceof RoundRobinPicker && previous.#set.subchannels.length > 0) {
-      this.#cursor = (previous as RoundRobinPicker<C>).#cursorIn(set.subchannels);
+      this.#cursor = (previous as RoundRobinPicker).#cursorIn(set.subchannels);
     } else this.#cursor = drawIndex(rng, Math.max(1, set.subchannels.length));
   }
 
   /** The position of the subchannel that had the last turn; if it has left, the position before where it would be. */
-  #cursorIn(subchannels: readonly Subchannel<C>[]): number {
-    const index = subchannels.indexOf(this.#set.subchannels[this.#cursor] as Subchannel<C>);
+  #cursorIn(subchannels: readonly PickTarget[]): number {
+    const index = subchannels.indexOf(this.#set.subchannels[this.#cursor] as PickTarget);
     return index === -1 ? Math.max(-1, Math.min(this.#cursor, subchannels.length) - 1) : index;
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): PickTarget | undefined {
     const { subchannels } = this.#set;
     const { length } = subchannels;
-    let avoided: Subchannel<C> | undefined;
+    let avoided: PickTarget | undefined;
     for (let step = 0; step < length; step++) {
       if (++this.#cursor >= length) this.#cursor = 0;
-      const subchannel = subchannels[this.#cursor] as Subchannel<C>;
+      const subchannel = subchannels[this.#cursor] as PickTarget;
       if (fits(subchannel, request)) return subchannel;
       if (avoided === undefined && subchannel.hasRoom) avoided = subchannel;
     }

@@ -1,7 +1,6 @@
-import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
 import type { CostRule } from './cost.js';
-import type { Picker, PickRequest, PickSet } from './picker.js';
+import type { OwnTarget, Picker, PickRequest, PickSet } from './picker.js';
 import { VirtualTime } from './virtual-time.js';
 
 /**
@@ -11,8 +10,8 @@ import { VirtualTime } from './virtual-time.js';
  * right after a pick. Equal endpoints alternate by weight, and one twice as slow as the best gets no calls while the best
  * is idle.
  */
-export class ScanPicker<C> implements Picker<C> {
-  readonly set: PickSet<C>;
+export class ScanPicker implements Picker<OwnTarget> {
+  readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   // The cost rules as one formula.
   /** How much the next call counts, per endpoint, and how much the wait for its turn counts. */
@@ -21,7 +20,7 @@ export class ScanPicker<C> implements Picker<C> {
   /** Factor on the cost of an idle endpoint. */
   readonly #whenIdle: number;
 
-  constructor(rule: CostRule, set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
+  constructor(rule: CostRule, set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {
     this.set = set;
     this.time = new VirtualTime(set, previous, rng);
     this.#toCome = rule === 'share' ? new Float64Array(set.subchannels.length).fill(0.5) : this.time.step;
@@ -29,7 +28,7 @@ export class ScanPicker<C> implements Picker<C> {
     this.#whenIdle = rule === 'never-queue' ? 0 : 1;
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): OwnTarget | undefined {
     const { nowMs, avoid } = request;
     const { subchannels } = this.set;
     const { step, due, now } = this.time;
@@ -41,9 +40,9 @@ export class ScanPicker<C> implements Picker<C> {
     let found = false;
     let bestCost = 0;
     let bestAvoided = true;
-    const knowsOthers = subchannels.length > 0 && (subchannels[0] as Subchannel<C>).unit !== 0;
+    const knowsOthers = subchannels.length > 0 && (subchannels[0] as OwnTarget).unit !== 0;
     for (let index = 0; index < subchannels.length; index++) {
-      const subchannel = subchannels[index] as Subchannel<C>;
+      const subchannel = subchannels[index] as OwnTarget;
       if (!subchannel.hasRoom) continue;
       const avoided = avoid?.has(subchannel) === true;
       if (avoided && !bestAvoided) continue;

@@ -1,7 +1,6 @@
-import type { Subchannel } from '../pool/subchannel.js';
 import { leastFitting } from './fallback.js';
 import { IndexHeap } from './index-heap.js';
-import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
+import { fits, type Picker, type PickRequest, type PickSet, type PickTarget } from './picker.js';
 import type { VirtualTime } from './virtual-time.js';
 
 /**
@@ -9,26 +8,26 @@ import type { VirtualTime } from './virtual-time.js';
  * pick.
  * Source: stride scheduling (Waldspurger, Weihl, MIT/LCS/TM-528, 1995).
  */
-export class StridePicker<C> implements Picker<C> {
-  readonly set: PickSet<C>;
+export class StridePicker implements Picker {
+  readonly set: PickSet;
   readonly time: VirtualTime;
   readonly #steps: Float64Array;
   readonly #heap: IndexHeap;
 
   /** `steps` in virtual time: 1 / weight by default. The owner may change them between picks. */
-  constructor(set: PickSet<C>, time: VirtualTime, steps: Float64Array = time.step) {
+  constructor(set: PickSet, time: VirtualTime, steps: Float64Array = time.step) {
     this.set = set;
     this.time = time;
     this.#steps = steps;
     this.#heap = new IndexHeap(time.due);
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): PickTarget | undefined {
     const { subchannels } = this.set;
     for (let tries = subchannels.length; tries > 0; tries--) {
       const index = this.#heap.top;
       this.#take(index);
-      const subchannel = subchannels[index] as Subchannel<C>;
+      const subchannel = subchannels[index] as PickTarget;
       if (fits(subchannel, request)) return subchannel;
     }
     // An endpoint with a much shorter step than the others may have used up all the tries.

@@ -1,5 +1,5 @@
 import type { Rng } from '../runtime/rng.js';
-import type { Picker, PickSet } from './picker.js';
+import type { OwnTarget, Picker, PickSet } from './picker.js';
 
 /**
  * Whose turn it is. Breaks ties between equally loaded endpoints, so that with nothing in flight shares follow the weights.
@@ -22,7 +22,7 @@ export class VirtualTime {
   readonly #perPick: number;
 
   /** New endpoints get a random place in the first round: clients that start together must not move in step. */
-  constructor(set: PickSet<unknown>, previous: Picker<unknown> | undefined, rng: Rng) {
+  constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {
     const { subchannels, weights } = set;
     const { length } = subchannels;
     let total = 0;
@@ -55,7 +55,7 @@ export class VirtualTime {
 /** A picker that uses virtual time; its replacement carries on from it. */
 export interface TimeKeeper {
   readonly time: VirtualTime;
-  readonly set: PickSet<unknown>;
+  readonly set: PickSet<OwnTarget>;
 }
 
 function keepsTime(picker: object | undefined): picker is TimeKeeper {
@@ -63,7 +63,7 @@ function keepsTime(picker: object | undefined): picker is TimeKeeper {
 }
 
 /** Writes each subchannel's index in `set` into its slot. */
-function claimSlots(set: PickSet<unknown>): void {
+function claimSlots(set: PickSet<OwnTarget>): void {
   set.subchannels.forEach((subchannel, index) => {
     subchannel.indexInSet = index;
   });

@@ -1,9 +1,16 @@
-import type { Subchannel } from '../pool/subchannel.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import type { Rng } from '../runtime/rng.js';
-import type { Picker, PickerFactory, PickRequest, PickSet } from './picker.js';
+import {
+  type OwnTarget,
+  ownSet,
+  type Picker,
+  type PickerFactory,
+  type PickRequest,
+  type PickSet,
+  type PickTarget,
+} from './picker.js';
 import { StridePicker } from './stride-picker.js';
 import { VirtualTime } from './virtual-time.js';
 
@@ -37,12 +44,13 @@ const LEAST_OF_USUAL = 1 / 10;
  */
 export const weightedRoundRobin = (options: WeightedRoundRobinOptions = {}): PickerFactory => {
   const { updateMs } = weightedRoundRobinTable.resolve(options);
-  const factory: PickerFactory = (set, previous, { rng }) => new WeightedRoundRobinPicker(set, previous, rng, updateMs);
+  const factory: PickerFactory = (set, previous, { rng }) =>
+    new WeightedRoundRobinPicker(ownSet(set), previous, rng, updateMs);
   return described(factory, 'weightedRoundRobin', options);
 };
 
-class WeightedRoundRobinPicker<C> implements Picker<C> {
-  readonly set: PickSet<C>;
+class WeightedRoundRobinPicker implements Picker {
+  readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   readonly #updateMs: number;
   /** 1 / (weight × rate). */
@@ -51,10 +59,10 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
   readonly #rates: Float64Array;
   /** The known rates, for the median. */
   readonly #known: Float64Array;
-  readonly #stride: StridePicker<C>;
+  readonly #stride: StridePicker;
   #updatedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng, updateMs: number) {
+  constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng, updateMs: number) {
     this.set = set;
     this.time = new VirtualTime(set, previous, rng);
     this.#updateMs = updateMs;
@@ -64,7 +72,7 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
     this.#stride = new StridePicker(set, this.time, this.#steps);
   }
 
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(request: PickRequest): PickTarget | undefined {
     if (request.nowMs - this.#updatedAtMs >= this.#updateMs) this.#update(request.nowMs);
     return this.#stride.pick(request);
   }
@@ -77,7 +85,7 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
     const known = this.#known;
     let count = 0;
     for (let index = 0; index < subchannels.length; index++) {
-      const rate = (subchannels[index] as Subchannel<C>).load.rate?.(nowMs);
+      const rate = (subchannels[index] as OwnTarget).load.rate?.(nowMs);
       // Custom loads too: a rate that is not a number would spoil the order permanently.
       const isRate = rate !== undefined && rate > 0 && rate < Number.POSITIVE_INFINITY;
       rates[index] = isRate ? rate : 0;

@@ -5,7 +5,7 @@ import { inFlight } from '../load/in-flight.js';
 import type { Load, LoadFactory } from '../load/load.js';
 import { RuledLoad } from '../load/load-rule.js';
 import { Warnings } from '../observe/warnings.js';
-import { createPickRequest, type Picker, type PickerFactory, type PickSet } from '../picker/picker.js';
+import { createPickRequest, type OwnTarget, type Picker, type PickerFactory, type PickSet } from '../picker/picker.js';
 import type { Member } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import { Sfc32 } from '../runtime/rng.js';
@@ -52,7 +52,7 @@ export class Replica {
   /** Number of the last call before the part. */
   callsBefore = 0;
   /** What the current picker was built with. */
-  set: PickSet<unknown> | undefined;
+  set: PickSet<OwnTarget> | undefined;
   /** Whether picks, and the costs of endpoints, are known: the picker, or the load, is one of ours. */
   readonly knowsPicker: boolean;
   readonly knowsLoad: boolean;
@@ -68,8 +68,8 @@ export class Replica {
   readonly #loads = { loads: new Set<Load>() };
   readonly #byId = new Map<number, ReplicaSubchannel>();
   readonly #warnings = new Warnings({}, replicaClock);
-  readonly #request = createPickRequest<unknown>();
-  #current: Picker<unknown> | undefined;
+  readonly #request = createPickRequest();
+  #current: Picker | undefined;
   #avoid: Set<ReplicaSubchannel> | undefined;
   #held: LoadReport | undefined;
 

@@ -12,8 +12,8 @@ import { MIN_ROUNDS } from './lib/rounds.mjs';
 import { bootstrapMedian, judgeLimit, median, quantile, shuffled } from './lib/statistics.mjs';
 import { table, withInterval } from './lib/table.mjs';
 
-/** @typedef {import('evenkeel').Subchannel<undefined>} Subchannel */
-/** @typedef {import('evenkeel').Picker<undefined>} Picker */
+/** @typedef {import('evenkeel/adapter').Subchannel<undefined>} Subchannel */
+/** @typedef {import('evenkeel').Picker<Subchannel>} Picker */
 /** @typedef {{ name: string, size: number, limitNs: number | undefined, sample: (operations: number) => number, most?: number, ns: number[] }} Case */
 
 const quick = process.argv.includes('--quick');

@@ -10,7 +10,6 @@ import {
   KnownLoads,
   pickSet,
   request,
-  type Slots,
   slotsOf,
   subchannel,
   subchannels,
@@ -38,22 +37,22 @@ export interface PickerContract {
 /** Picks and starts calls as the balancer does, and ends them in random order. */
 class Caller {
   readonly running: TestSubchannel[] = [];
-  picker: Picker<Slots>;
+  picker: Picker<TestSubchannel>;
   readonly #factory: PickerFactory;
   readonly #rng: Rng;
   readonly #keyed: boolean;
-  readonly #request: PickRequest<Slots> = request();
+  readonly #request: PickRequest = request();
   #calls = 0;
 
-  constructor(contract: PickerContract, set: PickSet<Slots>, seed = 1) {
+  constructor(contract: PickerContract, set: PickSet<TestSubchannel>, seed = 1) {
     this.#factory = contract.picker;
     this.#keyed = contract.keyed === true;
     this.#rng = seededRng(seed);
-    this.picker = this.#factory(set, undefined, { rng: this.#rng });
+    this.picker = this.#factory(set, undefined, { rng: this.#rng }) as Picker<TestSubchannel>;
   }
 
-  replace(set: PickSet<Slots>): void {
-    this.picker = this.#factory(set, this.picker, { rng: this.#rng });
+  replace(set: PickSet<TestSubchannel>): void {
+    this.picker = this.#factory(set, this.picker, { rng: this.#rng }) as Picker<TestSubchannel>;
   }
 
   start(avoid?: ReadonlySet<TestSubchannel>): TestSubchannel | undefined {

@@ -1,6 +1,6 @@
 import { connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
 import { type Clock, EvenkeelError, type PickSet, type ResolveError, type Timer } from '../../index.js';
-import { balancerDefaults } from '../kit/index.js';
+import { balancerDefaults, type Subchannel } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
 /** Why calls fail. The code is in their message, and in their metadata as `evenkeel-code`. */
@@ -74,7 +74,7 @@ export class Admission {
   /** A call need not wait any longer, whatever the state of the channel: all are to be tried again. */
   isSettled = false;
   /** The set to pick from, once a first set is known. */
-  #set: PickSet<PodConnection> | undefined;
+  #set: PickSet<Subchannel<PodConnection>> | undefined;
   /** How many endpoints the resolver listed. */
   #listed = 0;
   /** Why there is no first set. */
@@ -125,7 +125,7 @@ export class Admission {
   }
 
   /** There is a new picker over this set. */
-  setChanged(set: PickSet<PodConnection>): void {
+  setChanged(set: PickSet<Subchannel<PodConnection>>): void {
     this.#set = set;
     if (set.subchannels.length > 0) this.#impatient = false;
     this.#changed();
@@ -209,7 +209,7 @@ export class Admission {
     return this.#refusal === undefined ? connectivityState.CONNECTING : connectivityState.TRANSIENT_FAILURE;
   }
 
-  #why(set: PickSet<PodConnection> | undefined): Refusal | undefined {
+  #why(set: PickSet<Subchannel<PodConnection>> | undefined): Refusal | undefined {
     if (set === undefined) {
       if (this.#resolveError !== undefined) return this.#because(this.#resolveError.code, this.#resolveError.message);
       return this.#impatient
@@ -254,7 +254,7 @@ export class Admission {
 }
 
 /** `2 connecting, 1 at capacity; <what went wrong last>`. */
-function describe({ all }: PickSet<PodConnection>): string {
+function describe({ all }: PickSet<Subchannel<PodConnection>>): string {
   if (all.length === 0) return 'all are on standby';
   const states = new Map<string, number>();
   let cause = '';

@@ -1,5 +1,5 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type PickTarget } from '../../index.js';
 import {
   type AttemptReason,
   type AttemptTrace,
@@ -81,9 +81,9 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   }
 
   /** Subchannels this call was tried on before. */
-  get tried(): ReadonlySet<Subchannel<PodConnection>> | undefined {
+  get tried(): ReadonlySet<PickTarget> | undefined {
     if (this.last === undefined) return undefined;
-    const tried = new Set<Subchannel<PodConnection>>();
+    const tried = new Set<PickTarget>();
     for (let attempt: Attempt | undefined = this.last; attempt !== undefined; attempt = attempt.previous) {
       tried.add(attempt.lease.subchannel);
     }

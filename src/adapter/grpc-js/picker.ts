@@ -99,7 +99,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     return dropped(call.lastStatus);
   }
 
-  #pickOptions(call: BalancedCall, key: CallKey | undefined, metadata: Metadata): PickOptions<PodConnection> {
+  #pickOptions(call: BalancedCall, key: CallKey | undefined, metadata: Metadata): PickOptions {
     const { tried } = call;
     return key === undefined ? { avoid: tried } : { key: this.#keyOf(key, metadata), avoid: tried };
   }
@@ -138,11 +138,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     if (priority !== undefined && priority !== 'default') metadata.set(priorityHeader, priority);
   }
 
-  #notNow(
-    call: BalancedCall,
-    metadata: Metadata,
-    options: PickOptions<PodConnection> | undefined,
-  ): experimental.PickResult {
+  #notNow(call: BalancedCall, metadata: Metadata, options: PickOptions | undefined): experimental.PickResult {
     const { limit, outside } = this.#balancer;
     const { admission } = this;
     const refusal = admission.refusal;

@@ -5,9 +5,10 @@ import {
   type Observer,
   type ObserverEvents,
   type PickerFactory,
+  type PickSet,
   preferenceOrder,
 } from '../../index.js';
-import { notify } from '../kit/index.js';
+import { notify, type Subchannel } from '../kit/index.js';
 import { Admission, closedError, Refusal } from './admission.js';
 import { type ChannelState, type RunningPolicy, stateKey } from './channel.js';
 import { BalancerPicker } from './picker.js';
@@ -128,7 +129,7 @@ class Running implements RunningPolicy {
   #watched(picker: PickerFactory): PickerFactory {
     return (set, previous, context) => {
       // Only this balancer has this factory, so the set's connections are pods.
-      this.#admission.setChanged(set as never);
+      this.#admission.setChanged(set as PickSet<Subchannel<PodConnection>>);
       return picker(set, previous, context);
     };
   }

@@ -51,6 +51,7 @@ export {
 } from '../../placement/placing-options.js';
 export { markLasting } from '../../pool/lasting-error.js';
 export { poolDefaults } from '../../pool/pool-options.js';
+export type { Subchannel } from '../../pool/subchannel.js';
 export { formatOffer, mayRefuseHeader } from '../../propagation/may-refuse.js';
 export { addressMark, busyMark, notBegunHeader, refusingMark } from '../../propagation/not-begun.js';
 export { checkPriority, isPriority } from '../../propagation/priority.js';

@@ -1,5 +1,4 @@
-import type { Picker, PickerFactory, PickRequest, PickSet } from '../../../src/picker/picker.js';
-import type { Subchannel } from '../../../src/pool/subchannel.js';
+import type { Picker, PickerFactory, PickRequest, PickSet, PickTarget } from '../../../src/picker/picker.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import { Heap } from './heap.js';
 
@@ -17,16 +16,16 @@ export const envoyLeastRequest =
   (set, _previous, { rng }) =>
     set.equalWeights ? new TwoChoices(set, rng) : new Schedule(set);
 
-class TwoChoices<C> implements Picker<C> {
-  readonly #set: PickSet<C>;
+class TwoChoices implements Picker {
+  readonly #set: PickSet;
   readonly #rng: Rng;
 
-  constructor(set: PickSet<C>, rng: Rng) {
+  constructor(set: PickSet, rng: Rng) {
     this.#set = set;
     this.#rng = rng;
   }
 
-  pick(_request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(_request: PickRequest): PickTarget | undefined {
     const { subchannels } = this.#set;
     const first = subchannels[drawIndex(this.#rng, subchannels.length)];
     const second = subchannels[drawIndex(this.#rng, subchannels.length)];
@@ -35,26 +34,26 @@ class TwoChoices<C> implements Picker<C> {
   }
 }
 
-interface Turn<C> {
+interface Turn {
   readonly deadline: number;
   readonly order: number;
-  readonly subchannel: Subchannel<C>;
+  readonly subchannel: PickTarget;
   readonly weight: number;
 }
 
-class Schedule<C> implements Picker<C> {
-  readonly #turns = new Heap<Turn<C>>(
+class Schedule implements Picker {
+  readonly #turns = new Heap<Turn>(
     (a, b) => a.deadline < b.deadline || (a.deadline === b.deadline && a.order < b.order),
   );
   #order = 0;
 
-  constructor({ subchannels, weights }: PickSet<C>) {
+  constructor({ subchannels, weights }: PickSet) {
     subchannels.forEach((subchannel, index) => {
       this.#add(0, subchannel, weights[index] as number);
     });
   }
 
-  pick(_request: PickRequest<C>): Subchannel<C> | undefined {
+  pick(_request: PickRequest): PickTarget | undefined {
     const turn = this.#turns.first;
     if (turn === undefined) return undefined;
     this.#turns.shift();
@@ -62,7 +61,7 @@ class Schedule<C> implements Picker<C> {
     return turn.subchannel;
   }
 
-  #add(now: number, subchannel: Subchannel<C>, weight: number): void {
+  #add(now: number, subchannel: PickTarget, weight: number): void {
     const own = weight / (subchannel.inFlight + 1) ** ACTIVE_REQUEST_BIAS;
     this.#turns.push({ deadline: now + 1 / own, order: this.#order++, subchannel, weight });
   }

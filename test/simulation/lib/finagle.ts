@@ -1,7 +1,6 @@
 import type { Outcome } from '../../../src/endpoint/outcome.js';
 import type { Load, LoadFactory } from '../../../src/load/load.js';
-import type { Picker, PickerFactory, PickRequest, PickSet } from '../../../src/picker/picker.js';
-import type { Subchannel } from '../../../src/pool/subchannel.js';
+import type { Picker, PickerFactory, PickRequest, PickSet, PickTarget } from '../../../src/picker/picker.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 
 /** Two distinct servers at random, and the one with the lower load. */
@@ -10,22 +9,22 @@ export const twoChoices =
   (set, _previous, { rng }) =>
     new TwoOf(set, rng);
 
-class TwoOf<C> implements Picker<C> {
-  readonly #set: PickSet<C>;
+class TwoOf implements Picker {
+  readonly #set: PickSet;
   readonly #rng: Rng;
 
-  constructor(set: PickSet<C>, rng: Rng) {
+  constructor(set: PickSet, rng: Rng) {
     this.#set = set;
     this.#rng = rng;
   }
 
-  pick({ nowMs }: PickRequest<C>): Subchannel<C> | undefined {
+  pick({ nowMs }: PickRequest): PickTarget | undefined {
     const { subchannels } = this.#set;
     if (subchannels.length < 2) return subchannels[0];
     const first = drawIndex(this.#rng, subchannels.length);
     const other = drawIndex(this.#rng, subchannels.length - 1);
-    const a = subchannels[first] as Subchannel<C>;
-    const b = subchannels[other >= first ? other + 1 : other] as Subchannel<C>;
+    const a = subchannels[first] as PickTarget;
+    const b = subchannels[other >= first ? other + 1 : other] as PickTarget;
     return a.cost(nowMs) <= b.cost(nowMs) ? a : b;
   }
 }
@@ -43,20 +42,20 @@ export const aperture =
   (set, _previous, { rng }) =>
     new Aperture(set, rng, client, clients);
 
-class Aperture<C> implements Picker<C> {
+class Aperture implements Picker {
   readonly #rng: Rng;
   /** Those in the arc, and which part of each is. */
-  readonly #subchannels: readonly Subchannel<C>[];
+  readonly #subchannels: readonly PickTarget[];
   readonly #shares: readonly number[];
 
-  constructor({ subchannels }: PickSet<C>, rng: Rng, client: number, clients: number) {
+  constructor({ subchannels }: PickSet, rng: Rng, client: number, clients: number) {
     this.#rng = rng;
     const servers = subchannels.length;
     const clientWidth = 1 / clients;
     const least = Math.min(LEAST_APERTURE, servers) / Math.max(1, servers);
     const width = Math.min(1, Math.ceil(least / clientWidth - 1e-9) * clientWidth);
     const from = client * clientWidth;
-    const inside: Subchannel<C>[] = [];
+    const inside: PickTarget[] = [];
     const shares: number[] = [];
     subchannels.forEach((subchannel, index) => {
       const share = overlap(index / servers, (index + 1) / servers, from, from + width) * servers;
@@ -68,13 +67,13 @@ class Aperture<C> implements Picker<C> {
     this.#shares = shares;
   }
 
-  pick({ nowMs }: PickRequest<C>): Subchannel<C> | undefined {
+  pick({ nowMs }: PickRequest): PickTarget | undefined {
     const subchannels = this.#subchannels;
     if (subchannels.length < 2) return subchannels[0];
     const first = this.#draw(-1);
     const second = this.#draw(first);
     const cost = (index: number): number =>
-      (subchannels[index] as Subchannel<C>).cost(nowMs) / (this.#shares[index] as number);
+      (subchannels[index] as PickTarget).cost(nowMs) / (this.#shares[index] as number);
     return subchannels[cost(first) <= cost(second) ? first : second];
   }
 

@@ -23,8 +23,8 @@ const FEWEST = 2;
 const REMEMBERED = 128;
 const MOST_IN_FLIGHT = 10_000;
 
-interface Probe<C> {
-  readonly subchannel: Subchannel<C>;
+interface Probe {
+  readonly subchannel: Subchannel<unknown>;
   inFlight: number;
   readonly latencyMs: number;
   readonly atMs: number;
@@ -38,12 +38,13 @@ interface Probe<C> {
  * uses; with each call the oldest and the worst are removed in turn.
  * Source: Wydrowski, Kleinberg, Rumble, Archer: Load is not what you should balance: Introducing Prequal, NSDI 2024, section 4.
  */
-export const prequal = (): PickerFactory => (set, previous, context) => new PrequalPicker(set, previous, context);
+export const prequal = (): PickerFactory => (set, previous, context) =>
+  new PrequalPicker(set as PickSet<Subchannel<unknown>>, previous, context);
 
-class PrequalPicker<C> implements Picker<C> {
-  readonly #set: PickSet<C>;
+class PrequalPicker implements Picker<Subchannel<unknown>> {
+  readonly #set: PickSet<Subchannel<unknown>>;
   readonly #rng: Rng;
-  #pool: Probe<C>[] = [];
+  #pool: Probe[] = [];
   /** Requests in flight as probes said, in a ring, and how many said each number. */
   readonly #seen: number[] = [];
   readonly #said = new Int32Array(MOST_IN_FLIGHT + 1);
@@ -51,7 +52,7 @@ class PrequalPicker<C> implements Picker<C> {
   #removesWorst = false;
   #nowMs = 0;
 
-  constructor(set: PickSet<C>, previous: Picker<C> | undefined, { rng }: { readonly rng: Rng }) {
+  constructor(set: PickSet<Subchannel<unknown>>, previous: Picker | undefined, { rng }: { readonly rng: Rng }) {
     this.#set = set;
     this.#rng = rng;
     if (previous instanceof PrequalPicker) {
@@ -62,24 +63,24 @@ class PrequalPicker<C> implements Picker<C> {
     }
   }
 
-  pick({ nowMs }: PickRequest<C>): Subchannel<C> | undefined {
+  pick({ nowMs }: PickRequest): Subchannel<unknown> | undefined {
     this.#nowMs = nowMs;
     const { subchannels } = this.#set;
     if (subchannels.length === 0) return undefined;
     this.#pool = this.#pool.filter(
       ({ atMs, subchannel }) => nowMs - atMs <= LONGEST_AGE_MS && subchannels.includes(subchannel),
     );
-    const picked = this.#choose() ?? (subchannels[drawIndex(this.#rng, subchannels.length)] as Subchannel<C>);
+    const picked = this.#choose() ?? (subchannels[drawIndex(this.#rng, subchannels.length)] as Subchannel<unknown>);
     for (let removed = 0; removed < REMOVED_PER_CALL; removed++) this.#remove();
     this.#probe();
     return picked;
   }
 
-  #choose(): Subchannel<C> | undefined {
+  #choose(): Subchannel<unknown> | undefined {
     const pool = this.#pool;
     if (pool.length < FEWEST) return undefined;
     const hotFrom = this.#quantile();
-    let best = pool[0] as Probe<C>;
+    let best = pool[0] as Probe;
     for (const probe of pool) if (isBetter(probe, best, hotFrom)) best = probe;
     best.inFlight++;
     if (--best.uses <= 0) pool.splice(pool.indexOf(best), 1);
@@ -93,7 +94,7 @@ class PrequalPicker<C> implements Picker<C> {
     if (this.#removesWorst) {
       const hotFrom = this.#quantile();
       for (let at = 1; at < pool.length; at++) {
-        if (isBetter(pool[index] as Probe<C>, pool[at] as Probe<C>, hotFrom)) index = at;
+        if (isBetter(pool[index] as Probe, pool[at] as Probe, hotFrom)) index = at;
       }
     }
     // Otherwise the oldest, which is the first.
@@ -103,11 +104,11 @@ class PrequalPicker<C> implements Picker<C> {
 
   #probe(): void {
     const { subchannels } = this.#set;
-    const drawn = new Set<Subchannel<C>>();
+    const drawn = new Set<Subchannel<unknown>>();
     const wanted = Math.min(PROBES_PER_CALL, subchannels.length);
-    while (drawn.size < wanted) drawn.add(subchannels[drawIndex(this.#rng, subchannels.length)] as Subchannel<C>);
+    while (drawn.size < wanted) drawn.add(subchannels[drawIndex(this.#rng, subchannels.length)] as Subchannel<unknown>);
     for (const subchannel of drawn) {
-      const connection = subchannel.connection as ProbedConnection<C> | undefined;
+      const connection = subchannel.connection as ProbedConnection<unknown> | undefined;
       void connection?.probe().then((report) => {
         const { namedMetrics = {} } = report ?? {};
         const inFlight = namedMetrics[prequalMetrics.inFlight];
@@ -116,7 +117,7 @@ class PrequalPicker<C> implements Picker<C> {
     }
   }
 
-  #learn(subchannel: Subchannel<C>, inFlight: number, latencyMs: number): void {
+  #learn(subchannel: Subchannel<unknown>, inFlight: number, latencyMs: number): void {
     const forgotten = this.#seen[this.#next];
     if (forgotten !== undefined) this.#said[forgotten] = (this.#said[forgotten] as number) - 1;
     const counted = Math.min(inFlight, MOST_IN_FLIGHT);
@@ -148,7 +149,7 @@ class PrequalPicker<C> implements Picker<C> {
 }
 
 /** Cold before hot; of cold ones the quicker, of hot ones the one with fewer requests. */
-function isBetter<C>(a: Probe<C>, b: Probe<C>, hotFrom: number): boolean {
+function isBetter(a: Probe, b: Probe, hotFrom: number): boolean {
   const aIsHot = a.inFlight >= hotFrom;
   if (aIsHot !== b.inFlight >= hotFrom) return !aIsHot;
   return aIsHot ? a.inFlight < b.inFlight : a.latencyMs < b.latencyMs;

@@ -29,7 +29,7 @@ class Room {
     });
   }
 
-  wait(more: Partial<WaitRequest<string>> = {}): Promise<unknown> {
+  wait(more: Partial<WaitRequest> = {}): Promise<unknown> {
     return this.room.wait({ key: undefined, avoid: undefined, signal: undefined, timeoutMs: 5_000, ...more });
   }
 
@@ -101,7 +101,7 @@ describe('the waiting room', () => {
       overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
       tooLate: () => new EvenkeelError('EVENKEEL_TOO_LATE', 'too late'),
     });
-    const wait = (more: Partial<WaitRequest<string>>): Promise<unknown> =>
+    const wait = (more: Partial<WaitRequest>): Promise<unknown> =>
       room.wait({ key: undefined, avoid: undefined, signal: undefined, timeoutMs: 5_000, ...more });
     const plain = failure(wait({}));
     const outside = [wait({ unlimited: true }), wait({ unlimited: true, deadlineMs: 1 })];

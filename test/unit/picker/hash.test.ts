@@ -9,20 +9,13 @@ import { Ring } from '../../../src/picker/ring.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { hash32 } from '../../../src/runtime/hash.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import {
-  pickSet,
-  request,
-  type Slots,
-  subchannel,
-  subchannels,
-  type TestSubchannel,
-} from '../../support/fixtures/pick-set.js';
+import { pickSet, request, subchannel, subchannels, type TestSubchannel } from '../../support/fixtures/pick-set.js';
 
 const context = { rng: seededRng(1) };
 const keys = Array.from({ length: 5_000 }, (_, index) => `customer-${index}`);
 
 /** Where each key goes, with nothing in flight. */
-function mapping(picker: Picker<Slots>): TestSubchannel[] {
+function mapping(picker: Picker): TestSubchannel[] {
   return keys.map((key) => picker.pick(request({ key })) as TestSubchannel);
 }
 

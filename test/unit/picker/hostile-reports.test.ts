@@ -8,7 +8,7 @@ import type { Picker, PickerFactory } from '../../../src/picker/picker.js';
 import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
 import { drawIndex } from '../../../src/runtime/rng.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { pickSet, request, type Slots, subchannels, type TestSubchannel } from '../../support/fixtures/pick-set.js';
+import { pickSet, request, subchannels, type TestSubchannel } from '../../support/fixtures/pick-set.js';
 
 const hostile: readonly [string, LoadReport][] = [
   ['no CPU to speak of', { cpuUtilization: 1e-320, rpsFractional: 100 }],
@@ -43,7 +43,7 @@ function shares(
 ): number[] {
   const rng = seededRng(pods);
   const members = subchannels(pods, reported({ blackoutMs: 0, ...options }));
-  let current: Picker<Slots> | undefined;
+  let current: Picker | undefined;
   const counts = new Array<number>(pods).fill(0);
   const running: number[] = [];
   const calls = 4_000;
@@ -60,7 +60,7 @@ function shares(
     // A change of the set now and then: what went wrong must not be carried on either.
     if (call % 500 === 0) current = picker(pickSet(members), current, { rng });
     if (running.length === busy) end(nowMs);
-    const picked = (current as Picker<Slots>).pick(request({ nowMs })) as TestSubchannel;
+    const picked = (current as Picker).pick(request({ nowMs })) as TestSubchannel;
     picked.start(nowMs);
     const index = members.indexOf(picked);
     counts[index] = (counts[index] as number) + 1;

@@ -23,8 +23,12 @@ import {
 
 const context = { rng: seededRng(1) };
 
-function over(factory: PickerFactory, members: readonly TestSubchannel[], weights?: readonly number[]): Picker<Slots> {
-  return factory(pickSet(members, weights), undefined, { rng: seededRng(1) });
+function over(
+  factory: PickerFactory,
+  members: readonly TestSubchannel[],
+  weights?: readonly number[],
+): Picker<TestSubchannel> {
+  return factory(pickSet(members, weights), undefined, { rng: seededRng(1) }) as Picker<TestSubchannel>;
 }
 
 /** Starts `calls` calls on a subchannel, past the picker. */
@@ -33,7 +37,7 @@ function occupy(subchannel: TestSubchannel, calls: number): void {
 }
 
 /** One call after another, each ended before the next; who got them, as indexes. */
-function inTurn(picker: Picker<Slots>, members: readonly TestSubchannel[], calls: number): number[] {
+function inTurn(picker: Picker, members: readonly TestSubchannel[], calls: number): number[] {
   return Array.from({ length: calls }, () => {
     const picked = picker.pick(request()) as TestSubchannel;
     picked.start(0);
@@ -429,7 +433,7 @@ describe('hot-cold, where latency and calls in flight disagree', () => {
     });
     return members;
   }
-  const pick = (picker: Picker<Slots>): TestSubchannel => picker.pick(request({ nowMs: 1_000 })) as TestSubchannel;
+  const pick = (picker: Picker): TestSubchannel => picker.pick(request({ nowMs: 1_000 })) as TestSubchannel;
 
   it('leaves the few that are busy alone, however quick they are, for as long as they are few', () => {
     const idle = new Array<[number, number]>(18).fill([100, 0]);
@@ -485,7 +489,7 @@ describe('turns', () => {
     const members = subchannels(3);
     let picker = over(leastLoaded(), members, weights);
     for (let call = 0; call < 1_000; call++) {
-      picker = leastLoaded()(pickSet(members, weights), picker, context);
+      picker = leastLoaded()(pickSet(members, weights), picker, context) as Picker<TestSubchannel>;
       inTurn(picker, members, 1);
     }
     expect(members.map(({ started }) => started)).toEqual([100, 200, 700].map((share) => expect.closeTo(share, -1)));

@@ -13,7 +13,6 @@ import {
   KnownLoads,
   pickSet,
   request,
-  type Slots,
   slotsOf,
   subchannel,
   subchannels,
@@ -27,7 +26,7 @@ class Client {
   readonly factory: PickerFactory;
   readonly rng;
   members: TestSubchannel[];
-  picker: Picker<Slots>;
+  picker: Picker;
   nowMs = 1_000;
   /** How long the next calls take. */
   tookMs: (member: TestSubchannel) => number = () => 20;

@@ -47,7 +47,7 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): R
     turn = (turn + 1) % length;
     return turn;
   };
-  const pick = (options: PickOptions<Pool> = {}): Lease<Pool> | undefined => {
+  const pick = (options: PickOptions = {}): Lease<Pool> | undefined => {
     const { avoid } = options;
     const from = start();
     let avoided: Lease<Pool> | undefined;
@@ -78,7 +78,7 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): R
 }
 
 /** Waits for all services at once. */
-async function acquireAny(services: readonly Service[], options: AcquireOptions<Pool>): Promise<Lease<Pool>> {
+async function acquireAny(services: readonly Service[], options: AcquireOptions): Promise<Lease<Pool>> {
   const { signal } = options;
   const limits = services.map(() => new AbortController());
   const stop = (): void => {

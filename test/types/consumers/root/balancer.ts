@@ -11,6 +11,7 @@ import {
   type Outcome,
   outcomes,
   type PickerFactory,
+  type PickTarget,
   p2c,
   type Resolver,
   reported,
@@ -71,6 +72,15 @@ const mine: Resolver = {
   },
 };
 const first: PickerFactory = (set) => ({ pick: () => set.subchannels[0] });
+// A picker reads what it needs for a choice, and nothing that would change a subchannel.
+const known: Record<keyof PickTarget, true> = { endpoint: true, inFlight: true, hasRoom: true, cost: true };
+export const ofTarget = (target: PickTarget): readonly unknown[] => [
+  known,
+  target.endpoint.address,
+  target.cost(0),
+  // @ts-expect-error
+  target.connection,
+];
 const constant: LoadFactory = () => ({ decays: false, start() {}, end() {}, value: () => 1 });
 createBalancer({
   resolver: mine,

@@ -5,6 +5,7 @@ import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connecti
 import { ResolveError } from '../../../../src/errors.js';
 import type { SubchannelState } from '../../../../src/observe/observer.js';
 import type { PickSet } from '../../../../src/picker/picker.js';
+import type { Subchannel } from '../../../../src/pool/subchannel.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 const anybody = (): { sinceMs: number | undefined } => ({ sinceMs: undefined });
@@ -15,9 +16,11 @@ interface FakeMember {
   readonly inFlight?: number;
 }
 
-function setOf(...members: readonly FakeMember[]): PickSet<PodConnection> {
+function setOf(...members: readonly FakeMember[]): PickSet<Subchannel<PodConnection>> {
   const all = members.map((member) => ({ inFlight: 0, capacity: 1, ...member }));
-  return { all, subchannels: all.filter(({ state }) => state === 'ready') } as unknown as PickSet<PodConnection>;
+  return { all, subchannels: all.filter(({ state }) => state === 'ready') } as unknown as PickSet<
+    Subchannel<PodConnection>
+  >;
 }
 
 function admission(options: Partial<AdmissionOptions> = {}) {
