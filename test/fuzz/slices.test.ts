@@ -63,7 +63,7 @@ function sliceObject(rng: Rng, name: string): Record<string, unknown> {
 class Client {
   readonly store: SliceStore = new SliceStore();
   readonly union: SliceUnion = new SliceUnion(
-    ({ ports }) => ports.map(({ port }) => port),
+    ({ ports }) => ports,
     ({ unsafe }) => unsafe === undefined,
   );
 

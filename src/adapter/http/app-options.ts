@@ -74,6 +74,8 @@ export interface ServiceOptionChecks<O> {
   readonly names: readonly string[];
   /** The names of options for Services over TLS, which are refused for others. */
   readonly tlsNames: readonly (keyof O)[];
+  /** Those of options for Services without TLS. */
+  readonly plainNames: readonly (keyof O)[];
   /** Throws EVENKEEL_OPTION for invalid values of options for all Services. */
   check(options: O): void;
 }
@@ -107,7 +109,7 @@ export function resolveAppOptions<O extends ServiceOptionsLike>(
 
 function optionsByOrigin<O extends ServiceOptionsLike>(
   options: AppOptions<O>['options'],
-  { names, tlsNames, check }: ServiceOptionChecks<O>,
+  { names, tlsNames, plainNames, check }: ServiceOptionChecks<O>,
 ): (origin: URL) => O {
   if (typeof options === 'function') {
     return (origin) => {
@@ -126,7 +128,9 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
   check(options);
   const plain = { ...options };
   for (const name of tlsNames) delete plain[name];
-  return ({ protocol }) => (protocol === 'https:' ? options : plain);
+  const secure = { ...options };
+  for (const name of plainNames) delete secure[name];
+  return ({ protocol }) => (protocol === 'https:' ? secure : plain);
 }
 
 /** Options with what `discovery` says. */

@@ -11,6 +11,7 @@ import {
   perEndpointError,
   valueFor,
 } from '../kit/index.js';
+import { askForHttp2, type SpokenSocket } from './prior-knowledge.js';
 
 /** The `tls` option: settings, or a function called for each new connection. */
 export type TlsOption = PerEndpoint<ConnectionOptions>;
@@ -21,6 +22,7 @@ export interface DialOptions {
   readonly origin: URL;
   readonly connectTimeoutMs: number;
   readonly tcpKeepAliveMs: number;
+  /** Whether HTTP/2 may be spoken: over TLS it is offered; in the clear the endpoint is asked, and its socket says `h2` as well. */
   readonly allowH2: boolean;
   readonly tls: TlsOption;
   readonly clock: Clock;
@@ -111,6 +113,8 @@ export function dialler(
   const secure = origin.protocol === 'https:';
   const address = { host: endpoint.address, port: endpoint.port };
   const target = shown === undefined ? address : { ...shown, lookup: lookupOf(endpoint, shown) };
+  /** An endpoint that does not speak HTTP/2 in the clear is asked once. One that does may have been replaced since. */
+  let asks = allowH2 && !secure;
   /** The last TLS session, and the settings it was made with: it proves which certificate we presented. */
   let session: { readonly data: Buffer; readonly tls: ConnectionOptions } | undefined;
 
@@ -158,9 +162,24 @@ export function dialler(
       }
       dialled(error, socket);
     };
+    /** Holds an open socket back until it is known what may be sent on it. */
+    const ask = (socket: SpokenSocket): void => {
+      const question = openPlain();
+      // The socket it is asked for decides whether the process stays.
+      question.unref();
+      const giveUp = (): void => void question.destroy();
+      socket.once('close', giveUp);
+      const answered = (isHttp2: boolean): void => {
+        socket.off('close', giveUp);
+        asks = isHttp2;
+        if (isHttp2) socket.alpnProtocol = 'h2';
+        settle(undefined, socket);
+      };
+      askForHttp2(question, answered, (error) => socket.destroy(error));
+    };
     /** @param first What `dial` returned. */
     const follow = (socket: Socket, opened: string | undefined, first: Socket): Socket => {
-      if (opened !== undefined) socket.once(opened, () => settle(undefined, socket));
+      if (opened !== undefined) socket.once(opened, () => (asks ? ask(socket) : settle(undefined, socket)));
       // Stays for the socket's life, so that no error is unhandled while the socket changes owners.
       socket.on('error', (error) => settle(error, first));
       socket.once('close', () => {
@@ -198,8 +217,8 @@ export function dialler(
     };
 
     const tooLate = (): void => {
-      const limit = `${connectTimeoutMs} ms`;
-      socket.destroy(errors.timedOut(`${endpointAddress(endpoint)} did not connect within ${limit}`));
+      const what = asks && !socket.connecting ? 'did not answer the preface of HTTP/2' : 'did not connect';
+      socket.destroy(errors.timedOut(`${endpointAddress(endpoint)} ${what} within ${connectTimeoutMs} ms`));
     };
     const timer = deadline(clock, tooLate, connectTimeoutMs);
     let socket: Socket;

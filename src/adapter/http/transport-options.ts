@@ -49,7 +49,9 @@ export function resolveHttpTransport(
   if (healthPath !== undefined && (typeof healthPath !== 'string' || !healthPath.startsWith('/'))) {
     throw optionError('healthPath', 'a path that begins with /', healthPath);
   }
-  if (allowH2 && origin.protocol === 'http:') throw optionError('allowH2', 'false for http: targets', allowH2);
+  if (allowH2 && origin.protocol === 'http:') {
+    throw optionError('allowH2', 'false for http: targets, where useH2c is for HTTP/2', allowH2);
+  }
   return {
     dial: {
       origin,

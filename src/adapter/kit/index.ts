@@ -26,6 +26,7 @@ export {
   valueFor,
 } from '../../credentials/per-endpoint.js';
 export { ValueWatch } from '../../credentials/value-watch.js';
+export { endpointAppProtocol, H2C } from '../../endpoint/app-protocol.js';
 export { endpointConnectionAgeMs } from '../../endpoint/connection-age.js';
 export { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 export { asError } from '../../errors.js';

@@ -78,6 +78,7 @@ export function openAppRouter({
   const resolved = resolveAppOptions(options, {
     names: agentOptionNames.filter((name) => name !== 'fallbackAgent'),
     tlsNames: ['tls'],
+    plainNames: [],
     check: checkServiceOptions,
   });
   return new AppRouter(resolved, errorOf);

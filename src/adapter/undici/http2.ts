@@ -12,6 +12,8 @@ import { ownOptions } from './request-options.js';
  */
 export class SessionPool extends Pool {
   readonly http1: Pool;
+  /** In the clear, servers offer no WebSockets over HTTP/2, as far as is known, and undici opens nothing else. */
+  readonly #upgradesHttp1: boolean;
   /** As `PodPool.asking`. */
   readonly asking: ReportAsking;
   /** Sockets in use. */
@@ -24,12 +26,15 @@ export class SessionPool extends Pool {
   constructor(origin: URL | string, options: Pool.Options, http1: Pool, asking: ReportAsking = new ReportAsking()) {
     super(origin, options);
     this.http1 = http1;
+    this.#upgradesHttp1 = new URL(origin).protocol === 'http:';
     this.asking = asking;
   }
 
   /** A request waits while the session has ended but undici has not been told: nobody would read it. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    if ((options as { readonly allowH2?: unknown }).allowH2 === false) return this.http1.dispatch(options, handler);
+    const isHttp1 =
+      (options as { readonly allowH2?: unknown }).allowH2 === false || (options.upgrade && this.#upgradesHttp1);
+    if (isHttp1) return this.http1.dispatch(options, handler);
     if (this.#untoldEnds === 0) return super.dispatch(options, handler);
     const own = ownOptions(options);
     afterPendingIo(() => void super.dispatch(own, handler));

@@ -75,6 +75,14 @@ export interface UndiciConnectionOptions {
    * requests when a pod sends GOAWAY, as in every rolling update, or resend them endlessly. @defaultValue false
    */
   readonly allowH2?: boolean | undefined;
+  /**
+   * Whether requests of an `http:` target use HTTP/2 in the clear (h2c, prior knowledge). true: with every pod that answers its
+   * preface; with others HTTP/1.1. false: never. Undefined: with pods whose port in the EndpointSlice says
+   * `appProtocol: kubernetes.io/h2c`. A pod is asked on a connection of its own before its first request. Upgrades use HTTP/1.1.
+   * Needs undici 8.10, as `allowH2` does; with earlier versions true is refused (EVENKEEL_OPTION), and undefined means false.
+   * @defaultValue undefined; false for `createAppAgent` and `appInterceptor`
+   */
+  readonly useH2c?: boolean | undefined;
   /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
   readonly maxConcurrentStreams?: number | undefined;
   /**
@@ -117,6 +125,7 @@ export const undiciConnectionOptionNames: readonly (keyof UndiciConnectionOption
   'tls',
   'credentialsRefreshMs',
   'allowH2',
+  'useH2c',
   'maxConcurrentStreams',
   'keepAliveTimeoutMs',
   'tcpKeepAliveMs',

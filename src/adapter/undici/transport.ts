@@ -3,6 +3,7 @@ import { type buildConnector, errors, type Pool } from 'undici';
 import { type Clock, type Endpoint, type Lease, type Rng, systemClock, type Transport } from '../../index.js';
 import { explainSilentEnd } from '../http/answer.js';
 import { type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
+import { serviceOrigin } from '../http/origin.js';
 import {
   openPodConnection,
   type PodConnection,
@@ -12,7 +13,7 @@ import {
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
 import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
-import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
+import { checkBoolean, checkKeys, checkNumber, endpointAppProtocol, H2C, optionError } from '../kit/index.js';
 import { delayEnd, PING_MS, SessionPool } from './http2.js';
 import { http2Defect } from './internals.js';
 import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './options.js';
@@ -36,6 +37,8 @@ interface UndiciPodParts extends PodConnectionParts {
   readonly pool: Pool.Options;
   /** Concurrent requests over HTTP/2, all on one socket. */
   readonly maxConcurrentStreams: number;
+  /** Which endpoints of an `http:` target are asked whether they speak HTTP/2. */
+  readonly asksForH2c: (endpoint: Endpoint) => boolean;
 }
 
 /** undici's own errors, which its users know. */
@@ -79,7 +82,8 @@ export class PodTransport implements Transport<Pool> {
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<Pool>> {
-    const parts = { ...this.#parts, endpoint };
+    const asks = this.#parts.asksForH2c(endpoint);
+    const parts = { ...(asks ? withHttp2(this.#parts) : this.#parts), endpoint };
     const use: PodUse<Pool> = {
       capacity: (first) => (isHttp2(first) ? parts.maxConcurrentStreams : parts.connections),
       user: (link, first) => (isHttp2(first) ? http2User(parts, link) : http1User(parts, link)),
@@ -119,11 +123,38 @@ function connectionParts(options: UndiciTransportOptions): Omit<UndiciPodParts, 
   const allowH2 = checkBoolean('allowH2', options.allowH2, false);
   const defect = allowH2 ? http2Defect() : undefined;
   if (defect !== undefined) throw optionError('allowH2', `false with ${defect}; it needs 8.10)`, allowH2);
+  const asksForH2c = h2cRule(options);
   const common = resolveHttpTransport(options, { allowH2, errors: dialErrors });
   const streams = { min: 1, max: MAX_COUNT, integer: true };
   const maxConcurrentStreams = checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, 100, streams);
-  const http2 = allowH2 ? { maxConcurrentStreams, pingInterval: PING_MS } : {};
-  return { ...common, pool: { ...poolOptions(options), ...http2, allowH2 }, maxConcurrentStreams };
+  const pool = { ...poolOptions(options), allowH2: false };
+  const parts = { ...common, pool, maxConcurrentStreams, asksForH2c };
+  return allowH2 ? withHttp2(parts) : parts;
+}
+
+/** The parts for pods that HTTP/2 is offered to, or that are known to speak it. */
+function withHttp2(parts: Omit<UndiciPodParts, 'endpoint'>): Omit<UndiciPodParts, 'endpoint'> {
+  const { dial, pool, maxConcurrentStreams } = parts;
+  const allowH2 = true;
+  return {
+    ...parts,
+    dial: { ...dial, allowH2 },
+    pool: { ...pool, allowH2, maxConcurrentStreams, pingInterval: PING_MS },
+  };
+}
+
+/** Which endpoints are asked whether they speak HTTP/2 in the clear. Throws EVENKEEL_OPTION. */
+function h2cRule({ useH2c, origin }: UndiciTransportOptions): (endpoint: Endpoint) => boolean {
+  const isWanted = checkBoolean('useH2c', useH2c, false);
+  const isPlain = serviceOrigin('origin', origin).protocol === 'http:';
+  if (useH2c === false || (!isWanted && !isPlain)) return () => false;
+  if (!isWanted) {
+    return ({ attributes }) => attributes.get(endpointAppProtocol) === H2C && http2Defect() === undefined;
+  }
+  if (!isPlain) throw optionError('useH2c', 'false for https: targets, where allowH2 offers HTTP/2', useH2c);
+  const defect = http2Defect();
+  if (defect !== undefined) throw optionError('useH2c', `false with ${defect}; it needs 8.10)`, useH2c);
+  return () => true;
 }
 
 /** The options that go to undici's pool. */
@@ -163,12 +194,14 @@ function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
   const opened = (socket: Socket): void => {
     if (isHttp2(socket)) sessions.addSession(socket);
+    // The pod was replaced by one that speaks something else, and needs connections of another kind.
+    else link.leave();
   };
   const http1Options: Pool.Options = {
     ...pool,
     allowH2: false,
     connections: limitOf(connections),
-    connect: (_options, supplied) => dialFor(link, opened, supplied, dialHttp1),
+    connect: (_options, supplied) => dialFor(link, () => {}, supplied, dialHttp1),
   };
   const http1 = new PodPool(dial.origin, http1Options, link.sockets.asking);
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);

@@ -7,7 +7,7 @@ import { PortChoice } from './port-choice.js';
 import { ServicePresence } from './service-presence.js';
 import type { AddressFamily, EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
 import { portNames } from './slices/service-ports.js';
-import { SliceUnion } from './slices/slice-union.js';
+import { type ChosenPort, SliceUnion } from './slices/slice-union.js';
 import { UpdateThrottle } from './slices/update-throttle.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
@@ -260,15 +260,15 @@ export class SliceView implements Resolution, WatchSubscriber {
 const MAX_NUMBERS = 8;
 
 /** S7: with a pod port, the slice's own list of ports is ignored. */
-function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined): readonly number[] {
-  if (podPort !== undefined) return [podPort];
-  const numbers = new Set<number>();
+function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined): readonly ChosenPort[] {
+  if (podPort !== undefined) return [{ port: podPort }];
+  const chosen = new Map<number, ChosenPort>();
   for (const port of slice.ports) {
-    if (port.name === name) numbers.add(port.port);
+    if (port.name === name && !chosen.has(port.port)) chosen.set(port.port, port);
     // Names are unique in a valid slice, and every further number adds an endpoint per member.
-    if (numbers.size === MAX_NUMBERS) break;
+    if (chosen.size === MAX_NUMBERS) break;
   }
-  return [...numbers];
+  return [...chosen.values()];
 }
 
 function hasFamily(slices: Iterable<EndpointSlice>, family: AddressFamily): boolean {

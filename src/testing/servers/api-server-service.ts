@@ -18,6 +18,8 @@ export interface ServicePort {
   readonly targetPort?: number | string;
   /** `TCP`, `UDP` or `SCTP`. @defaultValue 'TCP' */
   readonly protocol?: string;
+  /** Such as `kubernetes.io/h2c`. */
+  readonly appProtocol?: string;
 }
 
 /** A pod behind a Service. */
@@ -227,10 +229,12 @@ export class ServiceController {
 
   #portsOf(pod: Pod): readonly SlicePort[] {
     const ports: SlicePort[] = [];
-    for (const { name = '', port, targetPort = port, protocol = 'TCP' } of this.#options.ports) {
+    for (const { name = '', port, targetPort = port, protocol = 'TCP', appProtocol } of this.#options.ports) {
       const number = typeof targetPort === 'string' ? pod.ports?.[targetPort] : (pod.ports?.[name] ?? targetPort);
       // A pod without the named port: its slice omits that port.
-      if (number !== undefined) ports.push({ name, port: number, protocol });
+      if (number !== undefined) {
+        ports.push({ name, port: number, protocol, ...(appProtocol === undefined ? {} : { appProtocol }) });
+      }
     }
     return ports;
   }

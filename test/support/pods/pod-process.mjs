@@ -18,7 +18,7 @@
 import { createHash } from 'node:crypto';
 import { openSync, writeSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { createSecureServer } from 'node:http2';
+import { createServer as createHttp2Server, createSecureServer } from 'node:http2';
 import { createServer as createTlsServer } from 'node:https';
 import { Server } from 'node:net';
 import { gzipSync } from 'node:zlib';
@@ -181,11 +181,27 @@ async function handle(request, response) {
 const onRequest = (request, response) => {
   handle(request, response).catch(() => response.destroy());
 };
-const server = http2
-  ? createSecureServer({ ...tls, allowHTTP1: true }, onRequest)
-  : tls
-    ? createTlsServer(tls, onRequest)
-    : createServer(onRequest);
+/** HTTP/2 in the clear. `only`: HTTP/1.1 is not understood, as by Node's own server. */
+function clearServer() {
+  const clear = createHttp2Server(onRequest);
+  if (http2 === 'only') return clear;
+  const both = createServer(onRequest);
+  clear.on('session', (session) => both.emit('session', session));
+  const [serveHttp1] = both.listeners('connection');
+  both.off('connection', serveHttp1);
+  return both.on('connection', (socket) => {
+    socket.once('readable', () => {
+      const first = socket.read();
+      if (first === null) return;
+      socket.unshift(first);
+      if (first.toString('latin1', 0, 3) === 'PRI') clear.emit('connection', socket);
+      else serveHttp1.call(both, socket);
+    });
+  });
+}
+const secureServer = () =>
+  http2 ? createSecureServer({ ...tls, allowHTTP1: true }, onRequest) : createTlsServer(tls, onRequest);
+const server = tls ? secureServer() : http2 ? clearServer() : createServer(onRequest);
 server.keepAliveTimeout = 60_000;
 server.on('connection', (socket) => {
   stats.connections++;

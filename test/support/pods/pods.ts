@@ -47,7 +47,8 @@ export interface PodOptions {
   /** @defaultValue any free one */
   readonly port?: number;
   readonly tls?: { readonly cert: string; readonly key: string };
-  readonly http2?: boolean;
+  /** HTTP/2 and HTTP/1.1; without `tls` by the client's preface. `only`: without `tls`, and no HTTP/1.1. */
+  readonly http2?: boolean | 'only';
   /** Connections the kernel accepts before the process does. With 1 and a frozen process the third one hangs. */
   readonly backlog?: number;
   /** File to which every request with an `x-id` is written on arrival; several pods may share one. */

@@ -87,6 +87,8 @@ const values: Readonly<Record<string, unknown>> = {
   connectionsPerPod: 2,
   connectionLimit: 2,
   max: 2,
+  useH2c: false,
+  h2c: false,
   maxConcurrentStreams: 10,
   maxStreamsPerConnection: 10,
   priority: () => 'default',
@@ -123,6 +125,7 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
       pg: 'max',
     },
   ],
+  ['HTTP/2 in the clear', ['useH2c', 'h2c'], { undici: 'useH2c' }],
   [
     'calls at once on one connection',
     ['maxConcurrentStreams', 'maxStreamsPerConnection'],

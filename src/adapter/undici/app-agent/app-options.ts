@@ -45,6 +45,7 @@ export function resolveServiceOptions(options: AppInterceptorOptions): ResolvedA
   return resolveAppOptions(options, {
     names: dispatcherOptionNames.filter((name) => name !== 'fallbackDispatcher'),
     tlsNames: ['tls', 'allowH2'],
+    plainNames: ['useH2c'],
     check: checkServiceOptions,
   });
 }
@@ -59,5 +60,7 @@ function checkServiceOptions(options: ServiceOptions): void {
   checkBalancingOptions(pickNames(options, balancingOptionNames));
   callRules(options);
   webSocketLimits(webSocket);
-  undiciTransport({ origin: 'https://service.namespace', ...pickNames(options, undiciConnectionOptionNames) });
+  const { useH2c, ...connections } = pickNames(options, undiciConnectionOptionNames);
+  undiciTransport({ origin: 'https://service.namespace', ...connections });
+  undiciTransport({ origin: 'http://service.namespace', useH2c });
 }

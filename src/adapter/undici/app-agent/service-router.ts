@@ -109,7 +109,9 @@ export class ServiceRouter {
   }
 
   #open(origin: URL): ServiceDispatcher {
-    const dispatcher = createDispatcher(origin.origin, this.#optionsOf(origin));
+    const options = this.#optionsOf(origin);
+    // Whatever the Service's ports say: an app that is not changed goes on speaking what it speaks.
+    const dispatcher = createDispatcher(origin.origin, { ...options, useH2c: options.useH2c ?? false });
     this.#owner.opened(dispatcher);
     return dispatcher;
   }

@@ -19,6 +19,8 @@ export interface SlicePort {
   /** "" for an unnamed Service port. */
   readonly name: string;
   readonly port: number;
+  /** What the pods speak there, such as `kubernetes.io/h2c`; undefined where the Service does not say. */
+  readonly appProtocol?: string | undefined;
 }
 
 /** One entry of a slice, with the API's defaults filled in. `address` is the first one (S4), in canonical form. */
@@ -119,7 +121,7 @@ function parsePorts(value: unknown): readonly SlicePort[] {
     const { port, protocol } = entry;
     if (protocol !== undefined && protocol !== null && protocol !== '' && protocol !== 'TCP') continue;
     if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65_535) continue;
-    ports.push({ name: textOf(entry.name) ?? '', port });
+    ports.push({ name: textOf(entry.name) ?? '', port, appProtocol: textOf(entry.appProtocol) });
   }
   return ports;
 }

@@ -1,7 +1,9 @@
 import { hostPort } from '../../../endpoint/address.js';
+import { endpointAppProtocol } from '../../../endpoint/app-protocol.js';
+import { Attributes } from '../../../endpoint/attributes.js';
 import { createEndpoint, type Endpoint } from '../../../endpoint/endpoint.js';
 import { sameDescription } from '../../endpoint-list.js';
-import type { EndpointSlice, SliceMember } from './endpoint-slice.js';
+import type { EndpointSlice, SliceMember, SlicePort } from './endpoint-slice.js';
 
 /** A slice in the union. A new object per change, so that outdated candidates are recognized by their source. */
 interface Source {
@@ -14,11 +16,14 @@ interface Source {
 interface Candidate {
   readonly source: Source;
   readonly member: SliceMember;
-  readonly port: number;
+  readonly port: ChosenPort;
 }
 
-/** The ports to use for a slice's members; none = skip the slice. */
-export type PortChooser = (slice: EndpointSlice) => readonly number[];
+/** A port to use for a slice's members. */
+export type ChosenPort = Pick<SlicePort, 'port' | 'appProtocol'>;
+
+/** The ports to use for a slice's members, no number twice; none = skip the slice. */
+export type PortChooser = (slice: EndpointSlice) => readonly ChosenPort[];
 
 /** Whether a member may be used. */
 export type MemberFilter = (member: SliceMember) => boolean;
@@ -79,7 +84,7 @@ export class SliceUnion {
     for (const port of this.#choosePorts(slice)) {
       for (const member of slice.members) {
         if (!this.#accepts(member)) continue;
-        const address = hostPort(member.address, port);
+        const address = hostPort(member.address, port.port);
         const candidate = { source, member, port };
         const candidates = this.#candidates.get(address);
         if (candidates === undefined) this.#candidates.set(address, [candidate]);
@@ -109,12 +114,17 @@ export class SliceUnion {
     let best = first;
     for (const candidate of candidates) if (beats(candidate, best)) best = candidate;
     // The same object as long as nothing about it changes, so that nothing downstream sees a change (S10).
-    if (before !== undefined && saysTheSame(before, best.member)) return false;
-    if (before === undefined) this.#order = undefined;
     const { member, port } = best;
-    this.#endpoints.set(address, createEndpoint({ ...member, port }));
+    const isSameProtocol = before?.attributes.get(endpointAppProtocol) === port.appProtocol;
+    if (before !== undefined && isSameProtocol && saysTheSame(before, member)) return false;
+    if (before === undefined) this.#order = undefined;
+    this.#endpoints.set(address, createEndpoint({ ...member, port: port.port, attributes: attributesOf(port) }));
     return true;
   }
+}
+
+function attributesOf({ appProtocol }: ChosenPort): Attributes {
+  return appProtocol === undefined ? Attributes.empty : Attributes.empty.with(endpointAppProtocol, appProtocol);
 }
 
 /**

@@ -19,6 +19,9 @@ const READINESS_DELAY_MS = 200;
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
+/** How the pods of the Service are started, and what their port is said to speak. */
+export type ClusterPods = Omit<PodOptions, 'name'> & { readonly appProtocol?: string };
+
 /** A place that lists the pods of the Service. */
 export interface Listing {
   changed(pods: readonly ListedPod[]): void;
@@ -38,7 +41,7 @@ export class Cluster implements AsyncDisposable {
   readonly journal: Journal = new Journal();
   readonly api: ApiServer;
   readonly orders: ServiceController;
-  readonly #options: Omit<PodOptions, 'name'>;
+  readonly #options: ClusterPods;
   readonly #nextHost: (() => string) | undefined;
   readonly #members = new Map<string, ListedPod>();
   readonly #everyPod: Pod[] = [];
@@ -47,15 +50,18 @@ export class Cluster implements AsyncDisposable {
   #started = 0;
   readonly #killed: string[] = [];
 
-  private constructor(api: ApiServer, options: Omit<PodOptions, 'name'>, nextHost: (() => string) | undefined) {
+  private constructor(api: ApiServer, options: ClusterPods, nextHost: (() => string) | undefined) {
     this.api = api;
     this.#options = { graceMs: GRACE_MS, journal: this.journal.file, ...options };
     this.#nextHost = nextHost;
-    this.orders = api.service('shop', 'orders', { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] });
+    const { appProtocol } = options;
+    this.orders = api.service('shop', 'orders', {
+      ports: [{ name: 'http', port: 8080, targetPort: 'http', ...(appProtocol !== undefined && { appProtocol }) }],
+    });
   }
 
   /** `nextHost` gives every pod an address of its own; without it all are on 127.0.0.1, with a port each. */
-  static async start(count: number, options: Omit<PodOptions, 'name'> = {}, nextHost?: () => string): Promise<Cluster> {
+  static async start(count: number, options: ClusterPods = {}, nextHost?: () => string): Promise<Cluster> {
     const cluster = new Cluster(await createApiServer(), options, nextHost);
     // One after the other: where all share a port, the first one's is it.
     for (let index = 0; index < count; index++) {

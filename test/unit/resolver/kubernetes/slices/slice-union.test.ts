@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { endpointAppProtocol, H2C } from '../../../../../src/endpoint/app-protocol.js';
 import type { Unchecked } from '../../../../../src/resolver/kubernetes/api/unchecked.js';
 import { type EndpointSlice, parseSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
 import { fitsStore, SliceStore } from '../../../../../src/resolver/kubernetes/slices/slice-store.js';
@@ -15,6 +16,15 @@ interface Spec {
 }
 
 function slice(name: string, version: string, ...specs: readonly Spec[]): EndpointSlice {
+  return sliceSpeaking(undefined, name, version, ...specs);
+}
+
+function sliceSpeaking(
+  appProtocol: string | undefined,
+  name: string,
+  version: string,
+  ...specs: readonly Spec[]
+): EndpointSlice {
   const endpoints = specs.map(({ address = '10.0.0.1', uid, ready = true, serving = ready, terminating = false }) => ({
     addresses: [address],
     conditions: { ready, serving, terminating },
@@ -22,14 +32,14 @@ function slice(name: string, version: string, ...specs: readonly Spec[]): Endpoi
   }));
   const metadata = { name, resourceVersion: version, labels: { 'kubernetes.io/service-name': 'orders' } };
   return parseSlice(
-    { metadata, addressType: 'IPv4', endpoints, ports: [{ name: 'http', port: 80 }] } as Unchecked,
+    { metadata, addressType: 'IPv4', endpoints, ports: [{ name: 'http', port: 80, appProtocol }] } as Unchecked,
     'orders',
   ) as EndpointSlice;
 }
 
 function union(...slices: readonly EndpointSlice[]): SliceUnion {
   const result = new SliceUnion(
-    ({ ports }) => ports.map(({ port }) => port),
+    ({ ports }) => ports,
     () => true,
   );
   for (const each of slices) result.set(each.name, each);
@@ -113,6 +123,23 @@ describe('SliceUnion', () => {
     all.settle(touched);
     expect(all.at('10.0.0.1:80')).toBe(before);
     expect(touched.size).toBe(0);
+  });
+
+  it('says what the port of its slice speaks, and when that changes', () => {
+    const all = union(sliceSpeaking(H2C, 's1', '1', { uid: 'u' }));
+    const spoken = (): string | undefined => all.at('10.0.0.1:80')?.attributes.get(endpointAppProtocol);
+    expect(spoken()).toBe('kubernetes.io/h2c');
+    const before = all.at('10.0.0.1:80');
+    const touched = new Set<string>();
+    all.set('s1', sliceSpeaking(H2C, 's1', '2', { uid: 'u' }));
+    all.settle(touched);
+    expect(all.at('10.0.0.1:80')).toBe(before);
+    expect(touched.size).toBe(0);
+    all.set('s1', slice('s1', '3', { uid: 'u' }));
+    all.settle(touched);
+    expect(spoken()).toBeUndefined();
+    expect(all.at('10.0.0.1:80')?.key).toBe(before?.key);
+    expect([...touched]).toEqual(['10.0.0.1:80']);
   });
 
   it('U7: another uid is another key', () => {

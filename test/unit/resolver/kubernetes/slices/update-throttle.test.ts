@@ -11,7 +11,7 @@ type State = 'R' | 'N' | 'T';
 class Stage {
   readonly clock = new FakeClock();
   readonly union = new SliceUnion(
-    () => [80],
+    () => [{ port: 80 }],
     () => true,
   );
   /** What was published, as `1R 2N`, with the time. */

@@ -24,7 +24,7 @@ class Storm {
     Array.from({ length: MEMBERS }, () => ({ ready: true, generation: 0 })),
   );
   readonly union = new SliceUnion(
-    () => [80],
+    () => [{ port: 80 }],
     () => true,
   );
   /** When something was published, in ms. */
