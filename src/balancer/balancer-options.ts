@@ -34,18 +34,20 @@ export interface BalancingOptions {
    * target
    */
   readonly resolver?: Resolver | string | undefined;
-  /** How an endpoint is chosen. @defaultValue preferenceOrder() */
+  /** How an endpoint is chosen. @defaultValue preferenceOrder() @see docs/reference/pickers.md */
   readonly picker?: PickerFactory | undefined;
-  /** How load is measured. @defaultValue relativeLatency() */
+  /** How load is measured. @defaultValue relativeLatency() @see docs/reference/loads.md */
   readonly load?: LoadFactory | undefined;
   /**
-   * How many calls may run at once; the others wait, and are shed when they wait long: `adaptive()`, or `fixed(n)`.
-   * @defaultValue no limit
+   * How many calls may run at once; the others wait, and are shed when they wait long: `adaptive()`, or `fixed(n)`. With MySQL for
+   * statements only; not for long-lived connections. @defaultValue no limit
+   * @see docs/guide/overload.md
    */
   readonly limit?: LimitFactory | undefined;
   /**
    * Which endpoints are eligible: stages to add to the standard ones (conditions, outlierEjection, pushback, panic), or to take their place by
    * name; `without('outlierEjection')` takes one out. Stages of your own run first. @defaultValue []
+   * @see docs/reference/stages.md
    */
   readonly stages?: readonly StageFactory[] | undefined;
   /** Which attempts are retried on another endpoint, and the budget for it. @defaultValue {}, see `RetryOptions` */
@@ -67,11 +69,15 @@ export interface BalancingOptions {
    * times the 99th percentile of all calls, if that is larger. @defaultValue 1000
    */
   readonly stalledAfterMs?: number | undefined;
-  /** Event hooks, called synchronously: keep them fast. Errors they throw are swallowed. @defaultValue none */
+  /**
+   * Event hooks, called synchronously: keep them fast. Errors they throw are swallowed. @defaultValue none
+   * @see docs/reference/observer.md
+   */
   readonly observer?: Observer | undefined;
   /**
    * Keeps the last picks and what they went by, for `evenkeel explain` and `evenkeel replay`: `flightRecorder()` of
    * `evenkeel/recorder`. One may serve several balancers. @defaultValue none
+   * @see docs/guide/why-this-pod.md
    */
   readonly recorder?: Recorder | undefined;
   /** All time it uses. For tests. @defaultValue the system's clock */
@@ -82,9 +88,12 @@ export interface BalancingOptions {
 
 /** Options of `createBalancer`. */
 export interface BalancerOptions<C> extends BalancingOptions {
-  /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. */
+  /**
+   * Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. Other entry points find one themselves.
+   * @see docs/reference/targets.md
+   */
   readonly resolver: Resolver | string;
-  /** How connections are opened. */
+  /** How connections are opened. Other entry points bring their own transport. */
   readonly transport: Transport<C>;
 }
 

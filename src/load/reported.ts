@@ -17,7 +17,7 @@ export interface ReportedOptions {
   readonly blackoutMs?: number | undefined;
   /** How much each error per call adds to the utilization. @defaultValue 1 */
   readonly errorPenalty?: number | undefined;
-  /** A named metric to use instead of the utilizations. @defaultValue none */
+  /** A named metric to use instead of the utilizations; smaller is better. @defaultValue none */
   readonly metric?: string | undefined;
 }
 

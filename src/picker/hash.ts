@@ -48,7 +48,10 @@ export interface HashOptions {
    * @defaultValue 'address'
    */
   readonly placeBy?: 'address' | 'name' | undefined;
-  /** The picker for calls without a key. @defaultValue p2c() */
+  /**
+   * The picker for calls without a key; `''`, null and anything that is neither a string nor a number count as no key.
+   * @defaultValue p2c()
+   */
   readonly withoutKey?: PickerFactory | undefined;
 }
 

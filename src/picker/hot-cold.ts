@@ -18,9 +18,9 @@ import { WeightedDraw } from './weighted-draw.js';
 
 /** Options of `hotCold`. */
 export interface HotColdOptions {
-  /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 5 */
+  /** How many endpoints are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 5 */
   readonly choices?: number | undefined;
-  /** Up to this quantile of the calls in flight seen in draws, a subchannel is cold, 0 to 1. @defaultValue 0.8 */
+  /** The quantile of calls in flight, as seen in draws, up to which an endpoint counts as not busy, 0 to 1. @defaultValue 0.8 */
   readonly quantile?: number | undefined;
 }
 

@@ -8,7 +8,7 @@ import { ScanPicker } from './scan-picker.js';
 /** Options of `p2c`. */
 export interface P2cOptions {
   /**
-   * How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. If not set, `relativeLatency` raises it to
+   * How many endpoints are drawn per call, 2 to 16; at most 3 where weights differ. If not set, `relativeLatency` raises it to
    * 8 while servers report their load. @defaultValue 3
    */
   readonly choices?: number | undefined;

@@ -6,20 +6,23 @@ import { numberOption, type OptionTable, optionTable } from '../runtime/options.
 export interface PoolOptions {
   /** Time to open one connection, in ms. @defaultValue 2000 */
   readonly connectTimeoutMs?: number | undefined;
-  /** How many connections may be opening at once, so that a start or rollout causes no connection storm. @defaultValue 32 */
+  /**
+   * How many connections may be opening at once, so that a start or rollout causes no connection storm. Endpoints that failed recently
+   * get at most half of these, and together 50 attempts per second. @defaultValue 32
+   */
   readonly maxConnecting?: number | undefined;
-  /** First pause after a failed connection, in ms; grows × 1.6, ± 20 %. @defaultValue 200 */
+  /** First pause after a failed connection, in ms; each further pause is 1.6 times as long, ± 20 %. @defaultValue 200 */
   readonly reconnectInitialMs?: number | undefined;
-  /** Longest pause after a failed connection, in ms. @defaultValue 3000 */
+  /** Longest such pause, in ms; at least `reconnectInitialMs`, which is the default if it is larger. @defaultValue 3000 */
   readonly reconnectMaxMs?: number | undefined;
   /**
    * How long calls may take to finish on an endpoint that left, in ms; Infinity = no limit. An idle endpoint is kept for the
-   * same time in case it returns, but never longer than 30 s. @defaultValue 30000
+   * same time in case it returns, but never longer than 30 s. Also limits `close`. @defaultValue 30000
    */
   readonly drainTimeoutMs?: number | undefined;
   /**
-   * Mean age at which a connection is replaced, in ms, ± 50 %; Infinity = never. It gets no new calls then; running ones take as long
-   * as they want. @defaultValue 1800000 (30 min)
+   * Mean age at which a connection is replaced, in ms, ± 50 %; Infinity = never. The new one is opened first, and calls that run on the
+   * old one take as long as they want. @defaultValue 1800000 (30 min)
    */
   readonly maxConnectionAgeMs?: number | undefined;
 }

@@ -15,9 +15,6 @@ export const retryBudgetTable: OptionTable<Complete<RetryBudgetOptions>> = optio
   minPerSecond: numberOption(10, { min: 0, max: 1e6 }),
 });
 
-/** The defaults of `RetryBudgetOptions`, complete and frozen. */
-export const retryBudgetDefaults: Complete<RetryBudgetOptions> = retryBudgetTable.defaults;
-
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export const resolveRetryBudget = (options?: RetryBudgetOptions): Complete<RetryBudgetOptions> =>
   retryBudgetTable.resolve(options);

@@ -17,8 +17,8 @@ export interface RetryOptions {
    */
   readonly statuses?: readonly number[] | undefined;
   /**
-   * HTTP: methods of requests that may be sent twice. Listing POST states that the servers process a repeated POST only once,
-   * for example with an idempotency key.
+   * HTTP: methods of requests that may be sent twice. Replaces the list: to add POST, list GET and the others too. Listing POST states
+   * that the servers process a repeated POST only once, for example with an idempotency key.
    * @defaultValue GET, HEAD, OPTIONS, TRACE, PUT, DELETE
    */
   readonly methods?: readonly string[] | undefined;
@@ -26,6 +26,7 @@ export interface RetryOptions {
    * Decides about each attempt that can be retried, instead of the rules; `usual` is what they would do. HTTP: also about
    * responses with a status of 400 or above. If it throws, or returns anything but true or false, `usual` holds.
    * @defaultValue the rules
+   * @see docs/guide/retries.md#a-rule-of-your-own
    */
   readonly when?: ((attempt: RetryCandidate) => boolean) | undefined;
 }
@@ -44,9 +45,6 @@ export type ResolvedRetryOptions = Omit<Complete<RetryOptions>, 'budget' | 'when
   readonly budget: Complete<RetryBudgetOptions>;
   readonly when: RetryOptions['when'];
 };
-
-/** The defaults of `RetryOptions`, complete and frozen. */
-export const retryDefaults: ResolvedRetryOptions = retryTable.defaults;
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export const resolveRetryOptions = (options?: RetryOptions): ResolvedRetryOptions => retryTable.resolve(options);

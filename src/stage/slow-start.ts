@@ -11,7 +11,7 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 export interface SlowStartOptions {
   /** Time until a new endpoint has its full weight, in ms. @defaultValue 30000 */
   readonly windowMs?: number | undefined;
-  /** Number of calls after which it has its full weight anyway: servers often warm up by calls, not by time. @defaultValue 1000 */
+  /** Number of successful calls after which it has its full weight anyway: servers often warm up by calls, not by time. @defaultValue 1000 */
   readonly calls?: number | undefined;
   /** The share of its weight it starts with, above 0 to 1. @defaultValue 0.1 */
   readonly minRatio?: number | undefined;

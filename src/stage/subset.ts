@@ -42,8 +42,9 @@ export interface SubsetPlace {
   readonly count: number;
   /**
    * How many long-lived connections each client has. The connections of all clients are then divided evenly, not the endpoints.
-   * Other endpoints, up to `size`, get connections only while the client's own cannot be reached.
+   * Other endpoints, up to `size`, get connections only while the client's own cannot be reached. At most 100,000 of all clients.
    * @defaultValue none: for short calls
+   * @see docs/guide/tcp.md#many-clients-with-one-connection-each
    */
   readonly connections?: number | undefined;
 }

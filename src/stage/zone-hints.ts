@@ -12,7 +12,9 @@ export interface TopologyHintsOptions {
   readonly zone?: string | undefined;
   /** The node this process runs on; undefined or '' switches hints by node off. @defaultValue none */
   readonly nodeName?: string | undefined;
-  /** What happens to endpoints meant for others: no connection, or connected but unused. @defaultValue 'absent' */
+  /**
+   * What happens to endpoints meant for others: `absent`, no connection, or `standby`, connected but unused. @defaultValue 'absent'
+   */
   readonly others?: 'absent' | 'standby' | undefined;
 }
 

@@ -9,51 +9,7 @@ import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 const reference = ['pickers', 'loads', 'stages'].map((page) => read(`docs/reference/${page}.md`)).join('\n');
 
-/** Sections by heading. */
-const sections = new Map(
-  reference
-    .split(/^#+ /m)
-    .slice(1)
-    .map((text) => [text.split('\n')[0] as string, text]),
-);
-
-/** Where the options of each are declared. */
-const declared: readonly [name: string, file: string, type: string][] = [
-  ['p2c', 'picker/p2c', 'P2cOptions'],
-  ['weightedRoundRobin', 'picker/weighted-round-robin', 'WeightedRoundRobinOptions'],
-  ['hotCold', 'picker/hot-cold', 'HotColdOptions'],
-  ['hash', 'picker/hash', 'HashOptions'],
-  ['peakEwma', 'load/peak-ewma', 'PeakEwmaOptions'],
-  ['reported', 'load/reported', 'ReportedOptions'],
-  ['topologyHints', 'stage/zone-hints', 'TopologyHintsOptions'],
-  ['subset', 'stage/subset', 'SubsetOptions'],
-  ['activeHealth', 'stage/active-health', 'ActiveHealthOptions'],
-  ['outlierEjection', 'stage/outlier-ejection', 'OutlierEjectionOptions'],
-  ['pushback', 'stage/pushback', 'PushbackOptions'],
-  ['zone', 'stage/zone', 'ZoneOptions'],
-  ['slowStart', 'stage/slow-start', 'SlowStartOptions'],
-];
-
-/** Options of an interface with the default its comment names. */
-function optionsOf(file: string, type: string): [string, string | undefined][] {
-  const body = new RegExp(`export interface ${type} \\{([\\s\\S]*?)\\n\\}`).exec(read(`src/${file}.ts`))?.[1] as string;
-  return [...body.matchAll(/\/\*\*([\s\S]*?)\*\/\s*readonly (\w+)\??:/g)].map(([, comment, name]) => [
-    name as string,
-    /@defaultValue ([^\n]*?)\s*(?:\*\/|\n|$)/.exec(comment as string)?.[1],
-  ]);
-}
-
 describe('docs/reference: pickers.md, loads.md and stages.md', () => {
-  it.each(declared)('%s: every option with its default, in the order of the source', (name, file, type) => {
-    const rows = [...(sections.get(name) ?? '').matchAll(/^\| `(\w+)` \| ([^|]+?) \|/gm)].map(([, option, value]) => [
-      option,
-      value?.replaceAll('`', ''),
-    ]);
-    const expected = optionsOf(file, type).map(([option, value]) => [option, value?.replaceAll('`', '') ?? 'none']);
-    expect(expected.length).toBeGreaterThan(0);
-    expect(rows).toEqual(expected);
-  });
-
   it('name every picker, load and stage of the entry point', () => {
     const factories = Object.entries(entryPoint).filter(([, value]) => typeof value === 'function');
     const notPluggedIn = ['fits', 'applyStages', 'topologyFromEnv', 'placeWorkers'];

@@ -1,14 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { balancerDefaults, balancingOptionNames } from '../../../src/balancer/balancer-options.js';
 import { noCounts } from '../../../src/balancer/snapshot.js';
 import { type EvenkeelError, errorCodes } from '../../../src/errors.js';
 import { fixed } from '../../../src/limit/fixed.js';
 import { observerEventNames } from '../../../src/observe/observer.js';
-import { poolDefaults } from '../../../src/pool/pool-options.js';
 import { ApiFailure, resolveErrorOf } from '../../../src/resolver/kubernetes/api/api-failure.js';
 import { ambiguousPort } from '../../../src/resolver/kubernetes/slices/service-ports.js';
-import { retryBudgetDefaults } from '../../../src/retry/budget.js';
-import { retryDefaults } from '../../../src/retry/retry-options.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { tableRows, textOf } from '../../support/docs-page.js';
@@ -123,79 +119,6 @@ describe('docs/reference/errors.md', () => {
     expect(error.code).toBe(code);
     const body = sections.find((section) => section.code === code)?.body;
     expect(/\n```\n(.+)\n```\n/.exec(body ?? '')?.[1]).toBe(error.message);
-  });
-});
-
-describe('docs/reference/options.md', () => {
-  const table = tableRows(page('options')).map(([name, byDefault, range]) => ({
-    name: codeIn(name),
-    byDefault: byDefault as string,
-    range: range as string,
-  }));
-  const plain = (name: string): boolean => !name.includes('.');
-
-  it('has every option', () => {
-    expect(
-      table
-        .filter(({ name }) => plain(name))
-        .map(({ name }) => name)
-        .sort(),
-    ).toEqual([...balancingOptionNames, 'transport'].sort());
-    const nested = (prefix: string): string[] =>
-      table
-        .map(({ name }) => name)
-        .filter((name) => name.startsWith(prefix))
-        .map((name) => name.slice(prefix.length))
-        .sort();
-    expect(nested('pool.')).toEqual(Object.keys(poolDefaults).sort());
-    expect(nested('retry.budget.')).toEqual(Object.keys(retryBudgetDefaults).sort());
-    expect(nested('retry.').filter(plain)).toEqual(Object.keys(retryDefaults).sort());
-  });
-
-  it('has the defaults of the source', () => {
-    const plainDefaults = Object.entries(balancerDefaults).filter(([, value]) =>
-      ['number', 'boolean'].includes(typeof value),
-    );
-    const defaults: Record<string, unknown> = Object.fromEntries(plainDefaults);
-    for (const [name, value] of Object.entries(poolDefaults)) defaults[`pool.${name}`] = value;
-    const { budget: _budget, when: _when, ...ofRetries } = retryDefaults;
-    for (const [name, value] of Object.entries(ofRetries)) defaults[`retry.${name}`] = value;
-    for (const [name, value] of Object.entries(retryBudgetDefaults)) defaults[`retry.budget.${name}`] = value;
-    for (const [name, value] of Object.entries(defaults)) {
-      const expected = Array.isArray(value) ? value.join(', ') || 'none' : String(value);
-      expect(table.find((row) => row.name === name)?.byDefault, name).toBe(expected);
-    }
-    const used = source('balancer/balancer-options.ts');
-    const byDefault = (name: string) => table.find((row) => row.name === name)?.byDefault;
-    for (const code of [codeIn(byDefault('picker')), codeIn(byDefault('load')), `stagesOf(${byDefault('stages')})`]) {
-      expect(used).toContain(`return ${code};`);
-    }
-  });
-
-  it.each(table.filter(({ range }) => range !== ''))('$name takes $range', ({ name, range }) => {
-    /** Whether a balancer takes `value`. */
-    const takes = (value: unknown): boolean => {
-      const options = name
-        .split('.')
-        .reverse()
-        .reduce<unknown>((inner, key) => ({ [key]: inner }), value) as object;
-      try {
-        void new BalancerFixture(options).balancer.close();
-        return true;
-      } catch {
-        return false;
-      }
-    };
-    const numbers = (/[\d.]+/g[Symbol.match](range) ?? []).map(Number);
-    const [min, max] = numbers as [number, number | undefined];
-    expect(takes(min)).toBe(true);
-    expect(takes(min - 0.01)).toBe(false);
-    if (max !== undefined) {
-      expect(takes(max)).toBe(true);
-      expect(takes(max + 1)).toBe(false);
-    }
-    expect(takes(Number.POSITIVE_INFINITY)).toBe(range.includes('Infinity'));
-    expect(takes(min + 0.5)).toBe(!range.includes('whole'));
   });
 });
 
