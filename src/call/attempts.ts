@@ -76,7 +76,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#isHedge = hedging?.isHedge ?? false;
   }
 
-  /** Makes the first attempt, on `given` if the call already has a lease. False if no endpoint can take it now: call `wait`. */
+  /** Makes the first attempt, on the lease `existing` if the call already has one. False if no endpoint can take it now: call `wait`. */
   begin(existing?: Lease<C>): boolean {
     const isWhole = this.tally === this;
     if (isWhole) this.#source.retries?.budget?.deposit();

@@ -252,12 +252,12 @@ class GrpcCall {
     const { reporter } = this.#parts;
     const requestMetadata = this.#requestMetadata;
     if (!this.#isOpen || reporter === undefined || requestMetadata === undefined) return status;
-    const asks = requestMetadata.get(loadReportFormatHeader).length > 0;
-    const name = asks ? TRAILER : reportsHeader;
+    const asksForReport = requestMetadata.get(loadReportFormatHeader).length > 0;
+    const name = asksForReport ? TRAILER : reportsHeader;
     const { metadata } = status;
     // The application sends its own report.
     if (metadata != null && metadata.get(name).length > 0) return status;
-    const value = asks ? reporter.message() : this.#mark;
+    const value = asksForReport ? reporter.message() : this.#mark;
     if (value === undefined) return status;
     const own = metadata == null ? new (requestMetadata.constructor as new () => Metadata)() : clone(metadata);
     own.set(name, value);

@@ -19,7 +19,7 @@ const answeredBy = Symbol('evenkeel.answeredBy');
 /** Property of a response: the call it belongs to. */
 const servedCall = Symbol('evenkeel.servedCall');
 /** Property of a connection: how many of its requests have not asked for a report. */
-const unasking = Symbol('evenkeel.unasking');
+const withoutReport = Symbol('evenkeel.unasking');
 
 /**
  * The first response on a connection says that requests may ask for a report, and after that one in this many: a proxy in between may
@@ -165,12 +165,12 @@ export class HttpAdmission {
 /** Whether the caller of a request that does not ask for a report is told that it may. */
 function isDueForOffer(request: HttpRequest): boolean {
   const connection = ('stream' in request ? request.stream.session : request.socket) as
-    | { [unasking]?: number }
+    | { [withoutReport]?: number }
     | null
     | undefined;
   if (connection === null || connection === undefined) return false;
-  const count = connection[unasking] ?? 0;
-  connection[unasking] = count + 1;
+  const count = connection[withoutReport] ?? 0;
+  connection[withoutReport] = count + 1;
   return count % TOLD_ONE_IN === 0;
 }
 

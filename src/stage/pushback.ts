@@ -70,10 +70,10 @@ class Pushback implements Stage {
   track({ key }: Endpoint): Tracker {
     const { clock } = this.#context;
     const wish = new Wish({
-      wished: (said, retryAfterMs) => {
+      wished: (wish, retryAfterMs) => {
         const nowMs = clock.now();
-        const isNews = said.untilMs <= nowMs;
-        said.untilMs = Math.max(said.untilMs, nowMs + Math.min(retryAfterMs, this.#maxMs));
+        const isNews = wish.untilMs <= nowMs;
+        wish.untilMs = Math.max(wish.untilMs, nowMs + Math.min(retryAfterMs, this.#maxMs));
         if (isNews) this.#invalidation.request();
       },
       forget: (gone) => {

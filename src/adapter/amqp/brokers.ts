@@ -118,9 +118,9 @@ class ServiceBrokers implements Brokers {
     options?: Omit<O, 'findServers'>,
   ): M {
     checkFunction('connect', connect);
-    const given: object & { readonly connectionOptions?: object } = options ?? {};
-    checkObject('options', given);
-    refuse(given, ['findServers']);
+    const connectOptions: object & { readonly connectionOptions?: object } = options ?? {};
+    checkObject('options', connectOptions);
+    refuse(connectOptions, ['findServers']);
     let dial: Dial | undefined;
     const closing = new AbortController();
     const findServers = async (): Promise<unknown> => {
@@ -132,10 +132,10 @@ class ServiceBrokers implements Brokers {
         // If this failed, the manager would dial the previous broker again without asking.
         return { url: this.#url.withPort(undefined), connectionOptions: this.#url.noDialOptions(asError(error)) };
       }
-      const connectionOptions = { ...given.connectionOptions, ...this.#url.dialOptions(dial) };
+      const connectionOptions = { ...connectOptions.connectionOptions, ...this.#url.dialOptions(dial) };
       return { url: this.#url.withPort(dial.lease.endpoint.port), connectionOptions };
     };
-    const all = { reconnectTimeInSeconds: RECONNECT_SECONDS, ...given, findServers };
+    const all = { reconnectTimeInSeconds: RECONNECT_SECONDS, ...connectOptions, findServers };
     const manager = connect(undefined, all as unknown as O) as unknown as Manager;
     if (typeof manager?.reconnect !== 'function') {
       throw optionError('connect', 'connect of amqp-connection-manager', connect);
@@ -169,10 +169,12 @@ class ServiceBrokers implements Brokers {
     options?: Omit<O, 'url' | 'hosts' | 'hostname' | 'port'>,
   ): C {
     checkFunction('Connection', Connection);
-    const { socket, ...given }: object & { readonly socket?: object; username?: string; password?: string } =
-      options ?? {};
-    checkObject('options', given);
-    refuse(given, ['url', 'hosts', 'hostname', 'port']);
+    const {
+      socket,
+      ...connectionOptions
+    }: object & { readonly socket?: object; username?: string; password?: string } = options ?? {};
+    checkObject('options', connectionOptions);
+    refuse(connectionOptions, ['url', 'hosts', 'hostname', 'port']);
     const redialled = new RedialledConnection({
       placer: this.#placer,
       url: this.#url,
@@ -180,9 +182,9 @@ class ServiceBrokers implements Brokers {
       watchBlocked: (key) => this.#blocked.watch(key),
       held: (client, leave) => this.#held(client, leave),
     });
-    const { username = 'guest', password = 'guest' } = given;
+    const { username = 'guest', password = 'guest' } = connectionOptions;
     const ours = { url: this.#url.withUser(username, password), socket: redialled.socketOptions(socket) };
-    const connection = new Connection({ retryLow: RETRY_LOW_MS, ...given, ...ours } as unknown as O);
+    const connection = new Connection({ retryLow: RETRY_LOW_MS, ...connectionOptions, ...ours } as unknown as O);
     if (!('_socket' in connection)) throw optionError('Connection', 'Connection of rabbitmq-client 5', Connection);
     redialled.follow(connection as unknown as Client);
     return connection;

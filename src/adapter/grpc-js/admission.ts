@@ -4,7 +4,7 @@ import { balancerDefaults, type Subchannel } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
 /** Why calls fail. The code is in their message, and in their metadata as `evenkeel-code`. */
-export class Refusal {
+export class PickFailure {
   readonly error: EvenkeelError;
   /** Whether calls that wait for ready fail too. */
   readonly final: boolean;
@@ -66,7 +66,7 @@ export class Admission {
   readonly #waitForEndpoints: boolean;
   readonly #isEmpty: () => boolean;
   readonly #changed: () => void;
-  readonly #full: Refusal;
+  readonly #full: PickFailure;
   /** Calls told to wait since they were last tried again; those that gave up in between are still counted. Only this writes it. */
   waiting = 0;
   /** A call was told to wait, and none was placed since: the next to be placed has to say so. */
@@ -82,7 +82,7 @@ export class Admission {
   #staleError: ResolveError | undefined;
   /** Why there is none, in words. */
   #emptyReason: string | undefined;
-  #refusal: Refusal | undefined;
+  #refusal: PickFailure | undefined;
   /** Runs from the first call told to wait until a call is placed. */
   #patience: Timer | undefined;
   #impatient = false;
@@ -98,11 +98,11 @@ export class Admission {
     this.#isEmpty = options.isEmpty;
     this.#changed = changed;
     const full = `${options.channel.service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
-    this.#full = new Refusal(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
+    this.#full = new PickFailure(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
   }
 
   /** Why calls fail, as of the last `assess`. */
-  get refusal(): Refusal | undefined {
+  get refusal(): PickFailure | undefined {
     return this.#refusal;
   }
 
@@ -168,7 +168,7 @@ export class Admission {
   }
 
   /** A call cannot be placed now. Returns why it fails, or undefined if it should wait. */
-  wait(call: { sinceMs: number | undefined }): Refusal | undefined {
+  wait(call: { sinceMs: number | undefined }): PickFailure | undefined {
     const nowMs = this.#clock.now();
     call.sinceMs ??= nowMs;
     // Others were placed meanwhile.
@@ -201,7 +201,7 @@ export class Admission {
     const set = this.#set;
     const { service, closed } = this.#channel;
     if (closed) {
-      this.#refusal = new Refusal(closedError(service), status.UNAVAILABLE, true);
+      this.#refusal = new PickFailure(closedError(service), status.UNAVAILABLE, true);
       return connectivityState.TRANSIENT_FAILURE;
     }
     this.#refusal = this.#why(set);
@@ -209,7 +209,7 @@ export class Admission {
     return this.#refusal === undefined ? connectivityState.CONNECTING : connectivityState.TRANSIENT_FAILURE;
   }
 
-  #why(set: PickSet<Subchannel<PodConnection>> | undefined): Refusal | undefined {
+  #why(set: PickSet<Subchannel<PodConnection>> | undefined): PickFailure | undefined {
     if (set === undefined) {
       if (this.#resolveError !== undefined) return this.#because(this.#resolveError.code, this.#resolveError.message);
       return this.#impatient
@@ -235,15 +235,15 @@ export class Admission {
     return undefined;
   }
 
-  #waitedTooLong(): Refusal {
+  #waitedTooLong(): PickFailure {
     const within = `no endpoint could take a call within ${this.#waitTimeoutMs} ms`;
     const found = this.#set === undefined ? '' : ` (${describe(this.#set)})`;
     return this.#because('EVENKEEL_NOT_READY', `${within}${found}`);
   }
 
-  #because(code: EvenkeelError['code'], why: string): Refusal {
+  #because(code: EvenkeelError['code'], why: string): PickFailure {
     const { service } = this.#channel;
-    return new Refusal(new EvenkeelError(code, `${service}: ${this.#unnamed(why)}`));
+    return new PickFailure(new EvenkeelError(code, `${service}: ${this.#unnamed(why)}`));
   }
 
   /** Without the name of the Service, which stands before it anyway. */

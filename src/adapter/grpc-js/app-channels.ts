@@ -52,11 +52,11 @@ export function openAppChannels({ services, options = {}, discovery }: AppChanne
       const resolved = resolveGrpcOptions({ resolver, ...options });
       return {
         ...own,
-        channelFactoryOverride: (_address, credentials, given) =>
+        channelFactoryOverride: (_address, credentials, channelOptions) =>
           new BalancedChannel(
             `${SCHEME}://${server}/${service}`,
             credentials,
-            { ...given, [hostsKey]: hosts },
+            { ...channelOptions, [hostsKey]: hosts },
             resolved,
           ),
       };

@@ -49,7 +49,7 @@ export interface CallStatus {
 export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
   readonly method: Method;
   /** The latest attempt, which refers to the one before it: nearly all calls have only one. */
-  last: Attempt | undefined;
+  last: GrpcAttempt | undefined;
   messages = 0;
   /** Attempts that were paid for, the first included; 0 until it is first to be placed. */
   paid = 0;
@@ -84,7 +84,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   get tried(): ReadonlySet<PickTarget> | undefined {
     if (this.last === undefined) return undefined;
     const tried = new Set<PickTarget>();
-    for (let attempt: Attempt | undefined = this.last; attempt !== undefined; attempt = attempt.previous) {
+    for (let attempt: GrpcAttempt | undefined = this.last; attempt !== undefined; attempt = attempt.previous) {
       tried.add(attempt.lease.subchannel);
     }
     return tried;
@@ -99,8 +99,8 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   }
 
   /** Another pick for this call follows. */
-  another(): void {
-    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.another();
+  followedByPick(): void {
+    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.followedByPick();
   }
 
   createFilter(): experimental.Filter {
@@ -135,25 +135,25 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
     if (this.waiting !== undefined) this.waiting.callEnded(status.code);
     // grpc-js allows a picker only some codes.
-    const told = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
+    const reported = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
     if (this.measured !== undefined) {
       const { meter, clock, begunMs } = this.measured;
-      meter.callEnded(this.method.path, told.code, clock.now() - begunMs);
+      meter.callEnded(this.method.path, reported.code, clock.now() - begunMs);
     }
-    if (this.trace !== undefined) endTrace(this.trace, told);
-    return told;
+    if (this.trace !== undefined) endTrace(this.trace, reported);
+    return reported;
   }
 }
 
 /** One pick, in the form grpc-js needs. Its lease begins with the pick and ends with the attempt. */
-export class Attempt implements experimental.PickResult {
+export class GrpcAttempt implements experimental.PickResult {
   readonly pickResultType: experimental.PickResultType.COMPLETE = COMPLETE;
   readonly subchannel: experimental.SubchannelInterface;
   readonly status: null = null;
   readonly onCallEnded: experimental.PickResult['onCallEnded'];
   readonly lease: Lease<PodConnection>;
   /** The attempt before it. */
-  readonly previous: Attempt | undefined;
+  readonly previous: GrpcAttempt | undefined;
   readonly #call: BalancedCall;
   readonly #leaf: Leaf;
   readonly #owner: AttemptOwner;
@@ -202,7 +202,7 @@ export class Attempt implements experimental.PickResult {
   }
 
   /** Another pick for the same call follows. It replaces this one if this never started because its connection was lost. */
-  another(): void {
+  followedByPick(): void {
     if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
     this.#followed = true;
     this.#report();
@@ -227,8 +227,8 @@ export class Attempt implements experimental.PickResult {
     if (answeredMs !== undefined && messages !== 1) latencyMs = answeredMs - lease.startedMs;
     const trailers = metadata.getMap();
     const report = reportTrailer in trailers || loadReportHeader in trailers ? loadReportOf(trailers) : undefined;
-    if (report !== undefined) lease.handle.asking.reported();
-    if (reportsHeader in trailers && announcesReports(trailers, lease.endpoint)) lease.handle.asking.announced();
+    if (report !== undefined) lease.handle.reportAsking.reported();
+    if (reportsHeader in trailers && announcesReports(trailers, lease.endpoint)) lease.handle.reportAsking.announced();
     if (code !== OK || report !== undefined) {
       // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
       const quiet = answeredMs !== undefined || method.streaming;

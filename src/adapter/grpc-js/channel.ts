@@ -68,9 +68,14 @@ export class BalancedChannel extends Channel {
   readonly #traced: TracedChannel;
   readonly #state: ChannelState | undefined;
 
-  constructor(address: string, credentials: ChannelCredentials, given: ChannelOptions, options: ResolvedGrpcOptions) {
+  constructor(
+    address: string,
+    credentials: ChannelCredentials,
+    channelOptions: ChannelOptions,
+    options: ResolvedGrpcOptions,
+  ) {
     const hidden = new HiddenOptions(options, false);
-    super(address, credentials, { ...given, [HiddenOptions.key]: hidden });
+    super(address, credentials, { ...channelOptions, [HiddenOptions.key]: hidden });
     this.#options = options;
     this.#traced = tracedChannel(address.slice(address.indexOf(':') + 1), options);
     this.#state = hidden.state;

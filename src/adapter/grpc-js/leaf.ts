@@ -31,16 +31,16 @@ export interface LeafListener {
 }
 
 /** A unary method of evenkeel's own and its serialization. */
-export interface Question<Request, Answer> {
+export interface UnaryMethod<Request, Response> {
   readonly method: string;
   readonly encode: (request: Request) => Buffer;
-  readonly decode: (message: Buffer) => Answer;
+  readonly decode: (message: Buffer) => Response;
 }
 
 /** The result. */
-export type Answered<Answer> =
+export type UnaryResult<Response> =
   | { readonly error: ServiceError; readonly answer?: undefined }
-  | { readonly error?: undefined; readonly answer: Answer };
+  | { readonly error?: undefined; readonly answer: Response };
 
 /**
  * One HTTP/2 connection to one pod: a subchannel of grpc-js that is used for only one connection, opened immediately. GOAWAY and a lost
@@ -113,11 +113,11 @@ export class Leaf {
    * A call of evenkeel's own over this connection: it is not balanced and contains nothing of any caller's. Rejects with the signal's
    * reason; any answer of the server, including errors, is the result.
    */
-  ask<Request, Answer>(
-    { method, encode, decode }: Question<Request, Answer>,
+  callUnary<Request, Response>(
+    { method, encode, decode }: UnaryMethod<Request, Response>,
     request: Request,
     signal: AbortSignal,
-  ): Promise<Answered<Answer>> {
+  ): Promise<UnaryResult<Response>> {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
       this.#ownChannel ??= this.subchannel.getChannel();
@@ -127,9 +127,9 @@ export class Leaf {
         reject(signal.reason);
         call.cancel();
       };
-      const done = (error: ServiceError | null, answer?: Answer): void => {
+      const done = (error: ServiceError | null, answer?: Response): void => {
         signal.removeEventListener('abort', onAbort);
-        resolve(error === null ? { answer: answer as Answer } : { error });
+        resolve(error === null ? { answer: answer as Response } : { error });
       };
       // No grpc-js deadline: on such a channel its timer would outlive the call. The signal ends it.
       const call = client.makeUnaryRequest(method, encode, decode, request, new Metadata(), {}, done);

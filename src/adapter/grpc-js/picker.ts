@@ -2,7 +2,7 @@ import { experimental, Metadata, status as statusCode } from '@grpc/grpc-js';
 import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } from '../../index.js';
 import { checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
 import type { Admission } from './admission.js';
-import { Attempt, type AttemptOwner, BalancedCall, type CallStatus } from './balanced-call.js';
+import { type AttemptOwner, BalancedCall, type CallStatus, GrpcAttempt } from './balanced-call.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
 import { Method } from './service-config.js';
@@ -57,10 +57,10 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     if (this.admission.isWaited) this.admission.placed();
     if (hasPriority) this.#sayPriority(metadata);
     // The attempt's own copy of the metadata.
-    if (lease.handle.asking.next(askForReports) && metadata.get(loadReportFormatHeader).length === 0) {
+    if (lease.handle.reportAsking.next(askForReports) && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
     }
-    const attempt = new Attempt(call, lease, leaf, this);
+    const attempt = new GrpcAttempt(call, lease, leaf, this);
     if (call.trace !== undefined) attempt.trace(call.trace, metadata);
     return attempt;
   }
@@ -69,7 +69,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
   #again(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
     const unpaid = this.#unpaid(call, metadata);
     if (unpaid !== undefined) return unpaid;
-    call.another();
+    call.followedByPick();
     const limit = call.waiting?.limit;
     if (limit === undefined) return undefined;
     if (limit.isWaiting) return queued;

@@ -31,7 +31,7 @@ export class PodConnection implements Connection<PodConnection> {
   readonly leaving: Promise<void>;
   readonly closed: Promise<undefined>;
   /** Which calls ask the server for a load report. */
-  readonly asking: ReportAsking = new ReportAsking();
+  readonly reportAsking: ReportAsking = new ReportAsking();
   readonly #endpoint: Endpoint;
   readonly #context: PodContext;
   /** Connections that can carry calls. Those beyond `connections.min` are at its end. */

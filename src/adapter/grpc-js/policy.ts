@@ -9,7 +9,7 @@ import {
   preferenceOrder,
 } from '../../index.js';
 import { notify, type Subchannel } from '../kit/index.js';
-import { Admission, closedError, Refusal } from './admission.js';
+import { Admission, closedError, PickFailure } from './admission.js';
 import { type ChannelState, type RunningPolicy, stateKey } from './channel.js';
 import { BalancerPicker } from './picker.js';
 import type { PodConnection } from './pod-connection.js';
@@ -39,7 +39,7 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     }
     const { service, closed } = channel;
     if (closed) {
-      const refusal = new Refusal(closedError(service), status.UNAVAILABLE, true);
+      const refusal = new PickFailure(closedError(service), status.UNAVAILABLE, true);
       return this.#cannot(refusal.details, { pick: () => refusal.result() });
     }
     try {
@@ -98,7 +98,7 @@ class Running implements RunningPolicy {
         ...balancing,
         resolver: balancing.resolver ?? service,
         picker: this.#watched(balancing.picker ?? preferenceOrder()),
-        observer: this.#overheard(balancing.observer ?? {}),
+        observer: this.#withAdmission(balancing.observer ?? {}),
         transport: this.#transport,
       });
     } catch (error) {
@@ -134,16 +134,16 @@ class Running implements RunningPolicy {
     };
   }
 
-  #overheard(observer: Observer): Observer {
-    const heard: { [Event in keyof ObserverEvents]?: (event: never) => void } = {};
+  #withAdmission(observer: Observer): Observer {
+    const wrapped: { [Event in keyof ObserverEvents]?: (event: never) => void } = {};
     for (const event of Object.keys(observer) as (keyof ObserverEvents)[]) {
-      heard[event] = (value: never) => notify(observer, event, value);
+      wrapped[event] = (value: never) => notify(observer, event, value);
     }
     const also = <Event extends keyof ObserverEvents>(
       event: Event,
       listen: (value: ObserverEvents[Event]) => void,
     ): void => {
-      heard[event] = (value: ObserverEvents[Event]) => {
+      wrapped[event] = (value: ObserverEvents[Event]) => {
         listen(value);
         notify(observer, event, value);
       };
@@ -155,7 +155,7 @@ class Running implements RunningPolicy {
     also('subchannelChanged', ({ to }) => {
       if (to === 'backoff') this.#schedule();
     });
-    return heard as Observer;
+    return wrapped as Observer;
   }
 
   /** At most once per turn, and never while the balancer is at work. */

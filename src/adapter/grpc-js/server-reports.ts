@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import type { Endpoint, LoadReport } from '../../index.js';
 import { addressMark, loadReportHeader, parseLoadReport, reportsHeader } from '../kit/index.js';
-import type { Leaf, Question } from './leaf.js';
+import type { Leaf, UnaryMethod } from './leaf.js';
 
 /**
  * What a server says about itself: its load, in the trailers of calls (ORCA, gRFC A51), and its health. The few small,
@@ -45,7 +45,7 @@ export function announcesReports(
 /** `HealthCheckResponse.ServingStatus` of grpc.health.v1. */
 const SERVING_STATUS = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
 const SERVING = 1;
-const healthQuestion: Question<string, number> = {
+const healthQuestion: UnaryMethod<string, number> = {
   method: '/grpc.health.v1.Health/Check',
   encode: encodeHealthRequest,
   decode: decodeHealthResponse,
@@ -56,7 +56,7 @@ const healthQuestion: Question<string, number> = {
  * service; otherwise rejects with its answer, or with the signal's reason.
  */
 export async function checkHealth(connection: Leaf, service: string, signal: AbortSignal): Promise<void> {
-  const { error, answer } = await connection.ask(healthQuestion, service, signal);
+  const { error, answer } = await connection.callUnary(healthQuestion, service, signal);
   if (error === undefined) {
     if (answer === SERVING) return;
     throw new Error(`its health service answered ${SERVING_STATUS[answer] ?? answer}`);

@@ -35,12 +35,12 @@ export function serviceChannelOptions(options: GrpcOptions = {}): ClientOptions 
     'grpc.enable_http_proxy': 0,
     ...own,
     [HiddenOptions.key]: new HiddenOptions(resolved, true),
-    channelFactoryOverride: (address, credentials, given) => {
+    channelFactoryOverride: (address, credentials, channelOptions) => {
       if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
       // Libraries that build the address of host and port leave no room for a scheme.
       const service = serviceOf(address);
       const ours = service === undefined ? address : serviceTarget(service);
-      return new BalancedChannel(ours, credentials, given, resolved);
+      return new BalancedChannel(ours, credentials, channelOptions, resolved);
     },
   };
 }

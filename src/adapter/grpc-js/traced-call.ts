@@ -32,7 +32,7 @@ export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: 
     const options = { ...own.getOptions() };
     own.setOptions(options);
     begun.set(options, trace);
-    const heard: typeof listener = {
+    const tracedListener: typeof listener = {
       onReceiveMetadata: (received) => listener.onReceiveMetadata(received),
       onReceiveMessage: (message) => listener.onReceiveMessage(message),
       onReceiveStatus: (status) => {
@@ -40,7 +40,7 @@ export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: 
         listener.onReceiveStatus(status);
       },
     };
-    trace.start(() => start.call(call, own, heard));
+    trace.start(() => start.call(call, own, tracedListener));
   };
 }
 

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { type Balancer, isEvenkeelError, type Lease, outcomes } from '../../index.js';
-import { Refusal } from './admission.js';
+import { PickFailure } from './admission.js';
 import type { PodConnection } from './pod-connection.js';
 
 type Outside = Balancer<PodConnection>['outside'];
@@ -46,7 +46,7 @@ export class WaitingCall {
  */
 export class LimitPlace {
   /** Why it is turned away. */
-  refusal: Refusal | undefined;
+  refusal: PickFailure | undefined;
   #lease: Lease<PodConnection> | undefined;
   #hasLeft = false;
   readonly #leaving = new AbortController();
@@ -65,7 +65,7 @@ export class LimitPlace {
       (error: unknown) => {
         if (this.#hasLeft || !isEvenkeelError(error)) return;
         const isFull = fullCodes.has(error.code);
-        this.refusal = new Refusal(error, isFull ? status.RESOURCE_EXHAUSTED : status.UNAVAILABLE, isFull);
+        this.refusal = new PickFailure(error, isFull ? status.RESOURCE_EXHAUSTED : status.UNAVAILABLE, isFull);
         settled();
       },
     );

@@ -29,22 +29,22 @@ export function outcomeOfAnswer(
 ): Outcome {
   const outcome = outcomeOfStatus(status, header);
   if (status === 503 && endpoint !== undefined) {
-    const said = header(notBegunHeader);
+    const mark503 = header(notBegunHeader);
     const mark = markOf(endpoint);
-    if (said === mark) return { ...outcome, kind: 'not-started', cause: 'overload' };
+    if (mark503 === mark) return { ...outcome, kind: 'not-started', cause: 'overload' };
     // Nothing is wrong with the pod: others have less to do.
-    if (said === busyMark(mark)) return report === undefined ? outcomes.notStarted : { kind: 'not-started', report };
+    if (mark503 === busyMark(mark)) return report === undefined ? outcomes.notStarted : { kind: 'not-started', report };
   }
   return report === undefined ? outcome : { ...outcome, report };
 }
 
 /** What a pod says about reports to requests that ask; undefined if it says nothing, or a server behind it says so. */
 export function announcementOf(header: HeaderOf, endpoint: Endpoint): 'reports' | 'may-refuse' | undefined {
-  const said = header(reportsHeader);
-  if (said === undefined) return undefined;
+  const announced = header(reportsHeader);
+  if (announced === undefined) return undefined;
   const mark = markOf(endpoint);
-  if (said === mark) return 'reports';
-  return said === refusingMark(mark) ? 'may-refuse' : undefined;
+  if (announced === mark) return 'reports';
+  return announced === refusingMark(mark) ? 'may-refuse' : undefined;
 }
 
 const markOf = ({ address, port }: Endpoint): string => addressMark(address, port);

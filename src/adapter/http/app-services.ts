@@ -33,7 +33,7 @@ const MAX_PENDING = 20_000;
 /** The Services that an app calls: which hosts are Services, and one client for each of those. */
 export class AppServices<C extends ServiceClient & { readonly balancer: Balancer<never> | Balancer<object> }> {
   /** Whether only DNS decides which hosts are Services. */
-  readonly asksDns: boolean;
+  readonly queriesDns: boolean;
   readonly #hosts: ServiceHosts;
   readonly #services: BalancedServices<C>;
   /** By the text of an origin, as a request names it. */
@@ -45,7 +45,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
   #closed = false;
 
   constructor(options: Omit<ResolvedAppOptions<unknown>, 'optionsOf'>) {
-    this.asksDns = options.services === undefined;
+    this.queriesDns = options.services === undefined;
     this.#hosts = new ServiceHosts({ ...options, dns: options.discovery?.dns });
     this.#services = new BalancedServices({ ...options, left: (service) => this.#forget(service) });
   }

@@ -31,7 +31,7 @@ export interface ConcurrentAttemptsOwner<C> {
 }
 
 /** The headers of a final response, and what they mean for its pod. */
-export interface Answer {
+export interface ResponseHead {
   readonly status: number;
   readonly header: (name: string) => unknown;
   readonly verdict: Outcome;
@@ -116,7 +116,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   }
 
   /** The headers of a final response arrived. True if the caller gets it, false if it is discarded. */
-  takes(attempt: A, answer: Answer): boolean {
+  takes(attempt: A, answer: ResponseHead): boolean {
     if (this.#isStopped || this.#winner !== undefined) return false;
     this.#measure(attempt);
     if (answer.status >= 400 && this.#isGivenUp(attempt, answer)) return false;
@@ -147,7 +147,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   }
 
   /** Whether to discard a response: another attempt is running, or can be made on another pod immediately. */
-  #isGivenUp(attempt: A, { status, header, verdict }: Answer): boolean {
+  #isGivenUp(attempt: A, { status, header, verdict }: ResponseHead): boolean {
     const { retries } = this.#owner.balancer;
     const isNotBegun = verdict.kind === 'not-started';
     if (!retries.looksAtAnswers && !isNotBegun) return false;

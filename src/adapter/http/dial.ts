@@ -126,22 +126,22 @@ export function dialler(
     return socket;
   };
 
-  const openSecure = (given: ConnectionOptions, over?: Socket): Socket => {
-    const servername = tlsName(origin, given);
+  const openSecure = (tlsOptions: ConnectionOptions, over?: Socket): Socket => {
+    const servername = tlsName(origin, tlsOptions);
     const settings: ConnectionOptions & SizedBuffer = {
       // An origin that is an IP address has no SNI, but its certificate must name it, not the pod behind it.
       checkServerIdentity: (_dialled, certificate) => checkServerIdentity(servername ?? bareHost(origin), certificate),
-      ...given,
+      ...tlsOptions,
       ...(over === undefined ? target : { socket: over }),
       ...(servername !== undefined && { servername }),
-      ...(session?.tls === given && { session: session.data }),
+      ...(session?.tls === tlsOptions && { session: session.data }),
       ALPNProtocols: allowH2 ? ['h2', 'http/1.1'] : ['http/1.1'],
       highWaterMark: TLS_HIGH_WATER_MARK,
     };
     const socket = connectTls(settings);
     socket.setNoDelay(true);
     socket.on('session', (data) => {
-      session = { data, tls: given };
+      session = { data, tls: tlsOptions };
     });
     return socket;
   };
@@ -149,12 +149,12 @@ export function dialler(
   return (dialled) => {
     let settled = false;
     /** While a function is providing TLS settings. */
-    let asking: Timer | undefined;
+    let tlsTimer: Timer | undefined;
     const settle = (error: Error | undefined, socket: Socket): void => {
       if (settled) return;
       settled = true;
       timer.cancel();
-      asking?.cancel();
+      tlsTimer?.cancel();
       if (error !== undefined) {
         explain(error, endpoint, allowH2);
         // An error of the function says nothing about the endpoint.
@@ -190,15 +190,15 @@ export function dialler(
     const begin = (): Socket => {
       if (!secure) return openPlain();
       if (typeof tls !== 'function') return openSecure(tls);
-      const given = valueFor('tls', tls, endpoint, checkAskedTls);
-      if (!isPromise(given)) return refused(() => openSecure(given));
+      const tlsOptions = valueFor('tls', tls, endpoint, checkReturnedTls);
+      if (!isPromise(tlsOptions)) return refused(() => openSecure(tlsOptions));
       const plain = openPlain();
       const limitMs = connectTimeoutMs * ASK_RATIO;
       const late = (): void => void plain.destroy(perEndpointError('tls', endpoint, `took more than ${limitMs} ms`));
-      asking = deadline(clock, late, limitMs);
-      given
+      tlsTimer = deadline(clock, late, limitMs);
+      tlsOptions
         .then((answer) => {
-          asking?.cancel();
+          tlsTimer?.cancel();
           if (plain.destroyed) return;
           // From here on this code neither reads nor ends it.
           const over = refused(() => openSecure(answer, plain));
@@ -232,7 +232,7 @@ export function dialler(
       }
       socket = new Socket().destroy(asError(error));
     }
-    follow(socket, asking !== undefined ? undefined : secure ? 'secureConnect' : 'connect', socket);
+    follow(socket, tlsTimer !== undefined ? undefined : secure ? 'secureConnect' : 'connect', socket);
     socket.setKeepAlive(true, tcpKeepAliveMs);
     return socket;
   };
@@ -288,7 +288,7 @@ export function checkTls(origin: URL, tls: unknown): void {
 }
 
 /** Checks the result of a `tls` function. Throws EVENKEEL_OPTION without the value, which may be a key. */
-export function checkAskedTls(tls: ConnectionOptions): ConnectionOptions {
+export function checkReturnedTls(tls: ConnectionOptions): ConnectionOptions {
   if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
   checkSettings(tls);
   return tls;

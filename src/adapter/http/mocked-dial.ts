@@ -23,22 +23,22 @@ export class MockedDial {
     this.#options = { ...options, allowH2: false };
   }
 
-  connect(asked: HostAndPort, dialled: Dialled): void {
+  connect(target: HostAndPort, dialled: Dialled): void {
     // The first set of a fixed list comes at the end of this turn.
-    if (this.#balancer.snapshot().state === 'starting') afterPendingIo(() => this.#open(asked, dialled));
-    else this.#open(asked, dialled);
+    if (this.#balancer.snapshot().state === 'starting') afterPendingIo(() => this.#open(target, dialled));
+    else this.#open(target, dialled);
   }
 
   /** Opens a socket to a pod, or to the Service's own name, for a mock that uses an Agent only for that. */
-  connectToPod(asked: HostAndPort): Socket {
-    const endpoint = this.#anyPod() ?? createEndpoint({ address: asked.host, port: asked.port });
+  connectToPod(target: HostAndPort): Socket {
+    const endpoint = this.#anyPod() ?? createEndpoint({ address: target.host, port: target.port });
     return dialler(endpoint, this.#options)(() => {});
   }
 
-  #open(asked: HostAndPort, dialled: Dialled): Socket {
+  #open(target: HostAndPort, dialled: Dialled): Socket {
     const pod = this.#anyPod();
-    const endpoint = pod ?? createEndpoint({ address: asked.host, port: asked.port });
-    return dialler(endpoint, this.#options, pod && asked)(dialled);
+    const endpoint = pod ?? createEndpoint({ address: target.host, port: target.port });
+    return dialler(endpoint, this.#options, pod && target)(dialled);
   }
 
   #anyPod(): Endpoint | undefined {

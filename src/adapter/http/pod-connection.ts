@@ -22,7 +22,7 @@ export interface PodConnectionParts {
 export interface PodUser<C> {
   readonly handle: C;
   /** Sends a GET for `path` and resolves with the status once the response is complete. */
-  ask(path: string, signal: AbortSignal): Promise<number | undefined>;
+  getStatus(path: string, signal: AbortSignal): Promise<number | undefined>;
   /** Accepts no new request and lets running ones finish; resolves when no socket is left. Never rejects. */
   finish(): Promise<void>;
   /** Cuts running requests, also during `finish`. */
@@ -140,7 +140,7 @@ export class PodConnection<C> implements Connection<C> {
       await this.#link.connectProbe(signal);
       return;
     }
-    const status = await this.#user.ask(path, signal);
+    const status = await this.#user.getStatus(path, signal);
     if (status === undefined || status >= 400) throw new Error(`${path.replace(/\?.*/s, '?…')} answered ${status}`);
   }
 

@@ -8,7 +8,7 @@ export class PodSockets {
   /** How many are open, connecting ones not counted. A field, because requests read it. */
   open = 0;
   /** Which requests ask the pod for a load report. */
-  readonly asking: ReportAsking = new ReportAsking();
+  readonly reportAsking: ReportAsking = new ReportAsking();
   readonly #dial: (dialled: Dialled) => Socket;
   /** The last socket ended, with the system error that ended it, if any. */
   readonly #emptied: (failure: Error | undefined) => void;
@@ -92,7 +92,7 @@ export class PodSockets {
       this.#sockets.delete(socket);
       this.#count();
       if (this.#spare === socket) this.#spare = undefined;
-      if (this.open === 0) this.asking.forget();
+      if (this.open === 0) this.reportAsking.forget();
       if (this.#sockets.size > 0) return;
       this.#allClosed?.();
       if (wasOpen) this.#emptied(failure);
@@ -109,7 +109,7 @@ export class PodSockets {
     this.#spare = socket;
     // Whatever an HTTP/1.1 server sends before a request (a 408 before it closes) must not reach the first request.
     // An HTTP/2 server speaks first, and the session reads that when it takes over.
-    if ((socket as TLSSocket).alpnProtocol !== 'h2') socket.on('readable', onUnasked);
+    if ((socket as TLSSocket).alpnProtocol !== 'h2') socket.on('readable', onUnexpectedData);
   }
 
   /** The spare socket, if it is still usable; it then belongs to the caller. */
@@ -117,7 +117,7 @@ export class PodSockets {
     const socket = this.#spare;
     this.#spare = undefined;
     if (socket === undefined || socket.destroyed || socket.readableEnded || !socket.writable) return undefined;
-    socket.off('readable', onUnasked);
+    socket.off('readable', onUnexpectedData);
     socket.ref();
     return socket;
   }
@@ -141,7 +141,7 @@ export class PodSockets {
 }
 
 /** The end of a stream is only seen by reading it; any data makes the socket unusable. */
-function onUnasked(this: Socket): void {
+function onUnexpectedData(this: Socket): void {
   if (this.read() !== null) this.destroy();
 }
 

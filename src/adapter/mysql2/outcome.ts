@@ -1,14 +1,14 @@
 /** What the errors of mysql2 and its servers mean: for a statement, for a log-in, for a connection. */
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
-import type { Refusal } from '../sql/session-pool.js';
+import type { ConnectRefusal } from '../sql/session-pool.js';
 import { isOwnFault, wasReadToItsEnd } from './own-functions.js';
 
 /** The server answered that it takes no writes. A success of the server, distinguished from others by identity. */
 export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
 
 /** What an error means for a statement that was sent, for its server and its connection. */
-export interface Verdict {
+export interface MysqlVerdict {
   readonly outcome: Outcome;
   /** The statement provably had no effect: it may be sent to another server, whatever it was. */
   readonly unsent: boolean;
@@ -21,7 +21,7 @@ export interface Verdict {
   readonly discard: boolean;
 }
 
-const verdict = (outcome: Outcome, unsent: boolean, usable: boolean, discard = false): Verdict =>
+const verdict = (outcome: Outcome, unsent: boolean, usable: boolean, discard = false): MysqlVerdict =>
   Object.freeze({ outcome, unsent, usable, discard });
 
 const answered = verdict(outcomes.success, false, true);
@@ -36,7 +36,7 @@ const broken = verdict(outcomes.protocol, false, false);
 const unread = verdict(outcomes.success, false, false);
 
 /** Error numbers that are about the server or the connection, not about the statement. */
-const byNumber: Readonly<Record<number, Verdict>> = {
+const byNumber: Readonly<Record<number, MysqlVerdict>> = {
   1021: verdict(outcomes.status, false, true), // ER_DISK_FULL
   1037: verdict(outcomes.status, false, true), // ER_OUTOFMEMORY
   1038: verdict(outcomes.status, false, true), // ER_OUT_OF_SORTMEMORY
@@ -61,7 +61,7 @@ const OPTION_PREVENTS = 1290;
 const UNKNOWN_COMMAND = 1047;
 
 /** Codes of mysql2. */
-const byCode: ReadonlyMap<string, Verdict> = new Map([
+const byCode: ReadonlyMap<string, MysqlVerdict> = new Map([
   ['PROTOCOL_SEQUENCE_TIMEOUT', timedOut],
   ['PROTOCOL_CONNECTION_LOST', lost],
 ]);
@@ -70,7 +70,7 @@ const byCode: ReadonlyMap<string, Verdict> = new Map([
  * What an error of a statement means. If the server answered with it (a duplicate key, a deadlock, a syntax error), it is the
  * application's: the server did its work.
  */
-export function verdictOf(error: unknown): Verdict {
+export function verdictOf(error: unknown): MysqlVerdict {
   if (typeof error !== 'object' || error === null) return broken;
   if (isOwnFault(error)) return wasReadToItsEnd(error) ? answered : unread;
   const { code, errno, message, sqlState } = error as {
@@ -189,7 +189,7 @@ export function isRefusedLogIn(error: unknown): boolean {
  * What it means for a server with open connections that it refused another one: it is `full`, it is `stopping` (its listener is
  * closed), it is `silent` (it accepts, but does not greet), or nothing is known.
  */
-export function meaningOf(error: Error | undefined): Refusal {
+export function meaningOf(error: Error | undefined): ConnectRefusal {
   // A function did not provide the credentials: no connection can be opened now, through no fault of the server.
   if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return 'full';
   const { code, errno } = (error ?? {}) as { readonly code?: unknown; readonly errno?: unknown };

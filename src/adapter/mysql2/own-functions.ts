@@ -6,10 +6,10 @@ import type { Readable } from 'node:stream';
  * Wraps a callback of the application so that what it throws becomes an uncaught exception. If it is thrown while mysql2 reads
  * an answer, mysql2 would take it for an error of the connection, close that, and tell nobody.
  */
-export function ownErrors<Given extends readonly unknown[]>(callback: (...given: Given) => void) {
-  return (...given: Given): void => {
+export function ownErrors<Args extends readonly unknown[]>(callback: (...args: Args) => void) {
+  return (...args: Args): void => {
     try {
-      callback(...given);
+      callback(...args);
     } catch (error) {
       process.nextTick(() => {
         throw error;
@@ -56,7 +56,7 @@ interface OwnFunctions {
   readonly infileStreamFactory?: unknown;
 }
 
-type Any = (...given: unknown[]) => unknown;
+type Any = (...args: unknown[]) => unknown;
 
 /** mysql2's options with the application's functions wrapped: what those throw is marked as the application's. */
 export function withOwnFunctions<Options extends OwnFunctions>(options: Options): Options {

@@ -17,7 +17,7 @@ import {
   remainingOf,
   SharedTimers,
 } from '../kit/index.js';
-import { Call, type CallOwner } from './call.js';
+import { type CallOwner, NodeHttpCall } from './call.js';
 import { Fallback } from './fallback.js';
 import type { PodAgent } from './pod-agent.js';
 import type { PodTransport } from './transport.js';
@@ -123,8 +123,8 @@ export class AgentCore implements CallOwner {
    * through: they replace a request's Agent with their own, and use the original only for sockets.
    */
   connectToPod({ host, port }: RequestOptions): Socket | undefined {
-    const asked = { host: host ?? 'localhost', port: Number(port) };
-    return this.#isTarget(asked.host, asked.port) ? this.#mockedDial.connectToPod(asked) : undefined;
+    const target = { host: host ?? 'localhost', port: Number(port) };
+    return this.#isTarget(target.host, target.port) ? this.#mockedDial.connectToPod(target) : undefined;
   }
 
   close(): Promise<void> {
@@ -163,10 +163,10 @@ export class AgentCore implements CallOwner {
 
   #begin(request: ClientRequest): void {
     const { key, deadlineOf, propagation, priority: priorityOf } = this.#parts;
-    const call = new Call(this, request, key?.(request) ?? undefined);
+    const call = new NodeHttpCall(this, request, key?.(request) ?? undefined);
     const served = propagation.context?.current() ?? undefined;
-    const given = priorityOf?.(request);
-    const priority = given === undefined ? served && inheritedPriority(served) : checkPriority(given);
+    const ownPriority = priorityOf?.(request);
+    const priority = ownPriority === undefined ? served && inheritedPriority(served) : checkPriority(ownPriority);
     call.priority = priority;
     const limitMs = deadlineOf?.(request);
     const inheritedMs = served && remainingOf(served);
@@ -221,8 +221,9 @@ function say(
 ): void {
   if (request.headersSent || request.method === 'CONNECT' || request.hasHeader('upgrade')) return;
   if (remainingMs !== undefined && deadlineHeader !== undefined) {
-    const said = parseDeadline(request.getHeader(deadlineHeader));
-    if (said === undefined || remainingMs < said) request.setHeader(deadlineHeader, formatDeadline(remainingMs));
+    const callersMs = parseDeadline(request.getHeader(deadlineHeader));
+    if (callersMs === undefined || remainingMs < callersMs)
+      request.setHeader(deadlineHeader, formatDeadline(remainingMs));
   }
   if (priority === undefined || priority === 'default' || priorityHeader === undefined) return;
   if (!request.hasHeader(priorityHeader)) request.setHeader(priorityHeader, priority);

@@ -172,13 +172,13 @@ export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCore
 /** Refuses options for requests that are sent more than once: once a request has its connection, Node sends it, and only once. */
 function refuseRepeats(options: AgentOptions): void {
   const { hedge, retry } = (options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
-  const asked = {
+  const repeats = {
     hedge,
     'retry.statuses': retry?.statuses,
     'retry.methods': retry?.methods,
     'retry.when': retry?.when,
   };
-  for (const [name, value] of Object.entries(asked)) {
+  for (const [name, value] of Object.entries(repeats)) {
     if (value === undefined) continue;
     const instead =
       'repeat requests in your client (axios-retry, the `retry` of got), or use createFetch of evenkeel/undici';

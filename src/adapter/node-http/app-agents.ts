@@ -181,7 +181,7 @@ export class AppRouter {
       return;
     }
     // While a library mocks sockets, DNS is queried all the same, for later requests. A mock only needs the name, which DNS need not know.
-    const mayWait = !this.services.isCrowded && !(this.services.asksDns && socketsAreMocked());
+    const mayWait = !this.services.isCrowded && !(this.services.queriesDns && socketsAreMocked());
     if (verdict === true) this.#balance(target, request, options, onward);
     else if (verdict === false || !mayWait) onward(request, options);
     else {

@@ -50,7 +50,7 @@ export interface CallOwner {
  * One request, from its start to the end of its lease. Until it has a socket it can move to another pod, as often as the retry budget
  * allows. From then on Node owns it, and it is only watched: our listeners must not change what happens if the caller has none.
  */
-export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
+export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   readonly request: ClientRequest;
   /** Set before it begins. */
   priority: Priority | undefined = undefined;
@@ -68,10 +68,10 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   #report: LoadReport | undefined | null = null;
   /** Where it went; also when its lease has been concluded. */
   #endpoint: Endpoint | undefined;
-  #asking: ReportAsking | undefined;
+  #reportAsking: ReportAsking | undefined;
   /** Whether it has our header that asks for a load report. */
-  #asks = false;
-  readonly #heard = (): void => this.#began();
+  #asksForReport = false;
+  readonly #onResponse = (): void => this.#began();
 
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
     this.#owner = owner;
@@ -129,7 +129,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
 
   begin(): void {
     // A request that has to wait gets its pod when Node has built its headers.
-    if (this.#owner.askForReports === 'always') this.#ask(true);
+    if (this.#owner.askForReports === 'always') this.#askForReport(true);
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
@@ -139,8 +139,8 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
 
   send(lease: Lease<PodAgent>): void {
     this.#endpoint = lease.endpoint;
-    this.#asking = lease.handle.asking;
-    this.#ask(this.#asking.next(this.#owner.askForReports));
+    this.#reportAsking = lease.handle.reportAsking;
+    this.#askForReport(this.#reportAsking.next(this.#owner.askForReports));
     this.#attempts.noted(this.request.method);
     lease.handle.serve(this);
     this.#hold();
@@ -172,7 +172,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   /** Does not listen for `response`: Node would then no longer discard a response that nobody reads. */
   #listen(socket: Socket): void {
     this.#socket = socket;
-    socket.once('data', this.#heard);
+    socket.once('data', this.#onResponse);
   }
 
   /** The response began. Its headers are usually there, because Node has read what just arrived. */
@@ -192,21 +192,21 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const report = header === undefined ? undefined : reportOf(header);
     this.#report = report;
     if (this.#endpoint !== undefined && announcementOf((name) => headers[name], this.#endpoint) !== undefined) {
-      this.#asking?.announced();
+      this.#reportAsking?.announced();
     }
-    if (report !== undefined) this.#asking?.reported();
+    if (report !== undefined) this.#reportAsking?.reported();
     return report;
   }
 
   /** Makes the request ask its pod for a load report, or not, unless its caller does, or Node has already built its headers. */
-  #ask(asks: boolean): void {
+  #askForReport(asks: boolean): void {
     const { request } = this;
-    if (asks === this.#asks || request.headersSent) return;
+    if (asks === this.#asksForReport || request.headersSent) return;
     if (!asks) request.removeHeader(loadReportFormatHeader);
     else if (request.method === 'CONNECT' || request.hasHeader('upgrade')) return;
     else if (request.hasHeader(loadReportFormatHeader)) return;
     else request.setHeader(loadReportFormatHeader, 'TEXT');
-    this.#asks = asks;
+    this.#asksForReport = asks;
   }
 
   #outcomeOf(response: IncomingMessage): Outcome {
@@ -248,7 +248,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const { lease } = this;
     if (lease === undefined) return;
     this.#deadline?.cancel();
-    this.#socket?.off('data', this.#heard);
+    this.#socket?.off('data', this.#onResponse);
     const response = responseOf(this.request);
     const { socket } = this.request;
     if (response !== undefined) lease.progressed();

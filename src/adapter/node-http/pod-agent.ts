@@ -84,8 +84,8 @@ export class PodAgent extends Agent {
   }
 
   /** Which requests ask the pod for a load report. */
-  get asking(): ReportAsking {
-    return this.#parts.link.sockets.asking;
+  get reportAsking(): ReportAsking {
+    return this.#parts.link.sockets.reportAsking;
   }
 
   /** Whether the socket belongs to its caller since an upgrade. */

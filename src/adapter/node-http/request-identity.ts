@@ -43,9 +43,9 @@ export function hasOwnWay(protocol: string, { path, method }: ClientRequest, opt
 }
 
 function names(options: object, wanted: readonly string[]): boolean {
-  const given = options as Readonly<Record<string, unknown>>;
+  const values = options as Readonly<Record<string, unknown>>;
   // 0 as a family means both.
-  return wanted.some((name) => given[name] !== undefined && given[name] !== null && given[name] !== 0);
+  return wanted.some((name) => values[name] !== undefined && values[name] !== null && values[name] !== 0);
 }
 
 /** The TLS options of a request; undefined if it has none, or only what holds anyway. */

@@ -146,7 +146,7 @@ class AgentUser implements PodUser<PodAgent> {
     this.handle = new PodAgent({ endpoint, origin: dial.origin, link, connections, keepAliveTimeoutMs, clock });
   }
 
-  ask(path: string, signal: AbortSignal): Promise<number | undefined> {
+  getStatus(path: string, signal: AbortSignal): Promise<number | undefined> {
     const { protocol, host } = this.#origin;
     return new Promise((resolve, reject) => {
       const request = get({ agent: this.handle, protocol, path, headers: { host }, signal }, (response) => {

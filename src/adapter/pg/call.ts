@@ -6,7 +6,7 @@ import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { isReplayConflict, isWholeChange, READ_ONLY, sqlState, verdictOf } from './outcome.js';
 import type { ServerRoles } from './roles.js';
-import type { Answer, Session } from './session.js';
+import type { PgCallback, PgSession } from './session.js';
 
 /** What calls share: their pool. */
 export interface CallOwner {
@@ -31,14 +31,14 @@ export interface Task {
   readonly key?: string | undefined;
   readonly idempotent?: boolean | undefined;
   /** Called once, never before `begin` has returned: with the answer, or the client. */
-  readonly done: Answer;
+  readonly done: PgCallback;
 }
 
 /** What a call does with the session of the server that was picked. */
-export class Call implements SessionUse<Session, PgServer> {
+export class PgCall implements SessionUse<PgSession, PgServer> {
   readonly #owner: CallOwner;
   readonly #task: Task;
-  readonly #lent: LentCall<Session, PgServer>;
+  readonly #lent: LentCall<PgSession, PgServer>;
 
   constructor(owner: CallOwner, task: Task) {
     this.#owner = owner;
@@ -87,7 +87,7 @@ export class Call implements SessionUse<Session, PgServer> {
     this.#task.done(error === undefined ? undefined : asError(error), result);
   }
 
-  use(session: Session): void {
+  use(session: PgSession): void {
     this.#owner.acquired(session.client);
     const { kind } = this.#task;
     if (kind === 'statement') this.#run(session);
@@ -99,7 +99,7 @@ export class Call implements SessionUse<Session, PgServer> {
     return this.#lent.attempts;
   }
 
-  #run(session: Session): void {
+  #run(session: PgSession): void {
     const { text, values } = this.#task;
     this.#attempts.noted('statement');
     try {
@@ -112,7 +112,7 @@ export class Call implements SessionUse<Session, PgServer> {
     }
   }
 
-  #succeeded(session: Session, result: unknown): void {
+  #succeeded(session: PgSession, result: unknown): void {
     const lease = this.#attempts.conclude() as Lease<PgServer>;
     this.#owner.released(undefined, session.client);
     session.release(() => lease.end(outcomes.success, undefined, this.#attempts.note));
@@ -121,7 +121,7 @@ export class Call implements SessionUse<Session, PgServer> {
   }
 
   /** The statement failed. What that says about the server and the connection is a matter of the error. */
-  #refused(session: Session, error: Error): void {
+  #refused(session: PgSession, error: Error): void {
     const verdict = verdictOf(error);
     const { note } = this.#attempts;
     if (note !== undefined) note.status = sqlState(error);
@@ -137,8 +137,8 @@ export class Call implements SessionUse<Session, PgServer> {
     else release(this.#isPaged);
     if (mayMove) {
       // A transaction may be read-only on a server that is not: that is the application's error.
-      const asked = this.#owner.roles?.recheck(endpoint) ?? Promise.resolve();
-      asked
+      const rechecked = this.#owner.roles?.recheck(endpoint) ?? Promise.resolve();
+      rechecked
         .catch(() => {})
         .then(() => {
           if (this.#owner.roles?.isUsable(endpoint)) this.#lent.ended(outcomes.success, error);
@@ -164,13 +164,13 @@ export class Call implements SessionUse<Session, PgServer> {
   }
 
   /** The statement cannot be sent, so no other server could run it either. */
-  #notSent(session: Session, error: unknown): void {
+  #notSent(session: PgSession, error: unknown): void {
     this.#owner.released(undefined, session.client);
     session.release(() => {});
     this.#lent.ended(outcomes.cancelled, error);
   }
 
-  #submit(session: Session): void {
+  #submit(session: PgSession): void {
     const { text } = this.#task;
     try {
       session.submit(text as object, () => this.#over(session, outcomes.success));
@@ -182,7 +182,7 @@ export class Call implements SessionUse<Session, PgServer> {
   }
 
   /** The caller keeps the client: the lease lasts until it is released or gone. Nothing on it is ever repeated. */
-  #handOut(session: Session): void {
+  #handOut(session: PgSession): void {
     const { acquired: _, released } = this.#owner;
     const lease = this.#attempts.conclude(outcomes.success) as Lease<PgServer>;
     const client = session.checkOut(released.bind(this.#owner), (outcome) => {
@@ -193,7 +193,7 @@ export class Call implements SessionUse<Session, PgServer> {
     this.#lent.finish(undefined, client);
   }
 
-  #over(session: Session, outcome: Outcome): void {
+  #over(session: PgSession, outcome: Outcome): void {
     const lease = this.#attempts.conclude();
     this.#owner.released(undefined, session.client);
     session.release(() => lease?.end(outcome, null));

@@ -1,5 +1,5 @@
 import type { SessionPool } from '../sql/session-pool.js';
-import type { Session } from './session.js';
+import type { PgSession } from './session.js';
 
 /** One server and its sessions. */
-export type PgServer = SessionPool<Session, PgServer>;
+export type PgServer = SessionPool<PgSession, PgServer>;

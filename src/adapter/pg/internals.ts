@@ -7,8 +7,8 @@ import type { Endpoint } from '../../index.js';
 interface ClientInternals {
   readonly connection: {
     readonly stream: Socket;
-    on(event: string, heard: (message: never) => void): void;
-    prependListener(event: string, heard: (message: never) => void): void;
+    on(event: string, listener: (message: never) => void): void;
+    prependListener(event: string, listener: (message: never) => void): void;
   };
   readonly readyForQuery?: boolean;
   readonly _ending?: boolean;
@@ -58,24 +58,24 @@ export function destroySocket(client: PoolClient, error?: Error): void {
 }
 
 /**
- * `heard` gets the state of the transaction (I = none) whenever the server is ready for a statement, before pg's own listener tells the
+ * `listener` gets the state of the transaction (I = none) whenever the server is ready for a statement, before pg's own listener tells the
  * caller. Without it, a transaction that somebody left open would be found by the next caller.
  */
-export function onReady(client: PoolClient, heard: (transaction: string) => void): void {
+export function onReady(client: PoolClient, listener: (transaction: string) => void): void {
   internalsOf(client).connection.prependListener('readyForQuery', ({ status }: { readonly status: string }) =>
-    heard(status),
+    listener(status),
   );
 }
 
-/** `heard` gets the SQLSTATE of every error, also of those on clients that are checked out. Without it, a lost role is noticed late. */
-export function onErrorState(client: PoolClient, heard: (state: unknown) => void): void {
-  internalsOf(client).connection.on('errorMessage', ({ code }: { readonly code?: unknown }) => heard(code));
+/** `listener` gets the SQLSTATE of every error, also of those on clients that are checked out. Without it, a lost role is noticed late. */
+export function onErrorState(client: PoolClient, listener: (state: unknown) => void): void {
+  internalsOf(client).connection.on('errorMessage', ({ code }: { readonly code?: unknown }) => listener(code));
 }
 
-/** `heard` gets the name of every parameter that the server reports. Without it, a promotion is noticed at the next query of its role. */
-export function onParameter(client: PoolClient, heard: (name: string) => void): void {
+/** `listener` gets the name of every parameter that the server reports. Without it, a promotion is noticed at the next query of its role. */
+export function onParameter(client: PoolClient, listener: (name: string) => void): void {
   internalsOf(client).connection.on('parameterStatus', ({ parameterName }: { readonly parameterName: string }) =>
-    heard(parameterName),
+    listener(parameterName),
   );
 }
 

@@ -183,7 +183,7 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
   checkMisspelled(options);
   if (options.limit !== undefined)
     throw optionError('limit', 'left out: max bounds what runs at a server', options.limit);
-  const given = options as Readonly<Record<string, unknown>>;
+  const values = options as Readonly<Record<string, unknown>>;
   const { role = 'any', pool } = options;
   if (!roles.includes(role)) throw optionError('role', "'any', 'primary', 'replica' or 'prefer-replica'", role);
   const { Client = pg.Client, onConnect, verify } = options;
@@ -192,19 +192,19 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
   if (verify !== undefined) checkFunction('verify', verify);
   const ms = { min: 0, max: 86_400_000, infinite: true };
   const count = { min: 1, max: 100_000, integer: true };
-  const max = checkNumber('max', given.max || given.poolSize || undefined, pgDefaults.max, count);
+  const max = checkNumber('max', values.max || values.poolSize || undefined, pgDefaults.max, count);
   const config: Record<string, unknown> = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(values)) {
     if (value !== undefined && !ours.includes(name) && !poolNames.includes(name)) config[name] = value;
   }
-  if (typeof config.password === 'function') config.password = lastingly(config.password as AskPassword);
+  if (typeof config.password === 'function') config.password = lastingly(config.password as PasswordFunction);
   // Ours, because it also ends a dial nobody waits for.
   config.connectionTimeoutMillis = 0;
-  const connectionTimeout = checkNumber('connectionTimeoutMillis', given.connectionTimeoutMillis, 0, ms);
-  const lifetime = checkNumber('maxLifetimeSeconds', given.maxLifetimeSeconds, 0, ms) * 1_000;
+  const connectionTimeout = checkNumber('connectionTimeoutMillis', values.connectionTimeoutMillis, 0, ms);
+  const lifetime = checkNumber('maxLifetimeSeconds', values.maxLifetimeSeconds, 0, ms) * 1_000;
   const idleTimeout = checkNumber(
     'idleTimeoutMillis',
-    given.idleTimeoutMillis ?? undefined,
+    values.idleTimeoutMillis ?? undefined,
     pgDefaults.idleTimeoutMillis,
     ms,
   );
@@ -213,11 +213,11 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
     Client: Client as unknown as ClientClass,
     ...whereabouts(options, Client as unknown as ClientClass, config),
     max,
-    min: Math.min(max, Math.max(1, checkNumber('min', given.min, pgDefaults.min, { ...count, min: 0 }))),
+    min: Math.min(max, Math.max(1, checkNumber('min', values.min, pgDefaults.min, { ...count, min: 0 }))),
     maxIdle: max,
     // 0 means never, as in pg.
     idleTimeoutMs: idleTimeout || Number.POSITIVE_INFINITY,
-    maxUses: checkNumber('maxUses', given.maxUses || undefined, Number.POSITIVE_INFINITY, { min: 1, infinite: true }),
+    maxUses: checkNumber('maxUses', values.maxUses || undefined, Number.POSITIVE_INFINITY, { min: 1, infinite: true }),
     maxAgeMs: lifetime || (pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs),
     // TCP's keep-alive probes them.
     validateAfterMs: Number.POSITIVE_INFINITY,
@@ -240,13 +240,13 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
   return Object.defineProperty(settings, 'config', { enumerable: false });
 }
 
-type AskPassword = (...given: unknown[]) => unknown;
+type PasswordFunction = (...args: unknown[]) => unknown;
 
 /** Callers do not wait for a password that cannot be had, as they do not if the server refuses it. */
-function lastingly(ask: AskPassword): AskPassword {
-  return async (...given) => {
+function lastingly(password: PasswordFunction): PasswordFunction {
+  return async (...args) => {
     try {
-      return await ask(...given);
+      return await password(...args);
     } catch (error) {
       throw markLasting(asError(error));
     }

@@ -2,7 +2,7 @@ import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 
 /** What an error of a sent statement means for the statement, its server and its connection. */
-export interface Verdict {
+export interface PgVerdict {
   readonly outcome: Outcome;
   /** The server closed the connection before it read the statement: it may be sent to another server in any case. */
   readonly unsent: boolean;
@@ -10,7 +10,7 @@ export interface Verdict {
   readonly usable: boolean;
 }
 
-const verdict = (outcome: Outcome, unsent: boolean, usable: boolean): Verdict =>
+const verdict = (outcome: Outcome, unsent: boolean, usable: boolean): PgVerdict =>
   Object.freeze({ outcome, unsent, usable });
 
 /** The server did its work: the error is the application's. */
@@ -23,7 +23,7 @@ const hungUp = verdict(outcomes.notStarted, true, false);
 const unserved = verdict(outcomes.status, true, false);
 
 /** Errors about the server or the connection, by SQLSTATE. All others are about the statement. */
-const byState: ReadonlyMap<string, Verdict> = new Map([
+const byState: ReadonlyMap<string, PgVerdict> = new Map([
   // The statement may have been executed: a server waiting for its standbys sends this even after the commit.
   ['57P01', lost], // admin_shutdown
   ['57P02', lost], // crash_shutdown
@@ -74,7 +74,7 @@ export function sqlState(error: unknown): string | undefined {
 }
 
 /** What an error of a statement means. */
-export function verdictOf(error: unknown): Verdict {
+export function verdictOf(error: unknown): PgVerdict {
   const state = sqlState(error);
   if (state !== undefined) {
     const known = byState.get(state);
@@ -105,10 +105,10 @@ export function isReplayConflict(error: unknown): boolean {
 }
 
 /** What a refused connection means for the server. */
-export type Refusal = 'full' | 'stopping' | 'log-in' | 'unknown';
+export type PgRefusal = 'full' | 'stopping' | 'log-in' | 'unknown';
 
 /** Why no connection could be opened. */
-export function refusalOf(error: unknown): Refusal {
+export function refusalOf(error: unknown): PgRefusal {
   const state = sqlState(error);
   const { code, message } = (error ?? {}) as PgError;
   if (state === PGBOUNCER) return refusalOfPgBouncer(String(message));
@@ -119,7 +119,7 @@ export function refusalOf(error: unknown): Refusal {
   return 'unknown';
 }
 
-function refusalOfPgBouncer(message: string): Refusal {
+function refusalOfPgBouncer(message: string): PgRefusal {
   if (NO_PLACE.test(message)) return 'full';
   if (/shutting down$/.test(message)) return 'stopping';
   return REFUSED_BY_PGBOUNCER.test(message) ? 'log-in' : 'unknown';

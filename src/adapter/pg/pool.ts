@@ -16,7 +16,7 @@ import {
   pickNames,
   Warnings,
 } from '../kit/index.js';
-import { Call, type CallOwner } from './call.js';
+import { type CallOwner, PgCall } from './call.js';
 import type { PgServer } from './connection.js';
 import {
   checkOptionNames,
@@ -27,7 +27,7 @@ import {
   poolSettings,
 } from './options.js';
 import { ServerRoles } from './roles.js';
-import type { Answer } from './session.js';
+import type { PgCallback } from './session.js';
 import { PgTransport } from './transport.js';
 
 type Callback = (error?: Error | null, ...more: unknown[]) => void;
@@ -47,17 +47,17 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   /** Since `end`: nobody waits any longer. */
   #noneWaits: () => void = () => {};
 
-  constructor(given: PgPoolOptions = {}) {
-    const settings = poolSettings(given);
-    const options = withoutForeignClock(given);
+  constructor(callersOptions: PgPoolOptions = {}) {
+    const settings = poolSettings(callersOptions);
+    const options = withoutForeignClock(callersOptions);
     super(pickNames(options as Record<string, unknown>, pgOptionNames));
     const { clock = systemClock, rng = systemRng, observer = {} } = options;
     this.settings = settings;
     this.clock = clock;
     const warnings = new Warnings(observer as Observer, clock);
     const warned = (message: string, error: Error): void => warnings.warn(message, error);
-    const asks = settings.role !== 'any' || Number.isFinite(settings.maxLagMs);
-    this.roles = asks ? new ServerRoles({ settings, clock, rng, warned }) : undefined;
+    const probes = settings.role !== 'any' || Number.isFinite(settings.maxLagMs);
+    this.roles = probes ? new ServerRoles({ settings, clock, rng, warned }) : undefined;
     this.#transport = new PgTransport({
       settings,
       clock,
@@ -101,11 +101,11 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
       return refuse(this.clock, text, 'Passing a function as the first parameter to pool.query is not supported');
     if (done !== undefined && typeof done !== 'function') throw new TypeError('callback is not a function');
     if (this.ending) return refuse(this.clock, done, AFTER_END);
-    const given = typeof values === 'function' ? undefined : values;
+    const parameters = typeof values === 'function' ? undefined : values;
     if (typeof text?.submit === 'function' && !(text instanceof pg.Query)) return this.#submit(text);
     const { key, idempotent } = ownOptions(text);
-    const start = (answer: Answer): void =>
-      new Call(this, { kind: 'statement', text, values: given, key, idempotent, done: answer }).begin();
+    const start = (answer: PgCallback): void =>
+      new PgCall(this, { kind: 'statement', text, values: parameters, key, idempotent, done: answer }).begin();
     if (done !== undefined) return start(apart(done));
     return promised(start);
   }
@@ -113,12 +113,12 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   // biome-ignore lint/suspicious/noExplicitAny: pg's overloads are those of the type callers see.
   override connect(callback?: any): any {
     if (this.ending) return refuse(this.clock, callback, AFTER_END);
-    const start = (answer: Answer): void => new Call(this, { kind: 'client', done: answer }).begin();
+    const start = (answer: PgCallback): void => new PgCall(this, { kind: 'client', done: answer }).begin();
     if (callback === undefined) return promised(start);
-    const told = apart(callback);
+    const done = apart(callback);
     start((error, client) => {
-      if (error) told(error, undefined, () => {});
-      else told(undefined, client, (client as pg.PoolClient).release);
+      if (error) done(error, undefined, () => {});
+      else done(undefined, client, (client as pg.PoolClient).release);
     });
   }
 
@@ -186,17 +186,17 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
 
   /** A query object that reads its answer by itself, such as a cursor or a stream. */
   #submit(query: QueryObject): QueryObject {
-    const failed: Answer = (error) => {
+    const failed: PgCallback = (error) => {
       if (!error) return;
       if (typeof query.destroy === 'function') query.destroy(error);
       else query.handleError?.(error, noConnection);
     };
-    new Call(this, { kind: 'object', text: query, done: failed }).begin();
+    new PgCall(this, { kind: 'object', text: query, done: failed }).begin();
     return query;
   }
 
-  #tell(event: string, ...given: unknown[]): void {
-    if (this.listenerCount(event) > 0) apart(() => this.emit(event, ...given))();
+  #tell(event: string, ...args: unknown[]): void {
+    if (this.listenerCount(event) > 0) apart(() => this.emit(event, ...args))();
   }
 }
 
@@ -254,10 +254,10 @@ function refuse(clock: Clock, callback: Callback | undefined, message: string): 
 }
 
 /** A function of the application: what it throws becomes an uncaught exception, later, not in the middle of our work. */
-function apart(called: (...given: never[]) => unknown): (...given: unknown[]) => void {
-  return (...given) => {
+function apart(called: (...args: never[]) => unknown): (...given: unknown[]) => void {
+  return (...args) => {
     try {
-      called(...(given as never[]));
+      called(...(args as never[]));
     } catch (error) {
       process.nextTick(() => {
         throw error;
@@ -266,7 +266,7 @@ function apart(called: (...given: never[]) => unknown): (...given: unknown[]) =>
   };
 }
 
-function promised(start: (answer: Answer) => void): Promise<unknown> {
+function promised(start: (answer: PgCallback) => void): Promise<unknown> {
   const answer = new Promise((resolve, reject) => {
     start((error, result) => (error ? reject(error) : resolve(result)));
   });

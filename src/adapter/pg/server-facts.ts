@@ -135,7 +135,7 @@ export class AskedServer {
     signal?.addEventListener('abort', aborted, { once: true });
     if (signal?.aborted) aborted();
     try {
-      const { rows } = (await this.server.ask(question(text), limit.signal)) as { rows: (string | null)[][] };
+      const { rows } = (await this.server.runOwn(question(text), limit.signal)) as { rows: (string | null)[][] };
       return rows[0] ?? [];
     } finally {
       timer.cancel();

@@ -36,10 +36,10 @@ export interface ClientEvents {
 }
 
 /** The answer to a statement, as pg gives it to callbacks. */
-export type Answer = (error: Error | null | undefined, result?: unknown) => void;
+export type PgCallback = (error: Error | null | undefined, result?: unknown) => void;
 
 /** One connection to a server: a client of pg's. Lent to one call at a time. */
-export class Session implements PooledSession {
+export class PgSession implements PooledSession {
   readonly client: PoolClient;
   idleSinceMs = 0;
   uses = 0;
@@ -47,7 +47,7 @@ export class Session implements PooledSession {
   isIdle = false;
   isUsed = false;
   readonly #parts: SessionParts;
-  readonly #owner: SessionOwner<Session>;
+  readonly #owner: SessionOwner<PgSession>;
   #isAlive = true;
   /** The state of its transaction: I = none. */
   #transaction = 'I';
@@ -56,7 +56,7 @@ export class Session implements PooledSession {
   #endedByApplication = false;
   #isCheckedOut = false;
 
-  constructor(client: PoolClient, parts: SessionParts, owner: SessionOwner<Session>) {
+  constructor(client: PoolClient, parts: SessionParts, owner: SessionOwner<PgSession>) {
     this.client = client;
     this.#parts = parts;
     this.#owner = owner;
@@ -92,7 +92,7 @@ export class Session implements PooledSession {
   }
 
   /** Sends a statement. `answer` is called once, later. Throws as pg does; then nothing was sent. */
-  run(text: unknown, values: unknown, answer: Answer): void {
+  run(text: unknown, values: unknown, answer: PgCallback): void {
     let isOver = false;
     // pg calls back twice if a value cannot be sent.
     const once = (error: Error, result: unknown): void => {
@@ -105,7 +105,7 @@ export class Session implements PooledSession {
     else this.client.query(text as string, values as unknown[], once);
   }
 
-  ask(question: unknown, answer: OwnAnswer): void {
+  runOwn(question: unknown, answer: OwnAnswer): void {
     // A refusal to answer says nothing about the connection.
     this.run(question, undefined, (error, result) =>
       answer(error, result, Boolean(error) && sqlState(error) === undefined),

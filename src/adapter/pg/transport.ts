@@ -8,7 +8,7 @@ import { destroySocket, dialTo, nameServer } from './internals.js';
 import type { ServerSettings } from './options.js';
 import { isOrderlyEnd, refusalOf } from './outcome.js';
 import type { ServerRoles } from './roles.js';
-import { type ClientEvents, Session, type SessionParts } from './session.js';
+import { type ClientEvents, PgSession, type SessionParts } from './session.js';
 
 interface PgTransportParts {
   readonly settings: ServerSettings;
@@ -41,7 +41,7 @@ export class PgTransport implements Transport<PgServer> {
     signal.throwIfAborted();
     const { settings, clock, rng, events, roles } = this.#parts;
     const parts: SessionParts = { endpoint, settings, clock, events, recheckRole: () => roles?.hint(endpoint) };
-    const server: PgServer = new SessionPool<Session, PgServer>({
+    const server: PgServer = new SessionPool<PgSession, PgServer>({
       endpoint,
       clock,
       rng,
@@ -55,7 +55,7 @@ export class PgTransport implements Transport<PgServer> {
       isOrderlyEnd,
       youngMs: YOUNG_MS,
       pingQuestion: { text: 'SELECT 1' },
-      asksBeside: false,
+      queriesBesideLimit: false,
       failed: (error, { client }) => events.failed(error, client),
       warned: (error) => events.warned('a server accepted no further connection', error),
     });
@@ -92,8 +92,8 @@ const background = new AsyncResource('evenkeel.pg');
  */
 function openSession(
   parts: SessionParts,
-  owner: SessionOwner<Session>,
-  done: (error: Error | undefined, session: Session | undefined) => void,
+  owner: SessionOwner<PgSession>,
+  done: (error: Error | undefined, session: PgSession | undefined) => void,
 ): () => void {
   const { endpoint, settings, clock } = parts;
   const { Client, config, host, port, connectTimeoutMs } = settings;
@@ -101,7 +101,7 @@ function openSession(
     const socket = dialTo(endpoint);
     const client = new Client({ ...config, stream: socket });
     nameServer(client, host, port);
-    let session: Session | undefined;
+    let session: PgSession | undefined;
     let isOver = false;
     const over = (error: Error | undefined): void => {
       if (isOver) return;
@@ -127,7 +127,7 @@ function openSession(
         over(error ?? new Error('called off'));
         return;
       }
-      const opened = new Session(client, parts, owner);
+      const opened = new PgSession(client, parts, owner);
       client.on('end', () => over(new Error('Connection terminated unexpectedly')));
       greet(opened, parts).then(
         () => {
@@ -146,7 +146,7 @@ function openSession(
 }
 
 /** What users do with every new client before it is used. */
-async function greet({ client }: Session, { settings, events }: SessionParts): Promise<void> {
+async function greet({ client }: PgSession, { settings, events }: SessionParts): Promise<void> {
   const { onConnect, verify } = settings;
   if (onConnect !== undefined) await onConnect(client);
   events.connected(client);

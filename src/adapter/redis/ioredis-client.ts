@@ -11,15 +11,15 @@ export interface Ioredis extends EventEmitter {
   connect(): Promise<void>;
   disconnect(reconnect?: boolean): void;
   duplicate(override: object): Ioredis;
-  pipeline(...given: unknown[]): IoredisPipeline;
-  multi(...given: unknown[]): IoredisPipeline | Promise<unknown>;
-  quit(...given: unknown[]): Promise<unknown>;
+  pipeline(...args: unknown[]): IoredisPipeline;
+  multi(...args: unknown[]): IoredisPipeline | Promise<unknown>;
+  quit(...args: unknown[]): Promise<unknown>;
   info(section: string): Promise<string>;
 }
 
 /** Makes clients as the primary's client makes duplicates of itself. */
-export function openIoredis(given: unknown, { service }: ReplicasSettings, own: { tls?: unknown }): OpenClient {
-  const primary = given as Ioredis;
+export function openIoredis(client: unknown, { service }: ReplicasSettings, own: { tls?: unknown }): OpenClient {
+  const primary = client as Ioredis;
   return (endpoint, ended) => {
     const tls = own.tls ?? primary.options.tls;
     const replica = endpoint && {

@@ -34,8 +34,8 @@ interface OwnOptions {
 }
 
 /** Makes clients as the primary's client makes duplicates of itself. */
-export function openNodeRedis(given: unknown, { service }: ReplicasSettings, own: OwnOptions): OpenClient {
-  const primary = given as NodeRedis;
+export function openNodeRedis(client: unknown, { service }: ReplicasSettings, own: OwnOptions): OpenClient {
+  const primary = client as NodeRedis;
   return (endpoint, ended) => {
     const { path, ...socket } = { ...primary.options.socket, ...(endpoint && own.socket) } as Record<string, unknown>;
     const hasOwnLogIn = own.username !== undefined || own.password !== undefined;
@@ -117,8 +117,8 @@ const ENDS: ReadonlySet<string> = new Set(['close', 'quit', 'QUIT', 'disconnect'
 const NOTED: ReadonlySet<string> = new Set(['watch', 'unwatch', 'select']);
 
 /** A view of the primary's client whose reads go to replicas. */
-export function readNodeRedis<C extends object>(given: C, parts: ViewParts): C {
-  const primary = given as unknown as NodeRedis;
+export function readNodeRedis<C extends object>(client: C, parts: ViewParts): C {
+  const primary = client as unknown as NodeRedis;
   if (primary.options.clientSideCache !== undefined) {
     throw optionError('primary', 'a client without clientSideCache: it would answer reads by itself', 'one with it');
   }

@@ -181,14 +181,14 @@ export async function optionsAt(
   signal: AbortSignal,
 ): Promise<object> {
   if (typeof clientOptions !== 'function') return clientOptions;
-  const asked = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
+  const optionsFor = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
   let aborted = (): void => {};
   const late = new Promise<never>((_, reject) => {
     aborted = () => reject(signal.reason);
   });
   signal.addEventListener('abort', aborted, { once: true });
   try {
-    return await Promise.race([late, asked(endpoint)]);
+    return await Promise.race([late, optionsFor(endpoint)]);
   } catch (error) {
     // Callers do not wait for a password that cannot be had, as they do not for one that is refused.
     throw signal.aborted ? error : markLasting(asError(error));

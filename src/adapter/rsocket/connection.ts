@@ -43,7 +43,7 @@ export class PodRSocket {
   #library!: ConnectionFrameHandler;
   #isOpen = true;
   /** When the last keep-alive frame arrived. */
-  #heardMs: number;
+  #receivedAtMs: number;
   #beat: Timer | undefined;
   /** Callers waiting for an answer to a keep-alive frame, by its data. */
   readonly #pings = new Map<string, (error?: Error) => void>();
@@ -55,7 +55,7 @@ export class PodRSocket {
   constructor(socket: Socket, settings: ConnectionSettings, nowMs: number) {
     this.#socket = socket;
     this.#settings = settings;
-    this.#heardMs = nowMs;
+    this.#receivedAtMs = nowMs;
     this.connection = socketConnection<PodRSocket>(socket, {
       handle: this,
       capacity: settings.lease ? 0 : Number.POSITIVE_INFINITY,
@@ -178,7 +178,7 @@ export class PodRSocket {
   }
 
   #hear({ flags, data }: KeepAliveFrame): void {
-    this.#heardMs = this.#settings.clock.now();
+    this.#receivedAtMs = this.#settings.clock.now();
     if (Flags.hasRespond(flags)) this.#sendKeepAlive(Flags.NONE, data);
     else if (data?.length) this.#pings.get(data.toString('latin1'))?.();
   }
@@ -189,16 +189,16 @@ export class PodRSocket {
 
   #keepAlive(): void {
     const { clock, setup } = this.#settings;
-    const leftMs = this.#heardMs + setup.lifetime - clock.now();
+    const leftMs = this.#receivedAtMs + setup.lifetime - clock.now();
     if (leftMs > 0) {
       this.#sendKeepAlive(Flags.RESPOND, undefined);
       this.#beat = clock.timer(() => this.#keepAlive(), Math.min(setup.keepAlive, leftMs));
       return;
     }
     // If this process was blocked, a frame may be waiting to be read.
-    const heardMs = this.#heardMs;
+    const receivedAtMs = this.#receivedAtMs;
     afterPendingIo(() => {
-      if (this.#heardMs !== heardMs) this.#keepAlive();
+      if (this.#receivedAtMs !== receivedAtMs) this.#keepAlive();
       else this.#socket.destroy(new Error(`no keep-alive frame for ${setup.lifetime} ms`));
     });
   }

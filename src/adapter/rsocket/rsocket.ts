@@ -66,11 +66,11 @@ class BalancedRSocket implements ServiceRSocket {
     return this.#call('fireAndForget', payload, receiver, options);
   }
 
-  requestResponse(payload: Payload, receiver: Receiver, options?: RequestResponseOptions): Call {
+  requestResponse(payload: Payload, receiver: Receiver, options?: RequestResponseOptions): RSocketCall {
     return this.#call('requestResponse', payload, receiver, options);
   }
 
-  requestStream(payload: Payload, initialRequestN: number, receiver: Receiver, options?: CallOptions): Call {
+  requestStream(payload: Payload, initialRequestN: number, receiver: Receiver, options?: CallOptions): RSocketCall {
     return this.#call('requestStream', payload, receiver, options, checkRequestN(initialRequestN));
   }
 
@@ -80,7 +80,7 @@ class BalancedRSocket implements ServiceRSocket {
     isCompleted: boolean,
     receiver: Side,
     options?: CallOptions,
-  ): Call {
+  ): RSocketCall {
     return this.#call('requestChannel', payload, receiver, options, checkRequestN(initialRequestN), isCompleted);
   }
 
@@ -116,7 +116,7 @@ class BalancedRSocket implements ServiceRSocket {
     options: RequestResponseOptions | undefined,
     requestN = 0,
     isCompleted = true,
-  ): Call {
+  ): RSocketCall {
     if (typeof receiver !== 'object' || receiver === null) throw optionError('receiver', 'an object', receiver);
     if (options !== undefined)
       checkKeys('options', options, type === 'requestResponse' ? ['key', 'idempotent'] : ['key']);
@@ -130,7 +130,7 @@ class BalancedRSocket implements ServiceRSocket {
       isCompleted,
       idempotent: checkBoolean('idempotent', idempotent, false),
     };
-    const call = new Call(this.balancer, request, receiver as Side, this.#clock, key);
+    const call = new RSocketCall(this.balancer, request, receiver as Side, this.#clock, key);
     call.begin();
     return call;
   }
@@ -143,7 +143,7 @@ function checkRequestN(value: number): number {
 }
 
 /** One call over all its attempts. It is also what its caller gets: the sending side of the stream. */
-class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
+class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   readonly receiver: Side;
   readonly #attempts: Attempts<PodRSocket>;
   readonly #request: Request;

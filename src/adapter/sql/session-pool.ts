@@ -40,7 +40,7 @@ export interface PoolLimits {
  * What a refused connection means for a server that has others: it is `full`; it is `stopping` (its listener is closed); it is `silent`
  * (it accepts, but does not greet); or nothing is known.
  */
-export type Refusal = 'full' | 'stopping' | 'silent' | 'unknown';
+export type ConnectRefusal = 'full' | 'stopping' | 'silent' | 'unknown';
 
 /** The parts of a `SessionPool`: what differs from one database to the next. */
 export interface SessionPoolParts<S extends PooledSession, H> {
@@ -55,7 +55,7 @@ export interface SessionPoolParts<S extends PooledSession, H> {
     owner: SessionOwner<S>,
     done: (error: Error | undefined, session: S | undefined) => void,
   ) => () => void;
-  readonly refusalOf: (error: Error) => Refusal;
+  readonly refusalOf: (error: Error) => ConnectRefusal;
   /** Whether the server itself ended a session, with this error or without one. */
   readonly isOrderlyEnd: (error: Error | undefined, wasIdle: boolean) => boolean;
   /**
@@ -66,7 +66,7 @@ export interface SessionPoolParts<S extends PooledSession, H> {
   /** What `ping` asks. */
   readonly pingQuestion: unknown;
   /** Whether a query of evenkeel's own opens a connection of its own while all are in use, even beyond the limit. */
-  readonly asksBeside: boolean;
+  readonly queriesBesideLimit: boolean;
   /** An idle session failed. */
   readonly failed?: (error: Error, session: S) => void;
   /** A problem that was dealt with. */
@@ -100,7 +100,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   readonly #opening = new Set<() => void>();
   readonly #openedAtMs: number;
   /** When a session was last given back, on the clock. */
-  #heardAtMs = Number.NEGATIVE_INFINITY;
+  #returnedAtMs = Number.NEGATIVE_INFINITY;
   #hasLeft = false;
   #supersededBy: string | undefined;
   #isClosing = false;
@@ -215,7 +215,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   }
 
   /** Runs a query of evenkeel's own. Prefers the session that has been idle longest, so that all are tested in turn. */
-  ask(question: unknown, signal: AbortSignal): Promise<unknown> {
+  runOwn(question: unknown, signal: AbortSignal): Promise<unknown> {
     const own = new OwnQuery<S>(question, signal, (late) => this.forget(late));
     const idle = this.#idle.shift();
     if (idle !== undefined) {
@@ -225,13 +225,13 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       own.notLent(this.#gone());
     } else {
       this.#waiting.unshift(own);
-      if (this.size === 0 || (this.#parts.asksBeside && this.#opening.size === 0)) this.open(() => {});
+      if (this.size === 0 || (this.#parts.queriesBesideLimit && this.#opening.size === 0)) this.open(() => {});
     }
     return own.answer;
   }
 
   async ping(signal: AbortSignal): Promise<void> {
-    await this.ask(this.#parts.pingQuestion, signal);
+    await this.runOwn(this.#parts.pingQuestion, signal);
   }
 
   /** Replaces sessions that expire later, one by one, as soon as they are idle. */
@@ -251,7 +251,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   freed(session: S): void {
     const wasUsed = session.isUsed;
     session.isUsed = false;
-    this.#heardAtMs = this.#parts.clock.now();
+    this.#returnedAtMs = this.#parts.clock.now();
     this.#keepOrEnd(session, this.#open.running - Number(wasUsed));
     if (wasUsed) this.#open.callEnds();
   }
@@ -286,7 +286,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
 
   #keepOrEnd(session: S, running: number): void {
     const { limits } = this.#parts;
-    const nowMs = this.#heardAtMs;
+    const nowMs = this.#returnedAtMs;
     const isDone = this.#isClosing && running === 0;
     const isOld = nowMs >= session.expiresAtMs && !this.#cap.isCapped;
     // If it is not waited for and there is room, another one is opened first.
@@ -367,7 +367,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     };
     const timer = deadline(clock, late, validateTimeoutMs);
     session.ref();
-    session.ask(pingQuestion, (error) => end(error ?? undefined, false));
+    session.runOwn(pingQuestion, (error) => end(error ?? undefined, false));
   }
 
   #killIdle(idleMs: number, error: Error): void {
@@ -404,8 +404,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       this.#opening.delete(callOff);
       if (session === undefined) this.#refused(error as Error);
       else {
-        const given = this.endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY;
-        const ageMs = Math.min(limits.maxAgeMs, given);
+        const endpointAgeMs = this.endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY;
+        const ageMs = Math.min(limits.maxAgeMs, endpointAgeMs);
         if (Number.isFinite(ageMs)) session.expiresAtMs = clock.now() + jittered(rng, ageMs, AGE_JITTER_RATIO);
         this.#sessions.add(session);
         this.#cap.opened(this.#sessions.size);
@@ -436,7 +436,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     }
     const error = connectError(endpointAddress(this.endpoint), cause);
     warned(error);
-    const isSilent = clock.now() - this.#heardAtMs >= limits.connectTimeoutMs;
+    const isSilent = clock.now() - this.#returnedAtMs >= limits.connectTimeoutMs;
     if (refusal === 'stopping' || (refusal === 'silent' && isSilent)) this.#open.leaves();
     this.#cap.refused(this.#sessions.size);
     const busy = this.#kept - this.#idle.length;

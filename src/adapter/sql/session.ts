@@ -18,7 +18,7 @@ export interface PooledSession {
   ref(): void;
   unref(): void;
   /** Runs a query of evenkeel's own. `answer` is called once, later. */
-  ask(question: unknown, answer: OwnAnswer): void;
+  runOwn(question: unknown, answer: OwnAnswer): void;
   /** Its borrower does not need it any longer. `free` is called when nothing runs on it any more, at once if nothing does. */
   release(free: () => void, spoilt?: unknown): void;
   /** Ends it in an orderly way. Only while nothing runs on it. */
@@ -101,7 +101,7 @@ export class OwnQuery<S extends PooledSession> implements Borrower<S> {
 
   lent(session: S): void {
     this.#session = session;
-    session.ask(this.#question, (error, result, isSpoilt) => {
+    session.runOwn(this.#question, (error, result, isSpoilt) => {
       this.#signal.removeEventListener('abort', this.#aborted);
       this.#session = undefined;
       session.release(() => {}, isSpoilt === true ? error : undefined);

@@ -14,7 +14,7 @@ export class ConnectingSocket extends Duplex {
   #socket: Socket | undefined;
   /** Bytes handed to the socket that it has not taken yet: both count them. */
   #passing = 0;
-  readonly #given = new AbortController();
+  readonly #abort = new AbortController();
   readonly #connect: (signal: AbortSignal) => Promise<Socket>;
   readonly #waiting: ((socket: Socket) => void)[] = [];
   readonly #clock: Clock;
@@ -134,7 +134,7 @@ export class ConnectingSocket extends Duplex {
   }
 
   override _construct(done: (error?: Error | null) => void): void {
-    this.#connect(this.#given.signal).then(
+    this.#connect(this.#abort.signal).then(
       (socket) => {
         if (this.destroyed) socket.destroy();
         else this.#adopt(socket);
@@ -165,7 +165,7 @@ export class ConnectingSocket extends Duplex {
 
   override destroy(error?: Error): this {
     // Node destroys a stream only after it is constructed.
-    this.#given.abort(error ?? new Error('the stream was destroyed'));
+    this.#abort.abort(error ?? new Error('the stream was destroyed'));
     this.#timer?.cancel();
     return super.destroy(error);
   }

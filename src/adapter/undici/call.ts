@@ -16,7 +16,7 @@ import {
   type Timed,
 } from '../kit/index.js';
 import { type AttemptHandler, type CallersRequest, isCallersError } from './handler.js';
-import type { SessionPool } from './http2.js';
+import type { Http2Pool } from './http2.js';
 import { isRefusedError } from './internals.js';
 import { MOST_REFUSALS, type Offering } from './offering.js';
 import { isUntried, outcomeOfAbort, outcomeOfError, outcomeOfUnsent, podLeftError } from './outcome.js';
@@ -52,7 +52,7 @@ export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
  * A request through all its attempts, until one has a response or none can follow. It tracks how far the attempt has come. It ends
  * once: `completed`, `upgraded`, or `fail` of its handler.
  */
-export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Timed {
+export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>, Timed {
   done = false;
   abortReason: Error | undefined = undefined;
   client: PodClient | undefined = undefined;
@@ -169,7 +169,7 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
       if (verdict.report !== undefined) {
         askingOf(lease).reported();
         lease.reported(verdict.report);
-        this.#owner.offering.heard(verdict.report);
+        this.#owner.offering.reported(verdict.report);
       }
     }
     return verdict;
@@ -190,7 +190,7 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
   }
 
   /** The response that the caller does not get is over. */
-  moved(error?: Error): void {
+  discarded(error?: Error): void {
     this.client?.answered();
     if (this.done || this.abortReason !== undefined) {
       this.attemptFailed(error ?? (this.abortReason as Error));
@@ -295,9 +295,9 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
     // A second attempt takes fewer risks, and the last one none.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
-    const asks = askingOf(lease).next(this.#owner.askForReports);
-    const asked = asks ? askForReport(this.#options, this.#offer(lease)) : this.#options;
-    const options = isLast ? needingNewConnection(asked) : asked;
+    const asksForReport = askingOf(lease).next(this.#owner.askForReports);
+    const withReportHeader = asksForReport ? askForReport(this.#options, this.#offer(lease)) : this.#options;
+    const options = isLast ? needingNewConnection(withReportHeader) : withReportHeader;
     const handler = this.handler as Dispatcher.DispatchHandler;
     if (isRepeated && handle instanceof PodPool) handle.dispatchRepeatable(options, handler);
     else handle.dispatch(options, handler);
@@ -316,10 +316,10 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
   fail(error: unknown): void {
     if (this.done) return;
     this.#over();
-    const told = (this.#isOurs(error as Error) ? error : (this.#owner.destroyedBy ?? error)) as Error;
-    this.#attempts.stop(undefined, told);
-    this.#tellUnsent?.(told);
-    this.#deliver(told);
+    const reason = (this.#isOurs(error as Error) ? error : (this.#owner.destroyedBy ?? error)) as Error;
+    this.#attempts.stop(undefined, reason);
+    this.#tellUnsent?.(reason);
+    this.#deliver(reason);
   }
 
   /** Whether the caller or its deadline caused `error`. */
@@ -338,5 +338,5 @@ export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Time
 
 /** A dispatcher's leases are of its own pools only. */
 function askingOf({ handle }: Lease<Pool>): ReportAsking {
-  return (handle as PodPool | SessionPool).asking;
+  return (handle as PodPool | Http2Pool).reportAsking;
 }

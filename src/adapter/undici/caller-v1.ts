@@ -97,7 +97,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   /** The next attempt may fail before undici tells that it begins. */
   #move(error?: Error): void {
     this.#isDiscarding = false;
-    this.#call.moved(error);
+    this.#call.discarded(error);
   }
 
   onBodySent(chunk: unknown): void {

@@ -142,7 +142,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   /** The next attempt may fail before undici tells that it begins. */
   #move(error?: Error): void {
     this.#isDiscarding = false;
-    this.#request.moved?.(error);
+    this.#request.discarded?.(error);
   }
 
   onBodySent(chunk: unknown): void {

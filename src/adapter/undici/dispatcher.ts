@@ -22,7 +22,7 @@ import {
   resolvePlacingOptions,
   SharedTimers,
 } from '../kit/index.js';
-import { Call, type CallOwner } from './call.js';
+import { type CallOwner, UndiciCall } from './call.js';
 import { Caller } from './caller.js';
 import { CallerV1 } from './caller-v1.js';
 import { checkRuntime } from './check-version.js';
@@ -41,7 +41,7 @@ import {
   type WebSocketOptions,
   webSocketLimits,
 } from './options.js';
-import { withGivenBody, withWatchedBody } from './request-body.js';
+import { withCallersBody, withWatchedBody } from './request-body.js';
 import { sayPriority } from './request-headers.js';
 import {
   completedWith,
@@ -194,10 +194,10 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
       return this.#mocked.dispatch(own, handler);
     const { keyOf, priorityOf, deadlineOf } = this.#rules;
-    const key = keyOf?.(withGivenBody(own)) ?? undefined;
+    const key = keyOf?.(withCallersBody(own)) ?? undefined;
     const served = this.propagation.context?.current() ?? undefined;
-    const given = priorityOf?.(own);
-    const priority = given === undefined ? served && inheritedPriority(served) : checkPriority(given);
+    const ownPriority = priorityOf?.(own);
+    const priority = ownPriority === undefined ? served && inheritedPriority(served) : checkPriority(ownPriority);
     if (priority !== undefined) sayPriority(own, this.propagation, priority);
     const call = this.#call(own, handler, key);
     call.priority = priority;
@@ -210,8 +210,8 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   }
 
   /** Adds the origin to requests without one: interceptors such as caches need it. */
-  override compose(...given: Interceptor[] | [Interceptor[]]): Dispatcher.ComposedDispatcher {
-    const interceptors = (Array.isArray(given[0]) ? given[0] : given) as Interceptor[];
+  override compose(...args: Interceptor[] | [Interceptor[]]): Dispatcher.ComposedDispatcher {
+    const interceptors = (Array.isArray(args[0]) ? args[0] : args) as Interceptor[];
     return super.compose([...interceptors, completedWith(this.origin)]);
   }
 
@@ -250,18 +250,22 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     });
   }
 
-  #call(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key?: string): Call | HedgedCall {
+  #call(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    key?: string,
+  ): UndiciCall | HedgedCall {
     if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) {
       return new HedgedCall(this, withoutDispatcher(options), key, asHandlerV2(handler));
     }
     const own = options.body == null ? options : withWatchedBody(options);
     const isV1 = typeof handler.onRequestStart !== 'function';
     if (isV1 && coreTakesHandlerV1) {
-      const call = new Call(this, own, key);
+      const call = new UndiciCall(this, own, key);
       call.handler = new CallerV1(handler as HandlerV1, call);
       return call;
     }
-    const call = new Call(this, isV1 ? withoutDispatcher(own) : own, key);
+    const call = new UndiciCall(this, isV1 ? withoutDispatcher(own) : own, key);
     call.handler = new Caller(isV1 ? new HandlerV1AsV2(handler as HandlerV1) : (handler as HandlerV2), call);
     return call;
   }

@@ -69,12 +69,12 @@ export abstract class EndingDispatcher extends Dispatcher {
   override destroy(callback: () => void): void;
   override destroy(error: Error | null, callback: () => void): void;
   override destroy(error?: Error | null | (() => void), callback?: () => void): Promise<void> | void {
-    const told = typeof error === 'function' ? error : callback;
-    checkCallback(told);
+    const done = typeof error === 'function' ? error : callback;
+    checkCallback(done);
     this.#destroyed = true;
     const ended = this.cut(typeof error === 'function' ? null : (error ?? null));
     this.ending ??= ended;
-    return answer(ended, told);
+    return answer(ended, done);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -194,8 +194,8 @@ export function checkFallback(fallbackDispatcher: Dispatcher | undefined): void 
 export function mockedConnector(balancer: Balancer<unknown>, options: DialOptions): buildConnector.connector {
   const dial = new MockedDial(balancer, options);
   return ({ hostname, port, protocol }, supplied) => {
-    const asked = { host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) };
-    dial.connect(asked, (error, socket) => {
+    const target = { host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) };
+    dial.connect(target, (error, socket) => {
       if (error === undefined) supplied(null, socket);
       else supplied(error, null);
     });

@@ -62,7 +62,7 @@ export interface CallersRequest {
    */
   judged?(status: number, header: HeaderOf): boolean;
   /** The response nobody wants is over, or broke off. */
-  moved?(error?: Error): void;
+  discarded?(error?: Error): void;
   /** The response is complete. */
   completed?(): void;
   /** The connection is the caller's own from now on. */

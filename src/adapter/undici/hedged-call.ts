@@ -2,10 +2,10 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import type { Lease, Priority } from '../../index.js';
 import { DISCARDED_BYTES, DISCARDED_MS } from '../http/answer.js';
-import { type Answer, type ConcurrentAttempt, ConcurrentAttempts } from '../http/concurrent-attempts.js';
+import { type ConcurrentAttempt, ConcurrentAttempts, type ResponseHead } from '../http/concurrent-attempts.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import type { SharedTimer, Timed } from '../kit/index.js';
-import { Call, type CallOwner } from './call.js';
+import { type CallOwner, UndiciCall } from './call.js';
 import { Caller } from './caller.js';
 import {
   type AttemptHandler,
@@ -62,10 +62,10 @@ export class HedgedCall implements CallersRequest, Timed {
   /** Gives up. Calls after the first, or after the end, do nothing. */
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
-    const given = reason ?? new errors.RequestAbortedError();
-    this.abortReason = given;
+    const abortReason = reason ?? new errors.RequestAbortedError();
+    this.abortReason = abortReason;
     // The caller may have done so from within `onRequestStart`, before there was any attempt.
-    if (!this.attempts.abort(given)) this.#finish(given);
+    if (!this.attempts.abort(abortReason)) this.#finish(abortReason);
   }
 
   /** Whether the request's deadline has passed. */
@@ -79,7 +79,7 @@ export class HedgedCall implements CallersRequest, Timed {
 
   // What its attempts ask for and report.
 
-  takes(attempt: HedgedAttempt, answer: Answer): boolean {
+  takes(attempt: HedgedAttempt, answer: ResponseHead): boolean {
     if (this.done || !this.attempts.takes(attempt, answer)) return false;
     this.caller.answeredBy(attempt.controller);
     return true;
@@ -125,7 +125,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   /** The controller of the running attempt. */
   controller: Controller | undefined;
   readonly #of: HedgedCall;
-  readonly #call: Call;
+  readonly #call: UndiciCall;
   /** Bytes of the response that were discarded; undefined while the caller gets it, or there is none. */
   #discarded: number | undefined;
   #discarding: SharedTimer | undefined;
@@ -133,7 +133,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   constructor(of: HedgedCall, isHedge: boolean) {
     this.#of = of;
     this.isHedge = isHedge;
-    this.#call = new Call(of.owner, of.options, of.key, { tally: of.attempts, isHedge });
+    this.#call = new UndiciCall(of.owner, of.options, of.key, { tally: of.attempts, isHedge });
     this.#call.priority = of.priority;
     this.#call.deadline = of.deadline;
     this.#call.handler = this;
@@ -152,7 +152,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
     return this.#call.lease;
   }
 
-  get stage(): Call['stage'] {
+  get stage(): UndiciCall['stage'] {
     return this.#call.stage;
   }
 

@@ -10,24 +10,29 @@ import { ownOptions } from './request-options.js';
  * What HTTP/2 must not carry (`allowH2: false` in its options) goes to `http1`, as with undici's Agent. undici asks for that when the
  * server does not open a WebSocket over HTTP/2, and for everything that comes from Node's own fetch.
  */
-export class SessionPool extends Pool {
+export class Http2Pool extends Pool {
   readonly http1: Pool;
   /** In the clear, servers offer no WebSockets over HTTP/2, as far as is known, and undici opens nothing else. */
   readonly #upgradesHttp1: boolean;
-  /** As `PodPool.asking`. */
-  readonly asking: ReportAsking;
+  /** As `PodPool.reportAsking`. */
+  readonly reportAsking: ReportAsking;
   /** Sockets in use. */
   readonly #sockets = new Set<Socket>();
   /** Bytes received on sockets that are closed by now. */
   #receivedBefore = 0;
   /** Sockets that ended without undici having been told yet. */
-  #untoldEnds = 0;
+  #delayedEnds = 0;
 
-  constructor(origin: URL | string, options: Pool.Options, http1: Pool, asking: ReportAsking = new ReportAsking()) {
+  constructor(
+    origin: URL | string,
+    options: Pool.Options,
+    http1: Pool,
+    reportAsking: ReportAsking = new ReportAsking(),
+  ) {
     super(origin, options);
     this.http1 = http1;
     this.#upgradesHttp1 = new URL(origin).protocol === 'http:';
-    this.asking = asking;
+    this.reportAsking = reportAsking;
   }
 
   /** A request waits while the session has ended but undici has not been told: nobody would read it. */
@@ -35,7 +40,7 @@ export class SessionPool extends Pool {
     const isHttp1 =
       (options as { readonly allowH2?: unknown }).allowH2 === false || (options.upgrade && this.#upgradesHttp1);
     if (isHttp1) return this.http1.dispatch(options, handler);
-    if (this.#untoldEnds === 0) return super.dispatch(options, handler);
+    if (this.#delayedEnds === 0) return super.dispatch(options, handler);
     const own = ownOptions(options);
     afterPendingIo(() => void super.dispatch(own, handler));
     return true;
@@ -49,7 +54,7 @@ export class SessionPool extends Pool {
       this.#receivedBefore += socket.bytesRead;
     });
     delayEnd(socket, (ends) => {
-      this.#untoldEnds += ends;
+      this.#delayedEnds += ends;
     });
   }
 
@@ -82,24 +87,24 @@ export class SessionPool extends Pool {
  * The close of the socket waits too. Node ends the streams in good order when the socket closes, so a response that was cut off would
  * look complete if undici had not been told of the end before.
  *
- * @param untold Called with 1 when the socket has ended, with -1 when undici is told.
+ * @param delayed Called with 1 when the socket has ended, with -1 when undici is told.
  */
-export function delayEnd(socket: Socket, untold: (ends: 1 | -1) => void = () => {}): void {
+export function delayEnd(socket: Socket, delayed: (ends: 1 | -1) => void = () => {}): void {
   const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
-  let isUntold = false;
+  let isDelayed = false;
   /** Passes on a close that came meanwhile. */
   let tellClose: (() => boolean) | undefined;
   socket.emit = (event: string, ...values: unknown[]): boolean => {
-    if (event === 'close' && isUntold) {
+    if (event === 'close' && isDelayed) {
       tellClose = () => emit(event, ...values);
       return true;
     }
     if (event !== 'end') return emit(event, ...values);
-    isUntold = true;
-    untold(1);
+    isDelayed = true;
+    delayed(1);
     afterPendingIo(() => {
-      isUntold = false;
-      untold(-1);
+      isDelayed = false;
+      delayed(-1);
       emit(event);
       if (tellClose === undefined) return;
       // undici destroys the socket with this error when it is told of the end, which fails running requests. Node was first.

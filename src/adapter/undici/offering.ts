@@ -12,10 +12,10 @@ export class Offering {
   #mean: number | undefined;
 
   /** A pod reported. */
-  heard(report: LoadReport): void {
-    const said = requestsInFlight(report);
-    if (said === undefined) return;
-    this.#mean = this.#mean === undefined ? said : this.#mean + (said - this.#mean) * STEP;
+  reported(report: LoadReport): void {
+    const inFlight = requestsInFlight(report);
+    if (inFlight === undefined) return;
+    this.#mean = this.#mean === undefined ? inFlight : this.#mean + (inFlight - this.#mean) * STEP;
   }
 
   /** The header of a request that `left` pods may refuse; undefined while nothing is known about the pods. */

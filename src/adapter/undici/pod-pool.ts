@@ -176,12 +176,12 @@ export class PodPool extends Pool {
   #queued = 0;
   #hurries = true;
   /** Which requests ask the pod for a load report. */
-  readonly asking: ReportAsking;
+  readonly reportAsking: ReportAsking;
 
-  constructor(origin: URL, options: Pool.Options, asking: ReportAsking = new ReportAsking()) {
+  constructor(origin: URL, options: Pool.Options, reportAsking: ReportAsking = new ReportAsking()) {
     const factory = (own: URL, client: object): PodClient => new PodClient(own, client, this);
     super(origin, { ...options, factory });
-    this.asking = asking;
+    this.reportAsking = reportAsking;
     this.#needDrain = needDrainSymbol(this);
     // A Pool drops a client that could not connect, and creates others.
     this.on('connectionError', (_origin, targets) => {

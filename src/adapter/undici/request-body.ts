@@ -10,14 +10,17 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
 }
 
 /** In the options of a request by `createFetch`: the body it was given. `fetch` itself passes on iterators only. */
-const given = Symbol('body');
+const callersBody = Symbol('body');
 
 /** `dispatcher` for one request of `fetch`, whose body is still as the caller gave it. */
 export function dispatcherKnowing(dispatcher: Dispatcher, body: unknown): Pick<Dispatcher, 'dispatch'> {
   return {
     dispatch: (options, handler) =>
       // Without a body when a redirect made a GET of it.
-      dispatcher.dispatch(options.body == null ? options : ({ ...options, [given]: body } as typeof options), handler),
+      dispatcher.dispatch(
+        options.body == null ? options : ({ ...options, [callersBody]: body } as typeof options),
+        handler,
+      ),
     // Asked for by fetch.
     get isMockActive() {
       return (dispatcher as { readonly isMockActive?: boolean }).isMockActive;
@@ -26,8 +29,8 @@ export function dispatcherKnowing(dispatcher: Dispatcher, body: unknown): Pick<D
 }
 
 /** The request as its key sees it: with the body that was given. */
-export function withGivenBody(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
-  const body = (options as { readonly [given]?: unknown })[given];
+export function withCallersBody(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  const body = (options as { readonly [callersBody]?: unknown })[callersBody];
   return body === undefined ? options : { ...options, body: body as never };
 }
 

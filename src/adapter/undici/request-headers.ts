@@ -18,8 +18,8 @@ export function sayDeadline(own: OwnOptions, { deadlineHeader: name }: Propagati
   if (name === undefined || takesConnection(own)) return;
   const { remainingMs } = deadline;
   const present = headerOf(own, name);
-  const said = parseDeadline(present);
-  if (said === undefined || remainingMs < said) setHeader(own, name, formatDeadline(remainingMs));
+  const callersMs = parseDeadline(present);
+  if (callersMs === undefined || remainingMs < callersMs) setHeader(own, name, formatDeadline(remainingMs));
 }
 
 /** Says a priority that is not `default`, unless the caller does. */

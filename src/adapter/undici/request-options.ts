@@ -135,8 +135,8 @@ export function requestOf(
   const { origin, path } = own;
   if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return own;
   // A request without an origin is for the dispatcher's Service.
-  return resolvePath({ ...own, origin: origin || matcher.origin }, (given, named) =>
-    matcher.matches(given) ? matcher.matches(named) : isSameOrigin(given, named),
+  return resolvePath({ ...own, origin: origin || matcher.origin }, (requested, named) =>
+    matcher.matches(requested) ? matcher.matches(named) : isSameOrigin(requested, named),
   );
 }
 
@@ -148,7 +148,7 @@ export function requestOf(
  */
 export function resolvePath(
   options: Dispatcher.DispatchOptions,
-  isOne: (given: string | URL, named: string) => boolean = isSameOrigin,
+  isOne: (requested: string | URL, named: string) => boolean = isSameOrigin,
 ): Dispatcher.DispatchOptions {
   const { origin, path, method } = options;
   if (method === 'CONNECT' || typeof path !== 'string' || !/^https?:\/\//i.test(path)) return options;
@@ -165,9 +165,9 @@ export function otherOrigin(what: string, named: string, expected: string): Erro
   return new errors.InvalidArgumentError(`the ${what} names ${named}, which is not ${expected}`);
 }
 
-/** Whether `given` and `named` are the same scheme, host and port. */
-function isSameOrigin(given: string | URL, named: string): boolean {
-  const text = String(given);
+/** Whether `requested` and `named` are the same scheme, host and port. */
+function isSameOrigin(requested: string | URL, named: string): boolean {
+  const text = String(requested);
   return URL.canParse(text) && new URL(text).origin === named;
 }
 

@@ -14,7 +14,7 @@ import {
 import type { PodLink } from '../http/pod-link.js';
 import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, endpointAppProtocol, H2C, optionError } from '../kit/index.js';
-import { delayEnd, PING_MS, SessionPool } from './http2.js';
+import { delayEnd, PING_MS, Http2Pool } from './http2.js';
 import { http2Defect } from './internals.js';
 import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './options.js';
 import { isHttp2, PodClient, PodPool } from './pod-pool.js';
@@ -115,7 +115,7 @@ export class PodTransport implements Transport<Pool> {
 
 /** A pod's pool, and the one it passes some requests on to. */
 function poolsOf(handle: Pool): Pool[] {
-  return handle instanceof SessionPool ? [handle, handle.http1] : [handle];
+  return handle instanceof Http2Pool ? [handle, handle.http1] : [handle];
 }
 
 function connectionParts(options: UndiciTransportOptions): Omit<UndiciPodParts, 'endpoint'> {
@@ -185,7 +185,7 @@ function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
     if (isHttp2(socket)) delayEnd(socket);
   });
   const options = { ...pool, connect, connections: limitOf(connections) };
-  return poolUser(parts, link, [new PodPool(dial.origin, options, link.sockets.asking)]);
+  return poolUser(parts, link, [new PodPool(dial.origin, options, link.sockets.reportAsking)]);
 }
 
 /** A pod that speaks HTTP/2: one connection with many streams, and a Pool for requests that must not use HTTP/2. */
@@ -203,10 +203,10 @@ function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
     connections: limitOf(connections),
     connect: (_options, supplied) => dialFor(link, () => {}, supplied, dialHttp1),
   };
-  const http1 = new PodPool(dial.origin, http1Options, link.sockets.asking);
+  const http1 = new PodPool(dial.origin, http1Options, link.sockets.reportAsking);
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
   const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
-  const sessions = new SessionPool(dial.origin, options, http1, link.sockets.asking);
+  const sessions = new Http2Pool(dial.origin, options, http1, link.sockets.reportAsking);
   // undici's PINGs follow real time, whatever clock a test uses.
   const stopWatch = sessions.watchSilence(systemClock, () => link.sockets.dropSpare());
   return poolUser(parts, link, [sessions, http1], stopWatch);
@@ -226,7 +226,7 @@ function poolUser(
   });
   return {
     handle,
-    async ask(path, signal) {
+    async getStatus(path, signal) {
       const { statusCode, body } = await handle.request({ origin, path, method: 'GET', signal });
       await body.dump();
       return statusCode;

@@ -100,9 +100,9 @@ const ofHandler = /^invalid on\w+ method$/;
 export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
   judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
   // undici would add listeners to a stream.
-  const asked = bodyOf(options) === undefined ? options : { ...options, body: null };
+  const checked = bodyOf(options) === undefined ? options : { ...options, body: null };
   try {
-    judge.dispatch(asked, {});
+    judge.dispatch(checked, {});
   } catch (error) {
     const refusal = asError(error);
     return ofHandler.test(refusal.message) ? undefined : refusal;

@@ -29,7 +29,7 @@ export class PlacingAgent extends Agent {
   readonly #parts: AgentParts;
   readonly #held: HeldSocket | undefined;
   /** The request Node's Agent is asking a connection for. */
-  #asking: ClientRequest | undefined;
+  #current: ClientRequest | undefined;
 
   /** @param held For requests without the option `heldBy`. */
   constructor(parts: AgentParts, held?: HeldSocket) {
@@ -51,11 +51,11 @@ export class PlacingAgent extends Agent {
         if (request.listenerCount('response') === 0) answer.resume();
       });
     }
-    this.#asking = request;
+    this.#current = request;
     try {
       addRequest(this, request, options);
     } finally {
-      this.#asking = undefined;
+      this.#current = undefined;
     }
   }
 
@@ -67,7 +67,7 @@ export class PlacingAgent extends Agent {
     if (!origin.matches(`${isSecure ? 'https' : 'http'}://${at}:${port}`)) {
       return isSecure ? connectTls(options as never) : connectTcp(options as never);
     }
-    this.#connect(this.#asking, (options as HeldOptions)[heldBy] ?? this.#held, created);
+    this.#connect(this.#current, (options as HeldOptions)[heldBy] ?? this.#held, created);
     // The socket is passed to the callback.
     return undefined;
   }

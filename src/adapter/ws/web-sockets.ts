@@ -72,10 +72,10 @@ class BalancedWebSockets implements ServiceWebSockets {
     this.WebSocket = class ServiceWebSocket extends WebSocket {
       constructor(address: string | URL, protocols?: string | string[] | ClientOptions, more?: ClientOptions) {
         const areOptions = typeof protocols === 'object' && protocols !== null && !Array.isArray(protocols);
-        const given = areOptions ? protocols : more;
+        const clientOptions = areOptions ? protocols : more;
         const held = new HeldWebSocket(shared);
         const ours = parts.origin.matches(originOf(address)) ? { agent, [heldBy]: held } : {};
-        super(address, areOptions ? [] : protocols, { ...given, ...ours } as ClientOptions);
+        super(address, areOptions ? [] : protocols, { ...clientOptions, ...ours } as ClientOptions);
         held.webSocket = this;
       }
     } as typeof WebSocket;

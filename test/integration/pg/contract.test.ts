@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import type { PgServer } from '../../../src/adapter/pg/connection.js';
 import { poolSettings } from '../../../src/adapter/pg/options.js';
-import type { Session } from '../../../src/adapter/pg/session.js';
+import type { PgSession } from '../../../src/adapter/pg/session.js';
 import { PgTransport } from '../../../src/adapter/pg/transport.js';
 import type { Borrower } from '../../../src/adapter/sql/session.js';
 import { createEndpoint, systemClock, systemRng } from '../../../src/index.js';
@@ -99,7 +99,7 @@ transportContract<PgServer>({
       call: async (handle) => {
         const before = server.held;
         const ended = new Promise<'finished' | 'cut'>((resolve, reject) => {
-          const borrower: Borrower<Session> = {
+          const borrower: Borrower<PgSession> = {
             isOwn: false,
             waits: nothing,
             notLent: reject,

@@ -451,7 +451,7 @@ export class World {
       giveUp = lease.handle.take((answer: Answer) => {
         this.#statsOf(lease.handle).answered(met, this.clock.now() - cameMs, answer);
         const outcome = this.#outcomeOf(lease.handle, answer);
-        if (outcome.report !== undefined) this.#offeringOf(call.client).heard(outcome.report);
+        if (outcome.report !== undefined) this.#offeringOf(call.client).reported(outcome.report);
         onNetwork(() => {
           if (ended) return;
           ended = true;
@@ -485,7 +485,7 @@ export class World {
       tally.sentElsewhere(lease.handle.address);
       const { subchannel } = lease as Lease<SimulatedServer>;
       if (report !== undefined) {
-        this.#offeringOf(client).heard(report);
+        this.#offeringOf(client).reported(report);
         subchannel.reported(report, this.clock.now());
       }
       lease.end({ kind: 'not-started', ...(report !== undefined && { report }) });

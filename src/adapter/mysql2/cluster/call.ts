@@ -10,35 +10,35 @@ import {
 } from '../../../index.js';
 import type { AttemptSource, Attempts, CallFacts } from '../../kit/index.js';
 import { LentCall, type SessionUse } from '../../sql/lent-call.js';
-import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
-import type { Answer } from '../server/connection-methods.js';
+import { type MysqlVerdict, queryTimeout, readOnlyOutcome, verdictOf } from '../outcome.js';
+import type { MysqlCallback } from '../server/connection-methods.js';
 import type { ServerConnection } from '../server/server-connection.js';
-import type { Session } from '../server/session.js';
-import type { Route } from './route.js';
+import type { MysqlSession } from '../server/session.js';
+import type { ServiceRoute } from './route.js';
 import { isWhole, type RunningStatement, type Statement } from './statement.js';
 
 /**
  * What a call does with the session of the server that was picked: runs its statement or, without one, hands out the connection for the
  * caller to keep for a while. `done` is called exactly once, with the answer or the connection, never before `begin` has returned.
  */
-export class Call implements SessionUse<Session, Pool> {
+export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   /** Rows of the answer have been handed out. */
   isAnswering = false;
-  readonly #route: Route;
+  readonly #route: ServiceRoute;
   readonly #statement: Statement | undefined;
-  readonly #done: Answer;
-  readonly #lent: LentCall<Session, Pool>;
+  readonly #done: MysqlCallback;
+  readonly #lent: LentCall<MysqlSession, Pool>;
   readonly #beganMs: number;
   /** For the whole statement, in ms; Infinity = no limit. */
   readonly #timeoutMs: number;
   #statementTimer: Timer | undefined;
   /** Set while the statement runs on it. */
-  #session: Session | undefined;
+  #session: MysqlSession | undefined;
   /** What mysql2 gave with an error: the server's answer to LOAD DATA LOCAL, if our side of it failed. */
   #rows: unknown;
 
   /** @param key For hash pickers. */
-  constructor(route: Route, statement: Statement | undefined, key: string | undefined, done: Answer) {
+  constructor(route: ServiceRoute, statement: Statement | undefined, key: string | undefined, done: MysqlCallback) {
     this.#route = route;
     this.#statement = statement;
     this.#done = done;
@@ -102,7 +102,7 @@ export class Call implements SessionUse<Session, Pool> {
     return this.#statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
   }
 
-  use(session: Session): void {
+  use(session: MysqlSession): void {
     session.acquired();
     const statement = this.#statement;
     if (statement === undefined) this.#handOut(session);
@@ -123,7 +123,7 @@ export class Call implements SessionUse<Session, Pool> {
   }
 
   /** The caller keeps the connection: the lease lasts until it is released or gone. Nothing on it is ever retried. */
-  #handOut(session: Session): void {
+  #handOut(session: MysqlSession): void {
     const lease = this.#attempts.conclude(outcomes.success) as Lease<Pool>;
     session.checkOut((outcome) => {
       // How long a caller keeps a connection says nothing about the server.
@@ -133,7 +133,7 @@ export class Call implements SessionUse<Session, Pool> {
     this.#lent.finish(undefined, session.connection);
   }
 
-  #run(session: Session, statement: Statement): void {
+  #run(session: MysqlSession, statement: Statement): void {
     this.#session = session;
     this.#attempts.noted('statement');
     const { method, sql, values, running } = statement;
@@ -149,7 +149,7 @@ export class Call implements SessionUse<Session, Pool> {
   }
 
   /** Hands out the rows as they arrive. From now on the timeout limits the time without any. */
-  #read(session: Session, { method, sql, values }: Statement, running: RunningStatement<unknown>): void {
+  #read(session: MysqlSession, { method, sql, values }: Statement, running: RunningStatement<unknown>): void {
     this.#statementTimer?.cancel();
     const command = session.read(method, sql, values, this.#timeoutMs);
     const { connection } = session;
@@ -170,7 +170,7 @@ export class Call implements SessionUse<Session, Pool> {
     command.once('end', () => this.#answered(session, failure, undefined, undefined));
   }
 
-  #answered(session: Session, error: Error | null, rows: unknown, fields: unknown): void {
+  #answered(session: MysqlSession, error: Error | null, rows: unknown, fields: unknown): void {
     if (this.#session !== session) return; // timed out meanwhile
     this.#session = undefined;
     if (!error) {
@@ -194,7 +194,7 @@ export class Call implements SessionUse<Session, Pool> {
   }
 
   /** A server that is read-only refuses a whole statement; if there are several in one, the first may have been done. */
-  #isUnsent({ unsent, outcome }: Verdict, lease: Lease<Pool>): boolean {
+  #isUnsent({ unsent, outcome }: MysqlVerdict, lease: Lease<Pool>): boolean {
     if (!unsent || outcome !== readOnlyOutcome) return unsent;
     const { writable, settings } = this.#route.serviceOf(lease);
     const { multipleStatements, flags } = settings.mysql;
@@ -203,7 +203,7 @@ export class Call implements SessionUse<Session, Pool> {
   }
 
   /** The call is over, and the server is not to blame: the lease lasts until the session is free. */
-  #attemptEnded(session: Session, outcome: Outcome, error?: unknown): void {
+  #attemptEnded(session: MysqlSession, outcome: Outcome, error?: unknown): void {
     const lease = this.#attempts.conclude() as Lease<Pool>;
     const { note } = this.#attempts;
     session.release(() => lease.end(outcome, undefined, note));

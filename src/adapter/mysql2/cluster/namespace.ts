@@ -4,9 +4,9 @@ import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, Qu
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { EvenkeelError } from '../../../index.js';
 import { ownErrors } from '../own-functions.js';
-import type { Answer, Method, ServerOfConnection } from '../server/connection-methods.js';
-import { Call } from './call.js';
-import type { Route } from './route.js';
+import type { Method, MysqlCallback, ServerOfConnection } from '../server/connection-methods.js';
+import { MysqlCall } from './call.js';
+import type { ServiceRoute } from './route.js';
 import {
   callbackOf,
   parseStatement,
@@ -38,10 +38,10 @@ export interface CheckoutOptions {
  * calls that, without one it returns a promise, as `mysql2/promise` does.
  */
 export class Namespace extends EventEmitter {
-  readonly #route: Route;
+  readonly #route: ServiceRoute;
 
   /** @internal */
-  constructor(route: Route) {
+  constructor(route: ServiceRoute) {
     super();
     this.#route = route;
   }
@@ -78,8 +78,8 @@ export class Namespace extends EventEmitter {
       throw error;
     }
     if (callback === undefined) return this.#checkOut(key);
-    const told = AsyncResource.bind(ownErrors(callback));
-    new Call(this.#route, undefined, key, told as Answer).begin();
+    const done = AsyncResource.bind(ownErrors(callback));
+    new MysqlCall(this.#route, undefined, key, done as MysqlCallback).begin();
   }
 
   /** Returns itself: without a callback every method returns a promise. For code that asks a pool of mysql2 for its promise form. */
@@ -95,29 +95,35 @@ export class Namespace extends EventEmitter {
   #run(method: Method, args: StatementArguments): unknown {
     const callback = callbackOf(args);
     if (callback === undefined) {
-      const place: Place = {};
+      const callSite: CallSite = {};
       // Here, because each frame between this and the caller costs half a microsecond.
-      if (this.#route.first.settings.mysql.trace !== false) Error.captureStackTrace(place, this[method]);
-      return this.#promised(method, args, place);
+      if (this.#route.first.settings.mysql.trace !== false) Error.captureStackTrace(callSite, this[method]);
+      return this.#promised(method, args, callSite);
     }
     const statement = parseStatement(method, args);
     // The callback runs in the caller's async context, not in that of the connection.
-    new Call(this.#route, statement, statement.key, AsyncResource.bind(ownErrors(callback)) as Answer).begin();
+    new MysqlCall(
+      this.#route,
+      statement,
+      statement.key,
+      AsyncResource.bind(ownErrors(callback)) as MysqlCallback,
+    ).begin();
   }
 
-  #promised(method: Method, args: StatementArguments, place: Place): RunningStatement<unknown> {
+  #promised(method: Method, args: StatementArguments, callSite: CallSite): RunningStatement<unknown> {
     return RunningStatement.start<unknown>((running) => {
       const statement = parseStatement(method, args, running);
-      const done: Answer = (error, rows, fields) => running.answered(error && comingFrom(error, place), rows, fields);
-      new Call(this.#route, statement, statement.key, done).begin();
+      const done: MysqlCallback = (error, rows, fields) =>
+        running.answered(error && comingFrom(error, callSite), rows, fields);
+      new MysqlCall(this.#route, statement, statement.key, done).begin();
     });
   }
 
   #checkOut(key: string | undefined): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const done: Answer = (error, connection) =>
+      const done: MysqlCallback = (error, connection) =>
         error ? reject(error) : resolve(releasedOnce(connection as MysqlPoolConnection));
-      new Call(this.#route, undefined, key, done).begin();
+      new MysqlCall(this.#route, undefined, key, done).begin();
     });
   }
 }
@@ -140,11 +146,11 @@ function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
 }
 
 /** Where the caller is: the stack of a socket error does not tell. Empty with `trace: false`. */
-interface Place {
+interface CallSite {
   readonly stack?: string;
 }
 
-function comingFrom(error: Error, { stack }: Place): Error {
+function comingFrom(error: Error, { stack }: CallSite): Error {
   const frames = stack?.slice(stack.indexOf('\n'));
   if (frames !== undefined) error.stack = `${error.name}: ${error.message}${frames}`;
   return error;

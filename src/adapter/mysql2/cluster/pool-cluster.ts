@@ -219,8 +219,8 @@ function servicesOf(options: PoolClusterOptions): Readonly<Record<string, Servic
       throw new EvenkeelError('EVENKEEL_OPTION', `services.${name} must be a target string or an object of options`);
     }
     const { pool } = shared;
-    const given = typeof own === 'string' ? { target: own } : own;
-    result[name] = { ...shared, ...given, ...(pool && { pool: { ...pool, ...(given as ServiceOptions).pool } }) };
+    const options = typeof own === 'string' ? { target: own } : own;
+    result[name] = { ...shared, ...options, ...(pool && { pool: { ...pool, ...(options as ServiceOptions).pool } }) };
   }
   return result;
 }

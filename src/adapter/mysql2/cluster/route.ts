@@ -14,7 +14,7 @@ import type { Service } from './service.js';
 export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
 
 /** Where a call may go: to one service, or to any of several. */
-export interface Route {
+export interface ServiceRoute {
   /** The only service, or the one for what is decided before a service is picked. */
   readonly first: Service;
   /** Where its attempts are picked: the balancer of the only service, or all of them. */
@@ -24,12 +24,12 @@ export interface Route {
 }
 
 /** The route over one or several services, in the order of the selector. */
-export function routeOver(services: readonly Service[], selector: ServiceSelector): Route {
+export function routeOver(services: readonly Service[], selector: ServiceSelector): ServiceRoute {
   return services.length === 1 ? routeTo(services[0] as Service) : joinedRoute(services, selector);
 }
 
 /** The route to one service. */
-export function routeTo(service: Service): Route {
+export function routeTo(service: Service): ServiceRoute {
   return { first: service, source: service.balancer, serviceOf: () => service };
 }
 
@@ -37,7 +37,7 @@ export function routeTo(service: Service): Route {
  * Each call goes to the first service, in the order of the selector, that can take it now. If none can, the call waits for all of
  * them at once.
  */
-function joinedRoute(services: readonly Service[], selector: ServiceSelector): Route {
+function joinedRoute(services: readonly Service[], selector: ServiceSelector): ServiceRoute {
   const first = services[0] as Service;
   const { length } = services;
   let turn = 0;

@@ -35,8 +35,8 @@ export function whereabouts(options: WhereaboutsOptions): Whereabouts {
   if (target !== undefined && resolver !== undefined) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'target and resolver say the same: give one of them');
   }
-  const given = target ?? resolver;
-  if (given === undefined) {
+  const source = target ?? resolver;
+  if (source === undefined) {
     if (host === undefined) {
       throw new EvenkeelError(
         'EVENKEEL_OPTION',
@@ -49,10 +49,10 @@ export function whereabouts(options: WhereaboutsOptions): Whereabouts {
     throw new EvenkeelError('EVENKEEL_OPTION', 'port goes with host alone: a target and a resolver have their own');
   }
   if (target !== undefined) checkString('target', target);
-  if (typeof given !== 'string') return { resolver: given, host };
-  const named = hostOfTarget(given);
-  const [, number] = /:(\d+)$/.exec(given) ?? [];
-  return { resolver: resolverOf(given, named, Number(number)), host: host ?? named };
+  if (typeof source !== 'string') return { resolver: source, host };
+  const named = hostOfTarget(source);
+  const [, number] = /:(\d+)$/.exec(source) ?? [];
+  return { resolver: resolverOf(source, named, Number(number)), host: host ?? named };
 }
 
 /** An IP address or localhost is one server; any other name is resolved as a Service. */
@@ -91,12 +91,12 @@ export function only(hosts: Hosts): StageFactory {
   }
   const isUsed = typeof hosts === 'function' ? hosts : (name: string): boolean => matches(hosts, name);
   return ({ observer }: StageContext): Stage => {
-    let isTold = false;
+    let isReported = false;
     return {
       apply: (set) => {
         const named = set.filter(({ endpoint }) => endpoint.name !== undefined);
-        if (named.size < set.size && !isTold) {
-          isTold = true;
+        if (named.size < set.size && !isReported) {
+          isReported = true;
           const message =
             'hosts leaves out servers whose pods have no name: plain DNS does not tell it, EndpointSlices do';
           notify(observer, 'warned', { message });

@@ -73,16 +73,21 @@ export interface Service {
 }
 
 /**
- * Follows a Service. `events` emits what its servers' pools do, and `told` hears of its servers. Throws EVENKEEL_OPTION for invalid
+ * Follows a Service. `events` emits what the pools of its servers do, and `observer` is told about its servers. Throws EVENKEEL_OPTION for invalid
  * options.
  */
-export function createService(name: string, given: ServiceOptions, events: Events, told: Observer): Service {
-  checkNames(name === '' ? 'options' : `services.${name}`, given, [
+export function createService(
+  name: string,
+  callersOptions: ServiceOptions,
+  events: Events,
+  observer: Observer,
+): Service {
+  checkNames(name === '' ? 'options' : `services.${name}`, callersOptions, [
     ...serviceOptionNames,
     ...renamedOptionNames,
     ...balancingOptionNames,
   ]);
-  const options = withOwnNames(given);
+  const options = withOwnNames(callersOptions);
   const { resolver, host } = whereabouts(options);
   const settings = resolveServerSettings(options, host);
   const { clock = systemClock, rng = systemRng } = options;
@@ -91,11 +96,11 @@ export function createService(name: string, given: ServiceOptions, events: Event
   const { role = 'any' } = options;
   if (role !== 'any' && role !== 'primary') throw optionError('role', "'any' or 'primary'", role);
   const mustWrite = role === 'primary';
-  const ask: Ask = (endpoint, sql, signal) => transport.ask(endpoint, sql, signal);
+  const query: Ask = (endpoint, sql, signal) => transport.query(endpoint, sql, signal);
   const own: StageFactory[] = [];
   if (options.hosts !== undefined) own.push(only(options.hosts));
-  if (mustWrite) own.push(writable(ask, (endpoint, by) => transport.supersede(endpoint, by)));
-  const lag = replicaLag(options, ask);
+  if (mustWrite) own.push(writable(query, (endpoint, by) => transport.supersede(endpoint, by)));
+  const lag = replicaLag(options, query);
   if (lag !== undefined) own.push(lag);
   const balancing: Record<string, unknown> = {};
   for (const option of balancingOptionNames) {
@@ -110,7 +115,7 @@ export function createService(name: string, given: ServiceOptions, events: Event
     ...(own.length > 0 && { stages: [...own, ...(options.stages ?? [])] }),
     resolver,
     transport,
-    observer: combineObservers([watching, ...(options.observer === undefined ? [] : [options.observer]), told]),
+    observer: combineObservers([watching, ...(options.observer === undefined ? [] : [options.observer]), observer]),
     pool: {
       // How long a transaction may take is up to the server.
       drainTimeoutMs: Number.POSITIVE_INFINITY,

@@ -6,7 +6,7 @@ import type { FieldPacket, QueryOptions } from 'mysql2';
 import { EvenkeelError, type Priority } from '../../../index.js';
 import { checkBoolean, checkNumber, checkPriority } from '../../kit/index.js';
 import { ownErrors, withOwnFunctions } from '../own-functions.js';
-import type { Answer, Method } from '../server/connection-methods.js';
+import type { Method, MysqlCallback } from '../server/connection-methods.js';
 
 /** Options of `query` and `execute` in addition to mysql2's. */
 export interface StatementOptions extends QueryOptions {
@@ -55,9 +55,9 @@ export function isWhole({ sql }: Statement): boolean {
 export type StatementArguments = readonly [sql: unknown, values?: unknown, callback?: unknown];
 
 /** The callback of a call, if it has one. */
-export function callbackOf([, values, callback]: StatementArguments): Answer | undefined {
+export function callbackOf([, values, callback]: StatementArguments): MysqlCallback | undefined {
   const last = callback ?? values;
-  return typeof last === 'function' ? (last as Answer) : undefined;
+  return typeof last === 'function' ? (last as MysqlCallback) : undefined;
 }
 
 /** Throws EVENKEEL_OPTION for anything that is not a statement. */
@@ -66,12 +66,12 @@ export function parseStatement(
   [sql, values]: StatementArguments,
   running?: RunningStatement<unknown>,
 ): Statement {
-  const given = typeof values === 'function' ? undefined : values;
+  const parameters = typeof values === 'function' ? undefined : values;
   if (typeof sql === 'string') {
     return {
       method,
       sql,
-      values: given,
+      values: parameters,
       key: undefined,
       priority: undefined,
       idempotent: undefined,
@@ -95,7 +95,7 @@ export function parseStatement(
       sql: (sql as StatementOptions).sql,
       values: (sql as StatementOptions).values,
     },
-    values: given,
+    values: parameters,
     key,
     priority: priority === undefined ? undefined : checkPriority(priority),
     idempotent: idempotent === undefined ? undefined : checkBoolean('idempotent', idempotent, false),
@@ -156,14 +156,14 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
    */
   on(event: StatementEvent, listener: StatementListener): this {
     this.#emitter().on(event, listener);
-    this.#heard(event);
+    this.#listenerAdded(event);
     return this;
   }
 
   /** As `on`, for the next event of that name alone. */
   once(event: StatementEvent, listener: StatementListener): this {
     this.#emitter().once(event, listener);
-    this.#heard(event);
+    this.#listenerAdded(event);
     return this;
   }
 
@@ -243,7 +243,7 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
   }
 
   /** A caller that listens for the error need not handle the promise's rejection. */
-  #heard(event: StatementEvent): void {
+  #listenerAdded(event: StatementEvent): void {
     if (event === 'error') this.catch(() => {});
   }
 }

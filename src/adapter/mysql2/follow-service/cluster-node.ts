@@ -13,7 +13,7 @@ import { dial } from '../server/opening.js';
 import { checkOut, type Disposal, exclusiveCheckout, type UserCluster } from './user-cluster.js';
 
 /** Opens the stream of one connection, as mysql2's option `stream` does. */
-type StreamFactory = (given: unknown) => Socket;
+type StreamFactory = (config: unknown) => Socket;
 
 /** How often the idle connections of a leaving node are ended, in ms: others may have been given back meanwhile. */
 const LOOK_AFTER_MS = 1_000;
@@ -74,7 +74,12 @@ export class ClusterNode {
     const dialOptions = { keepAlive: enableKeepAlive, keepAliveDelayMs: keepAliveInitialDelay, localAddress };
     this.#open = (stream as StreamFactory | undefined) ?? (() => dial(endpoint, dialOptions).ref());
     const { address, port } = endpoint;
-    this.options = { ...options, host: options.host ?? address, port, stream: (given: unknown) => this.#stream(given) };
+    this.options = {
+      ...options,
+      host: options.host ?? address,
+      port,
+      stream: (config: unknown) => this.#stream(config),
+    };
   }
 
   get isLeaving(): boolean {
@@ -207,9 +212,9 @@ export class ClusterNode {
     }
   }
   /** A socket for another connection. */
-  #stream(given: unknown): Socket {
+  #stream(config: unknown): Socket {
     // A socket that is destroyed emits its error later in this turn, when mysql2 listens.
-    const socket = this.#refusal === undefined ? this.#open(given) : new Socket().destroy(this.#refusal);
+    const socket = this.#refusal === undefined ? this.#open(config) : new Socket().destroy(this.#refusal);
     this.#sockets.set(socket, -1);
     socket.once('close', () => {
       this.#sockets.delete(socket);

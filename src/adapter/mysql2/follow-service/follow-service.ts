@@ -121,9 +121,9 @@ export function followService(cluster: AnyPoolCluster, options: FollowServiceOpt
   });
   let closing: Promise<void> | undefined;
 
-  const ready = async (given: SignalOption = {}): Promise<void> => {
-    checkKeys('ready', given, signalOnly);
-    const { signal } = given;
+  const ready = async (readyOptions: SignalOption = {}): Promise<void> => {
+    checkKeys('ready', readyOptions, signalOnly);
+    const { signal } = readyOptions;
     await balancer.ready({ signal });
     // A cluster with only some of its nodes would send everything to them.
     while (balancer.snapshot().endpoints.some(({ state }) => state === 'idle' || state === 'connecting')) {
@@ -139,14 +139,14 @@ export function followService(cluster: AnyPoolCluster, options: FollowServiceOpt
     await balancer.close();
     await nodes.left();
   };
-  const close = (given: SignalOption = {}): Promise<void> => {
+  const close = (closeOptions: SignalOption = {}): Promise<void> => {
     try {
-      checkKeys('close', given, signalOnly);
+      checkKeys('close', closeOptions, signalOnly);
     } catch (error) {
       return Promise.reject(error);
     }
     closing ??= stop();
-    if (given.signal !== undefined) nodes.cutLeavingOn(given.signal);
+    if (closeOptions.signal !== undefined) nodes.cutLeavingOn(closeOptions.signal);
     return closing;
   };
   return {

@@ -13,20 +13,20 @@ export interface ServerOfConnection {
 }
 
 /** How a statement ended. */
-export type Answer = (error: Error | null, rows?: unknown, fields?: unknown) => void;
+export type MysqlCallback = (error: Error | null, rows?: unknown, fields?: unknown) => void;
 
 /** The two ways to run a statement. */
 export type Method = 'query' | 'execute';
 
 /** What mysql2 returns for a statement: an emitter of `fields`, `result` for each row, `error` and `end`. */
 export interface Command {
-  on(event: string, listener: (...given: never[]) => void): unknown;
-  once(event: string, listener: (...given: never[]) => void): unknown;
-  emit(event: string, ...given: unknown[]): boolean;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  once(event: string, listener: (...args: never[]) => void): unknown;
+  emit(event: string, ...args: unknown[]): boolean;
 }
 
 /** A connection's `query` or `execute`, as mysql2 has it. */
-export type Send = (this: PoolConnection, sql: unknown, values: unknown, answer?: Answer) => Command;
+export type Send = (this: PoolConnection, sql: unknown, values: unknown, answer?: MysqlCallback) => Command;
 
 /** Methods of a pool's connection that we replace. */
 export interface ConnectionMethods {
@@ -78,9 +78,9 @@ export class ConnectionStatements {
   }
 
   /** Runs a statement of the user who has the connection, given in one of mysql2's forms. Throws as mysql2 does. */
-  run(method: Method, given: readonly unknown[]): Command {
+  run(method: Method, callersArgs: readonly unknown[]): Command {
     const { failed, ended } = this.#parts;
-    const { args, hasCallback, limitMs, cancel } = this.#limited(given);
+    const { args, hasCallback, limitMs, cancel } = this.#limited(callersArgs);
     this.#running++;
     let command: Command;
     try {
@@ -149,14 +149,14 @@ export class ConnectionStatements {
     const sent = isPlain ? withOwnFunctions(others) : statement;
     const last = args.findLastIndex((arg) => typeof arg === 'function');
     if (last === -1) return { args: [sent, ...args.slice(1)], hasCallback: false, limitMs, cancel: () => {} };
-    const given = ownErrors(args[last] as Answer);
+    const callback = ownErrors(args[last] as MysqlCallback);
     let isOver = false;
-    const answer: Answer = (error, rows, fields) => {
+    const answer: MysqlCallback = (error, rows, fields) => {
       if (isOver) return;
       isOver = true;
       timer?.cancel();
       if (error) failed(error);
-      given(error, rows, fields);
+      callback(error, rows, fields);
     };
     const timer = Number.isFinite(limitMs)
       ? clock.timer(() => answer(queryTimeout(address, limitMs)), limitMs)
@@ -170,7 +170,7 @@ export class ConnectionStatements {
     const { connection, server, stalled } = this.#parts;
     const { clock, address } = server;
     const stream = streamOf(connection);
-    let heardAtMs = clock.now();
+    let receivedAtMs = clock.now();
     let timer: Timer | undefined;
     let isOver = false;
     const end = (): void => {
@@ -191,15 +191,15 @@ export class ConnectionStatements {
       this.#readers.delete(fail);
     });
     if (!Number.isFinite(limitMs)) return;
-    const heard = (): void => {
-      heardAtMs = clock.now();
+    const onData = (): void => {
+      receivedAtMs = clock.now();
     };
-    command.on('fields', heard);
-    command.on('result', heard);
+    command.on('fields', onData);
+    command.on('result', onData);
     const look = (): void => {
       // Nothing arrives while the reader pauses it.
-      if (stream.isPaused()) heard();
-      const restMs = heardAtMs + limitMs - clock.now();
+      if (stream.isPaused()) onData();
+      const restMs = receivedAtMs + limitMs - clock.now();
       if (restMs > 0) timer = clock.timer(look, restMs);
       else stalled(queryTimeout(address, limitMs));
     };

@@ -13,17 +13,17 @@ export interface Credentials {
 }
 
 /** Provides the credentials of a connection. Rejects with EVENKEEL_OPTION, which names the option; no value is in the message. */
-export type AskCredentials = (endpoint: Endpoint) => Promise<Credentials>;
+export type ReadCredentials = (endpoint: Endpoint) => Promise<Credentials>;
 
 /**
  * Asks the functions among the options; undefined if there are none.
  *
  * @param host The name the servers' certificates must have.
  */
-export function askCredentialsOf(
+export function readerOfCredentials(
   functions: Readonly<Partial<Record<keyof Credentials, (endpoint: Endpoint) => unknown>>>,
   host: string | undefined,
-): AskCredentials | undefined {
+): ReadCredentials | undefined {
   const named = Object.entries(functions) as [keyof Credentials, (endpoint: Endpoint) => unknown][];
   if (named.length === 0) return undefined;
   return async (endpoint) => {
@@ -89,8 +89,8 @@ export function resolveTls(ssl: unknown, host: string | undefined): object | und
   if (typeof ssl !== 'string' && (typeof ssl !== 'object' || ssl === null)) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'ssl must be an object of TLS settings, or the name of a profile');
   }
-  const given = typeof ssl === 'string' ? profile(ssl) : (ssl as Record<string, unknown>);
-  const { verifyIdentity = true, rejectUnauthorized = true } = given;
+  const settings = typeof ssl === 'string' ? profile(ssl) : (ssl as Record<string, unknown>);
+  const { verifyIdentity = true, rejectUnauthorized = true } = settings;
   checkBoolean('ssl.verifyIdentity', verifyIdentity, true);
   checkBoolean('ssl.rejectUnauthorized', rejectUnauthorized, true);
   if (verifyIdentity && (host === undefined || isIP(host) !== 0)) {
@@ -100,7 +100,7 @@ export function resolveTls(ssl: unknown, host: string | undefined): object | und
         (host === undefined ? '' : `; ${host} is an address`),
     );
   }
-  return { ...given, verifyIdentity, rejectUnauthorized };
+  return { ...settings, verifyIdentity, rejectUnauthorized };
 }
 
 function profile(name: string): Record<string, unknown> {

@@ -8,7 +8,7 @@ import type { SessionOwner } from '../../sql/session.js';
 import { hideSecrets, setCredentials } from '../internals.js';
 import { type Events, tell } from '../own-functions.js';
 import { areSameCredentials, type Credentials, credentialsTooLate, withCredentials } from './credentials.js';
-import { Session, type SessionParts } from './session.js';
+import { MysqlSession, type SessionParts } from './session.js';
 import { type DialOptions, poolOptions, type ServerSettings } from './settings.js';
 
 /** The time between two refreshes is spread by this much either way, so that those of many servers do not coincide. */
@@ -112,15 +112,15 @@ export class Opening {
 
   /** Opens a connection, and logs in. `done` is called once, later. Returns how it is called off. */
   open(
-    owner: SessionOwner<Session>,
-    done: (error: Error | undefined, session: Session | undefined) => void,
+    owner: SessionOwner<MysqlSession>,
+    done: (error: Error | undefined, session: MysqlSession | undefined) => void,
   ): () => void {
     const { endpoint, clock, settings } = this.#parts;
-    const { askCredentials, connectTimeoutMs } = settings;
+    const { readCredentials, connectTimeoutMs } = settings;
     let socket: Socket | undefined;
     let timer: Timer | undefined;
     let isOver = false;
-    const over = (error: Error | undefined, session?: Session): void => {
+    const over = (error: Error | undefined, session?: MysqlSession): void => {
       if (isOver) return;
       isOver = true;
       timer?.cancel();
@@ -142,26 +142,26 @@ export class Opening {
           over(error ?? undefined);
           return;
         }
-        const session = new Session(connection, socket as Socket, credentials, this.#sessionParts, owner);
+        const session = new MysqlSession(connection, socket as Socket, credentials, this.#sessionParts, owner);
         tell(this.#parts.events, 'connection', connection);
         over(session.isAlive ? undefined : new Error('the connection was lost'), session);
       });
       socket = this.#dialled;
     };
-    if (askCredentials === undefined) logInWith(undefined);
+    if (readCredentials === undefined) logInWith(undefined);
     else {
       const late = (): void => over(credentialsTooLate(endpoint, connectTimeoutMs));
       timer = deadline(clock, late, connectTimeoutMs);
-      askCredentials(endpoint).then(logInWith, over);
+      readCredentials(endpoint).then(logInWith, over);
     }
     return () => callOff(new Error('called off'));
   }
 
   /** @param server Whose sessions are replaced if they logged in with something else than functions say now. */
-  refreshFor(server: { expire(isOutdated: (session: Session) => boolean): void }): void {
+  refreshFor(server: { expire(isOutdated: (session: MysqlSession) => boolean): void }): void {
     const { clock, rng, settings } = this.#parts;
-    const { askCredentials, credentialsRefreshMs } = settings;
-    if (askCredentials === undefined || !Number.isFinite(credentialsRefreshMs)) return;
+    const { readCredentials, credentialsRefreshMs } = settings;
+    if (readCredentials === undefined || !Number.isFinite(credentialsRefreshMs)) return;
     this.#refreshTimer = clock.timer(
       () => {
         this.refreshFor(server);
@@ -178,9 +178,9 @@ export class Opening {
     this.pool.end(() => {});
   }
 
-  async #refresh(server: { expire(isOutdated: (session: Session) => boolean): void }): Promise<void> {
+  async #refresh(server: { expire(isOutdated: (session: MysqlSession) => boolean): void }): Promise<void> {
     const { endpoint, clock, settings } = this.#parts;
-    const now = await settings.askCredentials?.(endpoint);
+    const now = await settings.readCredentials?.(endpoint);
     if (now === undefined || this.#closed.signal.aborted) return;
     const limit = new AbortController();
     const late = deadline(clock, () => limit.abort(new Error('it took too long')), settings.connectTimeoutMs);

@@ -4,16 +4,16 @@ import { isInPool } from '../internals.js';
 import { meaningOf } from '../outcome.js';
 import { tell } from '../own-functions.js';
 import { Opening, type ServerParts } from './opening.js';
-import { PING, type Session } from './session.js';
+import { type MysqlSession, PING } from './session.js';
 
 /** One server and its sessions. */
-export type ServerConnection = SessionPool<Session, Pool>;
+export type ServerConnection = SessionPool<MysqlSession, Pool>;
 
 /** The sessions of a server. The first is not opened yet. */
 export function serverConnection(parts: ServerParts): ServerConnection {
   const { endpoint, settings, clock, rng, events } = parts;
   const opening = new Opening(parts);
-  const server: ServerConnection = new SessionPool<Session, Pool>({
+  const server: ServerConnection = new SessionPool<MysqlSession, Pool>({
     endpoint,
     clock,
     rng,
@@ -24,7 +24,7 @@ export function serverConnection(parts: ServerParts): ServerConnection {
     isOrderlyEnd: (error) => error === undefined,
     youngMs: 0,
     pingQuestion: PING,
-    asksBeside: true,
+    queriesBesideLimit: true,
     warned: (error) => tell(events, 'warn', error),
     ended: () => opening.close(),
   });

@@ -6,11 +6,11 @@ import { nameServer, replaceMethods, reset, sayGoodbye } from '../internals.js';
 import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from '../outcome.js';
 import { isOwnFault } from '../own-functions.js';
 import {
-  type Answer,
   type Command,
   type ConnectionMethods,
   ConnectionStatements,
   type Method,
+  type MysqlCallback,
 } from './connection-methods.js';
 import type { Credentials } from './credentials.js';
 
@@ -43,7 +43,7 @@ const PATIENCE_MS = 1_000;
  * One connection of a mysql2 pool, from its handshake to its end. It replaces methods of the connection, to know what a user does who
  * has it checked out.
  */
-export class Session implements PooledSession {
+export class MysqlSession implements PooledSession {
   readonly connection: PoolConnection;
   /** What it logged in with, where that was asked for. */
   readonly credentials: Credentials | undefined;
@@ -54,7 +54,7 @@ export class Session implements PooledSession {
   isUsed = false;
   readonly #socket: Socket;
   readonly #parts: SessionParts;
-  readonly #owner: SessionOwner<Session>;
+  readonly #owner: SessionOwner<MysqlSession>;
   /** mysql2's own methods. */
   readonly #methods: ConnectionMethods;
   /** Unset until its user runs a statement on the connection itself, or an answer is read by events. */
@@ -65,7 +65,7 @@ export class Session implements PooledSession {
   /** A statement or a user has it. */
   #isAcquired = false;
   /** Given back while statements were still running. */
-  #isGivenBack = false;
+  #isReleased = false;
   /** The first failure among the statements of the present user. */
   #outcome: Outcome = outcomes.success;
   /** It is closed when its present user gives it back. */
@@ -80,7 +80,7 @@ export class Session implements PooledSession {
     socket: Socket,
     credentials: Credentials | undefined,
     parts: SessionParts,
-    owner: SessionOwner<Session>,
+    owner: SessionOwner<MysqlSession>,
   ) {
     this.connection = connection;
     this.credentials = credentials;
@@ -130,7 +130,7 @@ export class Session implements PooledSession {
     if (!this.isAlive) this.#free();
   }
 
-  ask(question: unknown, answer: OwnAnswer): void {
+  runOwn(question: unknown, answer: OwnAnswer): void {
     if (question === PING) {
       this.connection.ping((error) => answer(error));
       return;
@@ -140,7 +140,7 @@ export class Session implements PooledSession {
   }
 
   /** Runs one statement. Throws what mysql2 throws for its arguments; then nothing was sent. */
-  send(method: Method, sql: unknown, values: unknown, answer: Answer): void {
+  send(method: Method, sql: unknown, values: unknown, answer: MysqlCallback): void {
     this.#methods[method].call(this.connection, sql, values, answer);
   }
 
@@ -157,7 +157,7 @@ export class Session implements PooledSession {
     }
     if (this.isIdle || this.#resetTimer !== undefined) return;
     if (this.#statements?.areRunning) {
-      this.#isGivenBack = true;
+      this.#isReleased = true;
       return;
     }
     if (this.#isDiscarded) this.quit();
@@ -282,7 +282,7 @@ export class Session implements PooledSession {
         this.kill(error);
       },
       ended: () => {
-        if (this.isAlive && this.#isGivenBack) this.release();
+        if (this.isAlive && this.#isReleased) this.release();
       },
     });
     return this.#statements;
@@ -334,7 +334,7 @@ export class Session implements PooledSession {
     this.#freed = undefined;
     this.#outcome = outcomes.success;
     this.#statements?.forget();
-    this.#isGivenBack = false;
+    this.#isReleased = false;
     this.#isAcquired = false;
     return () => freed?.(outcome);
   }

@@ -7,7 +7,7 @@ import type { PoolLimits } from '../../sql/session-pool.js';
 import { canReset, knowsGracefulEnd } from '../internals.js';
 import { type Mysql2ConnectionOptions, mysql2Defaults, passedOn } from '../options.js';
 import { withOwnFunctions } from '../own-functions.js';
-import { type AskCredentials, askCredentialsOf, type Credentials, resolveTls } from './credentials.js';
+import { type Credentials, type ReadCredentials, readerOfCredentials, resolveTls } from './credentials.js';
 
 /** How sockets to the servers of one Service are opened. */
 export interface DialOptions {
@@ -24,7 +24,7 @@ export interface ServerSettings extends PoolLimits {
   /** For mysql2. Includes `host` if there is one for all servers. */
   readonly mysql: MysqlPoolOptions;
   /** Provides the credentials of each new connection, where options are functions. */
-  readonly askCredentials: AskCredentials | undefined;
+  readonly readCredentials: ReadCredentials | undefined;
   readonly credentialsRefreshMs: number;
   readonly queryTimeoutMs: number;
   readonly dial: DialOptions;
@@ -48,7 +48,7 @@ export function resolveServerSettings(
   }
   return {
     mysql,
-    askCredentials: askCredentialsOf(credentialFunctions(options), host),
+    readCredentials: readerOfCredentials(credentialFunctions(options), host),
     credentialsRefreshMs: checkNumber(
       'credentialsRefreshMs',
       options.credentialsRefreshMs,
@@ -87,15 +87,16 @@ export function resolveServerSettings(
 function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined): MysqlPoolOptions {
   for (const name of ['user', 'password', 'password1', 'password2', 'password3', 'database'] as const) {
     const value: unknown = options[name];
-    if (value === undefined || typeof value === 'string' || (mayBeAsked(name) && typeof value === 'function')) continue;
+    if (value === undefined || typeof value === 'string' || (mayBeFunction(name) && typeof value === 'function'))
+      continue;
     const got = value === null ? 'null' : typeof value;
-    const wanted = mayBeAsked(name) ? 'a string, or a function that returns one' : 'a string';
+    const wanted = mayBeFunction(name) ? 'a string, or a function that returns one' : 'a string';
     throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${wanted}, got ${got}`);
   }
   const mysql: Record<string, unknown> = {};
   for (const name of passedOn) {
     const value = (options as Record<string, unknown>)[name];
-    if (value !== undefined && !(mayBeAsked(name) && typeof value === 'function')) mysql[name] = value;
+    if (value !== undefined && !(mayBeFunction(name) && typeof value === 'function')) mysql[name] = value;
   }
   // An older mysql2 would ignore it, and the next user of a connection would find what the previous one left.
   if (mysql.resetOnRelease === true && !canReset()) {
@@ -131,7 +132,7 @@ export function poolOptions(settings: ServerSettings, endpoint: Endpoint, open: 
   };
 }
 
-const mayBeAsked = (name: string): boolean => name === 'user' || name === 'password';
+const mayBeFunction = (name: string): boolean => name === 'user' || name === 'password';
 
 function credentialFunctions(options: Mysql2ConnectionOptions) {
   const functions: { -readonly [Name in keyof Credentials]?: (endpoint: Endpoint) => unknown } = {};

@@ -87,13 +87,13 @@ export class ServerTransport implements Transport<Pool> {
   constructor(parts: ServerTransportParts) {
     this.#parts = parts;
     const { host, port } = parts.settings.mysql;
-    const place = {
+    const address = {
       ...(host !== undefined && { 'server.address': host }),
       ...(port !== undefined && { 'server.port': port }),
     };
     this.protocol = Object.freeze({
       conventions: 'db',
-      attributes: Object.freeze({ 'db.system.name': 'mysql', ...place }),
+      attributes: Object.freeze({ 'db.system.name': 'mysql', ...address }),
     });
   }
 
@@ -124,10 +124,10 @@ export class ServerTransport implements Transport<Pool> {
   }
 
   /** Asks a server something, beside the calls. */
-  async ask(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
+  async query(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);
     if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
-    return (await server.ask(sql, signal)) as readonly Record<string, unknown>[];
+    return (await server.runOwn(sql, signal)) as readonly Record<string, unknown>[];
   }
 }
 

@@ -62,7 +62,7 @@ export class ServiceRouter {
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
     // DNS is queried in any case, for later requests. A mock only needs the name, which DNS need not know.
-    if (this.#services.isCrowded || (this.#services.asksDns && socketsAreMocked())) return onward(resolved, handler);
+    if (this.#services.isCrowded || (this.#services.queriesDns && socketsAreMocked())) return onward(resolved, handler);
     const copy = attempt(() => ownOptions(resolved));
     const refusal = copy instanceof Error ? copy : refusalOf(copy);
     if (refusal !== undefined) return refuse(handler, refusal);

@@ -1,7 +1,7 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { Admission } from '../../../../src/adapter/grpc-js/admission.js';
-import { Attempt, BalancedCall } from '../../../../src/adapter/grpc-js/balanced-call.js';
+import { BalancedCall, GrpcAttempt } from '../../../../src/adapter/grpc-js/balanced-call.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
 import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
 import type { Lease } from '../../../../src/call/lease.js';
@@ -62,7 +62,7 @@ function world({ isHedged = false } = {}) {
         ended = { outcome, latencyMs, answered: answeredMs !== undefined };
       },
     } as unknown as Lease<PodConnection>;
-    const made = new Attempt(call, lease, leaf as never, owner);
+    const made = new GrpcAttempt(call, lease, leaf as never, owner);
     return {
       attempt: made,
       ended: () => ended,
@@ -182,7 +182,7 @@ describe('a pick', () => {
     const made = call();
     const { attempt: first, ended } = attempt(made);
     lose();
-    first.another();
+    first.followedByPick();
     expect(ended()?.outcome).toEqual({ kind: 'not-started' });
     expect(leaf.streams).toBe(0);
   });
@@ -191,7 +191,7 @@ describe('a pick', () => {
     const { call, attempt, leaf } = world();
     const made = call();
     const { attempt: first, ended } = attempt(made);
-    first.another();
+    first.followedByPick();
     attempt(made);
     expect(ended()).toBeUndefined();
     expect(leaf.streams).toBe(2);
@@ -207,7 +207,7 @@ describe('observers', () => {
     const first = attempt(made);
     first.attempt.onCallEnded?.(status.UNAVAILABLE, 'Connection dropped', new Metadata());
     expect(told).toEqual([]);
-    first.attempt.another();
+    first.attempt.followedByPick();
     const outcome = { kind: 'failure', cause: 'reset' };
     expect(told).toEqual([{ outcome, attempt: 1, retrying: true }]);
     attempt(made).end(status.UNAVAILABLE, 'Connection dropped');
@@ -220,7 +220,7 @@ describe('observers', () => {
     const made = call();
     const first = attempt(made);
     first.attempt.onCallStarted();
-    first.attempt.another();
+    first.attempt.followedByPick();
     attempt(made);
     first.attempt.onCallEnded?.(status.UNAVAILABLE, 'Connection dropped', new Metadata());
     expect(told).toEqual([{ outcome: { kind: 'failure', cause: 'reset' }, attempt: 1, retrying: true }]);
@@ -231,7 +231,7 @@ describe('observers', () => {
     const made = call();
     const first = attempt(made);
     lose();
-    first.attempt.another();
+    first.attempt.followedByPick();
     attempt(made).end(status.OK);
     expect(told).toEqual([
       { outcome: { kind: 'not-started' }, attempt: 1, retrying: true },
@@ -246,12 +246,12 @@ describe('the counts of a channel', () => {
     const made = call();
     const first = attempt(made);
     first.attempt.onCallStarted();
-    made.another();
+    made.followedByPick();
     first.attempt.onCallEnded?.(status.UNAVAILABLE, 'no', new Metadata());
     expect(counted).toEqual(['reset']);
     attempt(made);
     lose();
-    made.another();
+    made.followedByPick();
     expect(counted).toEqual(['reset', 'not-started']);
     attempt(made).end(status.OK);
     expect(counted).toEqual(['reset', 'not-started']);
@@ -262,7 +262,7 @@ describe('the counts of a channel', () => {
     const made = call();
     const first = attempt(made);
     first.attempt.onCallStarted();
-    made.another();
+    made.followedByPick();
     const second = attempt(made);
     expect(counted).toEqual(['hedge']);
     second.attempt.onCallEnded?.(status.OK, '', new Metadata());

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Borrower, OwnAnswer, PooledSession, SessionOwner } from '../../../../src/adapter/sql/session.js';
-import { type PoolLimits, type Refusal, SessionPool } from '../../../../src/adapter/sql/session-pool.js';
+import { type ConnectRefusal, type PoolLimits, SessionPool } from '../../../../src/adapter/sql/session-pool.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { stateOf } from '../../../support/fixtures/balancer-fixture.js';
@@ -24,7 +24,7 @@ class FakeSession implements PooledSession {
   ref(): void {}
   unref(): void {}
 
-  ask(_question: unknown, answer: OwnAnswer): void {
+  runOwn(_question: unknown, answer: OwnAnswer): void {
     this.answer = answer;
   }
 
@@ -91,7 +91,7 @@ interface Opening {
 }
 
 /** A pool with one idle session, as after a connection was opened. */
-function poolOf(limits: Partial<PoolLimits> = {}, refusal: Refusal = 'full') {
+function poolOf(limits: Partial<PoolLimits> = {}, refusal: ConnectRefusal = 'full') {
   const clock = new FakeClock();
   /** Connections that are being opened. */
   const openings: Opening[] = [];
@@ -134,7 +134,7 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: Refusal = 'full') {
     isOrderlyEnd: (error) => error === undefined,
     youngMs: 1_000,
     pingQuestion: 'ping',
-    asksBeside: false,
+    queriesBesideLimit: false,
     warned: (error) => warnings.push(error.message),
   });
   pool.open(() => {});

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { delayEnd, SessionPool } from '../../../../src/adapter/undici/http2.js';
+import { delayEnd, Http2Pool } from '../../../../src/adapter/undici/http2.js';
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -52,7 +52,7 @@ describe('the end of a socket that is told late', () => {
       events.push('connect');
       supplied(new Error('enough'), null);
     };
-    const pool = new SessionPool('http://orders.shop:8080', { connect }, new Pool('http://orders.shop:8080'));
+    const pool = new Http2Pool('http://orders.shop:8080', { connect }, new Pool('http://orders.shop:8080'));
     pool.addSession(socket);
     socket.emit('end');
     const answers = [1, 2].map(async (id) => {
