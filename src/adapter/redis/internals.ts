@@ -25,7 +25,7 @@ interface CommandInternals extends IoredisCommand {
 
 /** A pipeline of ioredis, or a transaction. */
 export interface IoredisPipeline {
-  exec(...given: unknown[]): Promise<unknown>;
+  exec(...args: unknown[]): Promise<unknown>;
 }
 
 interface PipelineInternals extends IoredisPipeline {

@@ -3,7 +3,7 @@ import { outcomeOfSystemError } from '../kit/index.js';
 import { type FailureKind, failureKindOf } from './internals.js';
 
 /** What an error means that is no answer to the command. */
-export interface Verdict {
+export interface RedisVerdict {
   readonly outcome: Outcome;
   readonly repeatAs?: Outcome;
   /** It was not sent. */
@@ -12,10 +12,10 @@ export interface Verdict {
   readonly cut?: boolean;
 }
 
-const refused: Verdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
-const lost: Verdict = { outcome: outcomes.reset, cut: true };
+const refused: RedisVerdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
+const lost: RedisVerdict = { outcome: outcomes.reset, cut: true };
 
-const verdicts: Readonly<Record<FailureKind, Verdict>> = {
+const verdicts: Readonly<Record<FailureKind, RedisVerdict>> = {
   lost,
   unsent: { outcome: outcomes.notStarted, untried: true },
   'timed-out': { outcome: outcomes.timeout },
@@ -28,7 +28,7 @@ const CLUSTER = /^(?:MOVED|ASK|TRYAGAIN|CROSSSLOT|CLUSTERDOWN) /;
 const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY|NOAUTH) /;
 
 /** What an error means if it is not an answer to the command; undefined if it is. */
-export function verdictOf(error: unknown): Verdict | undefined {
+export function verdictOf(error: unknown): RedisVerdict | undefined {
   const { name, message = '', code } = (error ?? {}) as { name?: string; message?: string; code?: unknown };
   if (REFUSAL.test(message) || CLUSTER.test(message)) return refused;
   if (name === 'ReplyError') return undefined;

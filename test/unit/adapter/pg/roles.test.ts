@@ -57,7 +57,7 @@ class FakeServer {
     this.answer = async () => row;
   }
 
-  async ask(_: object, signal: AbortSignal): Promise<{ rows: Row[] }> {
+  async runOwn(_: object, signal: AbortSignal): Promise<{ rows: Row[] }> {
     this.asked++;
     const late = new Promise<never>((_resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
