@@ -14,7 +14,7 @@ import {
 import type { PodLink } from '../http/pod-link.js';
 import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, endpointAppProtocol, H2C, optionError } from '../kit/index.js';
-import { delayEnd, PING_MS, Http2Pool } from './http2.js';
+import { delayEnd, Http2Pool, PING_MS } from './http2.js';
 import { http2Defect } from './internals.js';
 import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './options.js';
 import { isHttp2, PodClient, PodPool } from './pod-pool.js';
