@@ -13,6 +13,7 @@ import {
 } from '../kit/index.js';
 import { BlockedBrokers } from './blocked-brokers.js';
 import { BrokerUrl, isRefusal } from './broker-url.js';
+import { awaitsAnswer, confirmations, isRabbitmqConnection, rawConnection } from './internals.js';
 import {
   type Brokers,
   type BrokersOptions,
@@ -41,19 +42,8 @@ export function createBrokers(url: string, options: BrokersOptions = {}): Broker
 
 type AmqplibConnect<C> = (url: string, socketOptions?: object) => PromiseLike<C>;
 
-interface ModelChannel {
-  /** Set while the channel waits for the answer to a command such as `basic.qos`. Internal. */
-  readonly reply?: unknown;
-  waitForConfirms?(): Promise<void>;
-}
-
 /** The part of an amqplib connection that evenkeel uses. */
 interface Model extends EventEmitter {
-  /** The connection behind it. Its listeners are separate from the application's. */
-  readonly connection: EventEmitter & {
-    /** Channels by number. Internal: if it is missing, more messages are sent again than necessary. */
-    readonly channels?: readonly ({ readonly channel?: ModelChannel } | null)[];
-  };
   close(): Promise<void>;
 }
 
@@ -104,7 +94,7 @@ class ServiceBrokers implements Brokers {
         open: (dial) => this.#dialModel(dial, connect, socketOptions),
         opened: (connection, dial) => {
           const model = connection as unknown as Model;
-          this.#follow(dial, model.connection, (error) => dial.ended(error));
+          this.#follow(dial, rawConnection(model), (error) => dial.ended(error));
           return this.#held(model, { move: () => void model.close().catch(() => {}) });
         },
         isFinal: isRefusal,
@@ -156,7 +146,7 @@ class ServiceBrokers implements Brokers {
       const opened = dial;
       if (opened === undefined) return;
       opened.opened(held);
-      this.#follow(opened, connection.connection, (error) => {
+      this.#follow(opened, rawConnection(connection), (error) => {
         opened.ended(error);
         this.#release(manager, connection);
       });
@@ -185,7 +175,8 @@ class ServiceBrokers implements Brokers {
     const { username = 'guest', password = 'guest' } = connectionOptions;
     const ours = { url: this.#url.withUser(username, password), socket: redialled.socketOptions(socket) };
     const connection = new Connection({ retryLow: RETRY_LOW_MS, ...connectionOptions, ...ours } as unknown as O);
-    if (!('_socket' in connection)) throw optionError('Connection', 'Connection of rabbitmq-client 5', Connection);
+    if (!isRabbitmqConnection(connection))
+      throw optionError('Connection', 'Connection of rabbitmq-client 5', Connection);
     redialled.follow(connection as unknown as Client);
     return connection;
   }
@@ -242,20 +233,16 @@ class ServiceBrokers implements Brokers {
     connection.on('error', () => {});
   }
 
-  /**
-   * Waits until its channels have the answers to their commands. Of `prefetch` the manager ignores the promise, so a connection that
-   * closes meanwhile would be an unhandled rejection.
-   */
-  async #answered({ connection }: Model): Promise<void> {
-    const isWaiting = (): boolean => connection.channels?.some((one) => one?.channel?.reply) === true;
-    for (let leftMs = CONFIRM_MS; leftMs > 0 && isWaiting(); leftMs -= ANSWER_MS) {
+  /** Waits until the channels of a connection have the answers to their commands, or the time is over. */
+  async #answered(connection: Model): Promise<void> {
+    for (let leftMs = CONFIRM_MS; leftMs > 0 && awaitsAnswer(connection); leftMs -= ANSWER_MS) {
       await new Promise<void>((resolve) => void this.#placer.clock.timer(resolve, ANSWER_MS));
     }
   }
 
   /** Waits until messages in flight are confirmed, so that they need not be sent again, or the time is over. */
-  async #confirmed({ connection: { channels = [] } }: Model): Promise<void> {
-    const waiting = channels.flatMap((one) => one?.channel?.waitForConfirms?.() ?? []);
+  async #confirmed(connection: Model): Promise<void> {
+    const waiting = confirmations(connection);
     if (waiting.length === 0) return;
     await new Promise<void>((resolve) => {
       const timer = this.#placer.clock.timer(resolve, CONFIRM_MS);

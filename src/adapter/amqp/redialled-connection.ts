@@ -1,13 +1,12 @@
 import type { EventEmitter } from 'node:events';
-import type { LookupFunction, Socket } from 'node:net';
+import type { LookupFunction } from 'node:net';
 import { EvenkeelError, type Lease, outcomes } from '../../index.js';
 import { asError, type Dial, type DialledConnection, onAbort, type Site, type SocketPlacer } from '../kit/index.js';
 import type { BrokerUrl } from './broker-url.js';
+import { socketOf } from './internals.js';
 
 /** The part of a `Connection` of rabbitmq-client that evenkeel uses. */
 export interface Client extends EventEmitter {
-  /** The socket it opened last. Internal, and the same in all releases of major 5. */
-  readonly _socket: Socket;
   close(): Promise<void>;
 }
 
@@ -130,7 +129,7 @@ export class RedialledConnection {
   }
 
   #watch(dialled: Dialled): void {
-    const socket = this.#client?._socket;
+    const socket = this.#client && socketOf(this.#client);
     if (socket === undefined) return;
     let failure: Error | undefined;
     socket.prependListener('error', (error) => {
@@ -150,7 +149,7 @@ export class RedialledConnection {
   }
 
   #opened(client: Client): void {
-    const { _socket: socket } = client;
+    const socket = socketOf(client);
     const dialled = this.#current;
     if (dialled?.dial === undefined) return;
     this.#blocked = this.#parts.watchBlocked(dialled.dial.lease.endpoint.key);

@@ -2,6 +2,7 @@ import { type ChannelOptions, type ClientOptions, experimental } from '@grpc/grp
 import { resolverFrom, systemClock, type TargetOptions } from '../../index.js';
 import { ServiceHosts, type ServiceRule } from '../kit/index.js';
 import { BalancedChannel, ChannelState } from './channel.js';
+import { hiddenName } from './internals.js';
 import { authorityOf, type GrpcOptions, resolveGrpcOptions } from './options.js';
 import { registeredName, serviceChannelOptions } from './target.js';
 
@@ -23,8 +24,8 @@ export interface AppChannels {
 
 /** The target scheme of channels that turn out to be for a Service, or for any other host. */
 const SCHEME = 'evenkeel-app';
-/** Where such a channel's resolver finds out which. The prefix keeps it out of the arguments of subchannels. */
-const hostsKey = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel.hosts`;
+/** Where such a channel's resolver finds out which. */
+const hostsKey = hiddenName('hosts');
 /** How long DNS may take to say whether a host is a Service, in ms; then it counts as none. */
 const LOOKUP_TIMEOUT_MS = 2_000;
 const ADDRESS = /^(?:dns:)?(?:\/\/([^/]*)\/)?(.+)$/;

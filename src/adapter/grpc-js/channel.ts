@@ -22,6 +22,14 @@ import {
 import { closedError } from './admission.js';
 import { BalancedCall } from './balanced-call.js';
 import {
+  asPickInformation,
+  beginWith,
+  type CallConfig,
+  type ChannelCall,
+  hiddenName,
+  resolutionWith,
+} from './internals.js';
+import {
   authorityOf,
   type ChannelBalancer,
   type ResolvedGrpcOptions,
@@ -32,19 +40,15 @@ import type { PodConnection } from './pod-connection.js';
 import { Method, mergeServiceConfig, type ServiceConfig } from './service-config.js';
 import { type TracedChannel, tracedChannel, traceFromStart, traceOfCall } from './traced-call.js';
 
-type ChannelCall = ReturnType<Channel['createCall']>;
-type CallConfig = ReturnType<experimental.ConfigSelector['invoke']>;
-
-/** Where a policy finds the state of its channel; the prefix as with `HiddenOptions`. */
-export const stateKey: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel.state`;
+/** Where a policy finds the state of its channel. */
+export const stateKey: string = hiddenName('state');
 
 /** How many methods of a channel are remembered. */
 const MAX_METHODS = 1_000;
 
 /** What `serviceChannelOptions` adds to the options of grpc-js. */
 export class HiddenOptions {
-  /** The prefix keeps them out of the arguments of subchannels. */
-  static readonly key: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel`;
+  static readonly key: string = hiddenName('options');
   readonly options: ResolvedGrpcOptions;
   /** Whether any number of channels may have them. */
   readonly isShared: boolean;
@@ -113,12 +117,11 @@ export class BalancedChannel extends Channel {
 
 /** Has a call say a priority, unless its caller does. Where it is placed, nothing is left of the request that is being served. */
 function sayPriority(call: ChannelCall, name: string, priority: Priority): void {
-  const { start } = call;
-  call.start = (metadata, listener) => {
+  beginWith(call, (start, metadata, listener) => {
     const own = metadata.clone();
     if (own.get(name).length === 0) own.set(name, priority);
-    start.call(call, own, listener);
-  };
+    start(own, listener);
+  });
 }
 
 /** The balancing of a channel that is not idle. */
@@ -181,8 +184,8 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
     // Never synchronously (the contract of gRPC's resolvers).
     queueMicrotask(() => {
       if (this.#phase !== 'awake') return;
-      const { statusOrFromValue, CHANNEL_ARGS_CONFIG_SELECTOR_KEY } = experimental;
-      const parts = { [stateKey]: this, [CHANNEL_ARGS_CONFIG_SELECTOR_KEY]: this };
+      const { statusOrFromValue } = experimental;
+      const parts = resolutionWith(this, { [stateKey]: this });
       this.#listener(statusOrFromValue([]), parts, statusOrFromValue(this.#serviceConfig), '');
     });
   }
@@ -203,8 +206,7 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
     if (isTraced()) call.trace = traceOfCall(metadata, this.#traced, path);
     return {
       methodConfig: method.config,
-      // grpc-js passes it to the picker unchanged, for every attempt of this call.
-      pickInformation: call as unknown as CallConfig['pickInformation'],
+      pickInformation: asPickInformation(call),
       status: status.OK,
       dynamicFilterFactories: [call],
     };

@@ -1,14 +1,13 @@
 import {
   type ChannelInterface,
   type ChannelOptions,
-  Client,
   connectivityState,
-  credentials,
   type experimental,
   Metadata,
   type ServiceError,
 } from '@grpc/grpc-js';
 import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
+import { clientOver, endBackoff } from './internals.js';
 
 /** What the leaves of a channel share. */
 export interface LeafContext {
@@ -121,8 +120,7 @@ export class Leaf {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
       this.#ownChannel ??= this.subchannel.getChannel();
-      // The address is unused: the channel exists already, with its credentials.
-      const client = new Client('unused', credentials.createInsecure(), { channelOverride: this.#ownChannel });
+      const client = clientOver(this.#ownChannel);
       const onAbort = (): void => {
         reject(signal.reason);
         call.cancel();
@@ -145,7 +143,7 @@ export class Leaf {
         break;
       case connectivityState.TRANSIENT_FAILURE:
         // Shared, and in the backoff of an earlier attempt. The pool decides when to try.
-        this.subchannel.getRealSubchannel().resetBackoff();
+        endBackoff(this.subchannel);
         break;
       default:
         this.subchannel.startConnecting();

@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import { type ChannelOptions, type ClientOptions, experimental, type Metadata } from '@grpc/grpc-js';
+import type { ChannelOptions, ClientOptions, Metadata } from '@grpc/grpc-js';
 import {
   type BalancerSnapshot,
   type BalancingOptions,
@@ -24,6 +24,7 @@ import {
   Propagation,
   unknownOption,
 } from '../kit/index.js';
+import { isHidden } from './internals.js';
 
 /** Inspects and closes the balancing of one channel; `serviceChannelOptions({ onBalancer })` provides it. */
 export interface ChannelBalancer extends AsyncDisposable {
@@ -164,9 +165,8 @@ export function isGrpcOption(name: string): boolean {
 
 /** The options grpc-js's transport and credentials read; the same for equal channels, so that these share connections. */
 export function subchannelArgs(channelOptions: ChannelOptions): ChannelOptions {
-  const { SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX: hidden } = experimental;
   return Object.fromEntries(
-    Object.entries(channelOptions).filter(([name]) => isChannelOption(name) && !name.startsWith(hidden)),
+    Object.entries(channelOptions).filter(([name]) => isChannelOption(name) && !isHidden(name)),
   );
 }
 

@@ -1,6 +1,7 @@
 import { type Metadata, status } from '@grpc/grpc-js';
 import { type Endpoint, type LoadReport, type Outcome, outcomes } from '../../index.js';
 import { addressMark, notBegunHeader } from '../kit/index.js';
+import { isOwnStatus, isRefusedStream } from './internals.js';
 
 /** What the status codes of gRPC say about the endpoint, as opposed to the call. */
 const outcomeByCode: Readonly<Record<status, Outcome>> = {
@@ -24,12 +25,6 @@ const outcomeByCode: Readonly<Record<status, Outcome>> = {
   [status.RESOURCE_EXHAUSTED]: outcomes.overload,
   [status.CANCELLED]: outcomes.cancelled,
 };
-
-/**
- * The message of grpc-js for REFUSED_STREAM, and of Node.js from 26 on if it hits a request that is being written. Calls that a GOAWAY
- * overtook end this way; grpc-js retries them itself.
- */
-const REFUSED = /^Stream refused by server$|NGHTTP2_REFUSED_STREAM$/;
 
 /** The end of a call, as reported to a picker. */
 export interface EndedCall {
@@ -60,8 +55,8 @@ export function outcomeOf({ code, details, metadata, quiet, endpoint }: EndedCal
     return pushbackMs < 0 ? outcomes.overload : { ...outcomes.overload, retryAfterMs: pushbackMs };
   }
   if (code === status.DEADLINE_EXCEEDED) return quiet ? outcomes.cancelled : outcome;
-  if (isOurs(metadata)) {
-    if (code === status.UNAVAILABLE) return REFUSED.test(details) ? outcomes.notStarted : outcomes.reset;
+  if (isOwnStatus(metadata)) {
+    if (code === status.UNAVAILABLE) return isRefusedStream(details) ? outcomes.notStarted : outcomes.reset;
     // A message larger than this side accepts: the endpoint did its work.
     if (code === status.RESOURCE_EXHAUSTED) return outcomes.success;
     if (code === status.INTERNAL) return outcomes.protocol;
@@ -82,9 +77,4 @@ function pushbackOf(metadata: Metadata): number | undefined {
   if (value === undefined) return undefined;
   const text = String(value);
   return /^\d{1,9}$/.test(text) ? Number(text) : -1;
-}
-
-/** A server's trailers contain at least its content type; a status created on our side has none. */
-function isOurs(metadata: Metadata): boolean {
-  return Object.keys(metadata.getMap()).length === 0;
 }

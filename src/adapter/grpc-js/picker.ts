@@ -3,6 +3,7 @@ import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } 
 import { checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { type AttemptOwner, BalancedCall, type CallStatus, GrpcAttempt } from './balanced-call.js';
+import { pickInformationOf } from './internals.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
 import { Method } from './service-config.js';
@@ -31,9 +32,9 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     this.#options = options;
   }
 
-  pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
-    const info: unknown = extraPickInfo;
-    // A user's own config selector may come with other information.
+  pick(args: experimental.PickArgs): experimental.PickResult {
+    const { metadata } = args;
+    const info = pickInformationOf(args);
     const call = info instanceof BalancedCall ? info : new BalancedCall(new Method());
     // grpc-js starts a call that was cancelled, or whose deadline passed, while it was prepared; nobody would end it.
     if (call.isOver) return dropped(call.lastStatus);

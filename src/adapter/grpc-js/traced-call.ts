@@ -1,9 +1,8 @@
-import { type Channel, type Metadata, status as statusCode } from '@grpc/grpc-js';
+import { type Metadata, status as statusCode } from '@grpc/grpc-js';
 import { outcomes } from '../../index.js';
 import { CallTrace, type TracedSource } from '../kit/index.js';
+import { beginWith, type ChannelCall, identifiable, identityOf } from './internals.js';
 import { authorityOf, type ResolvedGrpcOptions } from './options.js';
-
-type ChannelCall = ReturnType<Channel['createCall']>;
 
 /** A channel, for traces of its calls. */
 export interface TracedChannel extends TracedSource {
@@ -17,21 +16,15 @@ export function tracedChannel(service: string, { balancing, clock }: ResolvedGrp
   return { name: typeof resolver === 'string' ? resolver : resolver.name, clock, authority: authorityOf(service) };
 }
 
-/**
- * The traces of calls whose configuration grpc-js is looking up, by their metadata options: of everything a call starts with, only these
- * reach our part of grpc-js unchanged.
- */
+/** The traces of calls whose configuration grpc-js is looking up, by the identity of their metadata. */
 const begun = new WeakMap<object, CallTrace>();
 
 /** Traces a call from its start, in its caller's async context, to its end. */
 export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: string): void {
-  const { start } = call;
-  call.start = (metadata, listener) => {
+  beginWith(call, (start, metadata, listener) => {
     const trace = newTrace(channel, path);
-    const own = metadata.clone();
-    const options = { ...own.getOptions() };
-    own.setOptions(options);
-    begun.set(options, trace);
+    const own = identifiable(metadata);
+    begun.set(identityOf(own), trace);
     const tracedListener: typeof listener = {
       onReceiveMetadata: (received) => listener.onReceiveMetadata(received),
       onReceiveMessage: (message) => listener.onReceiveMessage(message),
@@ -40,14 +33,13 @@ export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: 
         listener.onReceiveStatus(status);
       },
     };
-    trace.start(() => start.call(call, own, tracedListener));
-  };
+    trace.start(() => start(own, tracedListener));
+  });
 }
 
 /** The trace of a call whose configuration is looked up. Calls of a channel created by other code are traced from here on. */
 export function traceOfCall(metadata: Metadata | undefined, channel: TracedChannel, path: string): CallTrace {
-  const options = metadata?.getOptions();
-  const trace = options === undefined ? undefined : begun.get(options);
+  const trace = metadata && begun.get(identityOf(metadata));
   if (trace !== undefined) return trace;
   const late = newTrace(channel, path);
   late.start(() => {});

@@ -160,13 +160,13 @@ export function setTimeLimit(request: ClientRequest, limitMs: number, isOver: bo
 }
 
 /** nock 15 and msw 3 both use `@mswjs/interceptors` from 0.42 on, which keeps its interceptors in a global. */
-export interface Mocking {
+interface Mocking {
   readonly __MSW_INTERCEPTORS_REGISTRY?: ReadonlyMap<symbol, { readonly readyState?: unknown }>;
 }
 const socketInterceptor = Symbol.for('socket-interceptor');
 
-/** Holds their registry, which is undefined unless one of them is loaded. A field, because every request looks. */
-export const mocking: Mocking = globalThis as Mocking;
+/** Holds their registry, which is undefined unless one of them is loaded. */
+const mocking: Mocking = globalThis as Mocking;
 
 /**
  * Whether a library mocks HTTP in this process by intercepting sockets. It identifies a request by the host and port its socket was

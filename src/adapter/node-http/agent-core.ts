@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../index.js';
-import { checkHost, endWithoutSocket, mocking, type RequestOptions, socketsAreMocked } from '../http/internals.js';
+import { checkHost, endWithoutSocket, type RequestOptions, socketsAreMocked } from '../http/internals.js';
 import { MockedDial } from '../http/mocked-dial.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { type DeadlineOf, RequestDeadline } from '../http/request-deadline.js';
@@ -110,8 +110,7 @@ export class AgentCore implements CallOwner {
     if (request.destroyed) endWithoutSocket(request);
     else if (this.#closing !== undefined)
       endWithoutSocket(request, this.errorOf(new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed')));
-    else if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
-      this.#mocked.addRequest(request, options);
+    else if (socketsAreMocked()) this.#mocked.addRequest(request, options);
     else {
       checkHost(request, options);
       this.#begin(request);

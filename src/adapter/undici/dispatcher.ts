@@ -2,7 +2,7 @@ import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, type Clock, createBalancer, EvenkeelError, systemClock, systemRng } from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import type { Hedging } from '../http/hedging.js';
-import { mocking, socketsAreMocked } from '../http/internals.js';
+import { socketsAreMocked } from '../http/internals.js';
 import { type OriginMatcher, originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { RequestDeadline } from '../http/request-deadline.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
@@ -191,8 +191,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     const { origin } = own;
     if (origin && origin !== matcher.origin && !matcher.matches(origin)) return this.fallback.dispatch(own, handler);
     if (this.#servername !== undefined) own = withServername(own, this.#servername);
-    if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
-      return this.#mocked.dispatch(own, handler);
+    if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
     const { keyOf, priorityOf, deadlineOf } = this.#rules;
     const key = keyOf?.(withCallersBody(own)) ?? undefined;
     const served = this.propagation.context?.current() ?? undefined;

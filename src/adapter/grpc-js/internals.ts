@@ -1,0 +1,105 @@
+/**
+ * Everything that grpc-js does not document and evenkeel uses. `grpc.experimental` is exported for authors of resolvers and policies, and is
+ * used throughout this folder as its types say; here stands what these do not promise. Each trick was seen in 1.14.0 and 1.14.7, which
+ * the tests run against. No upstream issue was found for any of them.
+ */
+import {
+  type Channel,
+  type ChannelInterface,
+  type ChannelOptions,
+  Client,
+  credentials,
+  experimental,
+  type Metadata,
+} from '@grpc/grpc-js';
+
+/** A call as a channel makes it. */
+export type ChannelCall = ReturnType<Channel['createCall']>;
+/** What a config selector says about a call. */
+export type CallConfig = ReturnType<experimental.ConfigSelector['invoke']>;
+
+const { SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX: HIDDEN } = experimental;
+
+/**
+ * The name of a channel option, or an attribute of a resolution, that only evenkeel reads. Without its prefix, it would be part of what
+ * makes two subchannels different, and channels would share no connections.
+ */
+export function hiddenName(name: string): string {
+  return `${HIDDEN}.evenkeel.${name}`;
+}
+
+/** Whether grpc-js keeps an option out of the arguments of subchannels. */
+export function isHidden(name: string): boolean {
+  return name.startsWith(HIDDEN);
+}
+
+/** What a resolver publishes beside addresses, with the selector that is to configure each call. Without it, no call could be followed. */
+export function resolutionWith(selector: experimental.ConfigSelector, own: Record<string, unknown>): ChannelOptions {
+  return { ...own, [experimental.CHANNEL_ARGS_CONFIG_SELECTOR_KEY]: selector };
+}
+
+/**
+ * An object as pick information: grpc-js passes it to the picker unchanged, for every attempt of a call, though its types want strings.
+ * Without it, a picker could not tell which picks are for one call.
+ */
+export function asPickInformation(call: object): CallConfig['pickInformation'] {
+  return call as unknown as CallConfig['pickInformation'];
+}
+
+/** What the config selector gave as pick information. It may be that of an application's own selector. */
+export function pickInformationOf({ extraPickInfo }: experimental.PickArgs): unknown {
+  return extraPickInfo;
+}
+
+/** Has a call begin with `begin`. Without it, what a channel adds to calls would have to be an interceptor of each of its clients. */
+export function beginWith(
+  call: ChannelCall,
+  begin: (start: ChannelCall['start'], ...given: Parameters<ChannelCall['start']>) => void,
+): void {
+  const start = call.start.bind(call);
+  call.start = (metadata, listener) => begin(start, metadata, listener);
+}
+
+/**
+ * A copy of a call's metadata that has an identity: the object of its options. Of everything a call starts with, only this object reaches
+ * the config selector unchanged. Without it, a call that is traced from its start would be another one for the selector.
+ */
+export function identifiable(metadata: Metadata): Metadata {
+  const copy = metadata.clone();
+  copy.setOptions({ ...copy.getOptions() });
+  return copy;
+}
+
+/** The identity of metadata, if `identifiable` made them. */
+export function identityOf(metadata: Metadata): object {
+  return metadata.getOptions();
+}
+
+/**
+ * A client whose calls go over this channel of a subchannel, which has its credentials and address. Without it, a server could not be asked
+ * for its health over the very connection that calls use.
+ */
+export function clientOver(channel: ChannelInterface): Client {
+  return new Client('unused', credentials.createInsecure(), { channelOverride: channel });
+}
+
+/** Has a subchannel connect now that waits after an attempt that failed. Without it, grpc-js's pauses would be added to the pool's. */
+export function endBackoff(subchannel: experimental.SubchannelInterface): void {
+  subchannel.getRealSubchannel().resetBackoff();
+}
+
+/** The message of grpc-js for REFUSED_STREAM, and of Node.js from 26 on if it hits a request that is being written. */
+const REFUSED = /^Stream refused by server$|NGHTTP2_REFUSED_STREAM$/;
+
+/**
+ * Whether the details of an UNAVAILABLE status say that the server refused the stream, as it does with those that a GOAWAY overtook: grpc-js
+ * retries these itself. Without it, they would count as connections that were lost.
+ */
+export function isRefusedStream(details: string): boolean {
+  return REFUSED.test(details);
+}
+
+/** Whether grpc-js made a status itself: a server's trailers contain at least its content type. Without it, servers would be blamed. */
+export function isOwnStatus(trailers: Metadata): boolean {
+  return Object.keys(trailers.getMap()).length === 0;
+}
