@@ -1,5 +1,5 @@
 import { type AcquireOptions, acquireOptionNames, type PickOptions, signalOnly } from '../call/acquire-options.js';
-import { CallTimes, Lease, type LeaseOwner } from '../call/lease.js';
+import { CallLease, CallTimes, type LeaseOwner } from '../call/lease.js';
 import { OutsideCalls } from '../call/outside-calls.js';
 import { pickFlags, type Recorder, type Recording } from '../call/recording.js';
 import { type RunOptions, runCall, type Use } from '../call/run-call.js';
@@ -14,7 +14,7 @@ import { Warnings } from '../observe/warnings.js';
 import type { PickTarget } from '../picker/picker.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { checkPriority } from '../propagation/priority.js';
-import { RetryPolicy } from '../retry/retry-policy.js';
+import { RetryRules } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
@@ -26,7 +26,7 @@ import { type BalancerSnapshot, liveBalancers, snapshotBalancer } from './snapsh
 
 /** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */
 export class BalancerCore<C> implements LeaseOwner<C> {
-  readonly retries: RetryPolicy;
+  readonly retries: RetryRules;
   readonly observer: Observer;
   readonly name: string;
   readonly clock: Clock;
@@ -78,7 +78,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.observer = observer;
     this.name = resolver.name;
     this.protocol = options.transport.protocol;
-    this.retries = new RetryPolicy(options.retry, clock, warnings);
+    this.retries = new RetryRules(options.retry, clock, warnings);
     this.limit = limit === undefined ? undefined : new CallLimit(limit, warnings);
     this.#times = new CallTimes(this, options.stalledAfterMs);
     this.#currentPicker = new CurrentPicker(options.picker, recording?.rng ?? rng, warnings, recording);
@@ -108,13 +108,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     liveBalancers.add(this);
   }
 
-  pick(options?: PickOptions): Lease<C> | undefined {
+  pick(options?: PickOptions): CallLease<C> | undefined {
     const lease = this.#pickInTurn(options);
     if (lease === undefined && !this.#currentPicker.hasReady) this.#endpoints.first.missed();
     return lease;
   }
 
-  async acquire(options: AcquireOptions = {}): Promise<Lease<C>> {
+  async acquire(options: AcquireOptions = {}): Promise<CallLease<C>> {
     checkKeys('acquire', options, acquireOptionNames);
     const { key, avoid, unlimited, signal } = options;
     const priority = checkPriority(options.priority);
@@ -224,7 +224,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return outcomes.cancelled;
   }
 
-  #pickInTurn(options: PickOptions | undefined, mayWait = false): Lease<C> | undefined {
+  #pickInTurn(options: PickOptions | undefined, mayWait = false): CallLease<C> | undefined {
     // Callers that are already waiting go first.
     this.#room.wake();
     if (options === undefined) return this.#pick(undefined, undefined);
@@ -237,7 +237,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     avoid: ReadonlySet<Subchannel<C>> | undefined,
     mayWait = false,
     unlimited = false,
-  ): Lease<C> | undefined {
+  ): CallLease<C> | undefined {
     if (this.#currentPicker.picker === undefined || (this.limit?.hasRoom === false && !unlimited)) return undefined;
     const nowMs = this.clock.now();
     const recording = this.recording;
@@ -257,7 +257,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     subchannel.start(nowMs);
     this.#times.began();
     const call = recording === undefined ? 0 : recording.picked(subchannel, nowMs, pickFlags.began, key, avoid);
-    const lease = new Lease(this.#times, subchannel, connection.handle, nowMs, call);
+    const lease = new CallLease(this.#times, subchannel, connection.handle, nowMs, call);
     // As one whose answer has begun, which no longer counts.
     if (unlimited && this.limit !== undefined) lease.progressed();
     return lease;

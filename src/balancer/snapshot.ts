@@ -9,7 +9,7 @@ import { LiveBalancers } from '../observe/live-balancers.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
-import { RetryCounter, type RetryCounts, type RetryPolicy } from '../retry/retry-policy.js';
+import { RetryCounter, type RetryCounts, type RetryRules } from '../retry/retry-policy.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 import { type EndpointStatus, statusOf, whyFewer } from './endpoint-status.js';
 
@@ -142,7 +142,7 @@ interface SnapshotParts<C> {
   readonly events: EventCounts;
   readonly pool: Pool<C>;
   readonly limit: { readonly max: number; readonly running: number } | undefined;
-  readonly retries: RetryPolicy;
+  readonly retries: RetryRules;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
   /** What knows the order of preference. */
   readonly currentPicker: {

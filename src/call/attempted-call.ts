@@ -6,7 +6,7 @@ import type { RetryPolicy } from '../retry/retry-policy.js';
 import type { TriedEndpoints } from '../retry/tried-endpoints.js';
 import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import type { CallTrace, TracedSource } from './call-trace.js';
-import type { Lease } from './lease.js';
+import type { CallLease, Lease } from './lease.js';
 
 /** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
 export interface AttemptSource<C> extends TracedSource {
@@ -21,7 +21,7 @@ export interface AttemptSource<C> extends TracedSource {
 /** The protocol's part of a call: how an attempt is sent, and what happens when none succeeds. */
 export interface AttemptedCall<C> {
   /** Sends an attempt, which must then end by `end`, `fail` or `giveBack` of the call's `Attempts`. An exception ends the call. */
-  send(lease: Lease<C>): void;
+  send(lease: CallLease<C>): void;
   /** No attempt is running, and none follows. Also called after `stop`. */
   fail(error: unknown): void;
   /** Describes the call for traces. Called only while calls are traced. */
@@ -68,7 +68,7 @@ export interface HedgePart<C> {
 export interface FailedAttempt {
   /** For the endpoint's load and stages, and for the observer. */
   readonly outcome: Outcome;
-  /** What the caller gets if no further attempt succeeds. */
+  /** What the caller gets if no further attempt succeeds; undefined for a response that the caller gets then. */
   readonly error: unknown;
   /** The outcome that decides about a retry, if it is a different one. @defaultValue `outcome` */
   readonly repeatAs?: Outcome;
@@ -90,6 +90,10 @@ export interface FailedAttempt {
   readonly refused?: boolean;
   /** The HTTP method, if any. */
   readonly method?: string;
+  /** The status of the response that is given up, if options may name it. @defaultValue none */
+  readonly status?: number;
+  /** The headers of that response, by lower-case name. @defaultValue none */
+  readonly header?: (name: string) => unknown;
 }
 
 /** Details of an attempt's end. */
@@ -119,7 +123,7 @@ export interface AttemptReport {
 }
 
 /** The only source of the event `attemptEnded`. */
-export function reportAttempt<C>(lease: Lease<C>, report: AttemptReport): void {
+export function reportAttempt<C>(lease: CallLease<C>, report: AttemptReport): void {
   const { observer, endpoint } = lease;
   if (!observes(observer, 'attemptEnded')) return;
   const { attempt, outcome = lease.outcome as Outcome, retrying = false, hedged = false, error } = report;

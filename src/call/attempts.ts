@@ -12,7 +12,7 @@ import {
   reportAttempt,
 } from './attempted-call.js';
 import { AttemptTraces, traceOf } from './call-trace.js';
-import type { Lease } from './lease.js';
+import { type CallLease, callLease, type Lease } from './lease.js';
 import { pickOther } from './other-endpoint.js';
 
 const noDetails: AttemptEnd = Object.freeze({});
@@ -34,6 +34,7 @@ const MAX_MOVES = 100;
  *                giveBack                        waiting
  *                giveUp                          given up, with another endpoint reserved; if there is none: sending, unchanged
  *     given up   move                            sending on the reserved endpoint
+ *                handOver                        sending, with no attempt to follow: a concurrent one goes to the reserved endpoint
  *                fail, end, conclude, stop       as from sending; the reserved endpoint is released
  *
  * After `stop` no attempt follows; one that is running still has to be ended by the protocol.
@@ -46,7 +47,7 @@ export class Attempts<C> implements AttemptTally<C> {
   readonly tally: AttemptTally<C>;
   // Read-only for others.
   /** The running attempt. */
-  lease: Lease<C> | undefined = undefined;
+  lease: CallLease<C> | undefined = undefined;
   /** The number of the running or last attempt, from 1. */
   number = 0;
   /** Describes the running attempt in terms of its protocol; undefined unless that is measured. */
@@ -64,7 +65,7 @@ export class Attempts<C> implements AttemptTally<C> {
   /** The call had its free retry. */
   #wasCut = false;
   /** Where the call goes once the attempt that was given up is over. It ends with the call if that is never. */
-  #reserved: { readonly lease: Lease<C>; readonly failed: FailedAttempt } | undefined = undefined;
+  #reserved: { readonly lease: CallLease<C>; readonly failed: FailedAttempt } | undefined = undefined;
   /** Undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
 
@@ -91,7 +92,7 @@ export class Attempts<C> implements AttemptTally<C> {
     const isPlain = this.#key === undefined && unlimited !== true;
     const lease = existing ?? this.#source.pick(isPlain ? undefined : { key: this.#key, unlimited });
     if (lease === undefined) return false;
-    this.#send(lease);
+    this.#send(callLease(lease));
     return true;
   }
 
@@ -102,12 +103,12 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#call.waitBegan?.();
     this.#traces?.waits();
     this.#acquire(waiting.signal).then(
-      (lease) => this.#waited(lease, undefined),
+      (lease) => this.#waited(callLease(lease), undefined),
       (error) => this.#waited(undefined, error),
     );
   }
 
-  #waited(lease: Lease<C> | undefined, error: unknown): void {
+  #waited(lease: CallLease<C> | undefined, error: unknown): void {
     const call = this.#call;
     this.#waiting = undefined;
     call.waitEnded?.();
@@ -148,7 +149,7 @@ export class Attempts<C> implements AttemptTally<C> {
    * The call is over, but its lease is not: the caller of this must end it, and `report` it.
    * @param outcome How it ended, if the lease may last for long. @defaultValue as reported
    */
-  conclude(outcome?: Outcome): Lease<C> | undefined {
+  conclude(outcome?: Outcome): CallLease<C> | undefined {
     const lease = this.lease;
     this.lease = undefined;
     this.#stopped = true;
@@ -158,7 +159,7 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /** Tells the observer how the current attempt ended, where `end` and `fail` do not. */
-  report(lease: Lease<C>, end: AttemptEnd = noDetails): void {
+  report(lease: CallLease<C>, end: AttemptEnd = noDetails): void {
     this.#traces?.ended(end.outcome ?? (lease.outcome as Outcome), end.error, end.retrying !== true);
     if (!observes(lease.observer, 'attemptEnded')) return;
     reportAttempt(lease, { ...end, attempt: this.number, hedged: this.#isHedge });
@@ -194,9 +195,9 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The endpoint refused the running attempt, or does not respond to it: gives its response up if the call may be repeated and another
-   * endpoint can take it now, which is then reserved and paid for. The protocol must end the running attempt and then call `move`.
-   * False: nothing changed, and the attempt continues.
+   * Gives up the response to the running attempt (the endpoint refused it, does not respond, or responded with what options retry) if
+   * the call may be repeated and there is another endpoint by the rule of `pickOther`, which is then reserved and paid for. The protocol
+   * ends the running attempt and then calls `move`, or calls `handOver` first. False: nothing changed, and the attempt continues.
    */
   giveUp(failed: FailedAttempt): boolean {
     const lease = this.lease;
@@ -205,9 +206,9 @@ export class Attempts<C> implements AttemptTally<C> {
     const { tally } = this;
     tally.tried ??= new TriedEndpoints();
     tally.tried.add(lease, failed.outcome);
-    const next = pickOther(this.#source, tally.tried, { key: this.#key, unlimited: this.#call.unlimited });
+    const options = { key: this.#key, unlimited: this.#call.unlimited };
+    const next = pickOther(this.#source, lease.retries, tally.tried, options);
     if (next === undefined) {
-      lease.retries.refund();
       this.#wasCut = wasCut;
       return false;
     }
@@ -226,6 +227,17 @@ export class Attempts<C> implements AttemptTally<C> {
     lease.end(outcome, undefined, this.note);
     this.report(lease, { error, retrying: true });
     this.#send(reserved.lease);
+  }
+
+  /**
+   * The reserved endpoint, for a concurrent attempt of the same call that begins while the running one comes to its end, which is then
+   * the last of these attempts.
+   */
+  handOver(): CallLease<C> | undefined {
+    const lease = this.#reserved?.lease;
+    this.#reserved = undefined;
+    this.#stopped = true;
+    return lease;
   }
 
   /** Whether the response to the running attempt was given up. */
@@ -249,13 +261,13 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /** The call was tried on `lease`. Returns an endpoint it was not tried on, if one can take it now. */
-  #pickAnother(lease: Lease<C>, outcome: Outcome): Lease<C> | undefined {
+  #pickAnother(lease: CallLease<C>, outcome: Outcome): CallLease<C> | undefined {
     const { tally } = this;
     tally.tried ??= new TriedEndpoints();
     tally.tried.add(lease, outcome);
     const { avoid } = tally.tried;
     const next = this.#source.pick({ key: this.#key, avoid, unlimited: this.#call.unlimited });
-    if (next === undefined || !avoid.has(next.subchannel)) return next;
+    if (next === undefined || !avoid.has(next.subchannel)) return next && callLease(next);
     next.end(outcomes.notStarted);
     return undefined;
   }
@@ -266,7 +278,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return made - moves;
   }
 
-  #send(lease: Lease<C>): void {
+  #send(lease: CallLease<C>): void {
     const { tally } = this;
     if (tally.made === 0 && this.#source.retries === undefined) lease.retries.budget.deposit();
     this.number = ++tally.made;
@@ -282,7 +294,7 @@ export class Attempts<C> implements AttemptTally<C> {
     }
   }
 
-  #sendTraced(traces: AttemptTraces, lease: Lease<C>): void {
+  #sendTraced(traces: AttemptTraces, lease: CallLease<C>): void {
     traces.send(lease, this.number, this.#call.setHeader, () => {
       const { signal } = this.#call;
       if (!this.#stopped && signal?.aborted !== true) {
@@ -320,8 +332,8 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /** Whether another attempt may follow. If so, it is paid for from the budget, unless it is free. */
-  #mayRepeat({ retries }: Lease<C>, failed: FailedAttempt): boolean {
-    const { idempotent, answered, method, error, repeatAs: outcome = failed.outcome } = failed;
+  #mayRepeat({ retries }: CallLease<C>, failed: FailedAttempt): boolean {
+    const { idempotent, answered, method, status, header, error, repeatAs: outcome = failed.outcome } = failed;
     if (failed.repeatable === false || failed.outcome.kind === 'cancelled') return false;
     const { tally } = this;
     if (failed.untried && tally.moves < MAX_MOVES) {
@@ -329,7 +341,7 @@ export class Attempts<C> implements AttemptTally<C> {
       retries.countMove();
       return true;
     }
-    const attempt = { outcome, idempotent, answered, tried: this.counted, error, method };
+    const attempt = { outcome, idempotent, answered, tried: this.counted, error, method, status, header };
     if (failed.cut && !this.#wasCut) {
       this.#wasCut = true;
       if (retries.allowsFree(attempt)) return true;

@@ -3,8 +3,9 @@ import { type LoadReport, type Outcome, outcomes, usableOutcome } from '../endpo
 import type { CallLimit } from '../limit/call-limit.js';
 import type { CallMeter, CallNote, ProtocolMeter } from '../observe/live-balancers.js';
 import type { Observer } from '../observe/observer.js';
+import type { PickTarget } from '../picker/picker.js';
 import type { Subchannel } from '../pool/subchannel.js';
-import type { RetryPolicy } from '../retry/retry-policy.js';
+import type { RetryRules } from '../retry/retry-policy.js';
 import type { Clock } from '../runtime/clock.js';
 import { StallWatch } from '../runtime/stall-watch.js';
 import { LatencyQuantile } from './latency-quantile.js';
@@ -13,7 +14,7 @@ import type { Recording } from './recording.js';
 /** The balancer that leases come from. */
 export interface LeaseOwner<C> {
   readonly clock: Clock;
-  readonly retries: RetryPolicy;
+  readonly retries: RetryRules;
   readonly observer: Observer;
   readonly limit: CallLimit | undefined;
   readonly meter: CallMeter | undefined;
@@ -30,12 +31,55 @@ export interface LeaseOwner<C> {
 }
 
 /** A pick in use: one call on one endpoint. Its holder must call `end` exactly once; later calls do nothing. */
-export class Lease<C> {
+export interface Lease<C> {
   /** What the transport opened: an HTTP pool, a channel, a client. */
   readonly handle: C;
-  /** The slot the call runs on: pass it in `avoid` to pick another one next. */
-  readonly subchannel: Subchannel<C>;
+  /** The endpoint the call runs on. */
+  readonly endpoint: Endpoint;
+  /** What the picker picked: pass it in `avoid` to pick another one next. */
+  readonly subchannel: PickTarget;
   /** When it started, on the balancer's clock. */
+  readonly startedMs: number;
+  /** The place that its endpoint has now in the client's order of preference, from 1; `undefined` if the picker keeps none. */
+  readonly place: number | undefined;
+  /** Whether the first byte of the response has arrived. */
+  readonly answered: boolean;
+  /** When the first byte of the response arrived, on the balancer's clock; `undefined` until then. */
+  readonly answeredMs: number | undefined;
+  /**
+   * Aborts when the endpoint leaves: its pod terminates, it is no longer in the set, or the balancer closes. A long-lived call
+   * should then move; the reason is a `Leaving`, with the time by which it must.
+   */
+  readonly leaving: AbortSignal;
+  /** How it ended; `undefined` while it is running. */
+  readonly outcome: Outcome | undefined;
+  /**
+   * The first byte of the response has arrived. This ends the endpoint's latency; a later abort does not count against it. Calls
+   * after the first do nothing.
+   */
+  progressed(): void;
+  /**
+   * The endpoint reported how busy it is. Call this as soon as the report arrives, because it is soon out of date; otherwise the
+   * report of the outcome counts at the end of the call. Never throws; calls after the first do nothing.
+   */
+  reported(report: LoadReport): void;
+  /**
+   * The call continues, and has shown that its endpoint works. Stages count a success now, and the outcome at the end. For calls that
+   * last for hours, because an endpoint on probation cannot wait for their end.
+   */
+  confirm(): void;
+  /**
+   * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
+   * @param latencyMs How long the endpoint took to respond. By default the time until `progressed`, or else the duration of the call;
+   * `null` if that says nothing about the endpoint, as with a connection that is lent to the application.
+   */
+  end(outcome: Outcome, latencyMs?: number | null): void;
+}
+
+/** What every lease of a balancer is: adapters read more of it than applications do. */
+export class CallLease<C> implements Lease<C> {
+  readonly handle: C;
+  readonly subchannel: Subchannel<C>;
   readonly startedMs: number;
   readonly #times: CallTimes<C>;
   #answeredMs: number | undefined;
@@ -54,12 +98,10 @@ export class Lease<C> {
     this.#marks = 2 * call;
   }
 
-  /** The endpoint the call runs on. */
   get endpoint(): Endpoint {
     return this.subchannel.endpoint;
   }
 
-  /** The place that its endpoint has now in the client's order of preference, from 1; `undefined` if the picker keeps none. */
   get place(): number | undefined {
     return this.#times.owner.placeOf(this.subchannel);
   }
@@ -70,7 +112,7 @@ export class Lease<C> {
   }
 
   /** The retry policy of the balancer it came from. */
-  get retries(): RetryPolicy {
+  get retries(): RetryRules {
     return this.#times.owner.retries;
   }
 
@@ -84,61 +126,37 @@ export class Lease<C> {
     return this.#times.owner.protocolMeter !== undefined;
   }
 
-  /** Whether the first byte of the response has arrived. */
   get answered(): boolean {
     return this.#answeredMs !== undefined;
   }
 
-  /** When the first byte of the response arrived, on the balancer's clock; `undefined` until then. */
   get answeredMs(): number | undefined {
     return this.#answeredMs;
   }
 
-  /**
-   * Aborts when the endpoint leaves: its pod terminates, it is no longer in the set, or the balancer closes. A long-lived call
-   * should then move; the reason is a `Leaving`, with the time by which it must.
-   */
   get leaving(): AbortSignal {
     return this.subchannel.leaving;
   }
 
-  /** How it ended; `undefined` while it is running. */
   get outcome(): Outcome | undefined {
     return this.#outcome;
   }
 
-  /**
-   * The first byte of the response has arrived. This ends the endpoint's latency; a later abort does not count against it. Calls
-   * after the first do nothing.
-   */
   progressed(): void {
     this.#answeredMs ??= this.#times.answered(this);
   }
 
-  /**
-   * The endpoint reported how busy it is. Call this as soon as the report arrives, because it is soon out of date; otherwise the
-   * report of the outcome counts at the end of the call. Never throws; calls after the first do nothing.
-   */
   reported(report: LoadReport): void {
     if ((this.#marks & 1) === 1 || this.#outcome !== undefined) return;
     this.#marks |= 1;
     this.subchannel.reported(report, this.#times.owner.clock.now());
   }
 
-  /**
-   * The call continues, and has shown that its endpoint works. Stages count a success now, and the outcome at the end. For calls that
-   * last for hours, because an endpoint on probation cannot wait for their end.
-   */
   confirm(): void {
     if (this.#outcome === undefined) this.subchannel.confirm(this.startedMs);
   }
 
-  /**
-   * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
-   * @param latencyMs How long the endpoint took to respond. By default the time until `progressed`, or else the duration of the call;
-   * `null` if that says nothing about the endpoint, as with a connection that is lent to the application.
-   * @param note Describes the call in terms of its protocol; only needed if it `isMeasured`.
-   */
+  /** @param note Describes the call in terms of its protocol; only needed if it `isMeasured`. */
   end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
     if (this.#outcome !== undefined) return;
     let usable = outcome;
@@ -150,6 +168,9 @@ export class Lease<C> {
     this.#times.ended(this, usable, latencyMs, note);
   }
 }
+
+/** A lease of a balancer, with what adapters read of it. */
+export const callLease = <C>(lease: Lease<C>): CallLease<C> => lease as CallLease<C>;
 
 /**
  * A caller's deadline of exactly `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
@@ -183,7 +204,7 @@ export class CallTimes<C> {
   }
 
   /** The response of a call has begun; returns when. */
-  answered(lease: Lease<C>): number {
+  answered(lease: CallLease<C>): number {
     const { limit, clock } = this.owner;
     if (limit !== undefined && lease.outcome === undefined) {
       limit.freed();
@@ -193,7 +214,7 @@ export class CallTimes<C> {
   }
 
   /** @param latencyMs As for `Lease.end`. */
-  ended(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void {
+  ended(lease: CallLease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void {
     const { clock, limit, meter, protocolMeter, recording } = this.owner;
     const { subchannel, startedMs, answeredMs } = lease;
     const nowMs = clock.now();

@@ -1,8 +1,9 @@
 import { outcomes } from '../endpoint/outcome.js';
+import type { RetryPolicy } from '../retry/retry-policy.js';
 import type { TriedEndpoints } from '../retry/tried-endpoints.js';
 import type { PickOptions } from './acquire-options.js';
 import type { AttemptSource } from './attempted-call.js';
-import type { Lease } from './lease.js';
+import { type CallLease, callLease } from './lease.js';
 
 /** How many endpoints that asked for a pause are skipped to find one that did not. */
 const MAX_SKIPPED = 4;
@@ -10,19 +11,32 @@ const MAX_SKIPPED = 4;
 /**
  * Picks the endpoint that a call goes to instead of waiting for, or accepting, the response it could have. A response is given up only
  * for an endpoint that can take the call now, on which the call was not tried, and which did not ask for a pause: one that has just
- * refused another call would refuse this one too. Undefined if there is none; then the call keeps the response it has.
+ * refused another call would refuse this one too. If there is none, what the attempt would have cost is refunded and the call keeps the
+ * response it has: every attempt that leaves a pod before the caller has its response goes by this rule, hedges included.
  *
  * @param tried Gets the endpoints that were skipped, so that a later attempt prefers others.
  */
 export function pickOther<C>(
   source: Pick<AttemptSource<C>, 'pick'>,
+  retries: Pick<RetryPolicy, 'refund'>,
+  tried: TriedEndpoints<C>,
+  options: Pick<PickOptions, 'key' | 'unlimited'>,
+): CallLease<C> | undefined {
+  const other = findOther(source, tried, options);
+  if (other === undefined) retries.refund();
+  return other;
+}
+
+function findOther<C>(
+  source: Pick<AttemptSource<C>, 'pick'>,
   tried: TriedEndpoints<C>,
   { key, unlimited }: Pick<PickOptions, 'key' | 'unlimited'>,
-): Lease<C> | undefined {
+): CallLease<C> | undefined {
   const { avoid } = tried;
   for (let skipped = 0; skipped <= MAX_SKIPPED; skipped++) {
-    const lease = source.pick({ key, avoid, unlimited });
-    if (lease === undefined) return undefined;
+    const picked = source.pick({ key, avoid, unlimited });
+    if (picked === undefined) return undefined;
+    const lease = callLease(picked);
     const isNew = !avoid.has(lease.subchannel);
     if (isNew && lease.subchannel.pushedBackUntilMs <= lease.startedMs) return lease;
     lease.end(outcomes.notStarted);

@@ -4,7 +4,7 @@ import { type Priority, priorities } from '../propagation/priority.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
-import type { Lease } from './lease.js';
+import type { CallLease } from './lease.js';
 import { type InLine, WaitingLine } from './waiting-line.js';
 
 /** The request of a waiting caller. */
@@ -36,7 +36,7 @@ interface Waiter<C, L> extends InLine<Waiter<C, L>> {
 }
 
 /** What the waiting room needs from its balancer. */
-export interface WaitingRoomOwner<C, L = Lease<C>> {
+export interface WaitingRoomOwner<C, L = CallLease<C>> {
   readonly clock: Clock;
   readonly maxWaiting: number;
   /** The limit on running calls, if there is one. Only callers that wait for it are shed. */
@@ -70,7 +70,7 @@ const MAX_MISSES = 8;
  * break. Then the newest is served first, because it is the most likely to still want a response, and the oldest are shed.
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
-export class WaitingRoom<C, L = Lease<C>> {
+export class WaitingRoom<C, L = CallLease<C>> {
   // Read-only for others.
   /** How many wait. */
   size = 0;

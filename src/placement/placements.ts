@@ -1,5 +1,5 @@
 import type { Balancer } from '../balancer/balancer.js';
-import type { Lease } from '../call/lease.js';
+import { callLease, type Lease } from '../call/lease.js';
 import { Warnings } from '../observe/warnings.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Clock } from '../runtime/clock.js';
@@ -80,7 +80,7 @@ export class Placements implements PlacementOwner {
 
   /** A connection is open on the endpoint of `lease`. Returns what to call, once, when it is closed. */
   hold(lease: Lease<unknown>, connection: PlacedConnection): () => void {
-    const { subchannel } = lease;
+    const { subchannel } = callLease(lease);
     let group = this.#groups.get(subchannel);
     if (group === undefined) {
       group = new PlacementGroup(subchannel, this);

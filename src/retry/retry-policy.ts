@@ -39,19 +39,41 @@ export class RetryCounter {
   overBudget = 0;
 }
 
+/** Whether a call may have another attempt, and what pays for it: what adapters ask that make attempts of their own. */
+export interface RetryPolicy {
+  /** Attempts per call, the first and hedges included; from the option `retry`. */
+  readonly maxAttempts: number;
+  /** HTTP methods of requests that may be sent twice. */
+  readonly methods: ReadonlySet<string>;
+  /** Whether a call that may be sent twice is repeated when its connection dies: no option forbids it. */
+  readonly repeatsLost: boolean;
+  /** Whether responses may be discarded for another attempt; if not, a response is final without asking. */
+  readonly looksAtAnswers: boolean;
+  /** Every call makes its deposit in it, once, not per attempt. */
+  readonly budget: { deposit(): void };
+  /** Whether this attempt should be followed by another, regardless of cost and number. */
+  wants(attempt: EndedAttempt): boolean;
+  /** Whether a call with `tried` running attempts may have one more; if so, pays for it. */
+  allowsHedge(tried: number): boolean;
+  /** Whether a protocol with rules of its own may make another attempt; if so, pays for it. It is counted by `followed`. */
+  pays(): boolean;
+  /** Counts another attempt, which the caller has decided on and paid for. */
+  followed(what: RetryReason | 'hedge'): void;
+  /** The last retry or hedge allowed was not possible, because no other endpoint had capacity: refunds what it cost. */
+  refund(): void;
+  /** The caller gets the response of a hedge. */
+  hedgeWon(): void;
+}
+
 /**
  * By default only what is provably safe is retried: calls that were never sent, and idempotent ones whose connection died
  * before any response. Options add responses (`statuses`, `when`). One budget per balancer limits them all. The caller then
  * avoids the endpoints it has tried (`TriedEndpoints`).
  */
-export class RetryPolicy {
-  /** Attempts per call, the first and hedges included; from the option `retry`. */
+export class RetryRules implements RetryPolicy {
   readonly maxAttempts: number;
-  /** HTTP methods of requests that may be sent twice. */
   readonly methods: ReadonlySet<string>;
-  /** Every call makes its deposit in it, once, not per attempt. */
   readonly budget: RetryBudget;
-  /** Whether a call that may be sent twice is repeated when its connection dies: no option forbids it. */
   readonly repeatsLost: boolean;
   readonly #options: ResolvedRetryOptions;
   readonly #hasBudget: boolean;
@@ -74,7 +96,6 @@ export class RetryPolicy {
     this.#warnings = warnings;
   }
 
-  /** Whether responses may be discarded for another attempt; if not, a response is final without asking. */
   get looksAtAnswers(): boolean {
     return this.maxAttempts > 1 && (this.#statuses.size > 0 || this.#options.when !== undefined);
   }
@@ -93,19 +114,16 @@ export class RetryPolicy {
     return true;
   }
 
-  /** Whether a call with `tried` running attempts may have one more; if so, pays for it. */
   allowsHedge(tried: number): boolean {
     return tried < this.maxAttempts && this.#pay('hedge');
   }
 
-  /** Whether a protocol with rules of its own may make another attempt; if so, pays for it. It is counted by `followed`. */
   pays(): boolean {
     const isCovered = this.budget.withdraw();
     if (!isCovered) this.#counter.overBudget++;
     return isCovered;
   }
 
-  /** The last retry or hedge allowed was not possible, because no other endpoint had capacity: refunds what it cost. */
   refund(): void {
     if (this.#wasPaid) this.budget.refund();
     this.#count(this.#allowed, -1);
@@ -116,12 +134,10 @@ export class RetryPolicy {
     this.#counter.retries['not-started']++;
   }
 
-  /** Counts another attempt, which the caller has decided on and paid for. */
   followed(what: RetryReason | 'hedge'): void {
     this.#count(what, 1);
   }
 
-  /** The caller gets the response of a hedge. */
   hedgeWon(): void {
     this.#counter.hedgesWon++;
   }
@@ -132,7 +148,6 @@ export class RetryPolicy {
     return { calls: this.budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };
   }
 
-  /** Whether this attempt should be followed by another, regardless of cost and number. */
   wants(attempt: EndedAttempt): boolean {
     const { outcome, idempotent, answered } = attempt;
     if (answered || outcome.kind === 'cancelled') return false;

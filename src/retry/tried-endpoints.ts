@@ -1,10 +1,10 @@
 import type { Outcome } from '../endpoint/outcome.js';
-import type { Subchannel } from '../pool/subchannel.js';
+import type { PickTarget } from '../picker/picker.js';
 
 /** The part of a lease that identifies the endpoint and its connection. */
 export interface TriedAttempt<C> {
   /** The slot of the endpoint it went to. */
-  readonly subchannel: Subchannel<C>;
+  readonly subchannel: PickTarget;
   /** The connection it went over: another one to the same endpoint deserves another try. */
   readonly handle: C;
 }
@@ -14,16 +14,16 @@ export interface TriedAttempt<C> {
  * `allows`: an avoided endpoint is still picked if no other can take the call.
  */
 export class TriedEndpoints<C> {
-  readonly #tried = new Set<Subchannel<C>>();
+  readonly #tried = new Set<PickTarget>();
   /** Endpoints that accepted no connection, each with the handle that failed. */
-  readonly #refusing = new Map<Subchannel<C>, C>();
+  readonly #refusing = new Map<PickTarget, C>();
   /** Endpoints that refused the call once without processing it. */
-  readonly #refused = new Set<Subchannel<C>>();
+  readonly #refused = new Set<PickTarget>();
   /** Endpoints that answered or timed out: another attempt there would not be a retry on another endpoint. */
-  readonly #processed = new Set<Subchannel<C>>();
+  readonly #processed = new Set<PickTarget>();
 
   /** The endpoints that failed this call, for `avoid` of the next pick. */
-  get avoid(): ReadonlySet<Subchannel<C>> {
+  get avoid(): ReadonlySet<PickTarget> {
     return this.#tried;
   }
 

@@ -1,8 +1,9 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type PickTarget } from '../../index.js';
+import { type Balancer, type Clock, type Outcome, outcomes, type PickTarget } from '../../index.js';
 import {
   type AttemptReason,
   type AttemptTrace,
+  type CallLease,
   type CallNote,
   type CallTrace,
   loadReportHeader,
@@ -151,7 +152,7 @@ export class GrpcAttempt implements experimental.PickResult {
   readonly subchannel: experimental.SubchannelInterface;
   readonly status: null = null;
   readonly onCallEnded: experimental.PickResult['onCallEnded'];
-  readonly lease: Lease<PodConnection>;
+  readonly lease: CallLease<PodConnection>;
   /** The attempt before it. */
   readonly previous: GrpcAttempt | undefined;
   readonly #call: BalancedCall;
@@ -166,7 +167,7 @@ export class GrpcAttempt implements experimental.PickResult {
   #note: CallNote | undefined;
   #trace: AttemptTrace | undefined;
 
-  constructor(call: BalancedCall, lease: Lease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
+  constructor(call: BalancedCall, lease: CallLease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
     this.#call = call;
     this.lease = lease;
     this.#leaf = leaf;

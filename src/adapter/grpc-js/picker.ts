@@ -1,6 +1,6 @@
 import { experimental, Metadata, status as statusCode } from '@grpc/grpc-js';
 import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } from '../../index.js';
-import { checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
+import { callLease, checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { type AttemptOwner, BalancedCall, type CallStatus, GrpcAttempt } from './balanced-call.js';
 import { pickInformationOf } from './internals.js';
@@ -61,7 +61,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     if (lease.handle.reportAsking.next(askForReports) && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
     }
-    const attempt = new GrpcAttempt(call, lease, leaf, this);
+    const attempt = new GrpcAttempt(call, callLease(lease), leaf, this);
     if (call.trace !== undefined) attempt.trace(call.trace, metadata);
     return attempt;
   }

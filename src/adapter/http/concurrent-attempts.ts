@@ -3,6 +3,7 @@ import {
   type AttemptTally,
   type CallFacts,
   type CallTrace,
+  type FailedAttempt,
   isTraced,
   pickOther,
   type SharedTimer,
@@ -19,6 +20,8 @@ export interface ConcurrentAttempt<C> {
   readonly lease: Lease<C> | undefined;
   /** Starts, on `lease` if given. False when it has to wait for an endpoint. */
   start(lease?: Lease<C>): boolean;
+  /** Gives up the response to it, as `Attempts.giveUp`, and hands over the endpoint for the next attempt; undefined if there is none. */
+  giveUp(failed: FailedAttempt): Lease<C> | undefined;
   abort(reason: Error): void;
 }
 
@@ -152,29 +155,20 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     const isNotBegun = verdict.kind === 'not-started';
     if (!retries.looksAtAnswers && !isNotBegun) return false;
     const { method } = this.#request;
-    const tried = this.made - this.moves;
     // A response that says "not begun" is not an answer, whatever its status.
     const answer = isNotBegun ? {} : { status, header };
-    const ended = { outcome: verdict, idempotent: true, answered: false, tried, method, ...answer };
+    const failed = { outcome: verdict, error: undefined, idempotent: true, answered: false, method, ...answer };
     if (!this.isAlone(attempt)) {
-      if (!retries.wants(ended)) return false;
+      // Another attempt is under way, and is paid for.
+      if (!retries.wants({ ...failed, tried: this.made - this.moves })) return false;
       this.#running = this.#running.filter((other) => other !== attempt);
       return true;
     }
-    if (!retries.allows(ended)) return false;
-    this.tried.add(attempt.lease as Lease<C>, verdict);
-    const lease = this.#pickOther();
-    if (lease === undefined) {
-      retries.refund();
-      return false;
-    }
+    const lease = attempt.giveUp(failed);
+    if (lease === undefined) return false;
     this.#running = this.#running.filter((other) => other !== attempt);
     this.#attempt(false, lease);
     return true;
-  }
-
-  #pickOther(): Lease<C> | undefined {
-    return pickOther(this.#owner.balancer, this.tried, { key: this.#request.key });
   }
 
   #awaitHedge(): void {
@@ -202,9 +196,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     // If one attempt is waiting for a pod, there is none for a second.
     if (leases.length === 0 || !retries.allowsHedge(this.made - this.moves)) return undefined;
     for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
-    const other = this.#pickOther();
-    if (other === undefined) retries.refund();
-    return other;
+    return pickOther(this.#owner.balancer, retries, this.tried, { key: this.#request.key });
   }
 
   #measure({ lease }: A): void {

@@ -2,7 +2,7 @@ import type { Balancer } from '../../balancer/balancer.js';
 import type { AttemptedCall } from '../../call/attempted-call.js';
 import { reportAttempt } from '../../call/attempted-call.js';
 import { Attempts } from '../../call/attempts.js';
-import type { Lease } from '../../call/lease.js';
+import { callLease, type Lease } from '../../call/lease.js';
 import { endpointAddress } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { outcomeOfSystemError } from '../../endpoint/system-errors.js';
@@ -170,7 +170,7 @@ export class Dial implements PlacedConnection {
   }
 
   #report(error: unknown): void {
-    reportAttempt(this.lease, { attempt: this.#attempt, error });
+    reportAttempt(callLease(this.lease), { attempt: this.#attempt, error });
   }
 
   #settle(): boolean {

@@ -16,6 +16,7 @@ export { Attempts } from '../../call/attempts.js';
 export { outcomeAtDeadline } from '../../call/call-deadline.js';
 export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../call/call-trace.js';
 export { LatencyQuantile } from '../../call/latency-quantile.js';
+export { type CallLease, callLease } from '../../call/lease.js';
 export { pickOther } from '../../call/other-endpoint.js';
 export { isSameIdentity } from '../../credentials/identity.js';
 export {

@@ -6,7 +6,6 @@ import {
   type Balancer,
   type Clock,
   type Endpoint,
-  type Lease,
   type LoadReport,
   type Outcome,
   outcomes,
@@ -21,6 +20,7 @@ import {
   type AttemptedCall,
   Attempts,
   type CallFacts,
+  type CallLease,
   loadReportFormatHeader,
   loadReportHeader,
   type ReportAsking,
@@ -115,7 +115,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   }
 
   /** Where it went. */
-  get lease(): Lease<PodAgent> | undefined {
+  get lease(): CallLease<PodAgent> | undefined {
     return this.#attempts.lease;
   }
 
@@ -137,7 +137,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     return { protocol: 'http', method: this.request.method, service: this.#owner.origin };
   }
 
-  send(lease: Lease<PodAgent>): void {
+  send(lease: CallLease<PodAgent>): void {
     this.#endpoint = lease.endpoint;
     this.#reportAsking = lease.handle.reportAsking;
     this.#askForReport(this.#reportAsking.next(this.#owner.askForReports));
@@ -283,7 +283,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     const attempts = this.#attempts;
     const outcome = this.#outcomeOf(response);
     attempts.answeredWith(response.statusCode as number);
-    const lease = attempts.conclude(outcome) as Lease<PodAgent>;
+    const lease = attempts.conclude(outcome) as CallLease<PodAgent>;
     // Its end may be hours away.
     if (outcome.kind === 'success') lease.confirm();
     const closed = (): void => {
@@ -294,12 +294,12 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     else socket.once('close', closed);
   }
 
-  #isAnswered(lease: Lease<PodAgent>): boolean {
+  #isAnswered(lease: CallLease<PodAgent>): boolean {
     return lease.answered || responseOf(this.request) !== undefined;
   }
 
   /** The outcome when the caller gives up, or its deadline passes. */
-  #outcomeOfAbort(lease: Lease<PodAgent>): Outcome {
+  #outcomeOfAbort(lease: CallLease<PodAgent>): Outcome {
     const limitMs = this.#isLate ? this.#deadline?.limitMs : undefined;
     return outcomeOfAbort(this.#owner.clock.now() - lease.startedMs, limitMs, this.#isAnswered(lease));
   }

@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
-import { type Attempts, asError, type CallFacts } from '../kit/index.js';
+import { type Balancer, type Clock, type Outcome, outcomes } from '../../index.js';
+import { type Attempts, asError, type CallFacts, type CallLease } from '../kit/index.js';
 import { LentCall, type SessionUse } from '../sql/lent-call.js';
 import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
@@ -66,7 +66,7 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     return { protocol: 'postgresql', method: this.#task.kind === 'client' ? 'connect' : 'query' };
   }
 
-  poolOf(lease: Lease<PgServer>): PgServer {
+  poolOf(lease: CallLease<PgServer>): PgServer {
     return lease.handle;
   }
 
@@ -113,7 +113,7 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
   }
 
   #succeeded(session: PgSession, result: unknown): void {
-    const lease = this.#attempts.conclude() as Lease<PgServer>;
+    const lease = this.#attempts.conclude() as CallLease<PgServer>;
     this.#owner.released(undefined, session.client);
     session.release(() => lease.end(outcomes.success, undefined, this.#attempts.note));
     this.#attempts.report(lease, ok);
@@ -125,7 +125,7 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     const verdict = verdictOf(error);
     const { note } = this.#attempts;
     if (note !== undefined) note.status = sqlState(error);
-    const lease = this.#attempts.lease as Lease<PgServer>;
+    const lease = this.#attempts.lease as CallLease<PgServer>;
     const { endpoint } = lease;
     this.#owner.released(verdict.usable ? undefined : error, session.client);
     if (!verdict.usable) session.kill(error);
@@ -184,7 +184,7 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
   /** The caller keeps the client: the lease lasts until it is released or gone. Nothing on it is ever repeated. */
   #handOut(session: PgSession): void {
     const { acquired: _, released } = this.#owner;
-    const lease = this.#attempts.conclude(outcomes.success) as Lease<PgServer>;
+    const lease = this.#attempts.conclude(outcomes.success) as CallLease<PgServer>;
     const client = session.checkOut(released.bind(this.#owner), (outcome) => {
       // How long a caller keeps a client says nothing about the server.
       lease.end(outcome, null);

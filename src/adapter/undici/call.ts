@@ -9,6 +9,8 @@ import {
   type AttemptedCall,
   Attempts,
   type CallFacts,
+  type CallLease,
+  type FailedAttempt,
   type HedgePart,
   loadReportHeader,
   type Propagation,
@@ -56,6 +58,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   done = false;
   abortReason: Error | undefined = undefined;
   client: PodClient | undefined = undefined;
+  isGivenUp = false;
   // These are set before it begins.
   deadline: RequestDeadline | undefined = undefined;
   priority: Priority | undefined = undefined;
@@ -114,7 +117,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   }
 
   /** The lease of the running attempt, also of one whose caller gave up while undici had it queued. */
-  get lease(): Lease<Pool> | undefined {
+  get lease(): CallLease<Pool> | undefined {
     return this.#attempts.lease;
   }
 
@@ -175,22 +178,30 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return verdict;
   }
 
-  /** True if the pod has not begun the request. */
-  judged(status: number, header: HeaderOf): boolean {
+  /** A pod that has not begun the request may say that others have less to do, or that it has too much to do itself. */
+  judged(status: number, header: HeaderOf): void {
     const { kind, cause } = this.verdictOf(status, header);
-    if (kind !== 'not-started' || !this.#mayRepeat(true)) return false;
+    if (kind !== 'not-started' || !this.#mayRepeat(true)) return;
     if (cause === undefined) {
-      if (this.#refusalsLeft === 0) return false;
+      if (this.#refusalsLeft === 0) return;
       this.#refusalsLeft--;
-      return true;
+      this.isGivenUp = true;
+      return;
     }
+    const outcome = this.#verdict;
     const error = new Error('the pod did not begin the request: it has too much to do');
     const { method } = this.#options;
-    return this.#attempts.giveUp({ outcome: this.#verdict, error, idempotent: true, answered: false, method });
+    this.isGivenUp = this.#attempts.giveUp({ outcome, error, idempotent: true, answered: false, method });
   }
 
-  /** The response that the caller does not get is over. */
+  /** Gives up the response, as `Attempts.giveUp`. Returns the endpoint for a concurrent attempt, which goes on in place of this one. */
+  giveUp(failed: FailedAttempt): Lease<Pool> | undefined {
+    return this.#attempts.giveUp(failed) ? this.#attempts.handOver() : undefined;
+  }
+
   discarded(error?: Error): void {
+    // The next attempt may fail before undici tells that it begins.
+    this.isGivenUp = false;
     this.client?.answered();
     if (this.done || this.abortReason !== undefined) {
       this.attemptFailed(error ?? (this.abortReason as Error));
@@ -211,7 +222,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   }
 
   /** The header of a request that its pod may refuse because others have less to do; undefined if the request is for this pod. */
-  #offer(lease: Lease<Pool>): string | undefined {
+  #offer(lease: CallLease<Pool>): string | undefined {
     const { offering, transport } = this.#owner;
     if (!askingOf(lease).mayRefuse || this.#refusalsLeft === 0 || this.#isKeyed || transport.size < 2) return undefined;
     // Responses to attempts that run side by side are judged together.
@@ -267,7 +278,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     });
   }
 
-  #outcomeOf(lease: Lease<Pool>, error: Error, sent: boolean): Outcome {
+  #outcomeOf(lease: CallLease<Pool>, error: Error, sent: boolean): Outcome {
     if (!this.#isOurs(error)) return outcomeOfError(error, sent);
     // The caller gave up while a socket opened. How long undici took to drop the request since then says nothing about the pod.
     if (this.done && !sent) return outcomeOfUnsent(error);
@@ -287,7 +298,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return headerSetter(this.#options as OwnOptions);
   }
 
-  send(lease: Lease<Pool>): void {
+  send(lease: CallLease<Pool>): void {
     this.#tellUnsent = undefined;
     this.#attempts.noted(this.#options.method);
     const { retries, handle } = lease;
@@ -337,6 +348,6 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
 }
 
 /** A dispatcher's leases are of its own pools only. */
-function askingOf({ handle }: Lease<Pool>): ReportAsking {
+function askingOf({ handle }: CallLease<Pool>): ReportAsking {
   return (handle as PodPool | Http2Pool).reportAsking;
 }

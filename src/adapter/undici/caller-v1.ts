@@ -11,8 +11,6 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   readonly #handler: HandlerV1;
   readonly #call: Required<CallersRequest>;
   #abort: ((reason: Error) => void) | undefined = undefined;
-  /** Nobody wants the response to the attempt under way. */
-  #isDiscarding = false;
 
   constructor(handler: HandlerV1, call: Required<CallersRequest>) {
     this.#handler = handler;
@@ -39,7 +37,6 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
       return;
     }
     call.began();
-    this.#isDiscarding = false;
     this.#abort = abort;
   }
 
@@ -54,8 +51,8 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
     const isReporting =
       rawHeader(headers, loadReportHeader) !== undefined || rawHeader(headers, reportsHeader) !== undefined;
     if (status >= 500 || status === 429 || isReporting) {
-      this.#isDiscarding = call.judged(status, (name) => rawHeader(headers, name));
-      if (this.#isDiscarding) return true;
+      call.judged(status, (name) => rawHeader(headers, name));
+      if (call.isGivenUp) return true;
     }
     try {
       return this.#handler.onHeaders!(status, headers, resume, statusText);
@@ -66,7 +63,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onData(chunk: Buffer): boolean {
-    if (this.#isDiscarding) return true;
+    if (this.#call.isGivenUp) return true;
     try {
       return this.#handler.onData!(chunk);
     } catch (error) {
@@ -76,11 +73,12 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onComplete(trailers: unknown): void {
-    if (this.#isDiscarding) {
-      this.#move();
+    const call = this.#call;
+    if (call.isGivenUp) {
+      call.discarded();
       return;
     }
-    this.#call.completed();
+    call.completed();
     this.#handler.onComplete!(trailers);
   }
 
@@ -90,14 +88,8 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onError(error: Error): void {
-    if (this.#isDiscarding) this.#move(error);
+    if (this.#call.isGivenUp) this.#call.discarded(error);
     else this.#call.attemptFailed(error);
-  }
-
-  /** The next attempt may fail before undici tells that it begins. */
-  #move(error?: Error): void {
-    this.#isDiscarding = false;
-    this.#call.discarded(error);
   }
 
   onBodySent(chunk: unknown): void {

@@ -31,8 +31,6 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   /** The controller of the attempt, once it has begun. */
   #answering: Controller | undefined = undefined;
   #pausedEarly = false;
-  /** Nobody wants the response to the attempt under way. */
-  #isDiscarding = false;
 
   constructor(handler: HandlerV2, request: CallersRequest) {
     this.handler = handler;
@@ -74,7 +72,6 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
       return;
     }
     request.began?.();
-    this.#isDiscarding = false;
     this.answeredBy(controller);
   }
 
@@ -89,8 +86,8 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     if (controller.rawHeaders === undefined) withRawHeaders(controller, headers);
     const isReporting = headers[loadReportHeader] !== undefined || headers[reportsHeader] !== undefined;
     if (status >= 500 || status === 429 || isReporting) {
-      this.#isDiscarding = request.judged?.(status, (name) => headers[name]) === true;
-      if (this.#isDiscarding) {
+      request.judged?.(status, (name) => headers[name]);
+      if (request.isGivenUp === true) {
         this.#endPause(controller);
         return;
       }
@@ -104,7 +101,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
-    if (this.#isDiscarding) return;
+    if (this.#request.isGivenUp === true) return;
     try {
       this.handler.onResponseData?.(this, chunk);
     } catch (error) {
@@ -114,11 +111,12 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   }
 
   onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
-    if (this.#isDiscarding) {
-      this.#move();
+    const request = this.#request;
+    if (request.isGivenUp === true) {
+      request.discarded?.();
       return;
     }
-    this.#request.completed?.();
+    request.completed?.();
     this.handler.onResponseEnd?.(this, trailers);
   }
 
@@ -135,14 +133,9 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   }
 
   onResponseError(_controller: Controller, error: Error): void {
-    if (this.#isDiscarding) this.#move(error);
-    else this.#request.attemptFailed?.(error);
-  }
-
-  /** The next attempt may fail before undici tells that it begins. */
-  #move(error?: Error): void {
-    this.#isDiscarding = false;
-    this.#request.discarded?.(error);
+    const request = this.#request;
+    if (request.isGivenUp === true) request.discarded?.(error);
+    else request.attemptFailed?.(error);
   }
 
   onBodySent(chunk: unknown): void {
@@ -193,7 +186,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   }
 
   pause(): void {
-    if (this.#answering === undefined || this.#isDiscarding) this.#pausedEarly = true;
+    if (this.#answering === undefined || this.#request.isGivenUp === true) this.#pausedEarly = true;
     else this.#answering.pause();
   }
 

@@ -56,12 +56,11 @@ export interface CallersRequest {
   began?(): void;
   /** The first byte of a response arrived, or its head with a status. */
   responded?(status?: number): void;
-  /**
-   * The head of the response may say something other than a plain success. True: the request goes to another pod when this response
-   * is over, which nobody wants.
-   */
-  judged?(status: number, header: HeaderOf): boolean;
-  /** The response nobody wants is over, or broke off. */
+  /** The head of the response may say something other than a plain success: then `isGivenUp` may be set. */
+  judged?(status: number, header: HeaderOf): void;
+  /** The request goes to another pod when the response to the running attempt is over, which the caller does not get. */
+  readonly isGivenUp?: boolean;
+  /** The response that was given up is over, or broke off. */
   discarded?(error?: Error): void;
   /** The response is complete. */
   completed?(): void;

@@ -4,7 +4,7 @@ import type { Lease, Priority } from '../../index.js';
 import { DISCARDED_BYTES, DISCARDED_MS } from '../http/answer.js';
 import { type ConcurrentAttempt, ConcurrentAttempts, type ResponseHead } from '../http/concurrent-attempts.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
-import type { SharedTimer, Timed } from '../kit/index.js';
+import type { FailedAttempt, SharedTimer, Timed } from '../kit/index.js';
 import { type CallOwner, UndiciCall } from './call.js';
 import { Caller } from './caller.js';
 import {
@@ -142,6 +142,10 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   /** Begins, on `lease` if there is one. False when it has to wait for an endpoint. */
   start(lease?: Lease<Pool>): boolean {
     return this.#call.start(lease);
+  }
+
+  giveUp(failed: FailedAttempt): Lease<Pool> | undefined {
+    return this.#call.giveUp(failed);
   }
 
   abort(reason: Error): void {

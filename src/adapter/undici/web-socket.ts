@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
-import { type Lease, outcomes } from '../../index.js';
-import { type Attempts, closeFrame, type Placements } from '../kit/index.js';
+import { outcomes } from '../../index.js';
+import { type Attempts, type CallLease, closeFrame, type Placements } from '../kit/index.js';
 import { type WebSocketOptions, webSocketDefaults } from './options.js';
 
 /** Where upgraded connections are held. */
@@ -42,7 +42,7 @@ export function holdUpgraded(owner: UpgradeOwner, attempts: Attempts<Pool>, upgr
  */
 function placed(
   { placements, webSocket }: UpgradeOwner,
-  lease: Lease<Pool>,
+  lease: CallLease<Pool>,
   socket: Duplex,
   request: Dispatcher.DispatchOptions,
 ): () => void {

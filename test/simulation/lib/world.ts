@@ -1,7 +1,7 @@
 import type { EventLoopUtilization } from 'node:perf_hooks';
 import { MOST_REFUSALS, Offering } from '../../../src/adapter/undici/offering.js';
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
-import type { Lease } from '../../../src/call/lease.js';
+import type { CallLease, Lease } from '../../../src/call/lease.js';
 import type { Recorder } from '../../../src/call/recording.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
 import { type LoadReport, type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
@@ -483,7 +483,7 @@ export class World {
     const report = this.#reportOf(lease.handle, lease.handle.present, false);
     this.clock.at(this.clock.now() + networkMs, () => {
       tally.sentElsewhere(lease.handle.address);
-      const { subchannel } = lease as Lease<SimulatedServer>;
+      const { subchannel } = lease as CallLease<SimulatedServer>;
       if (report !== undefined) {
         this.#offeringOf(client).reported(report);
         subchannel.reported(report, this.clock.now());

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { EndpointSnapshot } from '../../../src/balancer/snapshot.js';
-import type { Lease } from '../../../src/call/lease.js';
+import { callLease, type Lease } from '../../../src/call/lease.js';
 import type { EndpointInit } from '../../../src/endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
@@ -91,7 +91,7 @@ class Churn {
     const { endpoints } = this.fixture.balancer.snapshot();
     const running = endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
     expect(running).toBeLessThanOrEqual(this.#leases.length);
-    const alive = this.#leases.filter(({ subchannel }) => subchannel.state !== 'closed').length;
+    const alive = this.#leases.filter((lease) => callLease(lease).subchannel.state !== 'closed').length;
     expect(running).toBeGreaterThanOrEqual(alive);
     for (const { load, weight } of endpoints) expect([load > 0, weight >= 0]).toEqual([true, true]);
   }

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBalancer } from '../../../src/balancer/balancer.js';
+import { callLease } from '../../../src/call/lease.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
@@ -143,7 +144,7 @@ describe('what is plugged in and breaks', () => {
     await fixture.publish('10.0.0.1', '10.0.0.2');
     const lease = fixture.balancer.pick();
     lease?.end({ ...outcomes.overload, retryAfterMs: retryAfterMs as never });
-    expect(lease?.subchannel.pushedBackUntilMs).toBe(0);
+    expect(lease && callLease(lease).subchannel.pushedBackUntilMs).toBe(0);
     expect(fixture.clock.timers).toBeLessThan(5);
     expect(fixture.balancer.snapshot().endpoints.map(({ weight }) => weight)).toEqual([1, 1]);
   });

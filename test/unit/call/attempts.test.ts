@@ -5,6 +5,7 @@ import type { Lease } from '../../../src/call/lease.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
+import type { RetryRules } from '../../../src/retry/retry-policy.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import type { FakeConnection } from '../../../src/testing/fake-transport.js';
 import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
@@ -270,7 +271,7 @@ describe('an attempt whose response is given up', () => {
 
   it('stays where every other endpoint asked for a pause, and costs nothing', async () => {
     const { call, told, ended, inFlight, fixture } = await pausing(2);
-    const { budget } = fixture.balancer.retries;
+    const { budget } = fixture.balancer.retries as RetryRules;
     const before = budget.left;
     expect(call.giveUp(refused())).toBe(false);
     expect([call.isGivenUp, told.length, inFlight()]).toEqual([false, 1, 1]);

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { Lease } from '../../../src/call/lease.js';
+import type { CallLease } from '../../../src/call/lease.js';
 import { WaitingRoom, type WaitRequest } from '../../../src/call/waiting-room.js';
 import { EvenkeelError, isEvenkeelError } from '../../../src/errors.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
@@ -21,7 +21,7 @@ class Room {
       stalledSince: () => false,
       tryPick: (key) => {
         this.tries++;
-        return this.free.get(key ?? '')?.shift() as unknown as Lease<string> | undefined;
+        return this.free.get(key ?? '')?.shift() as unknown as CallLease<string> | undefined;
       },
       timedOut: (timeoutMs) => new EvenkeelError('EVENKEEL_NOT_READY', `in vain for ${timeoutMs}`),
       overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
@@ -217,7 +217,7 @@ describe('the waiting room', () => {
       stalledSince: () => false,
       tryPick: () => {
         room.wake();
-        return given.shift() as unknown as Lease<string> | undefined;
+        return given.shift() as unknown as CallLease<string> | undefined;
       },
       timedOut: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
       overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
@@ -247,7 +247,7 @@ describe('the waiting room with a limit', () => {
         maxWaiting,
         limit: this.limit,
         stalledSince: () => this.stalled,
-        tryPick: () => this.free.get('')?.shift() as unknown as Lease<string> | undefined,
+        tryPick: () => this.free.get('')?.shift() as unknown as CallLease<string> | undefined,
         timedOut: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
         overload: (waitedMs) => new EvenkeelError('EVENKEEL_OVERLOAD', `shed after ${waitedMs}`),
         tooLate: (leftMs) => new EvenkeelError('EVENKEEL_TOO_LATE', `${leftMs} left`),

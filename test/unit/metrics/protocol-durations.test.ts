@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { callLease } from '../../../src/call/lease.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { catalogue, type MetricName } from '../../../src/metrics/catalogue.js';
 import { Collector } from '../../../src/metrics/collector.js';
@@ -142,8 +143,9 @@ describe('conventions', () => {
     const { balancer } = fixture;
     await fixture.publish('10.0.0.1');
     const call = (isMeasured: boolean): void => {
-      const lease = balancer.pick();
-      if (lease === undefined) throw new Error('nothing to pick');
+      const picked = balancer.pick();
+      if (picked === undefined) throw new Error('nothing to pick');
+      const lease = callLease(picked);
       expect(lease.isMeasured).toBe(isMeasured);
       lease.end(outcomes.success, undefined, { operation: 'GET', status: 200 });
     };

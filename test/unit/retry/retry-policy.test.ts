@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { Warnings } from '../../../src/observe/warnings.js';
 import type { RetryOptions } from '../../../src/retry/retry-options.js';
-import { RetryPolicy } from '../../../src/retry/retry-policy.js';
+import { RetryRules } from '../../../src/retry/retry-policy.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 
-const policy = (options: RetryOptions = {}): RetryPolicy => new RetryPolicy(options, new FakeClock());
+const policy = (options: RetryOptions = {}): RetryRules => new RetryRules(options, new FakeClock());
 const ended = (outcome: Outcome, more: { idempotent?: boolean; answered?: boolean; tried?: number } = {}) => ({
   outcome,
   idempotent: false,
@@ -223,7 +223,7 @@ describe('when', () => {
     const clock = new FakeClock();
     const warned: unknown[] = [];
     const warnings = new Warnings({ warned: ({ error }) => warned.push(error) }, clock);
-    const mistaken = new RetryPolicy({ when: when as never }, clock, warnings);
+    const mistaken = new RetryRules({ when: when as never }, clock, warnings);
     expect(mistaken.allows(ended(outcomes.notStarted))).toBe(true);
     expect(mistaken.allows(ended(outcomes.timeout, { idempotent: true }))).toBe(false);
     expect(warned).toEqual([expect.objectContaining({ message })]);

@@ -1,14 +1,6 @@
 import type { Pool } from 'mysql2';
-import {
-  type Clock,
-  endpointAddress,
-  type Lease,
-  type Outcome,
-  outcomes,
-  type Priority,
-  type Timer,
-} from '../../../index.js';
-import type { AttemptSource, Attempts, CallFacts } from '../../kit/index.js';
+import { type Clock, endpointAddress, type Outcome, outcomes, type Priority, type Timer } from '../../../index.js';
+import type { AttemptSource, Attempts, CallFacts, CallLease } from '../../kit/index.js';
 import { LentCall, type SessionUse } from '../../sql/lent-call.js';
 import { type MysqlVerdict, queryTimeout, readOnlyOutcome, verdictOf } from '../outcome.js';
 import type { MysqlCallback } from '../server/connection-methods.js';
@@ -72,7 +64,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     return { protocol: 'mysql', method: this.#statement?.method ?? 'getConnection' };
   }
 
-  poolOf({ subchannel, handle }: Lease<Pool>): ServerConnection | undefined {
+  poolOf({ subchannel, handle }: CallLease<Pool>): ServerConnection | undefined {
     const { connection } = subchannel;
     // The transport of every service makes these. It may have lost the one that was picked, or have another by now.
     return connection?.handle === handle ? (connection as ServerConnection) : undefined;
@@ -97,7 +89,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     return this.#beganMs + this.#timeoutMs - this.clock.now();
   }
 
-  isIdempotent(lease: Lease<Pool>): boolean {
+  isIdempotent(lease: CallLease<Pool>): boolean {
     if (this.#statement === undefined) return false;
     return this.#statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
   }
@@ -124,7 +116,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
 
   /** The caller keeps the connection: the lease lasts until it is released or gone. Nothing on it is ever retried. */
   #handOut(session: MysqlSession): void {
-    const lease = this.#attempts.conclude(outcomes.success) as Lease<Pool>;
+    const lease = this.#attempts.conclude(outcomes.success) as CallLease<Pool>;
     session.checkOut((outcome) => {
       // How long a caller keeps a connection says nothing about the server.
       lease.end(outcome, null);
@@ -180,7 +172,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     }
     this.#rows = rows;
     const verdict = verdictOf(error);
-    const lease = this.#attempts.lease as Lease<Pool>;
+    const lease = this.#attempts.lease as CallLease<Pool>;
     const { errno } = error as { readonly errno?: unknown };
     // The server's own errors: those of the system are negative.
     const { note } = this.#attempts;
@@ -194,7 +186,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   }
 
   /** A server that is read-only refuses a whole statement; if there are several in one, the first may have been done. */
-  #isUnsent({ unsent, outcome }: MysqlVerdict, lease: Lease<Pool>): boolean {
+  #isUnsent({ unsent, outcome }: MysqlVerdict, lease: CallLease<Pool>): boolean {
     if (!unsent || outcome !== readOnlyOutcome) return unsent;
     const { writable, settings } = this.#route.serviceOf(lease);
     const { multipleStatements, flags } = settings.mysql;
@@ -204,7 +196,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
 
   /** The call is over, and the server is not to blame: the lease lasts until the session is free. */
   #attemptEnded(session: MysqlSession, outcome: Outcome, error?: unknown): void {
-    const lease = this.#attempts.conclude() as Lease<Pool>;
+    const lease = this.#attempts.conclude() as CallLease<Pool>;
     const { note } = this.#attempts;
     session.release(() => lease.end(outcome, undefined, note));
     this.#attempts.report(lease, { outcome, error });

@@ -4,7 +4,7 @@ import type { Admission } from '../../../../src/adapter/grpc-js/admission.js';
 import { BalancedCall, GrpcAttempt } from '../../../../src/adapter/grpc-js/balanced-call.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
 import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
-import type { Lease } from '../../../../src/call/lease.js';
+import type { CallLease } from '../../../../src/call/lease.js';
 import type { Outcome } from '../../../../src/endpoint/outcome.js';
 import type { ObserverEvents } from '../../../../src/observe/observer.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
@@ -61,7 +61,7 @@ function world({ isHedged = false } = {}) {
       end: (outcome: Outcome, latencyMs?: number) => {
         ended = { outcome, latencyMs, answered: answeredMs !== undefined };
       },
-    } as unknown as Lease<PodConnection>;
+    } as unknown as CallLease<PodConnection>;
     const made = new GrpcAttempt(call, lease, leaf as never, owner);
     return {
       attempt: made,
