@@ -1,4 +1,4 @@
-import { endpointAddress } from '../endpoint/endpoint.js';
+import { endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import {
   type ConnectionCounts,
   type DiscoveryState,
@@ -83,10 +83,12 @@ export const noCounts: BalancerCounts = Object.freeze({
 
 /** One endpoint of a snapshot: what it is, what it does, and why it gets the calls it gets. */
 export interface EndpointSnapshot {
-  /** Its identity: `address:port`, and `#uid` if the pod's uid is known. */
+  /** Its identity: `address:port`, and `#uid` if the pod's uid is known. For people there is `address`. */
   readonly key: string;
-  /** Address and port, such as `10.0.3.7:8080`. */
+  /** Address and port, such as `10.0.3.7:8080`. Of two addresses the one in use. */
   readonly address: string;
+  /** The pod's other address and port, such as `[fd00::7]:8080`; absent if it has one address. */
+  readonly otherAddress?: string;
   /** The pod's name or host name; absent if unknown. */
   readonly name?: string;
   /** As `topology.kubernetes.io/zone`; absent if unknown. */
@@ -224,6 +226,7 @@ function snapshotOf<C>(
   return {
     key: endpoint.key,
     address: endpointAddress(endpoint),
+    ...(endpoint.otherAddress !== undefined && { otherAddress: endpointAddress(withOtherFirst(endpoint)) }),
     ...(endpoint.name !== undefined && { name: endpoint.name }),
     ...(endpoint.zone !== undefined && { zone: endpoint.zone }),
     state,

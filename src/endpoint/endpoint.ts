@@ -12,12 +12,17 @@ export interface EndpointConditions {
   readonly terminating: boolean;
 }
 
-/** One address that may receive calls: plain frozen data. */
+/** A pod's address, or two, that may receive calls: plain frozen data. */
 export interface Endpoint {
-  /** Identity (U7): `address:port`, and `#uid` if the pod's uid is known. Two endpoints with the same key are the same pod. */
+  /**
+   * Identity (U7): `address:port`, and `#uid` if the pod's uid is known. Two endpoints with the same key are the same pod. A pod keeps
+   * its key while it has two addresses and either changes, so the key may contain an address it no longer has.
+   */
   readonly key: string;
-  /** Canonical IP text, or a host name. */
+  /** Canonical IP text, or a host name. Of two addresses the one that is dialed first, or the one in use (`lease.endpoint`). */
   readonly address: string;
+  /** The same pod's address of the other IP family, which is dialed if `address` cannot be connected to. */
+  readonly otherAddress: string | undefined;
   /** From 1 to 65535. */
   readonly port: number;
   /** The pod's uid: the same address with another uid is another pod. */
@@ -46,6 +51,8 @@ export interface EndpointInit {
   readonly address: string;
   /** From 1 to 65535. */
   readonly port: number;
+  /** Another IP address of the same pod, which is dialed if `address` cannot be connected to. @defaultValue none */
+  readonly otherAddress?: string | undefined;
   /** The pod's uid, where it is known. @defaultValue none */
   readonly uid?: string | undefined;
   /** The pod's name or host name, for people. @defaultValue none */
@@ -75,9 +82,12 @@ export function createEndpoint(init: EndpointInit): Endpoint {
   const address = normalizeAddress(checkString('address', init.address));
   const port = checkPort('port', init.port);
   const weight = checkNumber('weight', init.weight, 1, { above: 0 });
+  const other = init.otherAddress === undefined ? undefined : checkString('otherAddress', init.otherAddress);
+  const otherAddress = other === undefined ? undefined : normalizeAddress(other);
   return Object.freeze({
     key: init.uid ? `${hostPort(address, port)}#${init.uid}` : hostPort(address, port),
     address,
+    otherAddress: otherAddress === address ? undefined : otherAddress,
     port,
     uid: init.uid,
     name: init.name,
@@ -94,6 +104,14 @@ export function createEndpoint(init: EndpointInit): Endpoint {
 // Field by field: a condition that is present but undefined is missing too (S5).
 function withDefaults({ ready, serving, terminating }: Partial<EndpointConditions>): EndpointConditions {
   return Object.freeze({ ready: ready ?? true, serving: serving ?? true, terminating: terminating ?? false });
+}
+
+/** The same endpoint with its other address first; itself if it has one only. */
+export function withOtherFirst(endpoint: Endpoint): Endpoint {
+  const { address, otherAddress } = endpoint;
+  return otherAddress === undefined
+    ? endpoint
+    : Object.freeze({ ...endpoint, address: otherAddress, otherAddress: address });
 }
 
 /** `address:port` of an endpoint, for messages. */

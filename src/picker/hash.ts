@@ -1,4 +1,4 @@
-import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
+import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import { checkFunction } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
@@ -253,7 +253,7 @@ function mappingOf(
 ): Mapping {
   const { all, allWeights: weights } = set;
   const endpoints = all.map(({ endpoint }) => endpoint);
-  const names = placeBy === 'name' ? podNames(endpoints) : endpoints.map(endpointAddress);
+  const names = placeBy === 'name' ? podNames(endpoints) : endpoints.map(steadyAddress);
   if (before?.method === method && sameList(before.names, names) && sameList(before.weights, weights)) return before;
   const equal = weights.every((weight) => weight === weights[0]);
   const hashes = Int32Array.from(names, (name) => hash32(name));
@@ -271,8 +271,13 @@ function podNames(endpoints: readonly Endpoint[]): string[] {
   const times = new Map<string | undefined, number>();
   for (const name of found) times.set(name, (times.get(name) ?? 0) + 1);
   return found.map((name, index) =>
-    name !== undefined && times.get(name) === 1 ? name : endpointAddress(endpoints[index] as Endpoint),
+    name !== undefined && times.get(name) === 1 ? name : steadyAddress(endpoints[index] as Endpoint),
   );
+}
+
+/** The same of two addresses, whichever is in use: the IPv4 one. */
+function steadyAddress(endpoint: Endpoint): string {
+  return endpointAddress(endpoint.address.includes(':') ? withOtherFirst(endpoint) : endpoint);
 }
 
 function sameList<T>(a: readonly T[], b: readonly T[]): boolean {

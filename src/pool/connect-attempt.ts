@@ -1,56 +1,69 @@
-import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
+import { isPerEndpointError } from '../credentials/per-endpoint.js';
+import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
 import type { ConnectGate, GateVisitor } from './connect-gate.js';
+import { isLasting } from './lasting-error.js';
 import type { Connection, Transport } from './transport.js';
 
 /** What an attempt needs. */
 export interface ConnectAttemptParts<C> {
   readonly transport: Transport<C>;
   readonly endpoint: Endpoint;
+  /** For each of its addresses, in ms. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly gate: ConnectGate;
   /** Recent consecutive failures of the endpoint. Other endpoints go first; also passed to the transport. */
   readonly failures: number;
-  /** Exactly one of the two is called, once, never synchronously; none after `callOff`. */
-  opened(connection: Connection<C>): void;
+  /**
+   * Exactly one of the two is called, once, never synchronously; none after `callOff`.
+   *
+   * @param address Which of the endpoint's addresses it was opened to.
+   */
+  opened(connection: Connection<C>, address: string): void;
   failed(error: EvenkeelError): void;
   /** Takes a connection that arrives after the attempt was called off. */
   discard(connection: Connection<C>): void;
 }
 
 /**
- * One attempt at a connection: waits its turn, then connects within a time limit. Also handles a transport that ignores its
+ * One attempt at a connection: waits its turn, then connects within a time limit, to the endpoint's other address if the first
+ * fails. Also handles a transport that ignores its
  * signal, throws instead of rejecting, or delivers something that is not a connection.
  */
 export class ConnectAttempt<C> implements GateVisitor {
   readonly #parts: ConnectAttemptParts<C>;
   #over = false;
+  /** The endpoint as it is dialed now: with the address in front that is tried. */
+  #dialed: Endpoint;
+  /** Why its first address could not be connected to. */
+  #before = '';
   #timer: Timer | undefined;
   #limit: AbortController | undefined;
 
   constructor(parts: ConnectAttemptParts<C>) {
     this.#parts = parts;
+    this.#dialed = parts.endpoint;
     parts.gate.enter(this, parts.failures);
   }
 
-  /** Only the gate calls this. */
+  /** Only the gate calls this, and the attempt itself for the other address. */
   begin(): void {
-    const { transport, endpoint, timeoutMs, clock, failures } = this.#parts;
+    const { transport, timeoutMs, clock, failures } = this.#parts;
     const limit = new AbortController();
     this.#limit = limit;
     this.#timer = deadline(clock, () => this.#timedOut(), timeoutMs);
     let opening: Promise<Connection<C>>;
     try {
-      opening = Promise.resolve(transport.connect(endpoint, limit.signal, failures));
+      opening = Promise.resolve(transport.connect(this.#dialed, limit.signal, failures));
     } catch (error) {
       opening = Promise.reject(error);
     }
     opening.then(
-      (connection) => this.#delivered(connection),
-      (error: unknown) => this.#refused(error),
+      (connection) => this.#delivered(connection, limit),
+      (error: unknown) => this.#refused(error, limit),
     );
   }
 
@@ -58,39 +71,61 @@ export class ConnectAttempt<C> implements GateVisitor {
   callOff(): void {
     if (this.#over) return;
     this.#end(false);
-    const address = endpointAddress(this.#parts.endpoint);
+    const address = endpointAddress(this.#dialed);
     this.#limit?.abort(new EvenkeelError('EVENKEEL_CLOSED', `connecting to ${address} was canceled`));
   }
 
-  #delivered(connection: Connection<C>): void {
-    const { endpoint } = this.#parts;
+  /** @param limit Of which dial: that to the first address may end after it was given up. */
+  #delivered(connection: Connection<C>, limit: AbortController): void {
+    const isCurrent = !this.#over && limit === this.#limit;
     const instead = notAConnection(connection);
     if (instead !== undefined) {
-      if (this.#over) return;
-      this.#fail(`the transport delivered no connection to ${endpointAddress(endpoint)}, but ${instead}`);
-    } else if (this.#over) this.#parts.discard(connection);
+      if (!isCurrent) return;
+      this.#fail(`the transport delivered no connection to ${endpointAddress(this.#dialed)}, but ${instead}`);
+    } else if (!isCurrent) this.#parts.discard(connection);
     else {
       this.#end(true);
-      this.#parts.opened(connection);
+      this.#parts.opened(connection, this.#dialed.address);
     }
   }
 
-  #refused(cause: unknown): void {
-    if (this.#over) return;
-    this.#fail(`no connection to ${endpointAddress(this.#parts.endpoint)}: ${asError(cause).message}`, cause);
+  #refused(cause: unknown, limit: AbortController): void {
+    if (this.#over || limit !== this.#limit) return;
+    const message = `no connection to ${endpointAddress(this.#dialed)}: ${asError(cause).message}`;
+    // At its other address the same server has the same certificate and users, and the application the same function.
+    if (isPerEndpointError(asError(cause)) || isLasting(cause)) this.#fail(message, cause);
+    else this.#tryOther(message, cause);
   }
 
   #timedOut(): void {
-    const { endpoint, timeoutMs } = this.#parts;
-    this.#fail(`${endpointAddress(endpoint)} did not accept a connection within ${timeoutMs} ms`);
+    const { timeoutMs } = this.#parts;
+    this.#tryOther(`${endpointAddress(this.#dialed)} did not accept a connection within ${timeoutMs} ms`);
+  }
+
+  /** The address could not be connected to: dials the other one, unless there is none or that was it. */
+  #tryOther(message: string, cause?: unknown): void {
+    const { endpoint } = this.#parts;
+    if (endpoint.otherAddress === undefined || this.#dialed !== endpoint) {
+      this.#fail(message, cause);
+      return;
+    }
+    this.#timer?.cancel();
+    this.#before = `${message}; `;
+    this.#dialed = withOtherFirst(endpoint);
+    const given = this.#limit;
+    this.begin();
+    given?.abort(this.#error(message, cause));
   }
 
   #fail(message: string, cause?: unknown): void {
-    const { endpoint } = this.#parts;
     this.#end(false);
-    const error = new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint: endpointAddress(endpoint) });
+    const error = this.#error(`${this.#before}${message}`, cause);
     this.#limit?.abort(error);
     this.#parts.failed(error);
+  }
+
+  #error(message: string, cause: unknown): EvenkeelError {
+    return new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint: endpointAddress(this.#dialed) });
   }
 
   #end(connected: boolean): void {

@@ -180,7 +180,7 @@ export class Pool<C> {
   #member({ endpoint, weight, suspect }: EndpointEntry): Member<C> {
     const present = this.#subchannels.get(endpoint.key);
     if (present !== undefined) {
-      present.endpoint = endpoint;
+      present.update(endpoint);
       present.revive();
       return { subchannel: present, weight, suspect };
     }

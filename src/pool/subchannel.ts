@@ -1,5 +1,5 @@
 import { isPerEndpointError } from '../credentials/per-endpoint.js';
-import type { Endpoint } from '../endpoint/endpoint.js';
+import { type Endpoint, withOtherFirst } from '../endpoint/endpoint.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Load } from '../load/load.js';
 import { notify, observes, type SubchannelState } from '../observe/observer.js';
@@ -31,11 +31,13 @@ export type { SubchannelOwner, SubchannelState };
 export class Subchannel<C> extends SubchannelCalls<C> {
   /** While draining: whether to close as soon as no call is running. */
   #closeWhenIdle = false;
-  /** The latest data of this endpoint; its key never changes. */
+  /** The latest data of this endpoint, with the address in front that is in use; its key never changes. */
   endpoint: Endpoint;
   /** What ended the last connection or attempt, until the next success. */
   lastError: Error | undefined;
   readonly #owner: SubchannelOwner<C>;
+  /** The latest data as the set has it, with the address in front that is dialed first. */
+  #listed: Endpoint;
   readonly #reconnect: Reconnect;
   readonly #recycle: Recycle;
   readonly #drainLimits: DrainLimits;
@@ -48,6 +50,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   constructor(endpoint: Endpoint, owner: SubchannelOwner<C>, load: Load, trackers: readonly Tracker[]) {
     super(owner, load, trackers);
     this.endpoint = endpoint;
+    this.#listed = endpoint;
     this.#owner = owner;
     this.#finishing = new FinishingConnections(owner, () => this.inFlight > 0);
     this.#reconnect = new Reconnect(owner, () => this.#connect());
@@ -65,6 +68,24 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   /** Aborts when the endpoint leaves the set, or is closed; its reason is a `Leaving`. */
   get leaving(): AbortSignal {
     return this.#notice.signal;
+  }
+
+  /** The set has new data of the endpoint. A connection to an address that the pod still has stays. */
+  update(endpoint: Endpoint): void {
+    if (endpoint === this.#listed) return;
+    const had = this.#listed;
+    this.#listed = endpoint;
+    const used = this.endpoint.address;
+    this.endpoint = used === endpoint.otherAddress ? withOtherFirst(endpoint) : endpoint;
+    const { connection, state } = this;
+    if (connection !== undefined && this.endpoint.address !== used) {
+      // Another pod may get the address, so it is not dialed again for this one.
+      this.#finishing.add(connection);
+      this.#disconnected('leaving');
+    } else if (state === 'backoff' && addressesOf(endpoint).some((address) => !addressesOf(had).includes(address))) {
+      this.#stopAttempt();
+      this.#connect();
+    }
   }
 
   /** Starts to connect; only the pool calls this, once. */
@@ -127,9 +148,9 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (!this.#transition('connecting')) return;
     this.#attemptConnection(
       this.#reconnect.failures,
-      (connection) => {
+      (connection, address) => {
         this.lastError = undefined;
-        this.#adopt(connection);
+        this.#adopt(connection, address);
         if (!this.#transition('ready')) return;
         this.forgetWhatTrackersIgnore();
         this.trackers.connected();
@@ -140,21 +161,26 @@ export class Subchannel<C> extends SubchannelCalls<C> {
 
   #attemptConnection(
     failures: number,
-    opened: (connection: Connection<C>) => void,
+    opened: (connection: Connection<C>, address: string) => void,
     failed: (error: Error) => void,
   ): void {
     const { gate, transport, clock, options } = this.#owner;
     this.#stopAttempt();
     this.#attempt = new ConnectAttempt({
       transport,
-      endpoint: this.endpoint,
+      endpoint: this.#listed,
       timeoutMs: options.connectTimeoutMs,
       clock,
       gate,
       failures,
-      opened: (connection) => {
+      opened: (connection, address) => {
         this.#attempt = undefined;
-        opened(connection);
+        if (addressesOf(this.#listed).includes(address)) {
+          opened(connection, address);
+          return;
+        }
+        this.#owner.retire(connection, 'cut');
+        failed(new EvenkeelError('EVENKEEL_CONNECT', `${address} is no longer an address of this endpoint`));
       },
       failed: (error) => {
         this.#attempt = undefined;
@@ -171,8 +197,9 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#recycle.stop();
   }
 
-  #adopt(connection: Connection<C>): void {
+  #adopt(connection: Connection<C>, address: string): void {
     this.connection = connection;
+    this.endpoint = address === this.#listed.address ? this.#listed : withOtherFirst(this.#listed);
     this.#succeededBefore = this.succeeded;
     this.#reconnect.connected();
     this.#recycle.renew(this.endpoint);
@@ -242,9 +269,9 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   #replace(): void {
     this.#attemptConnection(
       1, // not urgent: others go first
-      (connection) => {
+      (connection, address) => {
         const old = this.connection;
-        this.#adopt(connection);
+        this.#adopt(connection, address);
         if (old !== undefined) this.#finishing.add(old);
       },
       // The old one still works: keep it, and try again later.
@@ -293,4 +320,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     }
     return this.state === to;
   }
+}
+
+function addressesOf({ address, otherAddress }: Endpoint): readonly string[] {
+  return otherAddress === undefined ? [address] : [address, otherAddress];
 }

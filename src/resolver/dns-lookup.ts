@@ -10,8 +10,8 @@ export interface DnsQuestion {
   readonly port: number | undefined;
   /** Name of the port whose SRV records are queried. */
   readonly srv: string | undefined;
-  /** Undefined: IPv4, or IPv6 if the name has no IPv4 address (S3). */
-  readonly family: 4 | 6 | undefined;
+  /** The families of addresses that count: the second if the name has no address of the first (S3). */
+  readonly families: readonly (4 | 6)[];
 }
 
 export interface DnsTarget {
@@ -59,15 +59,16 @@ export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?
 }
 
 /** A or AAAA records by rule S3; empty for "no such records". */
-async function addresses(client: DnsClient, { name, family }: DnsQuestion): Promise<readonly DnsAddress[]> {
-  if (family !== 6) {
-    const found = await queryAddresses('A', name, () => client.resolve4(name));
-    // A name without IPv4 addresses may have IPv6 ones; a name that does not exist has none.
-    if (found !== 'ENODATA') return found === 'ENOTFOUND' ? [] : found;
-    if (family === 4) return [];
+async function addresses(client: DnsClient, { name, families }: DnsQuestion): Promise<readonly DnsAddress[]> {
+  for (const family of families) {
+    const found = await (family === 4
+      ? queryAddresses('A', name, () => client.resolve4(name))
+      : queryAddresses('AAAA', name, () => client.resolve6(name)));
+    // A name without addresses of one family may have some of the other; a name that does not exist has none.
+    if (found === 'ENOTFOUND') return [];
+    if (found !== 'ENODATA') return found;
   }
-  const found = await queryAddresses('AAAA', name, () => client.resolve6(name));
-  return typeof found === 'string' ? [] : found;
+  return [];
 }
 
 /** Drops anything that is not an IP address; an answer without any says nothing about the records. */
@@ -122,12 +123,13 @@ async function perTarget(
 ): Promise<Omit<DnsFound, 'single'>> {
   const hosts = [...new Set(records.map((record) => record.name))];
   const found = new Map<string, readonly DnsAddress[]>();
-  const queryAll = async (family: 4 | 6): Promise<void> => {
+  const queryAll = async (family: 4 | 6 | undefined): Promise<void> => {
+    if (family === undefined) return;
     const waiting = [...hosts];
     const worker = async (): Promise<void> => {
       try {
         for (let host = waiting.pop(); host !== undefined; host = waiting.pop()) {
-          found.set(host, await addresses(client, { ...question, name: `${host}.`, family }));
+          found.set(host, await addresses(client, { ...question, name: `${host}.`, families: [family] }));
         }
       } finally {
         // One failure fails the lookup, so the other workers stop.
@@ -136,9 +138,9 @@ async function perTarget(
     };
     await Promise.all(Array.from({ length: PARALLEL_TARGETS }, worker));
   };
-  await queryAll(question.family ?? 4);
-  const empty = (): boolean => [...found.values()].every((list) => list.length === 0);
-  if (empty() && question.family === undefined) await queryAll(6);
+  const [first, second] = question.families;
+  await queryAll(first);
+  if ([...found.values()].every((list) => list.length === 0)) await queryAll(second);
 
   const weigh = weigher(records);
   const targets: DnsTarget[] = [];

@@ -20,6 +20,7 @@ import {
 } from './cluster-domain.js';
 import { checkServers, type DnsClient, type DnsClientFactory, nodeDnsClient } from './dns-client.js';
 import { type DnsFound, lookUp } from './dns-lookup.js';
+import { lookupFamilies } from './host-families.js';
 import { polling } from './polling.js';
 import type { Resolver, ResolverContext } from './resolver.js';
 import { staticEndpoints } from './static.js';
@@ -67,7 +68,7 @@ export interface DnsOptions extends DnsSettings {
   readonly port?: number | undefined;
   /** Name of a port: queries SRV records, which contain pod and port. @defaultValue none: A and AAAA records */
   readonly srv?: string | undefined;
-  /** Which family of addresses. @defaultValue IPv4, or IPv6 if the name has no IPv4 address (S3) */
+  /** The only family of addresses to use. @defaultValue the one this host has, of both IPv4; the other if the name has none of it (S3) */
   readonly family?: 4 | 6 | undefined;
 }
 
@@ -205,6 +206,7 @@ class NameQuery {
   readonly #name: string;
   readonly #options: ResolvedDnsOptions;
   readonly #context: ResolverContext;
+  readonly #families: readonly (4 | 6)[];
   #client: DnsClient | undefined;
   #absolute: string | undefined;
   #lastPort: number | undefined;
@@ -214,6 +216,7 @@ class NameQuery {
     this.#name = name;
     this.#options = options;
     this.#context = context;
+    this.#families = lookupFamilies(options.family);
   }
 
   async run(signal: AbortSignal): Promise<{ found: DnsFound; client: DnsClient; absolute: string }> {
@@ -224,7 +227,7 @@ class NameQuery {
     const cancel = (): void => client.cancel();
     signal.addEventListener('abort', cancel, { once: true });
     try {
-      const question = { ...this.#options, name: this.#absolute };
+      const question = { ...this.#options, name: this.#absolute, families: this.#families };
       const found = await lookUp(client, question, this.#lastPort);
       const ports = new Set(found.targets.map((target) => target.port));
       if (ports.size === 1) [this.#lastPort] = ports;

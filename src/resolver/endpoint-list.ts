@@ -12,9 +12,17 @@ export function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): b
   return a.length === b.length && a.every((endpoint, index) => sameEndpoint(endpoint, b[index] as Endpoint));
 }
 
-function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
+/** Whether two endpoints agree in everything. */
+export function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
   if (a === b) return true;
-  return a.key === b.key && a.weight === b.weight && a.attributes === b.attributes && sameDescription(a, b);
+  return (
+    a.key === b.key &&
+    a.address === b.address &&
+    a.otherAddress === b.otherAddress &&
+    a.weight === b.weight &&
+    a.attributes === b.attributes &&
+    sameDescription(a, b)
+  );
 }
 
 /** What a Service says about the pod at an address. */

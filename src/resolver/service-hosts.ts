@@ -7,6 +7,7 @@ import { absoluteName, type ClusterNames, clusterNames, parseServiceHost, plainN
 import { type DnsSettings, resolveDnsOptions } from './dns.js';
 import type { DnsClient } from './dns-client.js';
 import { lookUp } from './dns-lookup.js';
+import { lookupFamilies } from './host-families.js';
 
 /** Which hosts are Services: a fixed list, or a function; where the function returns undefined, DNS decides. */
 export type ServiceRule = readonly string[] | ((origin: URL) => boolean | undefined);
@@ -196,7 +197,7 @@ export class ServiceHosts {
     if (known.verdict === undefined) timer.ref();
     try {
       client = this.#dns.client();
-      const question = { name, port: 1, srv: undefined, family: undefined };
+      const question = { name, port: 1, srv: undefined, families: lookupFamilies() };
       const { targets } = await Promise.race([lookUp(client, question), calledOff]);
       known.verdict = targets.length > 0;
       known.trouble = undefined;

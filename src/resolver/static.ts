@@ -5,6 +5,7 @@ import type { Resolver } from './resolver.js';
 const entryNames: readonly (keyof EndpointInit)[] = [
   'address',
   'port',
+  'otherAddress',
   'uid',
   'name',
   'zone',

@@ -16,7 +16,7 @@ export interface TargetOptions {
   readonly dns?: DnsSettings | undefined;
   /** For `kubernetes:` and plain targets: the API server and the credentials. @defaultValue the cluster this pod runs in */
   readonly kubernetes?: KubernetesSettings | undefined;
-  /** Which family of addresses. @defaultValue IPv4 if the Service has it, else IPv6 (S3) */
+  /** The only family of addresses to use. @defaultValue what this host has, and of both IPv4 first (S3) */
   readonly family?: 'IPv4' | 'IPv6' | undefined;
   /** Connections to the single address of a Service whose pods are unknown. @defaultValue 8 */
   readonly connections?: number | undefined;

@@ -8,13 +8,13 @@ import {
   checkString,
   optionError,
 } from '../../runtime/check.js';
+import type { AddressFamily } from '../host-families.js';
 import type { Resolver } from '../resolver.js';
 import type { ApiAccess } from './api/api-access.js';
 import { type ApiCredentials, explicitAccess } from './api/explicit-access.js';
 import { type InClusterOptions, inClusterAccess } from './api/in-cluster.js';
 import { type KubeConfigLike, type KubeConfigOptions, kubeConfigAccess } from './api/kube-config.js';
 import { SliceView, type ViewOptions } from './slice-view.js';
-import type { AddressFamily } from './slices/endpoint-slice.js';
 
 /** Options of `endpointSlices`. */
 export interface EndpointSlicesOptions {
@@ -30,7 +30,10 @@ export interface EndpointSlicesOptions {
   readonly port?: string | number | undefined;
   /** A port of the pods themselves, whatever the Service lists. Excludes `port`. @defaultValue none */
   readonly podPort?: number | undefined;
-  /** Which family of addresses. @defaultValue IPv4 if the Service has it, else IPv6 */
+  /**
+   * The only family of addresses to use. @defaultValue the one this host has, if the Service has it. With both, a pod is one endpoint
+   * with two addresses, IPv4 first
+   */
   readonly family?: AddressFamily | undefined;
   /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;

@@ -2,12 +2,14 @@ import type { Endpoint } from '../../endpoint/endpoint.js';
 import { type AllowAddresses, describeRefused, type UnsafeAddressClass } from '../../endpoint/unsafe-address.js';
 import { ResolveError } from '../../errors.js';
 import { notify } from '../../observe/observer.js';
+import { type AddressFamily, onlyHostFamily } from '../host-families.js';
 import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
 import { PortChoice } from './port-choice.js';
 import { ServicePresence } from './service-presence.js';
-import type { AddressFamily, EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
+import type { EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
+import { JoinedUnion } from './slices/joined-union.js';
 import { portNames } from './slices/service-ports.js';
-import { type ChosenPort, SliceUnion } from './slices/slice-union.js';
+import { type ChosenPort, type EndpointUnion, SliceUnion } from './slices/slice-union.js';
 import { UpdateThrottle } from './slices/update-throttle.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
@@ -33,7 +35,9 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #throttle: UpdateThrottle;
   readonly #portChoice: PortChoice;
   readonly #presence: ServicePresence;
-  #union: SliceUnion | undefined;
+  /** The only family this host can use; undefined if it has both, or none that is known. */
+  readonly #hostFamily: AddressFamily | undefined = onlyHostFamily();
+  #union: EndpointUnion | undefined;
   /** The family and port of `#union`. */
   #unionKey = '';
   #changed = new Set<string>();
@@ -57,7 +61,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     const { clock, rng } = context;
     this.#throttle = new UpdateThrottle(
       clock,
-      () => this.#union as SliceUnion,
+      () => this.#union as EndpointUnion,
       (endpoints) => this.#publish(endpoints),
     );
     this.#subscription = joinWatch(options.subject, clock, rng, this);
@@ -161,16 +165,17 @@ export class SliceView implements Resolution, WatchSubscriber {
     const { podPort } = this.#options;
     const name = podPort === undefined ? this.#portChoice.choose([...slices.values()]) : '';
     if (name === undefined) return undefined;
-    const family = this.#options.family ?? (hasFamily(slices.values(), 'IPv4') ? 'IPv4' : 'IPv6');
-    const key = `${family} ${name}`;
+    const family = this.#family(slices.values());
+    const isJoined = this.#options.family === undefined && this.#hostFamily === undefined;
+    const key = isJoined ? `both ${name}` : `${family} ${name}`;
     const touched = new Set<string>();
     let names: Iterable<string> = this.#changed;
     if (this.#union === undefined || this.#unionKey !== key) {
       for (const address of this.#union?.addresses ?? []) touched.add(address);
-      this.#union = new SliceUnion(
-        (slice) => (slice.family === family ? portsOf(slice, name, podPort) : []),
-        (member) => this.#accepts(member),
-      );
+      const accepts = (member: SliceMember): boolean => this.#accepts(member);
+      this.#union = isJoined
+        ? new JoinedUnion(['IPv4', 'IPv6'], (slice) => portsOf(slice, name, podPort), accepts)
+        : new SliceUnion((slice) => (slice.family === family ? portsOf(slice, name, podPort) : []), accepts);
       this.#unionKey = key;
       names = slices.names();
     }
@@ -179,10 +184,22 @@ export class SliceView implements Resolution, WatchSubscriber {
       this.#union.set(changed, slice);
       if (slice !== undefined) this.#inspect(slice);
     }
+    if (this.#union instanceof JoinedUnion) this.#union.chooseLone(family);
     this.#union.settle(touched);
     this.#changed = new Set();
     this.#missPort(name);
     return touched;
+  }
+
+  /**
+   * S3: the family of endpoints whose addresses are not joined. It is the one that was asked for, else the one this host has, else IPv4,
+   * and of the last two only if the Service has a slice of it.
+   */
+  #family(slices: Iterable<EndpointSlice>): AddressFamily {
+    const { family } = this.#options;
+    if (family !== undefined) return family;
+    const first = this.#hostFamily ?? 'IPv4';
+    return hasFamily(slices, first) ? first : first === 'IPv4' ? 'IPv6' : 'IPv4';
   }
 
   #accepts({ unsafe }: SliceMember): boolean {

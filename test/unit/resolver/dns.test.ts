@@ -1,5 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type DnsOptions, dns } from '../../../src/resolver/dns.js';
+import { lookUp } from '../../../src/resolver/dns-lookup.js';
+import { lookupFamilies } from '../../../src/resolver/host-families.js';
 import type { Resolution } from '../../../src/resolver/resolver.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
@@ -94,6 +96,30 @@ describe('addresses', () => {
     await watch();
     expect(listener.keys).toBe('[fd00::1]:8080');
     expect(client.asked).toEqual([`A ${orders}.`, `AAAA ${orders}.`]);
+  });
+
+  it('S3: on a host with IPv6 alone takes A only when the name has no AAAA record', async () => {
+    const name = `${orders}.`;
+    const ask = async (): Promise<string[]> => {
+      const question = { name, port: 80, srv: undefined, families: lookupFamilies(undefined, 'IPv6') };
+      return (await lookUp(client, question)).targets.map(({ address }) => address);
+    };
+    client.answers[`AAAA ${name}`] = ['fd00::1'];
+    client.answers[`A ${name}`] = ['10.0.0.1'];
+    expect(await ask()).toEqual(['fd00::1']);
+    client.answers[`AAAA ${name}`] = 'ENODATA';
+    expect(await ask()).toEqual(['10.0.0.1']);
+    client.answers[`AAAA ${name}`] = 'ENOTFOUND';
+    expect(await ask()).toEqual([]);
+  });
+
+  it('S3: on a host with IPv6 alone asks for the AAAA records of SRV targets first', async () => {
+    client.answers[srv] = [record('p1.example', 80), record('p2.example', 81)];
+    client.answers['AAAA p1.example.'] = ['fd00::1'];
+    client.answers['A p1.example.'] = ['10.0.0.1'];
+    const question = { name: `${orders}.`, port: undefined, srv: 'http', families: lookupFamilies(undefined, 'IPv6') };
+    const { targets } = await lookUp(client, question);
+    expect(targets.map(({ address }) => address)).toEqual(['fd00::1']);
   });
 
   it('S3: a family asked for is the only one', async () => {

@@ -2,10 +2,8 @@ import { isIP } from 'node:net';
 import { normalizeAddress } from '../../../endpoint/address.js';
 import type { Endpoint, EndpointConditions } from '../../../endpoint/endpoint.js';
 import { classifyAddress, type UnsafeAddressClass } from '../../../endpoint/unsafe-address.js';
+import type { AddressFamily } from '../../host-families.js';
 import { isObject, textOf, type Unchecked } from '../api/unchecked.js';
-
-/** The `addressType` of the slices to use. A dual-stack Service has slices of both, for the same pods. */
-export type AddressFamily = 'IPv4' | 'IPv6';
 
 /** The label that links a slice to its Service (S1). */
 export const serviceNameLabel = 'kubernetes.io/service-name';

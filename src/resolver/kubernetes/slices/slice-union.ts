@@ -25,6 +25,20 @@ export type ChosenPort = Pick<SlicePort, 'port' | 'appProtocol'>;
 /** The ports to use for a slice's members, no number twice; none = skip the slice. */
 export type PortChooser = (slice: EndpointSlice) => readonly ChosenPort[];
 
+/** Endpoints by the `address:port` under which they are listed. */
+export interface EndpointUnion {
+  /** The endpoint at an `address:port`, if one is listed there. */
+  at(address: string): Endpoint | undefined;
+  /** Whether a slice has this `address:port`, for a pod with another uid. */
+  hasOther(address: string, uid: string | undefined): boolean;
+  /** Every such `address:port`, in published order. */
+  readonly addresses: readonly string[];
+  /** Replaces a slice, or removes it. Takes effect in `settle`. */
+  set(name: string, slice: EndpointSlice | undefined): void;
+  /** Updates the endpoints from the slices. Adds every `address:port` whose endpoint has changed to `touched`. */
+  settle(touched: Set<string>): void;
+}
+
 /** Whether a member may be used. */
 export type MemberFilter = (member: SliceMember) => boolean;
 
@@ -32,7 +46,7 @@ export type MemberFilter = (member: SliceMember) => boolean;
  * The union of slices as endpoints, one per address and port (U6). A change of one slice costs time in proportion to that slice,
  * however many there are.
  */
-export class SliceUnion {
+export class SliceUnion implements EndpointUnion {
   readonly #choosePorts: PortChooser;
   readonly #accepts: MemberFilter;
   /** All candidates for an `address:port`, from all slices. Those of outdated sources are removed in `settle`. */
@@ -49,18 +63,27 @@ export class SliceUnion {
     this.#accepts = accepts;
   }
 
-  /** The endpoint at an `address:port`, if there is one. */
   at(address: string): Endpoint | undefined {
     return this.#endpoints.get(address);
   }
 
-  /** Every `address:port`, in published order. */
+  hasOther(address: string, uid: string | undefined): boolean {
+    const endpoint = this.#endpoints.get(address);
+    return endpoint !== undefined && endpoint.uid !== uid;
+  }
+
+  /** The version of the slice whose entry for this `address:port` counts. */
+  versionAt(address: string): string {
+    const [first, ...others] = this.#candidates.get(address) ?? [];
+    const best = others.reduce((least, next) => (least !== undefined && beats(next, least) ? next : least), first);
+    return best?.source.slice.version ?? '';
+  }
+
   get addresses(): readonly string[] {
     this.#order ??= [...this.#endpoints.keys()].sort(compareText);
     return this.#order;
   }
 
-  /** Replaces a slice, or removes it. Takes effect in `settle`. */
   set(name: string, slice: EndpointSlice | undefined): void {
     for (const address of this.#sources.get(name)?.addresses ?? []) this.#unsettled.add(address);
     this.#sources.delete(name);
@@ -70,10 +93,7 @@ export class SliceUnion {
     for (const address of source.addresses) this.#unsettled.add(address);
   }
 
-  /**
-   * Updates the endpoints from the slices. Adds every `address:port` whose endpoint has changed to `touched`. Call once for all slices
-   * of a turn: each address is then handled once, no matter how many slices name it.
-   */
+  /** Call once for all slices of a turn: each address is then handled once, no matter how many slices name it. */
   settle(touched: Set<string>): void {
     for (const address of this.#unsettled) if (this.#settle(address)) touched.add(address);
     this.#unsettled.clear();
@@ -144,16 +164,16 @@ function beats(a: Candidate, b: Candidate): boolean {
 }
 
 /** Versions are opaque, but decimal integers may be compared (W5); otherwise they count as equal. */
-function compareVersions(a: string, b: string): number {
+export function compareVersions(a: string, b: string): number {
   if (!/^\d+$/.test(a) || !/^\d+$/.test(b)) return 0;
   return a.length === b.length ? compareText(a, b) : a.length - b.length;
 }
 
-function compareText(a: string, b: string): number {
+export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** Whether two descriptions of an `address:port` agree in everything an endpoint carries. */
-export function saysTheSame(a: Endpoint, b: Omit<SliceMember, 'address' | 'unsafe'>): boolean {
+function saysTheSame(a: Endpoint, b: Omit<SliceMember, 'address' | 'unsafe'>): boolean {
   return a.uid === b.uid && sameDescription(a, b);
 }

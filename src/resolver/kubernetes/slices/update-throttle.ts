@@ -1,7 +1,8 @@
 import { hostPort } from '../../../endpoint/address.js';
 import type { Endpoint } from '../../../endpoint/endpoint.js';
 import type { Clock, Timer } from '../../../runtime/clock.js';
-import { type SliceUnion, saysTheSame } from './slice-union.js';
+import { sameEndpoint } from '../../endpoint-list.js';
+import type { EndpointUnion } from './slice-union.js';
 
 /** Minimum time between updates, so that a storm of changes causes at most 20 a second. */
 const PACE_MS = 50;
@@ -16,7 +17,7 @@ const URGENT_BURST = 20;
  */
 export class UpdateThrottle {
   readonly #clock: Clock;
-  readonly #union: () => SliceUnion;
+  readonly #union: () => EndpointUnion;
   readonly #publish: (endpoints: readonly Endpoint[]) => void;
   /** The last published set by `address:port`, including lingering endpoints. */
   #published = new Map<string, Endpoint>();
@@ -32,7 +33,7 @@ export class UpdateThrottle {
   #urgentAtMs = 0;
   #closed = false;
 
-  constructor(clock: Clock, union: () => SliceUnion, publish: (endpoints: readonly Endpoint[]) => void) {
+  constructor(clock: Clock, union: () => EndpointUnion, publish: (endpoints: readonly Endpoint[]) => void) {
     this.#clock = clock;
     this.#union = union;
     this.#publish = publish;
@@ -59,11 +60,11 @@ export class UpdateThrottle {
       const before = this.#published.get(address);
       const after = union.at(address);
       if (after !== undefined) this.#lingering.delete(address);
-      if (before === after || (before !== undefined && after !== undefined && saysTheSame(before, after))) {
+      if (before === after || (before !== undefined && after !== undefined && sameEndpoint(before, after))) {
         this.#dirty.delete(address);
         continue;
       }
-      if (before !== undefined && after === undefined && mayReturn(before)) {
+      if (before !== undefined && after === undefined && mayReturn(before) && !isTaken(before, union)) {
         this.#dirty.delete(address);
         if (!this.#lingering.has(address)) this.#lingering.set(address, this.#clock.now() + LINGER_MS);
         continue;
@@ -124,20 +125,27 @@ export class UpdateThrottle {
   }
 
   /** Everything published, in order: the union, and lingering endpoints. */
-  #collect(union: SliceUnion): readonly Endpoint[] {
+  #collect(union: EndpointUnion): readonly Endpoint[] {
     const endpoints: Endpoint[] = [];
     for (const address of union.addresses) {
       const endpoint = this.#published.get(address);
       if (endpoint !== undefined) endpoints.push(endpoint);
     }
-    if (this.#lingering.size > 0) {
-      for (const address of this.#lingering.keys()) {
-        const endpoint = this.#published.get(address);
-        if (endpoint !== undefined) endpoints.push(endpoint);
-      }
-      endpoints.sort(byAddress);
-    }
+    if (this.#lingering.size > 0) this.#addLingering(endpoints, union);
     return Object.freeze(endpoints);
+  }
+
+  /** A pod that lost one of its two addresses is listed at the other: it stays as it was, unless it stopped being ready. */
+  #addLingering(endpoints: Endpoint[], union: EndpointUnion): void {
+    const byKey = new Map(endpoints.map((endpoint, index) => [endpoint.key, index]));
+    for (const address of this.#lingering.keys()) {
+      const endpoint = this.#published.get(address);
+      if (endpoint === undefined || isTaken(endpoint, union)) continue;
+      const index = byKey.get(endpoint.key);
+      if (index === undefined) byKey.set(endpoint.key, endpoints.push(endpoint) - 1);
+      else if (mayReturn(endpoints[index] as Endpoint)) endpoints[index] = endpoint;
+    }
+    endpoints.sort(byAddress);
   }
 
   #watchLingering(): void {
@@ -164,6 +172,13 @@ export class UpdateThrottle {
 /** Whether an endpoint that no slice lists any more may be moving to another slice. A terminating one is not. */
 function mayReturn({ conditions }: Endpoint): boolean {
   return conditions.ready && !conditions.terminating;
+}
+
+/** Whether one of its addresses is another pod's now. */
+function isTaken({ uid, address, otherAddress, port }: Endpoint, union: EndpointUnion): boolean {
+  const isOthers = (each: string | undefined): boolean =>
+    each !== undefined && union.hasOther(hostPort(each, port), uid);
+  return isOthers(address) || isOthers(otherAddress);
 }
 
 /** Whether an endpoint gets fewer requests in its new state: it stopped being ready or serving, or is a different pod. */

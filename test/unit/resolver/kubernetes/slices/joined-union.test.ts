@@ -1,0 +1,249 @@
+import { describe, expect, it } from 'vitest';
+import type { Endpoint } from '../../../../../src/endpoint/endpoint.js';
+import type { Unchecked } from '../../../../../src/resolver/kubernetes/api/unchecked.js';
+import { type EndpointSlice, parseSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
+import { JoinedUnion } from '../../../../../src/resolver/kubernetes/slices/joined-union.js';
+import { UpdateThrottle } from '../../../../../src/resolver/kubernetes/slices/update-throttle.js';
+import { drawIndex } from '../../../../../src/runtime/rng.js';
+import { FakeClock } from '../../../../../src/testing/fake-clock.js';
+import { seededRng } from '../../../../../src/testing/seeded-rng.js';
+
+/** States of a pod: ready, not ready, terminating but serving, terminating and not serving. */
+const states: Readonly<Record<string, object>> = {
+  R: { ready: true, serving: true, terminating: false },
+  N: { ready: false, serving: false, terminating: false },
+  T: { ready: false, serving: true, terminating: true },
+  X: { ready: false, serving: false, terminating: true },
+};
+
+/** Slices of pods, such as `1R 2T`: pod 1 is ready at 10.0.0.1 or fd00::1. `1-9R` is pod 1 at 10.0.0.9; `?9R` has no uid. */
+function slice(name: string, text: string, version: string): EndpointSlice {
+  const isV6 = name.startsWith('v6');
+  const endpoints = text
+    .split(' ')
+    .filter(Boolean)
+    .map((item) => {
+      const [uid, host = uid] = item.slice(0, -1).replace('?', '?-').split('-') as [string, string?];
+      return {
+        addresses: [isV6 ? `fd00::${host}` : `10.0.0.${host}`],
+        conditions: states[item.slice(-1)],
+        ...(uid !== '?' && { targetRef: { uid: `u${uid}`, name: `pod-${uid}` } }),
+      };
+    });
+  const metadata = { name, resourceVersion: version, labels: { 'kubernetes.io/service-name': 'orders' } };
+  const addressType = isV6 ? 'IPv6' : 'IPv4';
+  return parseSlice({ metadata, addressType, endpoints } as Unchecked, 'orders') as EndpointSlice;
+}
+
+function joined(): JoinedUnion {
+  return new JoinedUnion(
+    ['IPv4', 'IPv6'],
+    () => [{ port: 80, appProtocol: undefined }],
+    () => true,
+  );
+}
+
+/** A union of both families and what is published of it. Slices whose name begins with `v6` are IPv6. */
+class World {
+  readonly clock = new FakeClock();
+  readonly union = joined();
+  readonly slices = new Map<string, EndpointSlice>();
+  readonly throttle: UpdateThrottle;
+  published: readonly Endpoint[] = [];
+  /** How often something was published. */
+  times = 0;
+  #version = 0;
+
+  constructor(slices: Readonly<Record<string, string>>) {
+    this.throttle = new UpdateThrottle(
+      this.clock,
+      () => this.union,
+      (endpoints) => {
+        this.published = endpoints;
+        this.times++;
+      },
+    );
+    for (const [name, text] of Object.entries(slices)) this.#put(name, text);
+    this.union.settle(new Set());
+    this.throttle.start();
+    this.clock.advance(1_000);
+  }
+
+  /** Writes one slice and waits until what changed must be published, except for what may return. */
+  put(name: string, text: string | undefined, thenMs = 50, version?: string): void {
+    this.#put(name, text, version);
+    const touched = new Set<string>();
+    this.union.settle(touched);
+    this.throttle.changed(touched);
+    this.clock.advance(thenMs);
+  }
+
+  #put(name: string, text: string | undefined, version = String(++this.#version)): void {
+    const written = text === undefined ? undefined : slice(name, text, version);
+    if (written === undefined) this.slices.delete(name);
+    else this.slices.set(name, written);
+    this.union.set(name, written);
+  }
+
+  /** What is published, as `10.0.0.1+fd00::1 R`. */
+  get shown(): string[] {
+    return this.published.map((endpoint) => {
+      const { address, otherAddress, conditions } = endpoint;
+      const state = Object.keys(states).find((name) => JSON.stringify(states[name]) === JSON.stringify(conditions));
+      return `${address}${otherAddress === undefined ? '' : `+${otherAddress}`} ${state}`;
+    });
+  }
+
+  get keys(): string[] {
+    return this.published.map(({ key }) => key);
+  }
+}
+
+describe('the two addresses of a pod', () => {
+  it('are one endpoint, IPv4 first', () => {
+    expect(new World({ v4: '1R 2R', v6: '1R 2R' }).shown).toEqual(['10.0.0.1+fd00::1 R', '10.0.0.2+fd00::2 R']);
+  });
+
+  it.each([
+    ['IPv4', 'v4', 'v6'],
+    ['IPv6', 'v6', 'v4'],
+  ])(
+    'are one endpoint from the first slice on, that of %s: it keeps its key, and is never listed twice',
+    (_family, first, second) => {
+      const world = new World({ [first]: '1R' });
+      const before = world.keys;
+      world.put(second, '1R');
+      expect(world.shown).toEqual(['10.0.0.1+fd00::1 R']);
+      expect(world.keys).toEqual(before);
+      expect(world.times).toBe(2);
+    },
+  );
+
+  it('stay one endpoint when one slice is deleted and comes back, with the address it had for 250 ms', () => {
+    const world = new World({ v4: '1R', v6: '1R' });
+    const before = world.keys;
+    for (const name of ['v4', 'v6']) {
+      world.put(name, undefined, 300);
+      expect(world.keys).toEqual(before);
+      expect(world.shown).toEqual([name === 'v4' ? 'fd00::1 R' : '10.0.0.1 R']);
+      world.put(name, '1R', 300);
+      expect(world.shown).toEqual(['10.0.0.1+fd00::1 R']);
+      expect(world.keys).toEqual(before);
+    }
+  });
+
+  it('S9: while the pod moves to another slice of one family, the endpoint stays as it is', () => {
+    const world = new World({ v4: '1R 2R', v6: '1R 2R' });
+    world.put('v4', '2R', 20);
+    expect(world.shown).toEqual(['10.0.0.1+fd00::1 R', '10.0.0.2+fd00::2 R']);
+    world.put('v4-b', '1R', 1_000);
+    expect(world.shown.sort()).toEqual(['10.0.0.1+fd00::1 R', '10.0.0.2+fd00::2 R']);
+    expect(new Set(world.keys)).toEqual(new Set(['10.0.0.1:80#u1', '10.0.0.2:80#u2']));
+  });
+
+  it('S9: but not if it stops being ready meanwhile', () => {
+    const world = new World({ v4: '1R', v6: '1R' });
+    world.put('v4', '', 20);
+    world.put('v6', '1N', 50);
+    expect(world.shown).toEqual(['fd00::1 N']);
+  });
+
+  it('belong to a new pod as soon as its slice says so', () => {
+    const world = new World({ v4: '1R', v6: '1R' });
+    world.put('v4', '1T 2-1R', 0);
+    expect(world.shown).toEqual(['10.0.0.1 R', 'fd00::1 R']);
+    expect(world.keys).toEqual(['10.0.0.1:80#u2', '10.0.0.1:80#u1']);
+    world.put('v6', '1T 2-1R');
+    expect(world.shown).toEqual(['10.0.0.1+fd00::1 R']);
+    expect(world.keys).toEqual(['10.0.0.1:80#u2']);
+  });
+
+  it('are a new endpoint if neither is one the pod had', () => {
+    const world = new World({ v4: '1R' });
+    world.put('v4', '1-9R', 300);
+    expect(world.keys).toEqual(['10.0.0.9:80#u1']);
+  });
+});
+
+describe('a pod of which its two slices say different things', () => {
+  it.each([
+    ['was written last', 'v4', 'N', 'N'],
+    ['was written last', 'v6', 'N', 'N'],
+    ['says that it terminates', 'v4', 'T', 'T'],
+    ['says that it terminates', 'v6', 'X', 'X'],
+  ])('is what the slice that %s says (%s %s)', (_which, name, state, expected) => {
+    const world = new World({ v4: '1R', v6: '1R' });
+    world.put(name, `1${state}`, 0);
+    expect(world.shown).toEqual([`10.0.0.1+fd00::1 ${expected}`]);
+  });
+
+  it('is ready as soon as one slice says so', () => {
+    const world = new World({ v4: '1N', v6: '1N' });
+    world.put('v6', '1R', 0);
+    expect(world.shown).toEqual(['10.0.0.1+fd00::1 R']);
+  });
+
+  it('terminates even if the other slice is written once more', () => {
+    const world = new World({ v4: '1R', v6: '1R' });
+    world.put('v4', '1T', 50);
+    world.put('v6', '1R 2R', 50);
+    expect(world.shown[0]).toBe('10.0.0.1+fd00::1 T');
+  });
+
+  it('is ready if either says so and nothing tells which is newer', () => {
+    const world = new World({ v4: '1R', v6: '1R' });
+    world.put('v4', '1N', 50, 'abc');
+    expect(world.shown).toEqual(['10.0.0.1+fd00::1 R']);
+  });
+
+  it('follows the slice that is written later, although that says nothing new of the pod', () => {
+    const world = new World({ v4: '1R', v6: '1R' });
+    world.put('v4', '1N', 50);
+    world.put('v6', '1R 2R', 50);
+    expect(world.shown[0]).toBe('10.0.0.1+fd00::1 R');
+  });
+});
+
+describe('entries that cannot be joined', () => {
+  it('count with one family: without a uid', () => {
+    const world = new World({ v4: '?1R ?2R', v6: '?1R ?2R' });
+    expect(world.shown).toEqual(['10.0.0.1 R', '10.0.0.2 R']);
+    world.union.chooseLone('IPv6');
+    world.put('v4', '', 300);
+    expect(world.shown).toEqual(['fd00::1 R', 'fd00::2 R']);
+  });
+
+  it('count with one family: with several addresses of one family', () => {
+    const world = new World({ v4: '1R 1-2R', v6: '1R' });
+    expect(world.shown).toEqual(['10.0.0.1 R', '10.0.0.2 R']);
+    world.put('v4', '1R', 300);
+    expect(world.shown).toEqual(['10.0.0.1+fd00::1 R']);
+  });
+
+  it('count with the family they have if it is not that one', () => {
+    expect(new World({ v6: '1R 1-2R' }).shown).toEqual(['fd00::1 R', 'fd00::2 R']);
+  });
+});
+
+it('lists what slices say now and every pod once, whatever came before', () => {
+  const rng = seededRng(7);
+  const draw = (texts: readonly string[]): string => texts[drawIndex(rng, texts.length)] as string;
+  const contents = ['', '1R', '1N 2R', '1R 2R', '2T', '1-3R 2R', '1R 2-1R', '?1R 2R', '1R 1-2R', '3R', '1T 3-1R'];
+  const world = new World({});
+  for (let step = 0; step < 2_000; step++) {
+    world.put(draw(['v4', 'v4-b', 'v6', 'v6-b']), draw(contents), drawIndex(rng, 300));
+    expect(new Set(world.keys).size, `step ${step}`).toBe(world.keys.length);
+    const fresh = joined();
+    for (const each of world.slices.values()) fresh.set(each.name, each);
+    fresh.settle(new Set());
+    expect(listed(world.union), `step ${step}`).toEqual(listed(fresh));
+  }
+});
+
+/** What a union lists, without keys, which depend on what came before. */
+function listed(union: JoinedUnion): string[] {
+  const endpoints = union.addresses.map((address) => union.at(address) as Endpoint);
+  return endpoints
+    .map(({ address, otherAddress, uid, conditions }) => JSON.stringify([address, otherAddress, uid, conditions]))
+    .sort();
+}
