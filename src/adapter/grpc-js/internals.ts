@@ -54,7 +54,7 @@ export function pickInformationOf({ extraPickInfo }: experimental.PickArgs): unk
 /** Has a call begin with `begin`. Without it, what a channel adds to calls would have to be an interceptor of each of its clients. */
 export function beginWith(
   call: ChannelCall,
-  begin: (start: ChannelCall['start'], ...given: Parameters<ChannelCall['start']>) => void,
+  begin: (start: ChannelCall['start'], ...args: Parameters<ChannelCall['start']>) => void,
 ): void {
   const start = call.start.bind(call);
   call.start = (metadata, listener) => begin(start, metadata, listener);

@@ -163,11 +163,11 @@ export function dialler(
       dialled(error, socket);
     };
     /** Holds an open socket back until it is known what may be sent on it. */
-    const ask = (socket: SpokenSocket): void => {
-      const question = openPlain();
+    const probeHttp2 = (socket: SpokenSocket): void => {
+      const probeSocket = openPlain();
       // The socket it is asked for decides whether the process stays.
-      question.unref();
-      const giveUp = (): void => void question.destroy();
+      probeSocket.unref();
+      const giveUp = (): void => void probeSocket.destroy();
       socket.once('close', giveUp);
       const answered = (isHttp2: boolean): void => {
         socket.off('close', giveUp);
@@ -175,11 +175,11 @@ export function dialler(
         if (isHttp2) socket.alpnProtocol = 'h2';
         settle(undefined, socket);
       };
-      askForHttp2(question, answered, (error) => socket.destroy(error));
+      askForHttp2(probeSocket, answered, (error) => socket.destroy(error));
     };
     /** @param first What `dial` returned. */
     const follow = (socket: Socket, opened: string | undefined, first: Socket): Socket => {
-      if (opened !== undefined) socket.once(opened, () => (asks ? ask(socket) : settle(undefined, socket)));
+      if (opened !== undefined) socket.once(opened, () => (asks ? probeHttp2(socket) : settle(undefined, socket)));
       // Stays for the socket's life, so that no error is unhandled while the socket changes owners.
       socket.on('error', (error) => settle(error, first));
       socket.once('close', () => {

@@ -254,7 +254,7 @@ function refuse(clock: Clock, callback: Callback | undefined, message: string): 
 }
 
 /** A function of the application: what it throws becomes an uncaught exception, later, not in the middle of our work. */
-function apart(called: (...args: never[]) => unknown): (...given: unknown[]) => void {
+function apart(called: (...args: never[]) => unknown): (...args: unknown[]) => void {
   return (...args) => {
     try {
       called(...(args as never[]));

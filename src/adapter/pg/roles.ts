@@ -2,7 +2,7 @@ import type { Endpoint, EndpointSet, Stage, StageContext, StageFactory } from '.
 import { LogPositions, notify } from '../kit/index.js';
 import type { PgServer } from './connection.js';
 import type { Role } from './options.js';
-import { type AskedParts, AskedServer, type Facts } from './server-facts.js';
+import { type Facts, FollowedServer, type FollowedServerParts } from './server-facts.js';
 
 /** Maximum time between queries while no server is usable, in ms. */
 const HURRY_MS = 250;
@@ -12,10 +12,10 @@ const HURRY_MS = 250;
  * role, and those that are behind, on standby. They stay connected.
  */
 export class ServerRoles {
-  readonly #parts: AskedParts;
-  readonly #servers = new Map<string, AskedServer>();
+  readonly #parts: FollowedServerParts;
+  readonly #servers = new Map<string, FollowedServer>();
   /** Also those whose address has a newer connection, while calls finish on them. */
-  readonly #open = new Set<AskedServer>();
+  readonly #open = new Set<FollowedServer>();
   /** Of each endpoint that was a primary when it last answered, also while it is not connected. */
   readonly #timelines = new Map<string, string>();
   readonly #positions: LogPositions;
@@ -25,7 +25,7 @@ export class ServerRoles {
   #isShort = false;
   #invalidate: () => void = () => {};
 
-  constructor(parts: AskedParts) {
+  constructor(parts: FollowedServerParts) {
     this.#parts = parts;
     const { maxLagMs } = parts.settings;
     this.#positions = new LogPositions(Number.isFinite(maxLagMs) ? 2 * maxLagMs + 10_000 : 0);
@@ -34,20 +34,20 @@ export class ServerRoles {
   /** A server has connected: queries it. Rejects if it does not answer. */
   async connected(server: PgServer, signal: AbortSignal): Promise<void> {
     const { key } = server.endpoint;
-    const asked: AskedServer = new AskedServer(server, this.#parts, {
+    const followed: FollowedServer = new FollowedServer(server, this.#parts, {
       delayMs: () => (this.#isShort ? Math.min(HURRY_MS, this.#parts.settings.probeIntervalMs) : undefined),
-      learned: () => this.#learned(asked),
+      learned: () => this.#learned(followed),
     });
-    await asked.ask(signal);
-    this.#servers.set(key, asked);
-    this.#open.add(asked);
+    await followed.query(signal);
+    this.#servers.set(key, followed);
+    this.#open.add(followed);
     this.#elect();
     this.#invalidate();
-    asked.schedule();
+    followed.schedule();
     void server.closed.then(() => {
-      asked.stop();
-      this.#open.delete(asked);
-      if (this.#servers.get(key) !== asked) return;
+      followed.stop();
+      this.#open.delete(followed);
+      if (this.#servers.get(key) !== followed) return;
       this.#servers.delete(key);
       this.#elect();
       this.#invalidate();
@@ -58,7 +58,7 @@ export class ServerRoles {
 
   /** Queries a server now. Resolves when its answer has taken effect, rejects if there is none. */
   async recheck({ key }: Endpoint): Promise<void> {
-    await this.#servers.get(key)?.ask(undefined);
+    await this.#servers.get(key)?.query(undefined);
   }
 
   /** An answer of a server suggests that its role has changed. */
@@ -85,9 +85,9 @@ export class ServerRoles {
           this.#tellAll(context, best);
           this.#hurry(best === Number.POSITIVE_INFINITY);
           return set.map((entry) => {
-            const asked = this.#servers.get(entry.endpoint.key);
+            const followed = this.#servers.get(entry.endpoint.key);
             // Nothing is picked that is not connected; and whether all refuse a log-in is judged by those with a weight.
-            return asked === undefined || this.#rank(asked) === best ? entry : { ...entry, weight: 0 };
+            return followed === undefined || this.#rank(followed) === best ? entry : { ...entry, weight: 0 };
           });
         },
         close: () => {
@@ -97,11 +97,11 @@ export class ServerRoles {
     };
   }
 
-  #learned(asked: AskedServer): void {
-    const { facts } = asked;
+  #learned(followed: FollowedServer): void {
+    const { facts } = followed;
     if (facts === undefined) return;
     const nowMs = this.#parts.clock.now();
-    const { key } = asked.server.endpoint;
+    const { key } = followed.server.endpoint;
     if (facts.timeline === '') this.#timelines.delete(key);
     else this.#timelines.set(key, facts.timeline);
     if (facts.timeline > this.#timeline) {
@@ -110,7 +110,7 @@ export class ServerRoles {
     }
     if (facts.known !== undefined) this.#positions.reached(facts.known, nowMs);
     const { maxLagMs } = this.#parts.settings;
-    asked.isBehind =
+    followed.isBehind =
       facts.isStandby &&
       facts.replayed !== undefined &&
       this.#positions.lagMs(facts.replayed, facts.commitAgeMs, nowMs) > maxLagMs;
@@ -123,11 +123,11 @@ export class ServerRoles {
    * databases. It is the one with the most log: all clients find the same one, and stay with it, since their writes add to its log.
    */
   #elect(): void {
-    let best: AskedServer | undefined;
-    for (const asked of this.#servers.values()) {
-      const { facts } = asked;
+    let best: FollowedServer | undefined;
+    for (const followed of this.#servers.values()) {
+      const { facts } = followed;
       if (facts === undefined || facts.isStandby || facts.isReadOnly || this.#isOutdated(facts)) continue;
-      if (best === undefined || isAhead(asked, best)) best = asked;
+      if (best === undefined || isAhead(followed, best)) best = followed;
     }
     this.#primary = best && identityOf(best);
     this.#supersede();
@@ -153,11 +153,11 @@ export class ServerRoles {
   }
 
   /** 0 = first choice; a server without a rank gets nothing. */
-  #rank(asked: AskedServer | undefined): number | undefined {
+  #rank(followed: FollowedServer | undefined): number | undefined {
     const { role } = this.#parts.settings;
-    const facts = asked?.facts;
-    if (asked === undefined || facts === undefined) return undefined;
-    return ranks[role](facts, asked.isBehind, this.#isOutdated(facts) || this.#isRival(asked));
+    const facts = followed?.facts;
+    if (followed === undefined || facts === undefined) return undefined;
+    return ranks[role](facts, followed.isBehind, this.#isOutdated(facts) || this.#isRival(followed));
   }
 
   /**
@@ -171,30 +171,30 @@ export class ServerRoles {
   }
 
   /** Whether it takes writes, as does another server that gets them. */
-  #isRival(asked: AskedServer): boolean {
-    const { facts } = asked;
+  #isRival(followed: FollowedServer): boolean {
+    const { facts } = followed;
     if (facts === undefined || facts.isStandby || facts.isReadOnly) return false;
-    return this.#primary !== undefined && identityOf(asked) !== this.#primary;
+    return this.#primary !== undefined && identityOf(followed) !== this.#primary;
   }
 
   #tellAll({ observer }: StageContext, best: number): void {
     const durationMs = this.#parts.settings.probeIntervalMs;
-    for (const asked of this.#servers.values()) {
-      const { endpoint } = asked.server;
-      const reason = this.#rank(asked) === best ? undefined : this.#objection(asked);
-      if (reason === asked.told) continue;
+    for (const followed of this.#servers.values()) {
+      const { endpoint } = followed.server;
+      const reason = this.#rank(followed) === best ? undefined : this.#objection(followed);
+      if (reason === followed.reportedReason) continue;
       if (reason !== undefined) notify(observer, 'ejected', { endpoint, reason, cause: 'server', durationMs });
-      else notify(observer, 'restored', { endpoint, reason: `no longer: ${asked.told}` });
-      asked.told = reason;
+      else notify(observer, 'restored', { endpoint, reason: `no longer: ${followed.reportedReason}` });
+      followed.reportedReason = reason;
     }
   }
 
-  #objection(asked: AskedServer): string {
-    const { facts, isBehind } = asked;
+  #objection(followed: FollowedServer): string {
+    const { facts, isBehind } = followed;
     if (facts === undefined) return 'it does not say what it is';
     if (isBehind) return `it is more than ${this.#parts.settings.maxLagMs} ms behind`;
     if (this.#isOutdated(facts)) return 'another server was promoted since';
-    if (this.#isRival(asked)) return 'another server also takes writes, and gets them';
+    if (this.#isRival(followed)) return 'another server also takes writes, and gets them';
     if (facts.isStandby) return 'it is a standby';
     return facts.isReadOnly ? 'it is read-only' : 'it is the primary';
   }
@@ -203,7 +203,7 @@ export class ServerRoles {
   #hurry(isShort: boolean): void {
     if (isShort === this.#isShort) return;
     this.#isShort = isShort;
-    if (isShort) for (const asked of this.#servers.values()) asked.schedule();
+    if (isShort) for (const followed of this.#servers.values()) followed.schedule();
   }
 }
 
@@ -218,9 +218,9 @@ const ranks: Readonly<Record<Role, (facts: Facts, isBehind: boolean, isFalse: bo
   },
 };
 
-const identityOf = ({ facts, server }: AskedServer): string => facts?.identity ?? server.endpoint.key;
+const identityOf = ({ facts, server }: FollowedServer): string => facts?.identity ?? server.endpoint.key;
 
-function isAhead(a: AskedServer, b: AskedServer): boolean {
+function isAhead(a: FollowedServer, b: FollowedServer): boolean {
   const known = (a.facts?.known ?? 0) - (b.facts?.known ?? 0);
   return known > 0 || (known === 0 && a.server.endpoint.key < b.server.endpoint.key);
 }

@@ -33,14 +33,14 @@ const POSITION = `${ROLE},
 
 /** Values as text, regardless of the application's type parsers. */
 const asText = { getTypeParser: () => (value: unknown) => value };
-const question = (text: string): object => ({ text, rowMode: 'array', types: asText });
+const queryConfig = (text: string): object => ({ text, rowMode: 'array', types: asText });
 
 const TIMEOUT_MS = 1_000;
 const JITTER_RATIO = 0.2;
 /** Minimum time between queries that answers of the server suggest, in ms: an application may cause them all the time. */
 const HINT_MS = 100;
 
-export interface AskedParts {
+export interface FollowedServerParts {
   readonly settings: Pick<PoolSettings, 'role' | 'maxLagMs' | 'probeIntervalMs'>;
   readonly clock: Clock;
   readonly rng: Rng;
@@ -48,29 +48,29 @@ export interface AskedParts {
   readonly warned: (message: string, error: Error) => void;
 }
 
-interface AskedEvents {
+interface FollowedServerEvents {
   /** The time until the next query, if not the usual interval. */
   delayMs(): number | undefined;
   learned(): void;
 }
 
 /** One server and its latest answer. It is queried periodically, with one query at a time. */
-export class AskedServer {
+export class FollowedServer {
   readonly server: PgServer;
   facts: Facts | undefined;
   isBehind = false;
   /** The reason last reported to the observer. */
-  told: string | undefined;
-  readonly #parts: AskedParts;
-  readonly #events: AskedEvents;
+  reportedReason: string | undefined;
+  readonly #parts: FollowedServerParts;
+  readonly #events: FollowedServerEvents;
   #timer: Timer | undefined;
   #running: Promise<void> | undefined;
-  #askedAtMs = Number.NEGATIVE_INFINITY;
+  #queriedAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
   /** The server lacks some functions, like some that are almost PostgreSQL. */
   #isBasic = false;
 
-  constructor(server: PgServer, parts: AskedParts, events: AskedEvents) {
+  constructor(server: PgServer, parts: FollowedServerParts, events: FollowedServerEvents) {
     this.server = server;
     this.#parts = parts;
     this.#events = events;
@@ -78,20 +78,20 @@ export class AskedServer {
 
   schedule(): void {
     const { rng, settings } = this.#parts;
-    this.#askIn(jittered(rng, this.#events.delayMs() ?? settings.probeIntervalMs, JITTER_RATIO));
+    this.#queryIn(jittered(rng, this.#events.delayMs() ?? settings.probeIntervalMs, JITTER_RATIO));
   }
 
   /** Something suggests that its role has changed. */
   hint(): void {
-    const agoMs = this.#parts.clock.now() - this.#askedAtMs;
-    if (this.#running === undefined) this.#askIn(Math.max(0, HINT_MS - agoMs));
+    const agoMs = this.#parts.clock.now() - this.#queriedAtMs;
+    if (this.#running === undefined) this.#queryIn(Math.max(0, HINT_MS - agoMs));
   }
 
-  #askIn(delayMs: number): void {
+  #queryIn(delayMs: number): void {
     this.#timer?.cancel();
     if (this.#isStopped) return;
     this.#timer = this.#parts.clock.timer(() => {
-      this.ask(undefined)
+      this.query(undefined)
         // Its previous answer still counts: a server that is merely busy must not lose its role.
         .catch((error) => this.#parts.warned('a server did not say what it is', asError(error)))
         .finally(() => this.schedule());
@@ -104,15 +104,15 @@ export class AskedServer {
   }
 
   /** Queries it, unless a query is running. */
-  ask(signal: AbortSignal | undefined): Promise<void> {
-    this.#running ??= this.#ask(signal).finally(() => {
+  query(signal: AbortSignal | undefined): Promise<void> {
+    this.#running ??= this.#query(signal).finally(() => {
       this.#running = undefined;
     });
     return this.#running;
   }
 
-  async #ask(signal: AbortSignal | undefined): Promise<void> {
-    this.#askedAtMs = this.#parts.clock.now();
+  async #query(signal: AbortSignal | undefined): Promise<void> {
+    this.#queriedAtMs = this.#parts.clock.now();
     const { role, maxLagMs } = this.#parts.settings;
     const mayBePrimary = role === 'primary' || role === 'prefer-replica';
     const needsPosition = !this.#isBasic && (mayBePrimary || Number.isFinite(maxLagMs));
@@ -135,7 +135,7 @@ export class AskedServer {
     signal?.addEventListener('abort', aborted, { once: true });
     if (signal?.aborted) aborted();
     try {
-      const { rows } = (await this.server.runOwn(question(text), limit.signal)) as { rows: (string | null)[][] };
+      const { rows } = (await this.server.runOwn(queryConfig(text), limit.signal)) as { rows: (string | null)[][] };
       return rows[0] ?? [];
     } finally {
       timer.cancel();

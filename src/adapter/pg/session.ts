@@ -105,9 +105,9 @@ export class PgSession implements PooledSession {
     else this.client.query(text as string, values as unknown[], once);
   }
 
-  runOwn(question: unknown, answer: OwnAnswer): void {
+  runOwn(query: unknown, answer: OwnAnswer): void {
     // A refusal to answer says nothing about the connection.
-    this.run(question, undefined, (error, result) =>
+    this.run(query, undefined, (error, result) =>
       answer(error, result, Boolean(error) && sqlState(error) === undefined),
     );
   }

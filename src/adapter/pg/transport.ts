@@ -54,7 +54,7 @@ export class PgTransport implements Transport<PgServer> {
       },
       isOrderlyEnd,
       youngMs: YOUNG_MS,
-      pingQuestion: { text: 'SELECT 1' },
+      pingQuery: { text: 'SELECT 1' },
       queriesBesideLimit: false,
       failed: (error, { client }) => events.failed(error, client),
       warned: (error) => events.warned('a server accepted no further connection', error),

@@ -79,11 +79,11 @@ export class Server implements Connection<Server> {
   /** It is too far behind. */
   isBehind = false;
   /** What the observer was told. */
-  told: string | undefined;
+  reportedReason: string | undefined;
   readonly #parts: ServerParts;
   readonly #client: ServerClient;
   readonly #open: OpenConnection<Server>;
-  #asking: Promise<void> | undefined;
+  #probing: Promise<void> | undefined;
   #timer: Timer | undefined;
   #answers = 0;
   /** In the order in which they were sent. */
@@ -136,7 +136,7 @@ export class Server implements Connection<Server> {
   async #begin(): Promise<void> {
     await this.#client.connect();
     this.#client.busy(false);
-    const [cluster] = await Promise.all([this.#client.info('cluster').catch(() => ''), this.#ask()]);
+    const [cluster] = await Promise.all([this.#client.info('cluster').catch(() => ''), this.#probe()]);
     if (field(cluster, 'cluster_enabled') === '1') throw markLasting(complaint(this.endpoint, OF_CLUSTER));
     if (this.objection?.includes(' NOAUTH ')) throw markLasting(new Error(this.objection));
   }
@@ -190,7 +190,7 @@ export class Server implements Connection<Server> {
    * Looks at it while reads run on it. Servers answer in order: once a read has waited for long and nothing has arrived since, the later
    * ones wait behind it, and all of them move.
    */
-  #watch(heardMs: number, received: number): void {
+  #watch(receivedAtMs: number, received: number): void {
     const { clock } = this.#parts;
     this.#isWatched = true;
     const look = (): void => {
@@ -198,21 +198,21 @@ export class Server implements Connection<Server> {
       const [first] = this.#reads;
       if (first === undefined || this.#isOver) return;
       const now = clock.now();
-      const heard = received === this.#received ? heardMs : now;
-      this.#watch(heard, this.#received);
-      if (now - Math.max(heard, first.sentMs) < this.#silentMs) return;
+      const lastReceivedMs = received === this.#received ? receivedAtMs : now;
+      this.#watch(lastReceivedMs, this.#received);
+      if (now - Math.max(lastReceivedMs, first.sentMs) < this.#silentMs) return;
       this.#object(SILENT);
-      void this.#ask();
+      void this.#probe();
       for (const read of [...this.#reads]) read.unanswered();
     };
     this.#watchTimer = deadline(clock, look, this.#silentMs / LOOKS);
   }
 
-  #ask(): Promise<void> {
-    this.#asking ??= this.#learn().finally(() => {
-      this.#asking = undefined;
+  #probe(): Promise<void> {
+    this.#probing ??= this.#learn().finally(() => {
+      this.#probing = undefined;
     });
-    return this.#asking;
+    return this.#probing;
   }
 
   async #learn(): Promise<void> {
@@ -249,11 +249,11 @@ export class Server implements Connection<Server> {
     this.#timer?.cancel();
     if (this.#isOver) return;
     const delayMs = jittered(rng, probeIntervalMs, 0.2);
-    this.#timer = clock.timer(() => void this.#ask().then(() => this.#schedule()), delayMs);
+    this.#timer = clock.timer(() => void this.#probe().then(() => this.#schedule()), delayMs);
   }
 
-  #object(given: string | undefined): void {
-    const objection = this.#isOfCluster ? 'it is a node of a Redis Cluster' : given;
+  #object(found: string | undefined): void {
+    const objection = this.#isOfCluster ? 'it is a node of a Redis Cluster' : found;
     if (objection === this.objection) return;
     this.objection = objection;
     this.#parts.changed();

@@ -108,7 +108,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
       resolver: options.resolver ?? target,
       transport: this.#transport,
     });
-    if (this.#lag !== undefined) this.#askPrimary(this.#lag);
+    if (this.#lag !== undefined) this.#followPrimary(this.#lag);
   }
 
   close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
@@ -145,7 +145,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   }
 
   /** Over a connection of its own: the application's may be in a transaction, or blocked. */
-  #askPrimary(lag: ReplicationLag): void {
+  #followPrimary(lag: ReplicationLag): void {
     const changed = (): void => lag.primaryReached(undefined);
     const learned = (position: LogPosition): void => lag.primaryReached(position);
     const primary = new Server({ ...this.#parts, changed, learned, endpoint: undefined, open: this.#open({}) });
@@ -157,7 +157,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     const ended = connected.then(() => primary.closed).catch(asError);
     void ended.then(() => {
       lag.primaryReached(undefined);
-      if (!this.#isOver) this.#timer = clock.timer(() => this.#askPrimary(lag), probeIntervalMs);
+      if (!this.#isOver) this.#timer = clock.timer(() => this.#followPrimary(lag), probeIntervalMs);
     });
   }
 
@@ -195,10 +195,10 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
 }
 
 function tell({ observer }: StageContext, server: Server, endpoint: Endpoint, reason: string | undefined): void {
-  if (reason === server.told) return;
+  if (reason === server.reportedReason) return;
   if (reason !== undefined) notify(observer, 'ejected', { endpoint, reason, cause: 'server', durationMs: 0 });
-  else notify(observer, 'restored', { endpoint, reason: `no longer: ${server.told}` });
-  server.told = reason;
+  else notify(observer, 'restored', { endpoint, reason: `no longer: ${server.reportedReason}` });
+  server.reportedReason = reason;
 }
 
 interface Library {
@@ -234,7 +234,7 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   readonly #fallsBack: boolean;
   readonly #attempts: Attempts<Server>;
   #isWaiting = false;
-  #hasMoved = false;
+  #hasBeenRepeated = false;
   sentMs = 0;
 
   constructor(balancer: Balancer<Server>, read: Read, fallsBack: boolean) {
@@ -275,9 +275,9 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   /** Moves once: a read that takes long by itself would otherwise occupy one replica after the other. */
   unanswered(): void {
     const server = this.#attempts.lease?.handle;
-    if (server === undefined || this.#hasMoved) return;
+    if (server === undefined || this.#hasBeenRepeated) return;
     if (!this.#attempts.giveUp({ ...silent, error: new Error('the replica does not answer') })) return;
-    this.#hasMoved = true;
+    this.#hasBeenRepeated = true;
     server.callEnds(this, false);
     this.#attempts.move();
   }

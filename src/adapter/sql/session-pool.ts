@@ -63,8 +63,8 @@ export interface SessionPoolParts<S extends PooledSession, H> {
    * after a pause. In ms.
    */
   readonly youngMs: number;
-  /** What `ping` asks. */
-  readonly pingQuestion: unknown;
+  /** The query with which `ping` checks a session. */
+  readonly pingQuery: unknown;
   /** Whether a query of evenkeel's own opens a connection of its own while all are in use, even beyond the limit. */
   readonly queriesBesideLimit: boolean;
   /** An idle session failed. */
@@ -215,8 +215,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   }
 
   /** Runs a query of evenkeel's own. Prefers the session that has been idle longest, so that all are tested in turn. */
-  runOwn(question: unknown, signal: AbortSignal): Promise<unknown> {
-    const own = new OwnQuery<S>(question, signal, (late) => this.forget(late));
+  runOwn(query: unknown, signal: AbortSignal): Promise<unknown> {
+    const own = new OwnQuery<S>(query, signal, (late) => this.forget(late));
     const idle = this.#idle.shift();
     if (idle !== undefined) {
       idle.isIdle = false;
@@ -231,7 +231,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   }
 
   async ping(signal: AbortSignal): Promise<void> {
-    await this.runOwn(this.#parts.pingQuestion, signal);
+    await this.runOwn(this.#parts.pingQuery, signal);
   }
 
   /** Replaces sessions that expire later, one by one, as soon as they are idle. */
@@ -335,7 +335,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   }
 
   #validate(session: S, borrower: Borrower<S>): void {
-    const { clock, limits, pingQuestion } = this.#parts;
+    const { clock, limits, pingQuery } = this.#parts;
     const { validateAfterMs, validateTimeoutMs } = limits;
     const address = endpointAddress(this.endpoint);
     this.#validating.add(borrower);
@@ -367,7 +367,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     };
     const timer = deadline(clock, late, validateTimeoutMs);
     session.ref();
-    session.runOwn(pingQuestion, (error) => end(error ?? undefined, false));
+    session.runOwn(pingQuery, (error) => end(error ?? undefined, false));
   }
 
   #killIdle(idleMs: number, error: Error): void {

@@ -18,7 +18,7 @@ export interface PooledSession {
   ref(): void;
   unref(): void;
   /** Runs a query of evenkeel's own. `answer` is called once, later. */
-  runOwn(question: unknown, answer: OwnAnswer): void;
+  runOwn(query: unknown, answer: OwnAnswer): void;
   /** Its borrower does not need it any longer. `free` is called when nothing runs on it any more, at once if nothing does. */
   release(free: () => void, spoilt?: unknown): void;
   /** Ends it in an orderly way. Only while nothing runs on it. */
@@ -67,7 +67,7 @@ export type NotLent = 'refused' | 'full' | 'unresponsive' | 'left';
 export class OwnQuery<S extends PooledSession> implements Borrower<S> {
   readonly isOwn = true;
   readonly answer: Promise<unknown>;
-  readonly #question: unknown;
+  readonly #query: unknown;
   readonly #signal: AbortSignal;
   readonly #aborted: () => void;
   #resolve!: (result: unknown) => void;
@@ -75,8 +75,8 @@ export class OwnQuery<S extends PooledSession> implements Borrower<S> {
   #session: S | undefined;
 
   /** @param forget The signal aborted while the query waited for a session. */
-  constructor(question: unknown, signal: AbortSignal, forget: (own: OwnQuery<S>) => void) {
-    this.#question = question;
+  constructor(query: unknown, signal: AbortSignal, forget: (own: OwnQuery<S>) => void) {
+    this.#query = query;
     this.#signal = signal;
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -101,7 +101,7 @@ export class OwnQuery<S extends PooledSession> implements Borrower<S> {
 
   lent(session: S): void {
     this.#session = session;
-    session.runOwn(this.#question, (error, result, isSpoilt) => {
+    session.runOwn(this.#query, (error, result, isSpoilt) => {
       this.#signal.removeEventListener('abort', this.#aborted);
       this.#session = undefined;
       session.release(() => {}, isSpoilt === true ? error : undefined);

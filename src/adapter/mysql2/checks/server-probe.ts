@@ -18,13 +18,13 @@ export type Objection = string | undefined;
 /** A question to every server, and what follows from the answers. */
 export interface ServerProbeRules {
   /** Asks one server. If it rejects, what was known before still holds. */
-  ask(endpoint: Endpoint, signal: AbortSignal): Promise<Objection>;
+  probe(endpoint: Endpoint, signal: AbortSignal): Promise<Objection>;
   /** How often, in ms, ± 20 %. */
   readonly intervalMs: number;
   /** How long an answer may take, in ms. */
   readonly timeoutMs: number;
   /** Whether servers without an objection are asked repeatedly, or only when they connect. */
-  readonly keepsAsking: boolean;
+  readonly keepsProbing: boolean;
   /** Whether an objection counts even if every server has one. */
   readonly isFinal: boolean;
   /** The objection in an outcome, if any. */
@@ -59,10 +59,10 @@ export function serverProbe(rules: ServerProbeRules): StageFactory {
   return (context): Stage => {
     const servers = new Map<string, ProbedServer>();
     /** The last problem that was reported: it may occur at every question. */
-    let told = '';
+    let reportedMessage = '';
     const warn = (error: Error): void => {
-      if (error.message === told) return;
-      told = error.message;
+      if (error.message === reportedMessage) return;
+      reportedMessage = error.message;
       notify(context.observer, 'warned', { message: `a server was not asked: ${error.message}`, error });
     };
     const objects = ({ key }: Endpoint): boolean => {
@@ -127,7 +127,7 @@ async function supersede(
     if (its === undefined || its.isOneOfSeveral || primary.objection !== undefined) continue;
     const { id, isReadOnly } = theirs[index] ?? {};
     if (id === its.id || other.objection !== undefined) continue;
-    if (isReadOnly === true) other.ask();
+    if (isReadOnly === true) other.probe();
     else {
       other.superseded(primary);
       succession.cut(other.endpoint, primary.endpoint);
@@ -147,7 +147,7 @@ class ProbedServer implements Tracker {
   readonly #context: StageContext;
   readonly #events: ProbeEvents;
   #timer: Timer | undefined;
-  #question: AbortController | undefined;
+  #running: AbortController | undefined;
   #supersededBy: ProbedServer | undefined;
   #isClosed = false;
 
@@ -161,7 +161,7 @@ class ProbedServer implements Tracker {
   connected(): void {
     this.isConnected = true;
     this.#context.invalidate();
-    void this.#ask();
+    void this.#probe();
   }
 
   disconnected(): void {
@@ -196,40 +196,40 @@ class ProbedServer implements Tracker {
     return `superseded by ${endpointAddress(by.endpoint)}`;
   }
 
-  ask(): void {
-    void this.#ask();
+  probe(): void {
+    void this.#probe();
   }
 
   stop(): void {
     this.#timer?.cancel();
-    this.#question?.abort(new Error('the question was called off'));
-    this.#question = undefined;
+    this.#running?.abort(new Error('the question was called off'));
+    this.#running = undefined;
   }
 
   #schedule(): void {
     const { rng, clock } = this.#context;
     const { intervalMs } = this.#rules;
     this.#timer?.cancel();
-    this.#timer = clock.timer(() => void this.#ask(), jittered(rng, intervalMs, JITTER_RATIO));
+    this.#timer = clock.timer(() => void this.#probe(), jittered(rng, intervalMs, JITTER_RATIO));
   }
 
-  async #ask(): Promise<void> {
+  async #probe(): Promise<void> {
     this.stop();
-    const question = new AbortController();
-    this.#question = question;
+    const limit = new AbortController();
+    this.#running = limit;
     try {
-      const objection = await limited(this.#context.clock, this.#rules.timeoutMs, question, () =>
-        this.#rules.ask(this.endpoint, question.signal),
+      const objection = await limited(this.#context.clock, this.#rules.timeoutMs, limit, () =>
+        this.#rules.probe(this.endpoint, limit.signal),
       );
-      if (this.#question !== question) return;
+      if (this.#running !== limit) return;
       if (objection !== undefined) this.#supersededBy = undefined;
       this.#judge(objection ?? this.#supersession);
     } catch (error) {
-      if (this.#question !== question) return;
+      if (this.#running !== limit) return;
       this.#events.failed(error as Error);
     }
-    this.#question = undefined;
-    if (this.#rules.keepsAsking || this.objection !== undefined) this.#schedule();
+    this.#running = undefined;
+    if (this.#rules.keepsProbing || this.objection !== undefined) this.#schedule();
   }
 
   #judge(objection: Objection): void {
@@ -250,7 +250,12 @@ class ProbedServer implements Tracker {
 }
 
 /** Limits the time for a question, even one that ignores its signal. */
-async function limited<T>(clock: Clock, timeoutMs: number, limit: AbortController, ask: () => Promise<T>): Promise<T> {
+async function limited<T>(
+  clock: Clock,
+  timeoutMs: number,
+  limit: AbortController,
+  probe: () => Promise<T>,
+): Promise<T> {
   let timer: Timer | undefined;
   const late = new Promise<never>((_, reject) => {
     const expired = (): void => {
@@ -262,7 +267,7 @@ async function limited<T>(clock: Clock, timeoutMs: number, limit: AbortControlle
     limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true });
   });
   try {
-    return await Promise.race([ask(), late]);
+    return await Promise.race([probe(), late]);
   } finally {
     timer?.cancel();
   }

@@ -5,14 +5,18 @@ import { readOnlyOutcome } from '../outcome.js';
 import { type Identity, serverProbe } from './server-probe.js';
 
 /** Asks one server. */
-export type Ask = (endpoint: Endpoint, sql: string, signal: AbortSignal) => Promise<readonly Record<string, unknown>[]>;
+export type QueryServer = (
+  endpoint: Endpoint,
+  sql: string,
+  signal: AbortSignal,
+) => Promise<readonly Record<string, unknown>[]>;
 
-const WRITABLE_QUESTION = 'SELECT @@global.read_only AS read_only, @@global.innodb_read_only AS innodb_read_only';
+const WRITABLE_QUERY = 'SELECT @@global.read_only AS read_only, @@global.innodb_read_only AS innodb_read_only';
 /** How often a server on standby is asked, in ms. */
 const WRITABLE_INTERVAL_MS = 1_000;
 const WRITABLE_TIMEOUT_MS = 1_000;
 /** Answered by every version: variables that a server does not have are missing. */
-const IDENTITY_QUESTION = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid', 'hostname', 'read_only',
+const IDENTITY_QUERY = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid', 'hostname', 'read_only',
   'innodb_read_only', 'wsrep_on', 'group_replication_single_primary_mode')`;
 
 /**
@@ -22,19 +26,19 @@ const IDENTITY_QUESTION = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server
  *
  * @param cut Ends the sessions of a server that is superseded.
  */
-export function writable(ask: Ask, cut: (endpoint: Endpoint, by: Endpoint) => void): StageFactory {
+export function writable(query: QueryServer, cut: (endpoint: Endpoint, by: Endpoint) => void): StageFactory {
   return serverProbe({
-    ask: async (endpoint, signal) => {
-      const [row] = await ask(endpoint, WRITABLE_QUESTION, signal);
+    probe: async (endpoint, signal) => {
+      const [row] = await query(endpoint, WRITABLE_QUERY, signal);
       return isOn(row?.read_only) || isOn(row?.innodb_read_only) ? 'it is read-only' : undefined;
     },
     objection: (outcome) => (outcome === readOnlyOutcome ? 'it refused a statement since it is read-only' : undefined),
     intervalMs: WRITABLE_INTERVAL_MS,
     timeoutMs: WRITABLE_TIMEOUT_MS,
-    keepsAsking: false,
+    keepsProbing: false,
     isFinal: true,
     succession: {
-      identify: async (endpoint, signal) => identityOf(await ask(endpoint, IDENTITY_QUESTION, signal)),
+      identify: async (endpoint, signal) => identityOf(await query(endpoint, IDENTITY_QUERY, signal)),
       cut,
     },
   });
@@ -72,13 +76,13 @@ export interface ReplicaLagOptions {
    * column is the lag in seconds, such as one over a heartbeat table.
    * @defaultValue SHOW REPLICA STATUS; the user needs REPLICATION CLIENT, in MariaDB REPLICA MONITOR
    */
-  readonly lagProbe?: string | ((ask: AskServer, endpoint: Endpoint) => Promise<number | undefined>) | undefined;
+  readonly lagProbe?: string | ((query: AskServer, endpoint: Endpoint) => Promise<number | undefined>) | undefined;
 }
 
 export const lagOptionNames: readonly string[] = ['maxLagMs', 'probeIntervalMs', 'probeTimeoutMs', 'lagProbe'];
 
 /** Puts replicas on standby that are too far behind. If all are, all are used. Undefined if lag is not checked. Throws EVENKEEL_OPTION. */
-export function replicaLag(options: ReplicaLagOptions, ask: Ask): StageFactory | undefined {
+export function replicaLag(options: ReplicaLagOptions, query: QueryServer): StageFactory | undefined {
   const { maxLagMs, lagProbe = byReplicaStatus } = options;
   const time = { min: 1, max: 86_400_000 };
   if (typeof lagProbe !== 'string') checkFunction('lagProbe', lagProbe);
@@ -92,8 +96,8 @@ export function replicaLag(options: ReplicaLagOptions, ask: Ask): StageFactory |
   if (!Number.isFinite(maxMs)) return undefined;
   const find = typeof lagProbe === 'string' ? byStatement(lagProbe) : lagProbe;
   return serverProbe({
-    ask: async (endpoint, signal) => {
-      const lagMs = await find((sql) => ask(endpoint, sql, signal), endpoint);
+    probe: async (endpoint, signal) => {
+      const lagMs = await find((sql) => query(endpoint, sql, signal), endpoint);
       if (lagMs === undefined) return 'its replication stands still';
       if (typeof lagMs !== 'number' || Number.isNaN(lagMs)) {
         throw new EvenkeelError('EVENKEEL_OPTION', 'lagProbe must return a number of ms, or undefined');
@@ -102,16 +106,16 @@ export function replicaLag(options: ReplicaLagOptions, ask: Ask): StageFactory |
     },
     intervalMs,
     timeoutMs,
-    keepsAsking: true,
+    keepsProbing: true,
     isFinal: false,
   });
 }
 
 /** MySQL answers Seconds_Behind_Source, MariaDB Seconds_Behind_Master; null: one of its threads has stopped. */
-async function byReplicaStatus(ask: AskServer): Promise<number | undefined> {
-  const rows = await ask('SHOW REPLICA STATUS').catch((error: { readonly errno?: number }) => {
+async function byReplicaStatus(query: AskServer): Promise<number | undefined> {
+  const rows = await query('SHOW REPLICA STATUS').catch((error: { readonly errno?: number }) => {
     // Servers from before 2020 only know the older word.
-    if (error.errno === 1064) return ask('SHOW SLAVE STATUS');
+    if (error.errno === 1064) return query('SHOW SLAVE STATUS');
     throw error;
   });
   // It replicates nothing: it is a primary, and never behind.
@@ -125,9 +129,9 @@ async function byReplicaStatus(ask: AskServer): Promise<number | undefined> {
   return worst * 1_000;
 }
 
-function byStatement(sql: string): (ask: AskServer) => Promise<number | undefined> {
-  return async (ask) => {
-    const [row] = await ask(sql);
+function byStatement(sql: string): (query: AskServer) => Promise<number | undefined> {
+  return async (query) => {
+    const [row] = await query(sql);
     const [seconds] = Object.values(row ?? {});
     return seconds === null || seconds === undefined ? undefined : Number(seconds) * 1_000;
   };

@@ -22,7 +22,7 @@ import {
   poolDefaults,
 } from '../../kit/index.js';
 import { Changes } from '../changes.js';
-import { type Ask, lagOptionNames, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
+import { lagOptionNames, type QueryServer, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
 import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
 import { type Events, tell } from '../own-functions.js';
 import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
@@ -96,7 +96,7 @@ export function createService(
   const { role = 'any' } = options;
   if (role !== 'any' && role !== 'primary') throw optionError('role', "'any' or 'primary'", role);
   const mustWrite = role === 'primary';
-  const query: Ask = (endpoint, sql, signal) => transport.query(endpoint, sql, signal);
+  const query: QueryServer = (endpoint, sql, signal) => transport.query(endpoint, sql, signal);
   const own: StageFactory[] = [];
   if (options.hosts !== undefined) own.push(only(options.hosts));
   if (mustWrite) own.push(writable(query, (endpoint, by) => transport.supersede(endpoint, by)));

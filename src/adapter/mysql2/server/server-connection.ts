@@ -23,7 +23,7 @@ export function serverConnection(parts: ServerParts): ServerConnection {
     refusalOf: meaningOf,
     isOrderlyEnd: (error) => error === undefined,
     youngMs: 0,
-    pingQuestion: PING,
+    pingQuery: PING,
     queriesBesideLimit: true,
     warned: (error) => tell(events, 'warn', error),
     ended: () => opening.close(),

@@ -130,12 +130,12 @@ export class MysqlSession implements PooledSession {
     if (!this.isAlive) this.#free();
   }
 
-  runOwn(question: unknown, answer: OwnAnswer): void {
-    if (question === PING) {
+  runOwn(query: unknown, answer: OwnAnswer): void {
+    if (query === PING) {
       this.connection.ping((error) => answer(error));
       return;
     }
-    const statement = { sql: question, rowsAsArray: false, nestTables: false, typeCast: asItIs };
+    const statement = { sql: query, rowsAsArray: false, nestTables: false, typeCast: asItIs };
     this.send('query', statement, undefined, (error, rows) => answer(error, rows));
   }
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { type Ask, replicaLag, writable } from '../../../../src/adapter/mysql2/checks/standby.js';
+import { type QueryServer, replicaLag, writable } from '../../../../src/adapter/mysql2/checks/standby.js';
 import { readOnlyOutcome } from '../../../../src/adapter/mysql2/outcome.js';
 import {
   createEndpoint,
@@ -27,8 +27,8 @@ class Fixture {
   readonly stage: Stage;
   readonly trackers;
 
-  constructor(make: (ask: Ask, cut: Parameters<typeof writable>[1]) => StageFactory) {
-    const ask: Ask = (endpoint, sql) => {
+  constructor(make: (ask: QueryServer, cut: Parameters<typeof writable>[1]) => StageFactory) {
+    const ask: QueryServer = (endpoint, sql) => {
       this.questions.push(`${endpoint.address} ${sql}`);
       return this.answers[endpoint.address]?.(sql) ?? Promise.resolve([]);
     };

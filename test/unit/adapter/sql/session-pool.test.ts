@@ -133,7 +133,7 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: ConnectRefusal = 'ful
     refusalOf: () => refusal,
     isOrderlyEnd: (error) => error === undefined,
     youngMs: 1_000,
-    pingQuestion: 'ping',
+    pingQuery: 'ping',
     queriesBesideLimit: false,
     warned: (error) => warnings.push(error.message),
   });
