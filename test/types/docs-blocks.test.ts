@@ -19,7 +19,19 @@ const needs: Readonly<Record<string, Needs>> = {
   'docs/guide/frameworks.md': {
     untyped: [
       ...['express', 'fastify', '@nestjs/common', '@nestjs/core', '@nestjs/microservices', 'reflect-metadata', 'rxjs'],
-      '@/lib/orders.js',
+      ...['@/lib/orders.js', '~/orders.server', 'nitropack/runtime'],
+    ],
+  },
+  'docs/guide/agents.md': {
+    untyped: [
+      ...['@modelcontextprotocol/sdk/client/index.js', '@modelcontextprotocol/sdk/client/streamableHttp.js'],
+      ...['@ai-sdk/openai', 'ai', '@langchain/openai'],
+    ],
+  },
+  'docs/guide/gateways.md': {
+    untyped: [
+      ...['@fastify/reply-from', '@fastify/http-proxy', 'fastify', 'express', 'http-proxy-middleware'],
+      ...['@apollo/gateway', '@apollo/server', '@apollo/server/standalone', '@graphql-hive/gateway-runtime'],
     ],
   },
   'docs/guide/grpc.md': { files: ['examples/grpc/orders.js'] },
