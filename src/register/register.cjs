@@ -109,10 +109,10 @@ function register() {
   function mayBeService(host) {
     if (isOff || typeof host !== 'string' || host === '' || host.indexOf(':') !== -1) return false;
     const name = host.toLowerCase().replace(/\.$/, '');
-    if (/^[\d.]+$/.test(name) || /(^|\.)localhost$/.test(name)) return false;
     const short = shortName(name);
     if (excluded.has(short)) return false;
     if (listed !== undefined) return listed.has(short);
+    if (/^[\d.]+$/.test(name) || /(^|\.)localhost$/.test(name)) return false;
     const labels = name.split('.');
     return labels.length <= 2 || labels[2] === 'svc';
   }

@@ -3,10 +3,11 @@
  * 22, 24 and 26; the tests run on all of them. Where an upstream issue is named, it asks for what would replace the trick; no issue was
  * found for the others.
  */
-import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { inspect } from 'node:util';
+import { nodeHttp } from '../kit/index.js';
 
 /** An Agent as `http.request` uses it. Agents of other libraries have relied on this method since Node 0.12. */
 export interface RequestTaker {
@@ -43,7 +44,7 @@ export function checkHost(request: ClientRequest, { servername }: RequestOptions
 
 /** What Node's own Agent does with a request, regardless of overrides in `agent`. Without it, each pod would need a socket pool of ours. */
 export function addRequest(agent: Agent, request: SocketTaker, options: RequestOptions): void {
-  (Agent.prototype as unknown as RequestTaker).addRequest.call(agent, request as ClientRequest, options);
+  (nodeHttp.Agent.prototype as unknown as RequestTaker).addRequest.call(agent, request as ClientRequest, options);
 }
 
 /**

@@ -78,6 +78,7 @@ export { Closing } from '../../runtime/closing.js';
 export type { Complete } from '../../runtime/complete.js';
 export { deadline } from '../../runtime/deadline.js';
 export { closestOf } from '../../runtime/did-you-mean.js';
+export { nodeHttp } from '../../runtime/node-http.js';
 export { checkPeer } from '../../runtime/peer-version.js';
 export { drawIndex, jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';

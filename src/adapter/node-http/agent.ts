@@ -1,4 +1,4 @@
-import { type ClientRequest, Agent as HttpAgent } from 'node:http';
+import type { ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import {
   type Balancer,
@@ -19,6 +19,7 @@ import {
   checkAskForReports,
   checkFunction,
   checkKeys,
+  nodeHttp,
   optionError,
   type PropagateOptions,
   Propagation,
@@ -192,7 +193,7 @@ function refuseRepeats(options: AgentOptions): void {
 /** Node's own Agent class, which requests and clients check for, delegating to `core`. */
 function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
   // Without `keepAlive` Node would ask every pod to close after each response.
-  const agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true });
+  const agent = new (protocol === 'https:' ? HttpsAgent : nodeHttp.Agent)({ keepAlive: true });
   const connect = agent.createConnection.bind(agent);
   const methods = {
     createConnection: (options: RequestOptions, created: Parameters<typeof connect>[1]) =>

@@ -1,4 +1,4 @@
-import { type ClientRequest, Agent as HttpAgent, globalAgent as httpGlobalAgent } from 'node:http';
+import type { ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, globalAgent as httpsGlobalAgent } from 'node:https';
 import type { ConnectionOptions } from 'node:tls';
 import type { Balancer, Clock } from '../../index.js';
@@ -12,7 +12,7 @@ import {
   takesRequests,
 } from '../http/internals.js';
 import { PendingRequest } from '../http/pending-request.js';
-import { asError, checkKeys, optionError, pickNames } from '../kit/index.js';
+import { asError, checkKeys, nodeHttp, optionError, pickNames } from '../kit/index.js';
 import { type AgentOptions, agentOptionNames, openCore } from './agent.js';
 import type { AgentCore, AgentCoreParts, ByName } from './agent-core.js';
 import { hasOwnWay, identityOf, tlsOf } from './request-identity.js';
@@ -62,7 +62,7 @@ export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
   checkKeys('options', options, [...appOptionNames, 'fallbackAgents']);
   const { fallbackAgents = {} } = options;
   checkKeys('fallbackAgents', fallbackAgents, ['http', 'https']);
-  const { http = httpGlobalAgent, https = httpsGlobalAgent } = fallbackAgents;
+  const { http = nodeHttp.globalAgent, https = httpsGlobalAgent } = fallbackAgents;
   for (const [name, agent] of Object.entries({ http, https })) {
     if (!takesRequests(agent)) throw optionError(`fallbackAgents.${name}`, 'an Agent', agent);
   }
@@ -124,7 +124,7 @@ class RoutingAgents implements AppAgents {
 
   /** Node's own Agent class, which requests and clients check for. */
   #agentOf(protocol: 'http:' | 'https:', fallback: RequestTaker): HttpsAgent {
-    const agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true });
+    const agent = new (protocol === 'https:' ? HttpsAgent : nodeHttp.Agent)({ keepAlive: true });
     const onward: Onward = (request, options) => fallback.addRequest(request, options);
     Object.assign(agent, {
       addRequest: (request: ClientRequest, options: RequestOptions) =>

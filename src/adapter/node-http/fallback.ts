@@ -1,8 +1,9 @@
-import { type ClientRequest, Agent as HttpAgent } from 'node:http';
+import type { ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { type Clock, EvenkeelError } from '../../index.js';
 import { endWithoutSocket, type RequestOptions, type RequestTaker } from '../http/internals.js';
 import type { MockedDial } from '../http/mocked-dial.js';
+import { nodeHttp } from '../kit/index.js';
 
 /** Options of `Fallback`. */
 export interface FallbackOptions {
@@ -60,7 +61,7 @@ export class Fallback {
     // Like Node's global agents.
     if (this.#agent === undefined) {
       const { protocol, dial } = this.#options;
-      this.#agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true, timeout: 5_000 });
+      this.#agent = new (protocol === 'https:' ? HttpsAgent : nodeHttp.Agent)({ keepAlive: true, timeout: 5_000 });
       if (dial !== undefined) this.#agent.createConnection = opener(dial);
     }
     return this.#agent as HttpAgent & RequestTaker;

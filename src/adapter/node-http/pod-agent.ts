@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import { Agent, type ClientRequest } from 'node:http';
+import type { ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Endpoint, endpointAddress, systemClock } from '../../index.js';
@@ -15,7 +15,7 @@ import {
   withoutFreeSockets,
 } from '../http/internals.js';
 import type { PodLink } from '../http/pod-link.js';
-import { afterPendingIo, type ReportAsking } from '../kit/index.js';
+import { afterPendingIo, nodeHttp, type ReportAsking } from '../kit/index.js';
 import { IdleSockets, keepAliveMs } from './idle-sockets.js';
 
 /** A request that needs a socket. Exactly one of `served` and `refused` is called, unless it stops needing one before. */
@@ -53,7 +53,7 @@ const LOOK_AFTER_MS = 5;
  * The keep-alive Agent of one pod. Whatever host a request names, its sockets go to this pod. A request only gets a socket that is
  * already open; until then it can move to another pod.
  */
-export class PodAgent extends Agent {
+export class PodAgent extends nodeHttp.Agent {
   readonly #parts: PodAgentParts;
   /** What Node's Agent gets as the options of every request, since sockets to a pod do not depend on what a request says. */
   readonly #options: { readonly host: string; readonly port: number; readonly servername: '' };

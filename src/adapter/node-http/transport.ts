@@ -1,4 +1,4 @@
-import { type Agent, get } from 'node:http';
+import type { Agent } from 'node:http';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions, TlsOption } from '../http/dial.js';
 import {
@@ -9,7 +9,7 @@ import {
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
 import { MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
-import { checkKeys, checkNumber } from '../kit/index.js';
+import { checkKeys, checkNumber, nodeHttp } from '../kit/index.js';
 import { PodAgent } from './pod-agent.js';
 
 /** How the sockets to each pod are opened and used. */
@@ -149,7 +149,7 @@ class AgentUser implements PodUser<PodAgent> {
   getStatus(path: string, signal: AbortSignal): Promise<number | undefined> {
     const { protocol, host } = this.#origin;
     return new Promise((resolve, reject) => {
-      const request = get({ agent: this.handle, protocol, path, headers: { host }, signal }, (response) => {
+      const request = nodeHttp.get({ agent: this.handle, protocol, path, headers: { host }, signal }, (response) => {
         response.resume();
         response.once('end', () => resolve(response.statusCode)).once('error', reject);
       });

@@ -1,4 +1,4 @@
-import { Agent, type ClientRequest, type ClientRequestArgs } from 'node:http';
+import type { Agent, ClientRequest, ClientRequestArgs } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
@@ -6,7 +6,7 @@ import { outcomeOfAnswer } from '../http/answer.js';
 import { addRequest, endWithoutSocket, protocolOf, type RequestOptions, setProtocol } from '../http/internals.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { PendingRequest } from '../http/pending-request.js';
-import { answeredOn, closeFrame, type HeldSocket, type SocketPlacer } from '../kit/index.js';
+import { answeredOn, closeFrame, type HeldSocket, nodeHttp, type SocketPlacer } from '../kit/index.js';
 
 type Created = (error: Error | null, stream: Duplex) => void;
 
@@ -25,7 +25,7 @@ interface HeldOptions {
 }
 
 /** An agent whose connections to the Service go to its pods, one for each request. */
-export class PlacingAgent extends Agent {
+export class PlacingAgent extends nodeHttp.Agent {
   readonly #parts: AgentParts;
   readonly #held: HeldSocket | undefined;
   /** The request Node's Agent is asking a connection for. */

@@ -495,8 +495,8 @@ describe('@kubernetes/client-node', () => {
   });
 });
 
-describe('a process that calls no Service', () => {
-  it('has the global dispatcher that the first copy of undici makes, and not the one of Node', async () => {
+describe('a process', () => {
+  it('that calls no Service has the global dispatcher that the first copy of undici makes, and not the one of Node', async () => {
     const script = `
       const { Agent, getGlobalDispatcher } = require('undici');
       console.log(JSON.stringify({ pods: { own: Number(getGlobalDispatcher() instanceof Agent) }, failed: {} }));
@@ -505,7 +505,18 @@ describe('a process that calls no Service', () => {
     expect({ counts, stderr }).toEqual({ counts: { own: 1 }, stderr: '' });
   });
 
-  it('has no socket, timer or watch, and loads nothing', async () => {
+  it('keeps the global dispatcher of its own undici, also when it calls a Service by node:http first', async () => {
+    const script = `
+      require('node:http').get('${orders}', (response) => response.resume().on('end', () => {
+        const { Agent, getGlobalDispatcher } = require('undici');
+        console.log(JSON.stringify({ pods: { own: Number(getGlobalDispatcher() instanceof Agent) }, failed: {} }));
+        process.disconnect();
+      }));`;
+    const { pods: counts, stderr } = await start(['-e', script]).result;
+    expect({ counts, stderr }).toEqual({ counts: { own: 1 }, stderr: '' });
+  });
+
+  it('that calls no Service has no socket, timer or watch, and loads nothing', async () => {
     const script = `
       fetch; require('node:http'); require('undici'); require('@grpc/grpc-js');
       setImmediate(() => {

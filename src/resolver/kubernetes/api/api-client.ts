@@ -1,10 +1,14 @@
 import { createHash } from 'node:crypto';
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
+import type { Agent as HttpAgent, IncomingMessage, RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Clock } from '../../../runtime/clock.js';
+import { nodeHttp } from '../../../runtime/node-http.js';
 import type { ApiSession, ApiTarget } from './api-access.js';
+
+/** As it is now: what later replaces it, such as tracing, is for the app's requests. */
+const { request: httpRequest } = nodeHttp;
 
 /** W10: probes on a silent connection; Node sends one a second after that and gives up after ten. */
 const KEEP_ALIVE_MS = 30_000;
@@ -152,7 +156,7 @@ export class HttpApiClient implements ApiClient {
             ...(servername === undefined ? {} : { servername }),
             ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
           })
-        : new HttpAgent(common);
+        : new nodeHttp.Agent(common);
       this.#agentKey = agentKey;
       if (this.#closed) retire(this.#agent);
     }
