@@ -103,6 +103,10 @@ const proofs = new Map(
       what: 'the packed package, installed afresh with npm, pnpm and yarn; needs a registry; a minute',
       program: ['scripts/release/fresh-install.mjs'],
     },
+    programs: {
+      what: 'real programs (Next.js, Nest, Apollo …) with register, beside themselves without; needs a registry; 15 minutes',
+      program: ['test/integration/register/programs/proof.mjs'],
+    },
     workflows: {
       what: 'the workflows of the hosted CI by their published schema; needs a registry; seconds',
       program: ['scripts/workflows.mjs'],
