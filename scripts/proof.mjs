@@ -103,6 +103,10 @@ const proofs = new Map(
       what: 'the packed package, installed afresh with npm, pnpm and yarn; needs a registry; a minute',
       program: ['scripts/release/fresh-install.mjs'],
     },
+    suites: {
+      what: 'the own tests of axios, got, node-fetch, undici and grpc-js with register, beside without; needs git and a registry; an hour',
+      program: ['test/integration/register/suites/proof.mjs'],
+    },
     programs: {
       what: 'real programs (Next.js, Nest, Apollo …) with register, beside themselves without; needs a registry; 15 minutes',
       program: ['test/integration/register/programs/proof.mjs'],
