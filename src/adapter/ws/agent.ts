@@ -1,4 +1,4 @@
-import type { Agent, ClientRequest, ClientRequestArgs } from 'node:http';
+import type { ClientRequest, ClientRequestArgs } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
