@@ -112,9 +112,9 @@ export class ConnectAttempt<C> implements GateVisitor {
     this.#timer?.cancel();
     this.#before = `${message}; `;
     this.#dialed = withOtherFirst(endpoint);
-    const given = this.#limit;
+    const previous = this.#limit;
     this.begin();
-    given?.abort(this.#error(message, cause));
+    previous?.abort(this.#error(message, cause));
   }
 
   #fail(message: string, cause?: unknown): void {

@@ -318,9 +318,9 @@ function patchFetch(mayBeService, engineOf) {
   patchOrigin();
   // A copy inside a bundle loads nothing by name. It tells of its connections, though; from the second request on it is balanced.
   const { subscribe, unsubscribe } = require('diagnostics_channel');
-  const told = () => wrapDispatchers();
-  subscribe('undici:client:beforeConnect', told);
-  undo.push(() => unsubscribe('undici:client:beforeConnect', told));
+  const onConnect = () => wrapDispatchers();
+  subscribe('undici:client:beforeConnect', onConnect);
+  undo.push(() => unsubscribe('undici:client:beforeConnect', onConnect));
 }
 
 /**
