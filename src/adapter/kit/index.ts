@@ -92,6 +92,7 @@ export { openSocket, serviceTls } from './open-socket.js';
 export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';
 export { type LogPosition, LogPositions, ReplicationLag } from './replication-lag.js';
 export { type AskForReports, checkAskForReports, ReportAsking } from './report-asking.js';
+export { lagObjection, type ServerRank, ServerRanking, type ServerRole } from './server-ranking.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
 export {
   answeredOn,

@@ -14,13 +14,14 @@ import {
   markLasting,
   optionError,
   poolDefaults,
+  type ServerRole,
   serviceName,
   unknownOption,
 } from '../kit/index.js';
 import type { PoolLimits } from '../sql/session-pool.js';
 
 /** Which servers get statements: those that take writes, those that replicate, or both. */
-export type Role = 'any' | 'primary' | 'replica' | 'prefer-replica';
+export type Role = ServerRole;
 
 /** Options of `createPool`: those of `pg.Pool`, of balancing, and its own. */
 export interface PgPoolOptions extends Omit<pg.PoolConfig, 'stream'>, BalancingOptions {

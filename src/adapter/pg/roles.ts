@@ -1,15 +1,14 @@
-import type { Endpoint, EndpointSet, Stage, StageContext, StageFactory } from '../../index.js';
-import { LogPositions, notify } from '../kit/index.js';
+import type { Endpoint, EndpointSet, Stage, StageFactory } from '../../index.js';
+import { LogPositions, lagObjection, type ServerRank, ServerRanking, type ServerRole } from '../kit/index.js';
 import type { PgServer } from './connection.js';
-import type { Role } from './options.js';
 import { type Facts, FollowedServer, type FollowedServerParts } from './server-facts.js';
 
 /** Maximum time between queries while no server is usable, in ms. */
 const HURRY_MS = 250;
 
 /**
- * Queries every server's role: when it connects, periodically, and when it may have changed. As a stage, it puts servers with the wrong
- * role, and those that are behind, on standby. They stay connected.
+ * Queries every server's role: when it connects, periodically, and when it may have changed. As a stage, it ranks servers by their role,
+ * and by whether they are behind.
  */
 export class ServerRoles {
   readonly #parts: FollowedServerParts;
@@ -72,23 +71,19 @@ export class ServerRoles {
   }
 
   get stage(): StageFactory {
-    return (context): Stage => {
-      this.#invalidate = () => context.invalidate();
+    return ({ observer, invalidate }): Stage => {
+      this.#invalidate = invalidate;
+      const ranking = new ServerRanking({
+        rankOf: ({ key }) => this.#rankOf(this.#servers.get(key)),
+        observer,
+        intervalMs: this.#parts.settings.probeIntervalMs,
+      });
       return {
         apply: (set) => {
           this.#forgetGone(set);
-          let best = Number.POSITIVE_INFINITY;
-          for (const { endpoint, weight } of set.entries) {
-            const rank = this.#rank(this.#servers.get(endpoint.key));
-            if (weight > 0 && rank !== undefined && rank < best) best = rank;
-          }
-          this.#tellAll(context, best);
-          this.#hurry(best === Number.POSITIVE_INFINITY);
-          return set.map((entry) => {
-            const followed = this.#servers.get(entry.endpoint.key);
-            // Nothing is picked that is not connected; and whether all refuse a log-in is judged by those with a weight.
-            return followed === undefined || this.#rank(followed) === best ? entry : { ...entry, weight: 0 };
-          });
+          const ranked = ranking.apply(set);
+          this.#hurry(ranking.hasNone);
+          return ranked;
         },
         close: () => {
           for (const server of this.#servers.values()) server.stop();
@@ -177,22 +172,14 @@ export class ServerRoles {
     return this.#primary !== undefined && identityOf(followed) !== this.#primary;
   }
 
-  #tellAll({ observer }: StageContext, best: number): void {
-    const durationMs = this.#parts.settings.probeIntervalMs;
-    for (const followed of this.#servers.values()) {
-      const { endpoint } = followed.server;
-      const reason = this.#rank(followed) === best ? undefined : this.#objection(followed);
-      if (reason === followed.reportedReason) continue;
-      if (reason !== undefined) notify(observer, 'ejected', { endpoint, reason, cause: 'server', durationMs });
-      else notify(observer, 'restored', { endpoint, reason: `no longer: ${followed.reportedReason}` });
-      followed.reportedReason = reason;
-    }
+  #rankOf(followed: FollowedServer | undefined): ServerRank | undefined {
+    return followed && { rank: this.#rank(followed), objection: this.#objection(followed), isConnected: true };
   }
 
   #objection(followed: FollowedServer): string {
     const { facts, isBehind } = followed;
     if (facts === undefined) return 'it does not say what it is';
-    if (isBehind) return `it is more than ${this.#parts.settings.maxLagMs} ms behind`;
+    if (isBehind) return lagObjection(this.#parts.settings.maxLagMs);
     if (this.#isOutdated(facts)) return 'another server was promoted since';
     if (this.#isRival(followed)) return 'another server also takes writes, and gets them';
     if (facts.isStandby) return 'it is a standby';
@@ -208,7 +195,7 @@ export class ServerRoles {
 }
 
 /** Smaller is better; undefined: never. `isFalse`: another server is the primary. */
-const ranks: Readonly<Record<Role, (facts: Facts, isBehind: boolean, isFalse: boolean) => number | undefined>> = {
+const ranks: Readonly<Record<ServerRole, (facts: Facts, isBehind: boolean, isFalse: boolean) => number | undefined>> = {
   any: (_, isBehind) => (isBehind ? 1 : 0),
   primary: ({ isStandby, isReadOnly }, _, isFalse) => (isStandby || isReadOnly || isFalse ? undefined : 0),
   replica: ({ isStandby }, isBehind) => (isStandby ? Number(isBehind) : undefined),

@@ -59,8 +59,6 @@ export class FollowedServer {
   readonly server: PgServer;
   facts: Facts | undefined;
   isBehind = false;
-  /** The reason last reported to the observer. */
-  reportedReason: string | undefined;
   readonly #parts: FollowedServerParts;
   readonly #events: FollowedServerEvents;
   #timer: Timer | undefined;

@@ -78,8 +78,6 @@ export class Server implements Connection<Server> {
   objection: string | undefined = 'it has not said yet what it is';
   /** It is too far behind. */
   isBehind = false;
-  /** What the observer was told. */
-  reportedReason: string | undefined;
   readonly #parts: ServerParts;
   readonly #client: ServerClient;
   readonly #open: OpenConnection<Server>;

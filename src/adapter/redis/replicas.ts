@@ -5,7 +5,6 @@ import {
   type Lease,
   outcomes,
   type Stage,
-  type StageContext,
   type StageFactory,
   systemClock,
   systemRng,
@@ -19,10 +18,13 @@ import {
   balancingOptionNames,
   type CallFacts,
   type LogPosition,
+  lagObjection,
   notify,
   optionError,
   pickNames,
   ReplicationLag,
+  type ServerRank,
+  ServerRanking,
 } from '../kit/index.js';
 import { type OpenClient, type RunningRead, Server, type ServerParts } from './connection.js';
 import { isIoredisClient, isNodeRedisClient } from './internals.js';
@@ -71,7 +73,8 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   readonly #settings: ReplicasSettings;
   readonly #open: (own: object) => OpenClient;
   readonly #parts: Omit<ServerParts, 'endpoint' | 'open'>;
-  readonly #connected = new Set<Server>();
+  /** By the key of their endpoint; the latest, while calls finish on an older one. */
+  readonly #connected = new Map<string, Server>();
   /** Undefined: lag is not measured. */
   readonly #lag: ReplicationLag | undefined;
   #primary: Server | undefined;
@@ -126,9 +129,11 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
         const open = this.#open(await optionsAt(endpoint, this.#settings, signal));
         const server = new Server({ ...this.#parts, endpoint, open });
         await server.connect(signal);
-        this.#connected.add(server);
+        this.#connected.set(endpoint.key, server);
         this.#invalidate();
-        void server.closed.then(() => this.#connected.delete(server));
+        void server.closed.then(() => {
+          if (this.#connected.get(endpoint.key) === server) this.#connected.delete(endpoint.key);
+        });
         return server;
       },
     };
@@ -161,28 +166,17 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     });
   }
 
-  /** Puts servers that may not be read from on standby. They stay connected. */
+  /** Ranks servers by whether they may be read from, and whether they are behind. */
   get #stage(): StageFactory {
-    return (context): Stage => {
-      this.#invalidate = () => context.invalidate();
+    return ({ observer, invalidate }): Stage => {
+      this.#invalidate = invalidate;
+      const ranking = new ServerRanking({
+        rankOf: ({ key }) => rankOf(this.#connected.get(key), this.#settings),
+        observer,
+        intervalMs: this.#settings.probeIntervalMs,
+      });
       return {
-        apply: (set) => {
-          const isInStep = ({ objection, isBehind }: Server): boolean => objection === undefined && !isBehind;
-          const servers = [...this.#connected];
-          const sparesThoseBehind = this.#settings.role === 'prefer-replica' || servers.some(isInStep);
-          const objected = new Set<string>();
-          for (const server of servers) {
-            const behind =
-              server.isBehind && sparesThoseBehind ? `it is more than ${this.#settings.maxLagMs} ms behind` : undefined;
-            const objection = server.objection ?? behind;
-            const { endpoint } = server;
-            if (endpoint === undefined) continue;
-            if (objection !== undefined) objected.add(endpoint.key);
-            tell(context, server, endpoint, objection);
-          }
-          if (objected.size === 0) return set;
-          return set.map((entry) => (objected.has(entry.endpoint.key) ? { ...entry, weight: 0 } : entry));
-        },
+        apply: (set) => ranking.apply(set),
         close: () => {
           this.#invalidate = () => {};
           this.#isOver = true;
@@ -194,11 +188,13 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   }
 }
 
-function tell({ observer }: StageContext, server: Server, endpoint: Endpoint, reason: string | undefined): void {
-  if (reason === server.reportedReason) return;
-  if (reason !== undefined) notify(observer, 'ejected', { endpoint, reason, cause: 'server', durationMs: 0 });
-  else notify(observer, 'restored', { endpoint, reason: `no longer: ${server.reportedReason}` });
-  server.reportedReason = reason;
+/** A replica that is behind is used if there is no other, unless the primary can answer in its place. */
+function rankOf(server: Server | undefined, { role, maxLagMs }: ReplicasSettings): ServerRank | undefined {
+  if (server === undefined) return undefined;
+  const { objection, isBehind } = server;
+  if (objection !== undefined) return { rank: undefined, objection, isConnected: true };
+  if (!isBehind) return { rank: 0, objection: undefined, isConnected: true };
+  return { rank: role === 'prefer-replica' ? undefined : 1, objection: lagObjection(maxLagMs), isConnected: true };
 }
 
 interface Library {

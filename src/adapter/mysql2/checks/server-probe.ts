@@ -1,7 +1,6 @@
 import {
   type Clock,
   type Endpoint,
-  type EndpointEntry,
   endpointAddress,
   type Outcome,
   type Stage,
@@ -10,7 +9,7 @@ import {
   type Timer,
   type Tracker,
 } from '../../../index.js';
-import { deadline, jittered, notify } from '../../kit/index.js';
+import { deadline, jittered, notify, type ServerRank, ServerRanking } from '../../kit/index.js';
 
 /** Why a server should get no statements, as it reports itself; undefined if there is no reason. */
 export type Objection = string | undefined;
@@ -52,8 +51,7 @@ export interface SuccessionRules {
 const JITTER_RATIO = 0.2;
 
 /**
- * Puts servers on standby for what they report about themselves: read-only, too far behind. They stay connected and are asked again.
- * Nothing fails because of it, so ejection and panic are not concerned.
+ * Asks servers about themselves, and ranks them by their answers: read-only, too far behind.
  */
 export function serverProbe(rules: ServerProbeRules): StageFactory {
   return (context): Stage => {
@@ -65,10 +63,11 @@ export function serverProbe(rules: ServerProbeRules): StageFactory {
       reportedMessage = error.message;
       notify(context.observer, 'warned', { message: `a server was not asked: ${error.message}`, error });
     };
-    const objects = ({ key }: Endpoint): boolean => {
-      const server = servers.get(key);
-      return server !== undefined && (server.objection !== undefined || server.isInDoubt);
-    };
+    const ranking = new ServerRanking({
+      rankOf: ({ key }) => servers.get(key)?.rank,
+      observer: context.observer,
+      intervalMs: rules.intervalMs,
+    });
     return {
       track: (endpoint) => {
         const server: ProbedServer = new ProbedServer(endpoint, rules, context, {
@@ -81,12 +80,7 @@ export function serverProbe(rules: ServerProbeRules): StageFactory {
         servers.set(endpoint.key, server);
         return server;
       },
-      apply: (set) => {
-        const isUsable = ({ endpoint, weight }: EndpointEntry): boolean =>
-          weight > 0 && !objects(endpoint) && servers.get(endpoint.key)?.isConnected === true;
-        if (!rules.isFinal && !set.entries.some(isUsable)) return set;
-        return set.map((entry) => (objects(entry.endpoint) ? { ...entry, weight: 0 } : entry));
-      },
+      apply: (set) => ranking.apply(set),
       close: () => {
         for (const server of servers.values()) server.stop();
       },
@@ -156,6 +150,13 @@ class ProbedServer implements Tracker {
     this.#rules = rules;
     this.#context = context;
     this.#events = events;
+  }
+
+  /** A server with an objection that is not final is used if there is no other. */
+  get rank(): ServerRank {
+    const { isConnected, objection, isInDoubt } = this;
+    if (objection === undefined && !isInDoubt) return { rank: 0, objection, isConnected };
+    return { rank: this.#rules.isFinal ? undefined : 1, objection, isConnected };
   }
 
   connected(): void {
@@ -236,16 +237,8 @@ class ProbedServer implements Tracker {
     const before = this.objection;
     this.objection = objection;
     if ((before === undefined) === (objection === undefined)) return;
-    const { observer, invalidate } = this.#context;
-    const { endpoint } = this;
-    if (objection !== undefined) {
-      const { intervalMs: durationMs } = this.#rules;
-      notify(observer, 'ejected', { endpoint, reason: objection, cause: 'server', durationMs });
-    } else {
-      notify(observer, 'restored', { endpoint, reason: `no longer: ${before}` });
-      this.#events.tookOver();
-    }
-    invalidate();
+    if (objection === undefined) this.#events.tookOver();
+    this.#context.invalidate();
   }
 }
 

@@ -1,6 +1,6 @@
 /** What a server reports about itself that puts it on standby: it takes no writes, or it is too far behind. */
 import { type Endpoint, EvenkeelError, type StageFactory } from '../../../index.js';
-import { checkFunction, checkNumber } from '../../kit/index.js';
+import { checkFunction, checkNumber, lagObjection } from '../../kit/index.js';
 import { readOnlyOutcome } from '../outcome.js';
 import { type Identity, serverProbe } from './server-probe.js';
 
@@ -102,7 +102,7 @@ export function replicaLag(options: ReplicaLagOptions, query: QueryServer): Stag
       if (typeof lagMs !== 'number' || Number.isNaN(lagMs)) {
         throw new EvenkeelError('EVENKEEL_OPTION', 'lagProbe must return a number of ms, or undefined');
       }
-      return lagMs > maxMs ? `it is more than ${maxMs} ms behind` : undefined;
+      return lagMs > maxMs ? lagObjection(maxMs) : undefined;
     },
     intervalMs,
     timeoutMs,

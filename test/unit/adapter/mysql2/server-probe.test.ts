@@ -106,7 +106,11 @@ describe('servers that have to take writes', () => {
     fixture.answers['10.0.0.1'] = says(0);
     await fixture.clock.advanceAsync(1_000);
     expect(fixture.weights).toEqual([1, 1]);
-    expect(fixture.told).toEqual(['10.0.0.1 it refused a statement since it is read-only', '10.0.0.1 is back']);
+    expect(fixture.told).toEqual([
+      '10.0.0.1 it refused a statement since it is read-only',
+      '10.0.0.1 it is read-only',
+      '10.0.0.1 is back',
+    ]);
   });
 
   it('stand by though all do', async () => {

@@ -1,0 +1,91 @@
+import type { Endpoint } from '../../endpoint/endpoint.js';
+import type { EndpointSet } from '../../endpoint/endpoint-set.js';
+import { notify, type Observer } from '../../observe/observer.js';
+
+/**
+ * Which servers of a database a caller wants: whichever, the one that takes writes, those that replicate it, or these as long as one of
+ * them can be used. Adapters take the roles that they can tell apart.
+ */
+export type ServerRole = 'any' | 'primary' | 'replica' | 'prefer-replica';
+
+/** How a server compares with the others, by what it says about itself: its role, and how far it is behind. */
+export interface ServerRank {
+  /** Smaller is better. Undefined: it must not be used, even if there is no other. */
+  readonly rank: number | undefined;
+  /** Why it is not the first choice, for observers. Undefined: they are not told. */
+  readonly objection: string | undefined;
+  /** A server that is not connected keeps no other from being used. */
+  readonly isConnected: boolean;
+}
+
+/** What a `ServerRanking` needs. */
+export interface ServerRankingParts {
+  /** Undefined: nothing is known about the server, because it is not connected. It keeps its weight: the first ones have to connect. */
+  readonly rankOf: (endpoint: Endpoint) => ServerRank | undefined;
+  readonly observer: Observer;
+  /** How often servers are asked, in ms: observers learn how soon one may be used again. */
+  readonly intervalMs: number;
+}
+
+/** The objection to a server that replicates too slowly. @param maxLagMs How far behind it may be, in ms. */
+export function lagObjection(maxLagMs: number): string {
+  return `it is more than ${maxLagMs} ms behind`;
+}
+
+/**
+ * Puts servers on standby for what they say about themselves: only those of the best rank are used. The others stay connected. Nothing
+ * fails because of it, so ejection and panic are not concerned, and it comes before them.
+ */
+export class ServerRanking {
+  readonly #parts: ServerRankingParts;
+  /** Why servers stand by, as observers know it, by the key of their endpoint. */
+  #reported: ReadonlyMap<string, string> = new Map();
+  #hasNone = false;
+
+  constructor(parts: ServerRankingParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether none of the last set is known to be usable. */
+  get hasNone(): boolean {
+    return this.#hasNone;
+  }
+
+  /** As the `apply` of a stage. */
+  apply(set: EndpointSet): EndpointSet {
+    const { rankOf } = this.#parts;
+    let best = Number.POSITIVE_INFINITY;
+    for (const { endpoint, weight } of set.entries) {
+      const { rank, isConnected = false } = rankOf(endpoint) ?? {};
+      if (weight > 0 && isConnected && rank !== undefined && rank < best) best = rank;
+    }
+    this.#hasNone = best === Number.POSITIVE_INFINITY;
+    const reported = new Map<string, string>();
+    const ranked = set.map((entry) => {
+      const server = rankOf(entry.endpoint);
+      if (server === undefined || (server.rank !== undefined && server.rank <= best)) {
+        if (server !== undefined) this.#restored(entry.endpoint);
+        return entry;
+      }
+      const { objection } = server;
+      if (objection !== undefined) {
+        reported.set(entry.endpoint.key, objection);
+        this.#standsBy(entry.endpoint, objection);
+      }
+      return { ...entry, weight: 0 };
+    });
+    this.#reported = reported;
+    return ranked;
+  }
+
+  #standsBy(endpoint: Endpoint, reason: string): void {
+    if (this.#reported.get(endpoint.key) === reason) return;
+    const { observer, intervalMs: durationMs } = this.#parts;
+    notify(observer, 'ejected', { endpoint, reason, cause: 'server', durationMs });
+  }
+
+  #restored(endpoint: Endpoint): void {
+    const reason = this.#reported.get(endpoint.key);
+    if (reason !== undefined) notify(this.#parts.observer, 'restored', { endpoint, reason: `no longer: ${reason}` });
+  }
+}
