@@ -1,12 +1,15 @@
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { hostPort } from '../../endpoint/address.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import type { Certificate } from './api-server-certificate.js';
 import { resetSocket } from './reset-socket.js';
 
 /** The parts of a `LoopbackListener`. */
 export interface LoopbackListenerParts {
+  /** A loopback address. */
+  readonly host: string;
   /** 0 for any free port, which is then kept for every later start. */
   readonly port: number;
   /** Undefined: plain HTTP. */
@@ -15,7 +18,7 @@ export interface LoopbackListenerParts {
   readonly answer: RequestListener;
 }
 
-/** The process of an API server as clients see it: a port on 127.0.0.1 and its connections, killed and started on demand. */
+/** The process of an API server as clients see it: a port on a loopback address and its connections, killed and started on demand. */
 export class LoopbackListener {
   /** Connections accepted, over all starts. */
   connections = 0;
@@ -32,7 +35,7 @@ export class LoopbackListener {
   }
 
   get url(): string {
-    return `${this.#parts.certificate === undefined ? 'http' : 'https'}://127.0.0.1:${this.#port}`;
+    return `${this.#parts.certificate === undefined ? 'http' : 'https'}://${hostPort(this.#parts.host, this.#port)}`;
   }
 
   get port(): number {
@@ -50,7 +53,7 @@ export class LoopbackListener {
   }
 
   async start(): Promise<void> {
-    const { certificate, answer } = this.#parts;
+    const { certificate, answer, host } = this.#parts;
     const server = certificate === undefined ? createHttpServer(answer) : createHttpsServer({ ...certificate }, answer);
     server.keepAliveTimeout = 90_000;
     server.requestTimeout = 0;
@@ -63,7 +66,7 @@ export class LoopbackListener {
     });
     // In TLS tests, clients reject our certificate on purpose.
     server.on('tlsClientError', () => {});
-    await listen(server, this.#port);
+    await listen(server, host, this.#port);
     this.#server = server;
     this.#port = (server.address() as AddressInfo).port;
   }
@@ -109,10 +112,10 @@ export class LoopbackListener {
   }
 }
 
-function listen(server: Server, port: number): Promise<void> {
+function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, '127.0.0.1', () => {
+    server.listen(port, host, () => {
       server.off('error', reject);
       resolve();
     });

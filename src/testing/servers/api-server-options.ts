@@ -1,4 +1,4 @@
-import { checkBoolean, checkKeys, checkNumber } from '../../runtime/check.js';
+import { checkBoolean, checkKeys, checkNumber, optionError } from '../../runtime/check.js';
 import { type Clock, systemClock } from '../../runtime/clock.js';
 import { type Rng, systemRng } from '../../runtime/rng.js';
 import type { Tokens } from './api-server-access.js';
@@ -8,6 +8,8 @@ import { type Certificate, createCertificate } from './api-server-certificate.js
 export interface ApiServerOptions {
   /** `true` creates a certificate for 127.0.0.1 and localhost; `ca` is then its authority. @defaultValue false */
   readonly tls?: boolean | Certificate;
+  /** Loopback address to listen on; `::1` where there is no IPv4. @defaultValue '127.0.0.1' */
+  readonly host?: '127.0.0.1' | '::1';
   /** Port to listen on, 0 for any. @defaultValue 0 */
   readonly port?: number;
   /** Bearer tokens and what they may do. Without it, no token is needed. */
@@ -35,6 +37,7 @@ export interface ResolvedApiServerOptions {
   readonly certificate: Certificate | undefined;
   /** PEM of the authority to trust. */
   readonly ca: string | undefined;
+  readonly host: string;
   readonly port: number;
   readonly tokens: Tokens | undefined;
   readonly historyLimit: number;
@@ -49,6 +52,7 @@ export interface ResolvedApiServerOptions {
 export function resolveApiServerOptions(options: ApiServerOptions): ResolvedApiServerOptions {
   checkKeys('createApiServer options', options, [
     'tls',
+    'host',
     'port',
     'tokens',
     'historyLimit',
@@ -61,6 +65,7 @@ export function resolveApiServerOptions(options: ApiServerOptions): ResolvedApiS
   const { port, historyLimit, bookmarkIntervalMs, pagesFromCache } = options;
   return {
     ...identity(options.tls),
+    host: checkHost(options.host),
     port: checkNumber('port', port, 0, { min: 0, max: 65_535, integer: true }),
     tokens: options.tokens,
     historyLimit: checkNumber('historyLimit', historyLimit, 1_000, { min: 0, integer: true }),
@@ -70,6 +75,11 @@ export function resolveApiServerOptions(options: ApiServerOptions): ResolvedApiS
     clock: options.clock ?? systemClock,
     rng: options.rng ?? systemRng,
   };
+}
+
+function checkHost(host: ApiServerOptions['host'] = '127.0.0.1'): string {
+  if (host !== '127.0.0.1' && host !== '::1') throw optionError('host', "'127.0.0.1' or '::1'", host);
+  return host;
 }
 
 /** A given certificate is its own authority. */

@@ -107,7 +107,7 @@ export interface ApiServer {
 }
 
 /**
- * Starts an API server on 127.0.0.1.
+ * Starts an API server on a loopback address.
  *
  * @example
  * const api = await createApiServer();
@@ -133,7 +133,7 @@ class LoopbackApiServer implements ApiServer {
   readonly #listener: LoopbackListener;
 
   constructor(options: ResolvedApiServerOptions) {
-    const { ca, port, certificate, clock, rng, tokens, historyLimit } = options;
+    const { ca, host, port, certificate, clock, rng, tokens, historyLimit } = options;
     this.ca = ca;
     this.#clock = clock;
     this.#rng = rng;
@@ -141,6 +141,7 @@ class LoopbackApiServer implements ApiServer {
     this.#reads = new StoreReads(this.#store, options);
     this.#handler = new RequestHandler(this.#reads, clock, tokens);
     this.#listener = new LoopbackListener({
+      host,
       port,
       certificate,
       clock,
