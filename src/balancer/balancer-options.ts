@@ -21,8 +21,9 @@ import {
   type OptionTable,
   optionTable,
   requiredOption,
+  rngOption,
 } from '../runtime/options.js';
-import { type Rng, systemRng } from '../runtime/rng.js';
+import type { Rng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 import { stagesOf } from '../stage/standard-stages.js';
 import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js';
@@ -164,10 +165,7 @@ export const balancingTable: OptionTable<BalancingSettings> = optionTable('optio
     throw optionError(name, 'a recorder such as flightRecorder(), with its parentheses', value);
   }),
   clock: clockOption,
-  rng: checkedOption<Rng>(systemRng, (name, value) => {
-    checkFunction(`${name}.next`, (value as Rng | null)?.next);
-    return value as Rng;
-  }),
+  rng: rngOption,
 });
 
 export const balancerTable: OptionTable<ResolvedBalancerOptions<unknown>> = optionTable('options', {

@@ -1,8 +1,16 @@
 import type { Leaving } from '../pool/drain.js';
 import { poolDefaults } from '../pool/pool-options.js';
-import { checkBoolean, checkFunction, checkNumber } from '../runtime/check.js';
-import type { Complete } from '../runtime/complete.js';
-import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
+import { checkNumber, optionError } from '../runtime/check.js';
+import type { Complete, Filled } from '../runtime/complete.js';
+import {
+  booleanOption,
+  checkedOption,
+  functionOption,
+  numberOption,
+  type OptionTable,
+  optionalNumber,
+  optionTable,
+} from '../runtime/options.js';
 
 /** Why a connection should leave, and how long it may stay. */
 export interface ConnectionLeaving extends Leaving {
@@ -24,7 +32,8 @@ export interface RebalanceOptions {
 /** How long-lived connections leave an endpoint. `H` is the object the application holds, such as a socket. */
 export interface PlacingOptions<H> {
   /**
-   * Called when a connection should leave. It may stay until `leaving.untilMs`, and is then closed as its protocol does.
+   * Called with `{ reason, untilMs, endpoint }` and the connection when it should leave; `reason` is `endpoint`, `rebalance` or
+   * `close`. The connection may stay until `untilMs`, a time of `performance.now()`, and is then closed as its protocol does.
    * @defaultValue none
    */
   readonly onLeaving?: ((leaving: ConnectionLeaving, connection: H) => void) | undefined;
@@ -39,60 +48,51 @@ export interface PlacingOptions<H> {
    */
   readonly leaveSpreadMs?: number | undefined;
   /**
-   * Moves connections above an endpoint's share one by one, after a scale-out, for example: `onLeaving` is called, and without it the
-   * connection is closed. @defaultValue off; `{}` for on, see `RebalanceOptions`
+   * Moves connections above an endpoint's share one by one, after a scale-out, for example: `onLeaving` is called, and without it
+   * the connection is closed. @defaultValue off; `{}` turns it on
    */
   readonly rebalance?: RebalanceOptions | undefined;
 }
-
-/** Names of `PlacingOptions`. */
-export const placingOptionNames: readonly (keyof PlacingOptions<unknown>)[] = Object.freeze([
-  'onLeaving',
-  'closeLeaving',
-  'leaveSpreadMs',
-  'rebalance',
-] as const);
 
 export const rebalanceTable: OptionTable<Complete<RebalanceOptions>> = optionTable('rebalance', {
   ratioPerMinute: numberOption(0.1, { above: 0, max: 60 }),
   maxToMean: numberOption(1.2, { min: 1 }),
 });
 
-/** The defaults of `RebalanceOptions`, complete and frozen. */
-export const rebalanceDefaults: Complete<RebalanceOptions> = rebalanceTable.defaults;
-
 /** The largest default of `leaveSpreadMs`. */
 const MAX_SPREAD_MS = 10_000;
 
-/** The options of placed connections after defaults were filled in and everything was checked. */
-export interface ResolvedPlacingOptions {
-  /** As in `PlacingOptions`. */
-  readonly closeLeaving: boolean;
-  /** As in `PlacingOptions`, in ms. */
-  readonly leaveSpreadMs: number;
-  /** That of `pool`: how long connections to an endpoint that left may stay, in ms. */
-  readonly drainTimeoutMs: number;
-  /** As in `PlacingOptions`, complete; undefined = connections are not moved for balance. */
+type PlacingSettings = Filled<Omit<PlacingOptions<never>, 'rebalance'>, 'onLeaving' | 'leaveSpreadMs'> & {
+  /** Complete; undefined = connections are not moved for balance. */
   readonly rebalance: Complete<RebalanceOptions> | undefined;
-}
+};
+
+export const placingTable: OptionTable<PlacingSettings> = optionTable('options', {
+  onLeaving: functionOption<NonNullable<PlacingOptions<never>['onLeaving']>>(),
+  closeLeaving: booleanOption(false),
+  leaveSpreadMs: optionalNumber({ min: 0, max: 86_400_000 }),
+  rebalance: checkedOption<Complete<RebalanceOptions> | undefined>(undefined, (_name, value) =>
+    rebalanceTable.resolve(value),
+  ),
+});
+
+/** The options of placed connections after defaults were filled in and everything was checked. */
+export type ResolvedPlacingOptions = Complete<Omit<PlacingSettings, 'onLeaving' | 'rebalance'>> &
+  Pick<PlacingSettings, 'rebalance'> & {
+    /** That of `pool`: how long connections to an endpoint that left may stay, in ms. */
+    readonly drainTimeoutMs: number;
+  };
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export function resolvePlacingOptions(
   options: PlacingOptions<never>,
-  givenDrainTimeoutMs?: number,
+  drainTimeoutMs: number = poolDefaults.drainTimeoutMs,
 ): ResolvedPlacingOptions {
-  const { rebalance, onLeaving } = options;
-  const drainTimeoutMs = checkNumber('pool.drainTimeoutMs', givenDrainTimeoutMs, poolDefaults.drainTimeoutMs, {
-    min: 0,
-    infinite: true,
-  });
-  if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
+  checkNumber('pool.drainTimeoutMs', drainTimeoutMs, 0, { min: 0, infinite: true });
   const usual = Math.min(MAX_SPREAD_MS, drainTimeoutMs / 3);
-  const bounds = { min: 0, max: Math.min(drainTimeoutMs, 86_400_000) };
-  return {
-    closeLeaving: checkBoolean('closeLeaving', options.closeLeaving, false),
-    leaveSpreadMs: checkNumber('leaveSpreadMs', options.leaveSpreadMs, usual, bounds),
-    drainTimeoutMs,
-    rebalance: rebalance === undefined ? undefined : rebalanceTable.resolve(rebalance),
-  };
+  const { closeLeaving, leaveSpreadMs = usual, rebalance } = placingTable.resolveOwn(options);
+  if (leaveSpreadMs > drainTimeoutMs) {
+    throw optionError('leaveSpreadMs', `at most pool.drainTimeoutMs (${drainTimeoutMs})`, leaveSpreadMs);
+  }
+  return { closeLeaving, leaveSpreadMs, drainTimeoutMs, rebalance };
 }

@@ -1,4 +1,5 @@
 import { optionError } from '../runtime/check.js';
+import { checkedOption, type Option } from '../runtime/options.js';
 
 /**
  * How long the caller will wait for the response, in whole ms: a duration, so clocks need not agree. Envoy sends it upstream, and
@@ -13,14 +14,15 @@ const MAX_DEADLINE_MS = 86_400_000;
 const MAX_DIGITS = 15;
 const ZERO = 48;
 
-/** A header name in lower case, undefined for false. Throws EVENKEEL_OPTION. */
-export function checkHeaderName(option: string, value: unknown, fallback: string): string | undefined {
-  if (value === undefined) return fallback;
-  if (value === false) return undefined;
-  if (typeof value !== 'string' || !/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value)) {
-    throw optionError(option, 'the name of a header, or false', value);
-  }
-  return value.toLowerCase();
+/** The name of a header, resolved to lower case; undefined for false. */
+export function headerOption(usual: string): Option<string | undefined> {
+  return checkedOption<string | undefined>(usual, (name, value) => {
+    if (value === false) return undefined;
+    if (typeof value !== 'string' || !/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value)) {
+      throw optionError(name, 'the name of a header, or false', value);
+    }
+    return value.toLowerCase();
+  });
 }
 
 /** A duration from a header; undefined if it is not one. */

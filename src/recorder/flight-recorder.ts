@@ -11,7 +11,10 @@ import { Track } from './track.js';
 export interface FlightRecorderOptions {
   /** How far back a dump goes at least, in seconds, if `bytes` allows it. From 1 to 3600. @defaultValue 60 */
   readonly seconds?: number | undefined;
-  /** Maximum memory in bytes, over all its balancers: 1 MiB to 1 GiB. @defaultValue 16 MiB */
+  /**
+   * Maximum memory in bytes, over all its balancers: 1 MiB to 1 GiB. The oldest calls are dropped first. @defaultValue 16777216
+   * (16 MiB)
+   */
   readonly bytes?: number | undefined;
   /**
    * Called with a dump when a balancer starts to panic, which means that most endpoints are suspect and all are used. At most once a

@@ -8,6 +8,7 @@ import {
   optionError,
 } from './check.js';
 import { type Clock, systemClock } from './clock.js';
+import { type Rng, systemRng } from './rng.js';
 
 /** One option: its default, and the check of a value, which throws EVENKEEL_OPTION. */
 export interface Option<T> {
@@ -27,6 +28,8 @@ export interface OptionTable<Settings> {
   readonly defaults: Settings;
   /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
   resolve(values: unknown): Settings;
+  /** The same for an object that also has other options, which are left alone. @param prefix Of the names, for errors. */
+  resolveOwn(values: object, prefix?: string): Settings;
 }
 
 /**
@@ -42,19 +45,23 @@ export function optionTable<Settings extends object>(
   const names = Object.keys(options) as (keyof Settings & string)[];
   const prefix = path === 'options' ? '' : `${path}.`;
   const defaults = Object.fromEntries(entries.map(([name, option]) => [name, option.default])) as Settings;
+  const resolveOwn = (values: object, ownPrefix: string = prefix): Settings => {
+    const resolved = entries.map(([name, option]) => {
+      const value = (values as Readonly<Record<string, unknown>>)[name];
+      if (value === undefined && option.isRequired !== true) return [name, option.default];
+      return [name, option.check(`${ownPrefix}${name}`, value)];
+    });
+    return Object.fromEntries(resolved) as Settings;
+  };
   return {
     options,
     names,
     defaults: Object.freeze(defaults),
     resolve(values = {}) {
       checkKeys(path, values, names);
-      const resolved = entries.map(([name, option]) => {
-        const value = (values as Readonly<Record<string, unknown>>)[name];
-        if (value === undefined && option.isRequired !== true) return [name, option.default];
-        return [name, option.check(`${prefix}${name}`, value)];
-      });
-      return Object.fromEntries(resolved) as Settings;
+      return resolveOwn(values as object);
     },
+    resolveOwn,
   };
 }
 
@@ -77,6 +84,12 @@ export const functionOption = <T>(): Option<T | undefined> => ({
     return value as T;
   },
 });
+
+/** True or false, where leaving it out means neither. */
+export const optionalBoolean: Option<boolean | undefined> = {
+  default: undefined,
+  check: (name, value) => checkBoolean(name, value, false),
+};
 
 /** An option with a check of its own. */
 export const checkedOption = <T>(fallback: T, check: (name: string, value: unknown) => T): Option<T> => ({
@@ -126,4 +139,9 @@ export const clockOption: Option<Clock> = checkedOption(systemClock, (name, valu
   checkFunction(`${name}.timer`, clock.timer);
   checkFunction(`${name}.defer`, clock.defer);
   return clock;
+});
+
+export const rngOption: Option<Rng> = checkedOption(systemRng, (name, value) => {
+  checkFunction(`${name}.next`, (value as Rng | null)?.next);
+  return value as Rng;
 });

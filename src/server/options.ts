@@ -1,6 +1,6 @@
 import type { LimitFactory } from '../limit/limit.js';
 import type { Priority } from '../propagation/priority.js';
-import { checkHeaderName, deadlineHeader, priorityHeader } from '../propagation/propagated.js';
+import { deadlineHeader, headerOption, priorityHeader } from '../propagation/propagated.js';
 import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Filled } from '../runtime/complete.js';
@@ -10,7 +10,6 @@ import {
   clockOption,
   functionOption,
   numberOption,
-  type Option,
   type OptionTable,
   optionalNumber,
   optionTable,
@@ -35,8 +34,9 @@ export interface BackendOptions {
   /** What this pod tells callers that ask how busy it is; false = nothing. @defaultValue {}, see `ReportOptions` */
   readonly reports?: ReportOptions | false | undefined;
   /**
-   * Whether HTTP requests whose caller has another pod are refused while they would queue here and not there: the caller, a client of
-   * evenkeel that said so, sends them to another pod, at most twice. Needs `reports`. @defaultValue false
+   * Whether HTTP requests whose caller has another pod are refused while they would queue here and not there: the caller, a
+   * client of evenkeel that said so, sends them to another pod, at most twice. Needs `reports`. @defaultValue false
+   * @see docs/guide/server.md#sending-requests-elsewhere-while-busy
    */
   readonly refuseWhileBusy?: boolean | undefined;
   /**
@@ -59,15 +59,20 @@ export interface BackendOptions {
    * @defaultValue 'x-envoy-expected-rq-timeout-ms'
    */
   readonly deadlineHeader?: string | false | undefined;
-  /** The priority of a request. @defaultValue the caller's, if `trust` allows it, else 'default' */
+  /**
+   * The priority of a request.
+   * @defaultValue the caller's, if `trust` allows it, else 'default'
+   * @see docs/guide/overload.md#priorities
+   */
   readonly priority?: ((request: IncomingRequest) => Priority | undefined) | undefined;
   /** The header, or gRPC metadata, that carries the priority; false = ignored. @defaultValue 'x-request-priority' */
   readonly priorityHeader?: string | false | undefined;
   /** Whether to trust a caller's priority. Called only if the caller sends one. @defaultValue trust none */
   readonly trust?: ((request: IncomingRequest) => boolean) | undefined;
   /**
-   * Whether code can find out which request it is serving (`backend.context`), so that its outgoing calls inherit deadline and priority.
-   * Costs an AsyncLocalStorage per request. @defaultValue false
+   * Whether code can find out which request it is serving (`backend.context`), so that its outgoing calls inherit deadline and
+   * priority. Costs an AsyncLocalStorage per request. @defaultValue false
+   * @see docs/guide/deadlines.md
    */
   readonly context?: boolean | undefined;
   /** All time it uses. For tests. @defaultValue the system's clock */
@@ -139,8 +144,4 @@ export function resolveBackendOptions(options: BackendOptions): ResolvedBackendO
     throw optionError('refuseWhileBusy', 'false without reports', true);
   }
   return resolved;
-}
-
-function headerOption(usual: string): Option<string | undefined> {
-  return checkedOption<string | undefined>(usual, (name, value) => checkHeaderName(name, value, usual));
 }

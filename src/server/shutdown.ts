@@ -22,19 +22,28 @@ import { type WebSockets, webSocketClosing } from './closing-web-sockets.js';
 
 /** Options of `gracefulShutdown`. */
 export interface ShutdownOptions {
-  /** Servers of `node:http`, `node:https` or `node:http2`. @defaultValue none */
+  /**
+   * Servers of `node:http`, `node:https` or `node:http2`, one or several. Express and Koa: what `listen` returns; Fastify:
+   * `app.server`; Nest: `app.getHttpServer()`. @defaultValue none
+   */
   readonly http?: HttpServer | Http2Server | readonly (HttpServer | Http2Server)[] | undefined;
   /** A server of grpc-js. @defaultValue none */
   readonly grpc?: GrpcServer | undefined;
   /** A `WebSocketServer` of the package `ws`. @defaultValue none */
   readonly webSockets?: WebSockets | undefined;
-  /** Servers of `node:net` or `node:tls`, for other protocols. @defaultValue none */
+  /** Servers of `node:net` or `node:tls`, for other protocols, one or several. @defaultValue none */
   readonly tcp?: TcpServer | readonly TcpServer[] | undefined;
   /** Closes a connection of `tcp` as its protocol does. @defaultValue `socket.end()` */
   readonly finish?: ((socket: Socket) => void) | undefined;
-  /** Signals that begin it; a second one cuts it short. @defaultValue ['SIGTERM'] */
+  /**
+   * Signals that begin it; a second one cuts it short. Windows delivers no SIGTERM; there Ctrl-C is `SIGINT`. @defaultValue
+   * ['SIGTERM']
+   */
   readonly signals?: readonly NodeJS.Signals[] | undefined;
-  /** How long everything is served as before, so that callers can learn that this pod is leaving, in ms. @defaultValue 2000 */
+  /**
+   * How long everything is served as before, so that callers can learn that this pod is leaving, in ms. Takes the place of
+   * `preStop: sleep`. @defaultValue 2000
+   */
   readonly delayMs?: number | undefined;
   /**
    * How long idle connections then stay open, in ms: a request on one is answered, with the hint not to use it again.
@@ -48,8 +57,8 @@ export interface ShutdownOptions {
    */
   readonly leaveMs?: number | undefined;
   /**
-   * What still runs after this long is cut, in ms from the signal. Must be less than `terminationGracePeriodSeconds`.
-   * @defaultValue 25000
+   * What still runs this long after the signal is cut, in ms. Must be less than `terminationGracePeriodSeconds`. @defaultValue
+   * 25000
    */
   readonly drainTimeoutMs?: number | undefined;
   /** Called when nothing runs any more, to close databases and the like. Errors are ignored. @defaultValue none */

@@ -53,7 +53,7 @@ type Place = Filled<SubsetPlace, 'index' | 'connections'>;
 
 const count = { min: 1, integer: true };
 
-export const placeTable: OptionTable<Place> = optionTable('subset.client', {
+export const subsetPlaceTable: OptionTable<Place> = optionTable('subset.client', {
   index: optionalNumber({ min: 0, integer: true }),
   count: requiredOption((name, value) => {
     if (value === undefined) throw optionError('subset.client', 'a name, or a count', {});
@@ -73,7 +73,7 @@ export const subsetTable: OptionTable<Settings> = optionTable('subset', {
 });
 
 function placeOf(client: unknown): Place {
-  const place = placeTable.resolve(client);
+  const place = subsetPlaceTable.resolve(client);
   const { index, count, connections = 0 } = place;
   if (count * connections > MAX_SLOTS) {
     throw optionError('subset.client', `at most ${MAX_SLOTS} connections of all clients`, count * connections);

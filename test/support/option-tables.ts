@@ -11,8 +11,6 @@ export interface OptionGroup {
   readonly table: { readonly options: object };
   /** Of the names in the page: `pool.` for `pool.connectTimeoutMs`. */
   readonly prefix?: string;
-  /** Of an interface whose members stand in several places: those of this one. */
-  readonly only?: readonly string[];
 }
 
 /** An option as its interface documents it. */
@@ -26,15 +24,16 @@ interface Documented {
   readonly see: string | undefined;
 }
 
-const GENERATED = /(<!-- options: ([\w, ]+) -->\n)[\s\S]*?(<!-- end of options -->)/g;
+const GENERATED = /(<!-- options: ([\w, .]+) -->\n)[\s\S]*?(<!-- end of options -->)/g;
 
 /** A page with the tables between its markers as the source says them. `groups` are by the name of their interface. */
 export function withOptionTables(path: string, groups: Readonly<Record<string, OptionGroup>>): string {
   return textOf(path).replace(GENERATED, (_, begin: string, names: string, end: string) => {
-    const rows = names.split(', ').flatMap((name) => {
+    const rows = names.split(', ').flatMap((named) => {
+      const [name = '', member] = named.split('.');
       const group = groups[name];
       if (group === undefined) throw new Error(`${path} names ${name}, which has no group`);
-      return rowsOf(name, group, path);
+      return rowsOf(name, group, path, member);
     });
     // An interface may document an option of the one it extends again: what it says comes first.
     const shown = rows.filter(([option], index) => rows.findIndex(([name]) => name === option) === index);
@@ -60,25 +59,37 @@ export function wrongDefaults(name: string, { file, table }: OptionGroup): strin
 
 type Row = readonly [name: string, byDefault: string, range: string, text: string];
 
-function rowsOf(name: string, { file, table, prefix = '', only }: OptionGroup, page: string): Row[] {
+/** @param member The only one, if it is not all. */
+function rowsOf(
+  name: string,
+  { file, table, prefix = '' }: OptionGroup,
+  page: string,
+  member: string | undefined,
+): Row[] {
   const options = table.options as Readonly<Record<string, Option<unknown> | undefined>>;
   return documentedIn(file, name)
-    .filter((option) => only?.includes(option.name) ?? true)
+    .filter((option) => member === undefined || option.name === member)
     .map(({ name: option, isOptional, text, byDefault = '', see }) => {
       // Pages say once that times are in ms.
-      const plain = option.endsWith('Ms') ? text.replace(/, in ms\b|\. In ms$/, '') : text;
+      const plain = option.endsWith('Ms') ? text.replace(/, in ms(?=[.;:,]|$)|\. In ms$/, '') : text;
       return [
         `\`${prefix}${option}\``,
-        isOptional ? defaultInCell(byDefault) : 'required',
+        isOptional ? defaultInCell(byDefault, page) : 'required',
         rangeOf(options[option]?.bounds),
         see === undefined ? plain : `${plain} (${linkTo(see, page)})`,
       ];
     });
 }
 
-function defaultInCell(byDefault: string): string {
-  if (/^('[^']*'|\w+\(.*\)|\[.*\])$/.test(byDefault)) return `\`${byDefault}\``;
-  return byDefault.replace(/^(\{\}, )?see `\w+Options`$/, 'see below');
+function defaultInCell(byDefault: string, page: string): string {
+  const [, plain = byDefault, other] = /^(\{\}), see `(\w+)`$/.exec(byDefault) ?? [];
+  if (other !== undefined && markersOf(page).includes(other)) return 'see below';
+  return /^('[^']*'|\w+\(.*\)|\[.*\]|\{\})$/.test(plain) ? `\`${plain}\`` : plain;
+}
+
+/** The interfaces whose options stand on a page, some with one member only: `PlaceOptions.key`. */
+export function markersOf(page: string): string[] {
+  return [...textOf(page).matchAll(GENERATED)].flatMap(([, , names]) => (names as string).split(', '));
 }
 
 function tableOf(rows: readonly Row[]): string {

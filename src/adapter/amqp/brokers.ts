@@ -8,7 +8,7 @@ import {
   type Dial,
   type DialledConnection,
   optionError,
-  placingOptionNames,
+  placingTable,
   SocketPlacer,
 } from '../kit/index.js';
 import { BlockedBrokers } from './blocked-brokers.js';
@@ -19,7 +19,7 @@ import {
   type BrokersOptions,
   type ConnectOptions,
   checkObject,
-  connectOptionNames,
+  connectTable,
   RECONNECT_SECONDS,
   RETRY_LOW_MS,
   refuse,
@@ -73,7 +73,7 @@ class ServiceBrokers implements Brokers {
     const { onLeaving, stages = [], ...rest } = options;
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
     // The placer would accept it, but the library does TLS.
-    checkKeys('options', rest, [...balancingOptionNames, ...placingOptionNames]);
+    checkKeys('options', rest, [...balancingOptionNames, ...placingTable.names]);
     const all = Array.isArray(stages) ? [this.#blocked.stage, ...stages] : stages;
     this.#url = url;
     this.#onLeaving = onLeaving;
@@ -83,9 +83,7 @@ class ServiceBrokers implements Brokers {
 
   async connect<C extends object>(connect: AmqplibConnect<C>, options: ConnectOptions = {}): Promise<C> {
     checkFunction('connect', connect);
-    checkKeys('options', options, connectOptionNames);
-    const { socketOptions = {}, signal, key } = options;
-    checkObject('socketOptions', socketOptions);
+    const { socketOptions, signal, key } = connectTable.resolve(options);
     if ('recovery' in socketOptions && socketOptions.recovery) {
       throw optionError('socketOptions.recovery', 'left out: it dials the same broker again', socketOptions.recovery);
     }

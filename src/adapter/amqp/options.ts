@@ -1,21 +1,32 @@
 import type { Balancer, BalancingOptions } from '../../index.js';
-import { optionError, type PlaceOptions, type PlacingOptions } from '../kit/index.js';
+import {
+  anyOption,
+  checkedOption,
+  type Filled,
+  type OptionTable,
+  optionError,
+  optionTable,
+  type PlaceOptions,
+  type PlacingOptions,
+} from '../kit/index.js';
 
 /** Options of `createBrokers`. `onLeaving` gets the connection or manager that `Brokers` returned. */
 export interface BrokersOptions extends BalancingOptions, PlacingOptions<object> {}
 
 /** Options of one connection of amqplib. */
 export interface ConnectOptions extends Pick<PlaceOptions, 'signal' | 'key'> {
-  /** What amqplib's `connect` takes as its second argument: TLS settings, `clientProperties` … @defaultValue none */
+  /** What amqplib's `connect` takes as its second argument: TLS settings, `clientProperties`, `noDelay` … @defaultValue none */
   readonly socketOptions?: object | undefined;
 }
 
-/** Names of `ConnectOptions`. */
-export const connectOptionNames: readonly (keyof ConnectOptions)[] = Object.freeze([
-  'socketOptions',
-  'signal',
-  'key',
-] as const);
+export const connectTable: OptionTable<Filled<ConnectOptions, 'signal' | 'key'>> = optionTable('options', {
+  socketOptions: checkedOption<object>({}, (name, value) => {
+    checkObject(name, value);
+    return value as object;
+  }),
+  signal: anyOption<AbortSignal>(),
+  key: anyOption<string>(),
+});
 
 /** Opens connections to the brokers behind a Service, with the library that is passed in. */
 export interface Brokers extends AsyncDisposable {

@@ -1,5 +1,16 @@
-import { type Clock, type Resolver, resolverFrom, systemClock, type TargetOptions } from '../../index.js';
-import { checkFunction, checkKeys, checkNumber, optionError, type ServiceRule } from '../kit/index.js';
+import { type Clock, type Resolver, resolverFrom, type TargetOptions } from '../../index.js';
+import {
+  anyOption,
+  checkedOption,
+  checkKeys,
+  clockOption,
+  type Filled,
+  numberOption,
+  type OptionTable,
+  optionError,
+  optionTable,
+  type ServiceRule,
+} from '../kit/index.js';
 import { resolverOf } from './origin.js';
 
 /** Options of what serves a whole app. */
@@ -11,15 +22,20 @@ export interface AppOptions<O> {
    */
   readonly services?: ServiceRule | undefined;
   /**
-   * How Services are balanced: the same for all (without a resolver), or a function called once per origin when it is first
-   * used; undefined = the defaults.
-   * @defaultValue {}
+   * How Services are balanced: the options of `createDispatcher`, or for node:http those of `createAgent`, but without the
+   * fallback. The same for all (then also without `resolver`), or a function called once per origin when it is first used;
+   * undefined = the defaults. @defaultValue {}
    */
   readonly options?: O | ((origin: URL) => O | undefined);
-  /** How Services and their pods are found. @defaultValue from this pod's environment */
+  /**
+   * How Services and their pods are found: `dns`, `kubernetes`, `allowAddresses` and so on. @defaultValue from this pod's
+   * environment
+   * @see docs/reference/targets.md
+   */
   readonly discovery?: TargetOptions | undefined;
   /**
-   * A Service that is unused for this long (up to twice as long) and has nothing running is closed, in ms. @defaultValue 600000
+   * A Service that is unused for this long (up to twice as long) and has nothing running is closed, in ms. Its next request opens
+   * it again. @defaultValue 600000
    */
   readonly idleTimeoutMs?: number | undefined;
   /**
@@ -27,40 +43,37 @@ export interface AppOptions<O> {
    * is none, the new one is left alone. @defaultValue 500
    */
   readonly maxServices?: number | undefined;
-  /** How long DNS may take to say whether a host is a Service before the host is left alone, in ms. @defaultValue 2000 */
+  /**
+   * How long DNS may take to say whether a host is a Service before the host is left alone, in ms. It is looked up again 5 s
+   * later. @defaultValue 2000
+   */
   readonly lookupTimeoutMs?: number | undefined;
   /** All time it uses. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
 }
 
-/** Defaults of the numeric options; see `docs/reference/options-http.md`. */
-export const appDefaults: {
-  readonly idleTimeoutMs: number;
-  readonly maxServices: number;
-  readonly lookupTimeoutMs: number;
-} = Object.freeze({ idleTimeoutMs: 600_000, maxServices: 500, lookupTimeoutMs: 2_000 });
+type AppSettings = Filled<AppOptions<unknown>, 'services' | 'options' | 'discovery'>;
 
-/** Names of `AppOptions`. */
-export const appOptionNames: readonly (keyof AppOptions<unknown>)[] = Object.freeze([
-  'services',
-  'options',
-  'discovery',
-  'idleTimeoutMs',
-  'maxServices',
-  'lookupTimeoutMs',
-  'clock',
-] as const);
+export const appTable: OptionTable<AppSettings> = optionTable('options', {
+  // `ServiceHosts` checks these.
+  services: anyOption<ServiceRule>(),
+  // What these may be depends on the client.
+  options: anyOption<unknown>(),
+  discovery: checkedOption<TargetOptions | undefined>(undefined, (_name, value) => {
+    // This reports what is wrong with them.
+    resolverFrom('service.namespace:80', value as TargetOptions);
+    return value as TargetOptions;
+  }),
+  idleTimeoutMs: numberOption(600_000, { min: 1, max: 86_400_000 }),
+  maxServices: numberOption(500, { min: 1, max: 100_000, integer: true }),
+  lookupTimeoutMs: numberOption(2_000, { min: 1, max: 600_000 }),
+  clock: clockOption,
+});
 
-/** `AppOptions` after defaults were filled in and everything was checked, except `services`: `ServiceHosts` checks that. */
-export interface ResolvedAppOptions<O> {
-  readonly services: ServiceRule | undefined;
+/** `AppOptions` after defaults were filled in and everything was checked. */
+export interface ResolvedAppOptions<O> extends Omit<AppSettings, 'options'> {
   /** May throw what a function of the user throws, or an error about its result. */
   readonly optionsOf: (origin: URL) => O;
-  readonly discovery: TargetOptions | undefined;
-  readonly idleTimeoutMs: number;
-  readonly maxServices: number;
-  readonly lookupTimeoutMs: number;
-  readonly clock: Clock;
 }
 
 /** What the options of one Service may contain. */
@@ -85,26 +98,10 @@ export function resolveAppOptions<O extends ServiceOptionsLike>(
   options: AppOptions<O>,
   checks: ServiceOptionChecks<O>,
 ): ResolvedAppOptions<O> {
-  checkKeys('options', options, appOptionNames);
-  const { services, discovery, clock = systemClock } = options;
-  checkFunction('clock.timer', clock?.timer);
-  // This reports what is wrong with them.
-  if (discovery !== undefined) resolverFrom('service.namespace:80', discovery);
-  const ms = { min: 1, max: 86_400_000 };
-  const { idleTimeoutMs, maxServices, lookupTimeoutMs } = appDefaults;
+  const { options: _options, ...settings } = appTable.resolve(options);
+  const { discovery } = settings;
   const optionsOf = optionsByOrigin(options.options, checks);
-  return {
-    services,
-    optionsOf: (origin) => found(optionsOf(origin), origin, discovery),
-    discovery,
-    idleTimeoutMs: checkNumber('idleTimeoutMs', options.idleTimeoutMs, idleTimeoutMs, ms),
-    maxServices: checkNumber('maxServices', options.maxServices, maxServices, { min: 1, max: 100_000, integer: true }),
-    lookupTimeoutMs: checkNumber('lookupTimeoutMs', options.lookupTimeoutMs, lookupTimeoutMs, {
-      min: 1,
-      max: 600_000,
-    }),
-    clock,
-  };
+  return { ...settings, optionsOf: (origin) => found(optionsOf(origin), origin, discovery) };
 }
 
 function optionsByOrigin<O extends ServiceOptionsLike>(

@@ -1,4 +1,12 @@
-import { checkKeys, checkNumber, LatencyQuantile, optionError } from '../kit/index.js';
+import {
+  type Filled,
+  LatencyQuantile,
+  numberOption,
+  type OptionTable,
+  optionalNumber,
+  optionError,
+  optionTable,
+} from '../kit/index.js';
 
 /**
  * A second attempt alongside a slow one: the caller gets the response that starts first, and the other attempt is aborted. Only for
@@ -17,19 +25,18 @@ export interface HedgeOptions {
   readonly max?: number | undefined;
 }
 
-/** The defaults of `HedgeOptions`. When a hedge is sent has none: hedging is on only where an option says when. */
-export const hedgeDefaults: { readonly max: number } = Object.freeze({ max: 1 });
+export const hedgeTable: OptionTable<Filled<HedgeOptions, 'afterMs' | 'afterQuantile'>> = optionTable('hedge', {
+  afterMs: optionalNumber({ min: 1, max: 3_600_000 }),
+  afterQuantile: optionalNumber({ above: 0, max: 0.9999 }),
+  max: numberOption(1, { min: 1, max: 10, integer: true }),
+});
 
 /** Throws EVENKEEL_OPTION for invalid values. */
-export function hedgingOf(options: HedgeOptions): Hedging {
-  checkKeys('hedge', options, ['afterMs', 'afterQuantile', 'max']);
-  const { afterMs, afterQuantile } = options;
+export function hedgingOf(options: unknown): Hedging {
+  const { afterMs, afterQuantile, max } = hedgeTable.resolve(options);
   if ((afterMs === undefined) === (afterQuantile === undefined)) {
     throw optionError('hedge', 'an object with either afterMs or afterQuantile', options);
   }
-  checkNumber('hedge.afterMs', afterMs, 1, { min: 1, max: 3_600_000 });
-  checkNumber('hedge.afterQuantile', afterQuantile, 0.5, { above: 0, max: 0.9999 });
-  const max = checkNumber('hedge.max', options.max, hedgeDefaults.max, { min: 1, max: 10, integer: true });
   return new Hedging(afterMs, afterQuantile, max);
 }
 

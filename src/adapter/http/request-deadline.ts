@@ -1,6 +1,7 @@
 import { type Clock, EvenkeelError, endpointAddress, isEvenkeelError, type Lease } from '../../index.js';
 import {
   checkNumber,
+  type Option,
   optionError,
   type SharedTimer,
   type SharedTimers,
@@ -30,6 +31,13 @@ export function deadlineRule<R>(deadlineMs: unknown): DeadlineOf<R> {
   const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { min: 1, max: MAX_DEADLINE_MS });
   return () => limitMs;
 }
+
+/** The option `deadlineMs`: a number, or a function of the request. */
+export const deadlineOption = <R>(): Option<DeadlineOf<R> | undefined> => ({
+  default: undefined,
+  bounds: { min: 1, max: MAX_DEADLINE_MS },
+  check: (_name, value) => deadlineRule<R>(value),
+});
 
 /** When a request has to be over. */
 export class RequestDeadline {

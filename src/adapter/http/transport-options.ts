@@ -1,5 +1,17 @@
-import { type Clock, type Rng, systemClock, systemRng, type Transport } from '../../index.js';
-import { checkNumber, optionError, poolDefaults } from '../kit/index.js';
+import type { Clock, Rng, Transport } from '../../index.js';
+import {
+  anyOption,
+  checkedOption,
+  clockOption,
+  type Filled,
+  numberOption,
+  type OptionTable,
+  optionError,
+  optionTable,
+  poolTable,
+  requiredOption,
+  rngOption,
+} from '../kit/index.js';
 import { checkTls, type DialErrors, type TlsOption } from './dial.js';
 import { serviceOrigin } from './origin.js';
 import type { PodConnectionParts } from './pod-connection.js';
@@ -19,8 +31,6 @@ export interface HttpTransportOptions {
 
 /** Longest time of an option, in ms: a day. */
 export const MAX_TIME_MS = 86_400_000;
-/** How often a `tls` function is called while a connection is open, by default, in ms. */
-const CREDENTIALS_REFRESH_MS = 60_000;
 /** Largest number of sockets or streams. */
 export const MAX_COUNT = 100_000;
 
@@ -37,53 +47,52 @@ export function protocolOf({ protocol, hostname, port }: URL): Transport<unknown
   });
 }
 
+type HttpTransportSettings = Filled<Omit<HttpTransportOptions, 'origin'>, 'tls' | 'healthPath'> & {
+  readonly origin: URL;
+};
+
+const count = { min: 1, max: MAX_COUNT, integer: true };
+const ms = { min: 1_000, max: MAX_TIME_MS, integer: true };
+
+export const httpTransportTable: OptionTable<HttpTransportSettings> = optionTable('options', {
+  origin: requiredOption(serviceOrigin),
+  connections: numberOption(Number.POSITIVE_INFINITY, { ...count, infinite: true }),
+  // Whether it fits depends on the origin.
+  tls: anyOption<TlsOption>(),
+  credentialsRefreshMs: numberOption(60_000, { ...ms, infinite: true }),
+  tcpKeepAliveMs: numberOption(15_000, ms),
+  connectTimeoutMs: poolTable.options.connectTimeoutMs,
+  healthPath: checkedOption<string | undefined>(undefined, (name, value) => {
+    if (typeof value === 'string' && value.startsWith('/')) return value;
+    throw optionError(name, 'a path that begins with /', value);
+  }),
+  clock: clockOption,
+  rng: rngOption,
+});
+
 /** Fills in defaults and checks everything but the names. Throws EVENKEEL_OPTION. */
 export function resolveHttpTransport(
   options: HttpTransportOptions,
   { allowH2, errors }: { readonly allowH2: boolean; readonly errors: DialErrors },
 ): Omit<PodConnectionParts, 'endpoint'> {
-  const origin = serviceOrigin('origin', options.origin);
-  const { connections, tcpKeepAliveMs, connectTimeoutMs, tls = {}, healthPath } = options;
-  const { clock = systemClock, rng = systemRng } = options;
-  checkTls(origin, options.tls);
-  if (healthPath !== undefined && (typeof healthPath !== 'string' || !healthPath.startsWith('/'))) {
-    throw optionError('healthPath', 'a path that begins with /', healthPath);
-  }
+  const settings = httpTransportTable.resolveOwn(options);
+  const { origin, tls, connectTimeoutMs, tcpKeepAliveMs, clock, ...own } = settings;
+  checkTls(origin, tls);
   if (allowH2 && origin.protocol === 'http:') {
     throw optionError('allowH2', 'false for http: targets, where useH2c is for HTTP/2', allowH2);
   }
   return {
+    ...own,
+    // Sockets are opened with these TLS settings long after this.
     dial: {
       origin,
-      connectTimeoutMs: checkNumber('connectTimeoutMs', connectTimeoutMs, poolDefaults.connectTimeoutMs, {
-        min: 1,
-        max: 600_000,
-      }),
-      tcpKeepAliveMs: checkNumber('tcpKeepAliveMs', tcpKeepAliveMs, 15_000, {
-        min: 1_000,
-        max: MAX_TIME_MS,
-        integer: true,
-      }),
+      connectTimeoutMs,
+      tcpKeepAliveMs,
       allowH2,
-      // Sockets are opened with it long after this.
       tls: typeof tls === 'function' ? tls : { ...tls },
       clock,
       errors,
     },
-    credentialsRefreshMs: checkNumber('credentialsRefreshMs', options.credentialsRefreshMs, CREDENTIALS_REFRESH_MS, {
-      min: 1_000,
-      max: MAX_TIME_MS,
-      integer: true,
-      infinite: true,
-    }),
-    connections: checkNumber('connections', connections, Number.POSITIVE_INFINITY, {
-      min: 1,
-      max: MAX_COUNT,
-      integer: true,
-      infinite: true,
-    }),
-    healthPath,
     clock,
-    rng,
   };
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { checkNumber, optionError } from '../../runtime/check.js';
+import type { Option } from '../../runtime/options.js';
 
 /**
  * The frame with which a WebSocket client begins the closing handshake (RFC 6455, 5.5.1), for WebSockets of which only the connection
@@ -12,10 +13,16 @@ export function closeFrame(code: number, reason: string): Buffer {
   return Buffer.concat([Buffer.from([0x88, 0x80 | payload.length]), mask, masked]);
 }
 
-/** Checks a code for a close frame. Throws EVENKEEL_OPTION. */
-export function checkLeaveCode(code: unknown, fallback: number): number {
-  const checked = checkNumber('leaveCode', code, fallback, { min: 1000, max: 4999, integer: true });
-  const isReserved = [1004, 1005, 1006].includes(checked) || (checked > 1014 && checked < 3000);
-  if (isReserved) throw optionError('leaveCode', 'a code that a close frame may carry, such as 1012 or 4012', code);
-  return checked;
-}
+const codes = { min: 1000, max: 4999, integer: true };
+
+/** The code of a close frame. */
+export const leaveCodeOption = (usual: number): Option<number> => ({
+  default: usual,
+  bounds: codes,
+  check(name, value) {
+    const code = checkNumber(name, value, usual, codes);
+    const isReserved = [1004, 1005, 1006].includes(code) || (code > 1014 && code < 3000);
+    if (isReserved) throw optionError(name, 'a code that a close frame may carry, such as 1012 or 4012', value);
+    return code;
+  },
+});

@@ -2,7 +2,12 @@
  * For authors of adapters: the parts that evenkeel's adapters share. Unstable: a minor version may change it, and the changelog says so.
  */
 
-export { balancerDefaults, balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
+export {
+  balancerDefaults,
+  balancingOptionNames,
+  balancingTable,
+  checkBalancingOptions,
+} from '../../balancer/balancer-options.js';
 export { noCounts } from '../../balancer/snapshot.js';
 export type {
   AttemptedCall,
@@ -47,12 +52,12 @@ export { Placements } from '../../placement/placements.js';
 export {
   type ConnectionLeaving,
   type PlacingOptions,
-  placingOptionNames,
+  placingTable,
   type RebalanceOptions,
   resolvePlacingOptions,
 } from '../../placement/placing-options.js';
 export { markLasting } from '../../pool/lasting-error.js';
-export { poolDefaults } from '../../pool/pool-options.js';
+export { poolDefaults, poolTable } from '../../pool/pool-options.js';
 export type { Subchannel } from '../../pool/subchannel.js';
 export { formatOffer, mayRefuseHeader } from '../../propagation/may-refuse.js';
 export { addressMark, busyMark, notBegunHeader, refusingMark } from '../../propagation/not-begun.js';
@@ -75,17 +80,32 @@ export {
   unknownOption,
 } from '../../runtime/check.js';
 export { Closing } from '../../runtime/closing.js';
-export type { Complete } from '../../runtime/complete.js';
+export type { Complete, Filled } from '../../runtime/complete.js';
 export { deadline } from '../../runtime/deadline.js';
 export { closestOf } from '../../runtime/did-you-mean.js';
 export { nodeHttp } from '../../runtime/node-http.js';
+export {
+  anyOption,
+  booleanOption,
+  checkedOption,
+  clockOption,
+  functionOption,
+  numberOption,
+  type Option,
+  type OptionTable,
+  optionalBoolean,
+  optionalNumber,
+  optionTable,
+  requiredOption,
+  rngOption,
+} from '../../runtime/options.js';
 export { checkPeer } from '../../runtime/peer-version.js';
 export { drawIndex, jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
 export { afterPendingIo } from '../../runtime/turn.js';
 export { dateIn } from '../../runtime/wall-clock.js';
 export { exactStages } from '../../stage/standard-stages.js';
-export { checkLeaveCode, closeFrame } from './close-frame.js';
+export { closeFrame, leaveCodeOption } from './close-frame.js';
 export { OpenConnection, socketConnection } from './connection.js';
 export { type Dial, type DialledConnection, Site } from './dial.js';
 export { openSocket, serviceTls } from './open-socket.js';

@@ -1,13 +1,15 @@
 import type { CallContext, ServedRequest } from '../../propagation/call-context.js';
 import { isPriority, type Priority } from '../../propagation/priority.js';
-import { checkHeaderName, deadlineHeader, priorityHeader } from '../../propagation/propagated.js';
+import { deadlineHeader, headerOption, priorityHeader } from '../../propagation/propagated.js';
 import { checkFunction, checkKeys } from '../../runtime/check.js';
+import { checkedOption, type OptionTable, optionTable } from '../../runtime/options.js';
 
 /** What goes along with a call: its deadline, and its priority. Only to endpoints of the Service, never to other hosts. */
 export interface PropagateOptions {
   /**
    * The request that is being served while a call is made: calls get no more time than is left of it, and its priority unless
-   * they have one. `createBackend({ context: true }).context` is one. @defaultValue none: calls have only deadlines of their own
+   * they have one. `createBackend({ context: true }).context` is one; so is an object of your own with `current()`. @defaultValue
+   * none: calls have only deadlines of their own
    */
   readonly context?: CallContext | undefined;
   /**
@@ -22,7 +24,16 @@ export interface PropagateOptions {
   readonly priorityHeader?: string | false | undefined;
 }
 
-const names: readonly (keyof PropagateOptions)[] = ['context', 'deadlineHeader', 'priorityHeader'];
+type PropagateSettings = { readonly [Name in keyof PropagateOptions]-?: Exclude<PropagateOptions[Name], false> };
+
+export const propagateTable: OptionTable<PropagateSettings> = optionTable('propagate', {
+  context: checkedOption<CallContext | undefined>(undefined, (name, value) => {
+    checkFunction(`${name}.current`, (value as CallContext | null)?.current);
+    return value as CallContext;
+  }),
+  deadlineHeader: headerOption(deadlineHeader),
+  priorityHeader: headerOption(priorityHeader),
+});
 
 /** `PropagateOptions`, complete and checked. */
 export class Propagation {
@@ -34,14 +45,15 @@ export class Propagation {
   readonly context: CallContext | undefined;
 
   /** Throws EVENKEEL_OPTION. */
-  constructor(value: PropagateOptions | undefined, known: readonly (keyof PropagateOptions)[] = names) {
-    const options = value ?? {};
-    checkKeys('propagate', options, known);
-    this.deadlineHeader = checkHeaderName('propagate.deadlineHeader', options.deadlineHeader, deadlineHeader);
-    this.priorityHeader = checkHeaderName('propagate.priorityHeader', options.priorityHeader, priorityHeader);
-    const { context } = options;
-    if (context !== undefined) checkFunction('propagate.context.current', context?.current);
-    this.context = context;
+  constructor(
+    options: PropagateOptions | undefined,
+    known: readonly (keyof PropagateOptions)[] = propagateTable.names,
+  ) {
+    checkKeys('propagate', options ?? {}, known);
+    const settings = propagateTable.resolveOwn(options ?? {});
+    this.deadlineHeader = settings.deadlineHeader;
+    this.priorityHeader = settings.priorityHeader;
+    this.context = settings.context;
   }
 }
 

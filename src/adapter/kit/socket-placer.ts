@@ -12,7 +12,7 @@ import { Placements } from '../../placement/placements.js';
 import {
   type ConnectionLeaving,
   type PlacingOptions,
-  placingOptionNames,
+  placingTable,
   resolvePlacingOptions,
 } from '../../placement/placing-options.js';
 import { resolvePoolOptions } from '../../pool/pool-options.js';
@@ -20,6 +20,8 @@ import type { Transport } from '../../pool/transport.js';
 import { checkFunction, checkKeys, optionError } from '../../runtime/check.js';
 import { type Clock, systemClock } from '../../runtime/clock.js';
 import { Closing } from '../../runtime/closing.js';
+import type { Filled } from '../../runtime/complete.js';
+import { anyOption, checkedOption, functionOption, type OptionTable, optionTable } from '../../runtime/options.js';
 import { systemRng } from '../../runtime/rng.js';
 import { connectThrough, Dial, type DialledConnection, type DialSettings, type Opening, Site } from './dial.js';
 import { openSocket } from './open-socket.js';
@@ -27,38 +29,45 @@ import { type ServiceName, serviceBalancer } from './service-balancer.js';
 
 /** Options of a client with long-lived connections: the balancer's, how connections leave, and TLS. */
 export interface SocketPlacerOptions extends BalancingOptions, PlacingOptions<Socket> {
-  /** Settings of Node's `tls.connect`; without them connections are plain. @defaultValue none */
+  /**
+   * Settings of Node's `tls.connect`; without them connections are plain. The certificate must name the Service, not the pod.
+   * @defaultValue none
+   */
   readonly tls?: ConnectionOptions | undefined;
 }
 
-/** Names of `SocketPlacerOptions` that are not options of every balancer. */
-export const socketPlacerOptionNames: readonly (keyof SocketPlacerOptions)[] = Object.freeze([
-  ...placingOptionNames,
-  'tls',
-] as const);
+type SocketPlacerSettings = (typeof placingTable)['defaults'] & Pick<SocketPlacerOptions, 'tls'>;
+
+export const socketPlacerTable: OptionTable<SocketPlacerSettings> = optionTable('options', {
+  ...placingTable.options,
+  tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
+    if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
+    // Sockets are opened with it long after this.
+    return { ...value };
+  }),
+});
 
 /** Options of one connection. */
 export interface PlaceOptions {
   /** Stops waiting and dialing; `connect` rejects with its reason. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
-  /** For hash pickers: connections with the same key go to the same pod. @defaultValue none */
+  /** For hash pickers: connections with the same key go to the same pod. @defaultValue none @see docs/reference/pickers.md#hash */
   readonly key?: string | undefined;
   /** The option of the same name, for this connection. @defaultValue that option */
   readonly onLeaving?: ((leaving: ConnectionLeaving, socket: Socket) => void) | undefined;
   /**
    * Closes a connection that has not left in time, as its protocol does; if it is still open 5 s later it is destroyed.
-   * @defaultValue `socket.end()`
+   * @defaultValue the connector's, else `socket.end()`
    */
   readonly finish?: ((socket: Socket) => void) | undefined;
 }
 
-/** Names of `PlaceOptions`. */
-export const placeOptionNames: readonly (keyof PlaceOptions)[] = Object.freeze([
-  'signal',
-  'key',
-  'onLeaving',
-  'finish',
-] as const);
+export const placeTable: OptionTable<Filled<PlaceOptions, keyof PlaceOptions>> = optionTable('connect', {
+  signal: anyOption<AbortSignal>(),
+  key: anyOption<string>(),
+  onLeaving: functionOption<NonNullable<PlaceOptions['onLeaving']>>(),
+  finish: functionOption<NonNullable<PlaceOptions['finish']>>(),
+});
 
 /** How an adapter's connection is told to leave, and closed. */
 export interface HeldSocket {
@@ -89,18 +98,13 @@ export class SocketPlacer {
     const {
       clock = systemClock,
       rng = systemRng,
-      tls,
       picker = shortestExpectedDelay(),
       load = inFlight(),
       pool = {},
     } = options;
     const { connectTimeoutMs, drainTimeoutMs } = resolvePoolOptions(pool);
     const placing = resolvePlacingOptions(options, drainTimeoutMs);
-    if (tls !== undefined && (typeof tls !== 'object' || tls === null)) {
-      throw optionError('tls', 'an object as for tls.connect', tls);
-    }
-    // Sockets are opened with it long after this.
-    this.#tls = tls && { ...tls };
+    this.#tls = socketPlacerTable.resolveOwn(options).tls;
     this.#onLeaving = options.onLeaving;
     if (pool.maxConnectionAgeMs !== undefined) {
       throw optionError('pool.maxConnectionAgeMs', 'left out: no connection is replaced', pool.maxConnectionAgeMs);
@@ -111,7 +115,7 @@ export class SocketPlacer {
     // The balancer's connections are no real ones here, and have no age.
     const ageless = { ...pool, maxConnectionAgeMs: Number.POSITIVE_INFINITY };
     const all = { ...options, picker, load, pool: ageless };
-    this.balancer = serviceBalancer<Site>(target, all, [...socketPlacerOptionNames, ...ownNames], (service) => {
+    this.balancer = serviceBalancer<Site>(target, all, [...socketPlacerTable.names, ...ownNames], (service) => {
       this.#service = service;
       return this.#transport();
     });
@@ -151,10 +155,8 @@ export class SocketPlacer {
    * the options `onLeaving` and `finish`.
    */
   async connect(options: PlaceOptions = {}, held?: HeldSocket): Promise<Socket> {
-    checkKeys('connect', options, placeOptionNames);
-    const { onLeaving = this.#onLeaving, finish, key, signal } = options;
+    const { onLeaving = this.#onLeaving, finish, key, signal } = placeTable.resolve(options);
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
-    if (finish !== undefined) checkFunction('finish', finish);
     const holder = held ?? new SocketHolder(onLeaving, finish);
     return this.place(
       {

@@ -10,17 +10,23 @@ import {
   type RetryOptions,
   systemClock,
 } from '../../index.js';
-import { type RequestOptions, takesRequests } from '../http/internals.js';
-import { originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
-import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
+import { type RequestOptions, type RequestTaker, takesRequests } from '../http/internals.js';
+import { checkClusterDomain, originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
+import { type DeadlineOf, deadlineOption } from '../http/request-deadline.js';
 import {
   type AskForReports,
   balancingOptionNames,
+  balancingTable,
   checkAskForReports,
+  checkedOption,
   checkFunction,
   checkKeys,
+  type Filled,
+  functionOption,
   nodeHttp,
+  type OptionTable,
   optionError,
+  optionTable,
   type PropagateOptions,
   Propagation,
   pickerOf,
@@ -29,7 +35,7 @@ import {
 } from '../kit/index.js';
 import { AgentCore, type AgentCoreParts } from './agent-core.js';
 import { Fallback } from './fallback.js';
-import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
+import { type NodeHttpConnectionOptions, nodeHttpConnectionTable, PodTransport } from './transport.js';
 
 /** Options of `createAgent`. */
 export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpConnectionOptions {
@@ -39,13 +45,16 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
    */
   readonly fallbackAgent?: HttpAgent | undefined;
   /**
-   * The key for hash pickers: requests with the same key go to the same pod. Called for every request. `prefixKey()` also brings
-   * the picker it is meant for. @defaultValue none
+   * The key for hash pickers: requests with the same key go to the same pod. `headerKey('x-user')`, `cookieKey('session')`,
+   * `prefixKey({ header })`, which also brings the picker it is meant for, or a function called for every request. @defaultValue
+   * none
+   * @see docs/reference/pickers.md#keys-of-requests
    */
   readonly key?: RequestKey | undefined;
   /**
    * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
    * @defaultValue that of the request being served (`propagate.context`), else 'default'
+   * @see docs/guide/overload.md#priorities
    */
   readonly priority?: ((request: ClientRequest) => Priority | undefined) | undefined;
   /**
@@ -57,19 +66,21 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have said
-   * that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
+   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have
+   * said that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
+   * @see docs/guide/server.md#what-clients-do-with-it
    */
   readonly askForReports?: AskForReports | undefined;
   /**
-   * What goes along with a request: its deadline, as it is when the request begins, and its priority.
-   * @defaultValue {}, see `PropagateOptions`
+   * What goes along with a request: its deadline, as it is when the request begins, and its priority. @defaultValue {}, see
+   * `PropagateOptions`
+   * @see docs/guide/deadlines.md
    */
   readonly propagate?: PropagateOptions | undefined;
   /**
-   * How often a request that got no connection is tried on another pod, and what that may cost. From its connection on a request is
-   * Node's, which sends it once.
-   * @defaultValue {}, see `RetryOptions`
+   * How often a request that got no connection is tried on another pod, and what that may cost. From its connection on a request
+   * is Node's, which sends it once. @defaultValue {}, see `RetryOptions`
+   * @see docs/guide/node-http.md#what-is-retried
    */
   readonly retry?: Pick<RetryOptions, 'maxAttempts' | 'budget'> | undefined;
 }
@@ -112,35 +123,49 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
   return agentOf(origin.protocol, openCore(origin, options));
 }
 
+type AgentSettings = Filled<
+  Pick<AgentOptions, 'key' | 'priority' | 'clusterDomain' | 'askForReports'>,
+  'key' | 'priority' | 'clusterDomain'
+> & {
+  readonly fallbackAgent: (HttpAgent & RequestTaker) | undefined;
+  readonly deadlineMs: DeadlineOf<ClientRequest> | undefined;
+  readonly propagate: Propagation;
+};
+
+export const agentTable: OptionTable<AgentSettings> = optionTable('options', {
+  fallbackAgent: checkedOption<AgentSettings['fallbackAgent']>(undefined, (name, value) => {
+    if (takesRequests(value)) return value as HttpAgent & RequestTaker;
+    throw optionError(name, 'an Agent', value);
+  }),
+  key: checkedOption<RequestKey | undefined>(undefined, (name, value) => {
+    checkFunction(name, value);
+    if ((value as Partial<PrefixKey>).readsHeader !== false) return value as RequestKey;
+    throw optionError(name, 'prefixKey({ header }): node:http knows no body yet', 'prefixKey() without a header');
+  }),
+  priority: functionOption<NonNullable<AgentOptions['priority']>>(),
+  deadlineMs: deadlineOption<ClientRequest>(),
+  clusterDomain: checkedOption<string | undefined>(undefined, (_name, value) => checkClusterDomain(value)),
+  askForReports: checkedOption<AskForReports>(true, checkAskForReports),
+  propagate: checkedOption(new Propagation(undefined), (_name, value) => new Propagation(value as PropagateOptions)),
+});
+
 /** Names of `AgentOptions`. */
 export const agentOptionNames: readonly (keyof AgentOptions)[] = Object.freeze([
-  ...balancingOptionNames.filter((name) => name !== 'retry'),
-  ...nodeHttpConnectionOptionNames,
-  'retry',
-  'fallbackAgent',
-  'key',
-  'priority',
-  'deadlineMs',
-  'clusterDomain',
-  'askForReports',
-  'propagate',
-] as const);
+  ...balancingTable.names,
+  ...nodeHttpConnectionTable.names,
+  ...agentTable.names,
+]);
 
 /** What sends the requests of one Service, without the Agent around it. Throws EVENKEEL_OPTION. */
 export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCoreParts['errorOf']): AgentCore {
   refuseRepeats(options);
   checkKeys('options', options, agentOptionNames);
-  const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
-  if (key !== undefined) checkFunction('key', key);
-  if ((key as Partial<PrefixKey> | undefined)?.readsHeader === false) {
-    throw optionError('key', 'prefixKey({ header }): node:http knows no body yet', 'prefixKey() without a header');
-  }
-  if (priority !== undefined) checkFunction('priority', priority);
-  if (fallbackAgent !== undefined && !takesRequests(fallbackAgent))
-    throw optionError('fallbackAgent', 'an Agent', fallbackAgent);
+  const { clock = systemClock, rng, pool } = options;
+  const { fallbackAgent, key, priority, deadlineMs, clusterDomain, askForReports, propagate } =
+    agentTable.resolveOwn(options);
   const matcher = originMatcher(origin, clusterDomain);
   const transport = new PodTransport({
-    ...pickNames(options, nodeHttpConnectionOptionNames),
+    ...pickNames(options, nodeHttpConnectionTable.names),
     origin,
     clock,
     ...(rng && { rng }),
@@ -154,11 +179,11 @@ export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCore
     fallback: new Fallback({ fallbackAgent, protocol, clock, drainTimeoutMs }),
     key,
     priority,
-    propagation: new Propagation(options.propagate),
-    deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
+    propagation: propagate,
+    deadlineOf: deadlineMs,
     clock,
     drainTimeoutMs,
-    askForReports: checkAskForReports('askForReports', options.askForReports),
+    askForReports,
     transport,
     errorOf,
     balancer: createBalancer({

@@ -2,7 +2,7 @@ import type { ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, globalAgent as httpsGlobalAgent } from 'node:https';
 import type { ConnectionOptions } from 'node:tls';
 import type { Balancer, Clock } from '../../index.js';
-import { type AppOptions, appOptionNames, type ResolvedAppOptions, resolveAppOptions } from '../http/app-options.js';
+import { type AppOptions, appTable, type ResolvedAppOptions, resolveAppOptions } from '../http/app-options.js';
 import { AppServices, type AppSnapshot } from '../http/app-services.js';
 import {
   endWithoutSocket,
@@ -12,7 +12,17 @@ import {
   takesRequests,
 } from '../http/internals.js';
 import { PendingRequest } from '../http/pending-request.js';
-import { asError, checkKeys, nodeHttp, optionError, pickNames } from '../kit/index.js';
+import {
+  asError,
+  checkedOption,
+  type Filled,
+  nodeHttp,
+  type Option,
+  type OptionTable,
+  optionError,
+  optionTable,
+  pickNames,
+} from '../kit/index.js';
 import { type AgentOptions, agentOptionNames, openCore } from './agent.js';
 import type { AgentCore, AgentCoreParts, ByName } from './agent-core.js';
 import { hasOwnWay, identityOf, tlsOf } from './request-identity.js';
@@ -23,13 +33,31 @@ export type ServiceOptions = Omit<AgentOptions, 'fallbackAgent'>;
 /** Options of `createAppAgents`. */
 export interface AppAgentsOptions extends AppOptions<ServiceOptions> {
   /**
-   * Where all other requests go. Destroying these stays up to the caller.
+   * Where all other requests go: an Agent as `http`, one as `https`. Destroying these stays up to the caller.
    * @defaultValue Node's global agents, as they are when `createAppAgents` is called
    */
   readonly fallbackAgents?:
     | { readonly http?: HttpAgent | undefined; readonly https?: HttpsAgent | undefined }
     | undefined;
 }
+
+type FallbackAgents = NonNullable<AppAgentsOptions['fallbackAgents']>;
+
+const fallbackAgent = checkedOption<HttpAgent | undefined>(undefined, (name, value) => {
+  if (takesRequests(value)) return value as unknown as HttpAgent;
+  throw optionError(name, 'an Agent', value);
+});
+
+const fallbackTable = optionTable<Filled<FallbackAgents, 'http' | 'https'>>('fallbackAgents', {
+  http: fallbackAgent,
+  https: fallbackAgent as Option<HttpsAgent | undefined>,
+});
+
+export const appAgentsTable: OptionTable<(typeof appTable)['defaults'] & { readonly fallbackAgents: FallbackAgents }> =
+  optionTable('options', {
+    ...appTable.options,
+    fallbackAgents: checkedOption(fallbackTable.defaults, (_name, value) => fallbackTable.resolve(value)),
+  });
 
 /** Agents for everything an app sends through `node:http` and `node:https`. */
 export interface AppAgents extends AsyncDisposable {
@@ -59,14 +87,8 @@ export interface AppAgents extends AsyncDisposable {
  * await axios.get('http://orders.shop:8080/v1/orders/42'); // one of the pods
  */
 export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
-  checkKeys('options', options, [...appOptionNames, 'fallbackAgents']);
-  const { fallbackAgents = {} } = options;
-  checkKeys('fallbackAgents', fallbackAgents, ['http', 'https']);
-  const { http = nodeHttp.globalAgent, https = httpsGlobalAgent } = fallbackAgents;
-  for (const [name, agent] of Object.entries({ http, https })) {
-    if (!takesRequests(agent)) throw optionError(`fallbackAgents.${name}`, 'an Agent', agent);
-  }
-  const router = openAppRouter(pickNames(options, appOptionNames));
+  const { http = nodeHttp.globalAgent, https = httpsGlobalAgent } = appAgentsTable.resolve(options).fallbackAgents;
+  const router = openAppRouter(pickNames(options, appTable.names));
   return new RoutingAgents(router, http as HttpAgent & RequestTaker, https as HttpsAgent & RequestTaker);
 }
 

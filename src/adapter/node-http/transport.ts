@@ -8,29 +8,31 @@ import {
   type PodUser,
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
-import { MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
-import { checkKeys, checkNumber, nodeHttp } from '../kit/index.js';
+import { httpTransportTable, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
+import { type Filled, nodeHttp, numberOption, type OptionTable, optionTable } from '../kit/index.js';
 import { PodAgent } from './pod-agent.js';
 
 /** How the sockets to each pod are opened and used. */
 export interface NodeHttpConnectionOptions {
   /**
-   * Maximum sockets per pod; each carries one request at a time. Further requests wait for one.
+   * Maximum sockets per pod; each carries one request at a time. Further requests wait for one. At most 128 of a pod are being
+   * opened at a time.
    * @defaultValue Infinity: as many as requests run at once, as the ordinary client does
    */
   readonly connections?: number | undefined;
   /**
    * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; those of a single request have no
-   * effect. The name that is sent and checked is the Service's unless `servername` says otherwise. Or a function, sync or
-   * async, called for each new connection, within its connect timeout: for certificates that are renewed. If it throws, the
-   * error is EVENKEEL_OPTION and does not count against the pod.
-   * @defaultValue {}
+   * effect. The name that is sent and checked is the Service's unless `servername` says otherwise. Or a function, sync or async,
+   * called for each new connection, within its connect timeout: for certificates that are renewed. If it throws, the error is
+   * EVENKEEL_OPTION and does not count against the pod. @defaultValue {}
+   * @see docs/guide/http-tls.md#certificates-that-are-renewed
    */
   readonly tls?: TlsOption | undefined;
   /**
    * How often the function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other
    * certificates or keys (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, the connection is replaced: a new one is
    * opened first, and running requests finish on the old one. Infinity = never. @defaultValue 60000
+   * @see docs/guide/http-tls.md#certificates-that-are-renewed
    */
   readonly credentialsRefreshMs?: number | undefined;
   /**
@@ -60,15 +62,18 @@ export interface NodeHttpTransportOptions extends NodeHttpConnectionOptions {
   readonly rng?: Rng | undefined;
 }
 
-/** Names of `NodeHttpConnectionOptions`. */
-export const nodeHttpConnectionOptionNames: readonly (keyof NodeHttpConnectionOptions)[] = Object.freeze([
-  'connections',
-  'tls',
-  'credentialsRefreshMs',
-  'keepAliveTimeoutMs',
-  'tcpKeepAliveMs',
-  'healthPath',
-] as const);
+const { origin, connectTimeoutMs, clock, rng, ...common } = httpTransportTable.options;
+
+export const nodeHttpConnectionTable: OptionTable<Filled<NodeHttpConnectionOptions, 'tls' | 'healthPath'>> =
+  optionTable('options', {
+    ...common,
+    keepAliveTimeoutMs: numberOption(60_000, { min: 1, max: MAX_TIME_MS, integer: true }),
+  });
+
+const transportTable = optionTable<
+  (typeof nodeHttpConnectionTable)['defaults'] &
+    Pick<(typeof httpTransportTable)['defaults'], 'origin' | 'connectTimeoutMs' | 'clock' | 'rng'>
+>('options', { ...nodeHttpConnectionTable.options, origin, connectTimeoutMs, clock, rng });
 
 const dialErrors: DialErrors = {
   timedOut: (message) => Object.assign(new Error(message), { code: 'ETIMEDOUT' }),
@@ -123,15 +128,8 @@ export class PodTransport implements Transport<PodAgent> {
 }
 
 function connectionParts(options: NodeHttpTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
-  checkKeys('options', options, [...nodeHttpConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
-  return {
-    ...resolveHttpTransport(options, { allowH2: false, errors: dialErrors }),
-    keepAliveTimeoutMs: checkNumber('keepAliveTimeoutMs', options.keepAliveTimeoutMs, 60_000, {
-      min: 1,
-      max: MAX_TIME_MS,
-      integer: true,
-    }),
-  };
+  const { keepAliveTimeoutMs } = transportTable.resolve(options);
+  return { ...resolveHttpTransport(options, { allowH2: false, errors: dialErrors }), keepAliveTimeoutMs };
 }
 
 /** One pod for `node:http`: a keep-alive Agent whose sockets go to its address. */

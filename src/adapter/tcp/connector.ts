@@ -1,8 +1,8 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { type Balancer, outcomes } from '../../index.js';
-import { asError, checkFunction, optionError, SocketPlacer } from '../kit/index.js';
+import { asError, optionError, SocketPlacer } from '../kit/index.js';
 import { ConnectingSocket } from './connecting-socket.js';
-import type { ConnectOptions, Connector, ConnectorOptions } from './options.js';
+import { type ConnectOptions, type Connector, type ConnectorOptions, connectorTable } from './options.js';
 
 /**
  * Creates a connector to the pods of a Service, for any protocol over TCP or TLS. Must be closed.
@@ -16,8 +16,7 @@ import type { ConnectOptions, Connector, ConnectorOptions } from './options.js';
 export function createConnector(target: string, options: ConnectorOptions = {}): Connector {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   const { finish, ...rest } = options;
-  if (finish !== undefined) checkFunction('finish', finish);
-  return new ServiceConnector(new SocketPlacer(target, rest), finish);
+  return new ServiceConnector(new SocketPlacer(target, rest), connectorTable.resolveOwn({ finish }).finish);
 }
 
 class ServiceConnector implements Connector {

@@ -1,15 +1,26 @@
 import type { LookupFunction, Socket } from 'node:net';
 import type { Balancer } from '../../index.js';
-import type { PlaceOptions, SocketPlacerOptions } from '../kit/index.js';
+import {
+  type Filled,
+  functionOption,
+  type OptionTable,
+  optionTable,
+  type PlaceOptions,
+  type SocketPlacerOptions,
+} from '../kit/index.js';
 
 /** Options of `createConnector`. */
 export interface ConnectorOptions extends SocketPlacerOptions {
   /**
-   * Closes a connection that should leave, as its protocol does; if it is still open 5 s later it is destroyed.
-   * @defaultValue `socket.end()`
+   * Closes a connection that should leave, as its protocol does: `(socket) => socket.end('QUIT\r\n')`. If it is still open 5 s
+   * later it is destroyed. @defaultValue `socket.end()`
    */
   readonly finish?: PlaceOptions['finish'];
 }
+
+export const connectorTable: OptionTable<Filled<Pick<ConnectorOptions, 'finish'>, 'finish'>> = optionTable('options', {
+  finish: functionOption<NonNullable<ConnectorOptions['finish']>>(),
+});
 
 /** Options of one connection. */
 export interface ConnectOptions extends PlaceOptions {}

@@ -14,7 +14,7 @@ import {
   checkPriority,
   inheritedPriority,
   Placements,
-  Propagation,
+  type Propagation,
   pickerOf,
   pickNames,
   poolDefaults,
@@ -27,17 +27,17 @@ import { Caller } from './caller.js';
 import { CallerV1 } from './caller-v1.js';
 import { checkRuntime } from './check-version.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
-import { checkFallback, Fallback, mockedConnector } from './fallback.js';
+import { Fallback, mockedConnector } from './fallback.js';
 import { asHandlerV2, type HandlerV1, HandlerV1AsV2, type HandlerV2, refuse } from './handler.js';
 import { HedgedCall } from './hedged-call.js';
 import { coreTakesHandlerV1 } from './internals.js';
 import { Offering } from './offering.js';
 import {
-  type CallRules,
-  callRules,
   type DispatcherOptions,
+  type DispatcherSettings,
   dispatcherOptionNames,
-  undiciConnectionOptionNames,
+  dispatcherTable,
+  undiciConnectionTable,
   type WebSocketOptions,
   webSocketLimits,
 } from './options.js';
@@ -105,7 +105,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   readonly matcher: OriginMatcher;
   /** Set on every request over TLS, so that one with its own Host header does not close the connection. */
   readonly #servername: string | undefined;
-  readonly #rules: CallRules;
+  readonly #rules: Pick<DispatcherSettings, 'key' | 'priority' | 'deadlineMs'>;
   /** Whether a request that may be sent twice can have several responses. */
   readonly #mayHedge: boolean;
   readonly #drainTimeoutMs: number;
@@ -118,26 +118,26 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   /** Throws EVENKEEL_OPTION for an invalid option. */
   constructor(origin: URL, options: DispatcherOptions) {
     super();
-    const { fallbackDispatcher, clusterDomain, tls, webSocket = {}, pool } = options;
-    const { clock = systemClock, rng = systemRng } = options;
-    this.#rules = callRules(options);
-    this.hedging = this.#rules.hedging;
-    this.askForReports = this.#rules.askForReports;
-    checkFallback(fallbackDispatcher);
+    const { tls, pool, clock = systemClock, rng = systemRng } = options;
+    const settings = dispatcherTable.resolveOwn(options);
+    const { fallbackDispatcher, clusterDomain, webSocket } = settings;
+    this.#rules = settings;
+    this.hedging = settings.hedge;
+    this.askForReports = settings.askForReports;
     const drainTimeoutMs = pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
     this.#drainTimeoutMs = drainTimeoutMs;
     this.clock = clock;
     this.timers = new SharedTimers(clock);
     this.matcher = originMatcher(origin, clusterDomain);
     this.#servername = origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined;
-    this.propagation = new Propagation(options.propagate);
+    this.propagation = settings.propagate;
     this.webSocket = webSocket;
     const leaving = { clock, drainTimeoutMs, webSocket: webSocketLimits(webSocket) };
     const placing = resolvePlacingOptions(webSocket, pool?.drainTimeoutMs);
     this.fallback = new Fallback({ ...leaving, fallbackDispatcher });
     this.transport = new PodTransport(
       {
-        ...pickNames(options, undiciConnectionOptionNames),
+        ...pickNames(options, undiciConnectionTable.names),
         origin,
         clock,
         rng,
@@ -192,7 +192,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     if (origin && origin !== matcher.origin && !matcher.matches(origin)) return this.fallback.dispatch(own, handler);
     if (this.#servername !== undefined) own = withServername(own, this.#servername);
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
-    const { keyOf, priorityOf, deadlineOf } = this.#rules;
+    const { key: keyOf, priority: priorityOf, deadlineMs: deadlineOf } = this.#rules;
     const key = keyOf?.(withCallersBody(own)) ?? undefined;
     const served = this.propagation.context?.current() ?? undefined;
     const ownPriority = priorityOf?.(own);

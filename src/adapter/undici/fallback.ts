@@ -2,9 +2,9 @@ import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
 import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
 import type { DialOptions } from '../http/dial.js';
 import { MockedDial } from '../http/mocked-dial.js';
-import { afterPendingIo, optionError } from '../kit/index.js';
+import { afterPendingIo } from '../kit/index.js';
 import { asHandlerV2, type HandlerV2, refuse, tellFailed, withRawHeaders } from './handler.js';
-import { type WebSocketLimits, webSocketDefaults } from './options.js';
+import { type WebSocketLimits, webSocketLimits } from './options.js';
 import { withoutDispatcher } from './request-options.js';
 
 /** Options of `Fallback`. */
@@ -180,14 +180,7 @@ function smallerLimit(one: number, other: number): number {
 /** The limits of any dispatcher, if it has them. */
 export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
   const { webSocketOptions } = dispatcher as { readonly webSocketOptions?: Partial<WebSocketLimits> };
-  return { ...webSocketDefaults, ...webSocketOptions };
-}
-
-/** Checks the option `fallbackDispatcher`. Throws EVENKEEL_OPTION. */
-export function checkFallback(fallbackDispatcher: Dispatcher | undefined): void {
-  if (fallbackDispatcher !== undefined && typeof fallbackDispatcher?.dispatch !== 'function') {
-    throw optionError('fallbackDispatcher', 'an undici Dispatcher', fallbackDispatcher);
-  }
+  return { ...webSocketLimits(undefined), ...webSocketOptions };
 }
 
 /** Opens sockets for an undici Agent that a mock takes for sockets to the Service. */

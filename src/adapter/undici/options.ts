@@ -3,20 +3,29 @@ import type { Dispatcher } from 'undici';
 import type { BalancingOptions, Priority } from '../../index.js';
 import type { TlsOption } from '../http/dial.js';
 import { type HedgeOptions, type Hedging, hedgingOf } from '../http/hedging.js';
-import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
+import { checkClusterDomain } from '../http/origin.js';
+import { type DeadlineOf, deadlineOption } from '../http/request-deadline.js';
+import { httpTransportTable, MAX_COUNT, MAX_TIME_MS } from '../http/transport-options.js';
 import {
   type AskForReports,
-  balancingOptionNames,
+  balancingTable,
+  booleanOption,
   type Complete,
   checkAskForReports,
-  checkFunction,
-  checkKeys,
-  checkLeaveCode,
-  checkNumber,
+  checkedOption,
+  type Filled,
+  functionOption,
+  leaveCodeOption,
+  numberOption,
+  type OptionTable,
+  optionalBoolean,
+  optionalNumber,
+  optionError,
+  optionTable,
   type PlacingOptions,
   type PropagateOptions,
-  placingOptionNames,
-  resolvePlacingOptions,
+  Propagation,
+  placingTable,
 } from '../kit/index.js';
 
 /** Options of `createDispatcher` and `createFetch`. */
@@ -24,50 +33,64 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   /**
    * Where requests for any other origin go (after a redirect, say). Closing it stays up to the caller.
    * @defaultValue an undici Agent of its own, created on first use
+   * @see docs/guide/http.md#other-origins
    */
   readonly fallbackDispatcher?: Dispatcher | undefined;
   /**
    * The key for hash pickers: requests with the same key go to the same pod. Called for every request. `prefixKey()` also brings
    * the picker it is meant for. @defaultValue none
+   * @see docs/guide/http.md#sticky-routing
    */
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
   /**
    * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
    * @defaultValue that of the request being served (`propagate.context`), else 'default'
+   * @see docs/guide/overload.md#priorities
    */
   readonly priority?: ((options: Dispatcher.DispatchOptions) => Priority | undefined) | undefined;
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
-  /** Limits for WebSockets to the Service, and how they leave their pod. @defaultValue {}, see `WebSocketOptions` */
+  /**
+   * Limits for WebSockets to the Service (one that exceeds them is closed with 1006), and how they leave their pod: also
+   * `onLeaving`, `closeLeaving`, `leaveSpreadMs` and `rebalance`, as for any long-lived connection. @defaultValue {}, see
+   * `WebSocketOptions`
+   * @see docs/guide/tcp.md#options
+   */
   readonly webSocket?: WebSocketOptions | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have said
-   * that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
+   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have
+   * said that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
+   * @see docs/guide/server.md#what-clients-do-with-it
    */
   readonly askForReports?: AskForReports | undefined;
-  /** What goes along with a request: its deadline, its priority. @defaultValue {}, see `PropagateOptions` */
+  /**
+   * What goes along with a request: its deadline, its priority. @defaultValue {}, see `PropagateOptions`
+   * @see docs/guide/deadlines.md
+   */
   readonly propagate?: PropagateOptions | undefined;
 }
 
 /** How the sockets to each pod are opened and used. */
 export interface UndiciConnectionOptions {
   /**
-   * Maximum sockets per pod; each carries one request at a time (HTTP/1.1). Further requests wait for one.
+   * Maximum sockets per pod; each carries one request at a time (HTTP/1.1). Further requests wait for one. At most 128 of a pod
+   * are being opened at a time.
    * @defaultValue Infinity: as many as requests run at once, as the ordinary client does
    */
   readonly connections?: number | undefined;
   /**
-   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked
-   * is the Service's unless `servername` says otherwise. Or a function, sync or async, called for each new connection, within
-   * its connect timeout: for certificates that are renewed. If it throws, the error is EVENKEEL_OPTION and does not count
-   * against the pod.
-   * @defaultValue {}
+   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked is
+   * the Service's unless `servername` says otherwise. Or a function, sync or async, called for each new connection, within its
+   * connect timeout: for certificates that are renewed. If it throws, the error is EVENKEEL_OPTION and does not count against the
+   * pod. @defaultValue {}
+   * @see docs/guide/http-tls.md#certificates-that-are-renewed
    */
   readonly tls?: TlsOption | undefined;
   /**
    * How often the function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other
    * certificates or keys (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, the connection is replaced: a new one is
    * opened first, and running requests finish on the old one. Infinity = never. @defaultValue 60000
+   * @see docs/guide/http-tls.md#certificates-that-are-renewed
    */
   readonly credentialsRefreshMs?: number | undefined;
   /**
@@ -77,10 +100,11 @@ export interface UndiciConnectionOptions {
   readonly allowH2?: boolean | undefined;
   /**
    * Whether requests of an `http:` target use HTTP/2 in the clear (h2c, prior knowledge). true: with every pod that answers its
-   * preface; with others HTTP/1.1. false: never. Undefined: with pods whose port in the EndpointSlice says
-   * `appProtocol: kubernetes.io/h2c`. A pod is asked on a connection of its own before its first request. Upgrades use HTTP/1.1.
-   * Needs undici 8.10, as `allowH2` does; with earlier versions true is refused (EVENKEEL_OPTION), and undefined means false.
+   * preface; with others HTTP/1.1. false: never. Undefined: with pods whose port in the EndpointSlice says `appProtocol:
+   * kubernetes.io/h2c`. A pod is asked on a connection of its own before its first request. Upgrades use HTTP/1.1. Needs undici
+   * 8.10, as `allowH2` does; with earlier versions true is refused (EVENKEEL_OPTION), and undefined means false.
    * @defaultValue undefined; false for `createAppAgent` and `appInterceptor`
+   * @see docs/guide/http-tls.md#http2-in-the-clear
    */
   readonly useH2c?: boolean | undefined;
   /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
@@ -115,68 +139,37 @@ export interface CallOptions {
    * @defaultValue no limit: the caller's own signal decides
    */
   readonly deadlineMs?: number | DeadlineOf<Dispatcher.DispatchOptions> | undefined;
-  /** Asks a second pod when the first is slow. @defaultValue never */
+  /**
+   * Asks a second pod when the first is slow; needs `afterMs` or `afterQuantile`. @defaultValue never
+   * @see docs/guide/retries.md
+   */
   readonly hedge?: HedgeOptions | undefined;
 }
 
-/** Names of `UndiciConnectionOptions`. */
-export const undiciConnectionOptionNames: readonly (keyof UndiciConnectionOptions)[] = Object.freeze([
-  'connections',
-  'tls',
-  'credentialsRefreshMs',
-  'allowH2',
-  'useH2c',
-  'maxConcurrentStreams',
-  'keepAliveTimeoutMs',
-  'tcpKeepAliveMs',
-  'headersTimeoutMs',
-  'bodyTimeoutMs',
-  'maxHeaderSize',
-  'maxResponseSize',
-  'healthPath',
-] as const);
+const { connections, tls, credentialsRefreshMs, tcpKeepAliveMs, healthPath } = httpTransportTable.options;
+const ms = { min: 0, max: MAX_TIME_MS, integer: true };
+const bytes = { min: 1, max: 2 ** 31 - 1, integer: true };
 
-/** Names of `CallOptions`. */
-export const callOptionNames: readonly (keyof CallOptions)[] = Object.freeze(['deadlineMs', 'hedge'] as const);
+export type UndiciConnectionSettings = Filled<
+  UndiciConnectionOptions,
+  'tls' | 'useH2c' | 'headersTimeoutMs' | 'bodyTimeoutMs' | 'maxHeaderSize' | 'maxResponseSize' | 'healthPath'
+>;
 
-/** Names of `DispatcherOptions`. */
-export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Object.freeze([
-  ...balancingOptionNames,
-  ...undiciConnectionOptionNames,
-  ...callOptionNames,
-  'fallbackDispatcher',
-  'key',
-  'priority',
-  'clusterDomain',
-  'webSocket',
-  'askForReports',
-  'propagate',
-] as const);
-
-/** What options say about each request, checked. Undefined is what no option asks for. */
-export interface CallRules {
-  readonly keyOf: DispatcherOptions['key'];
-  readonly priorityOf: DispatcherOptions['priority'];
-  readonly deadlineOf: DeadlineOf<Dispatcher.DispatchOptions> | undefined;
-  readonly hedging: Hedging | undefined;
-  readonly askForReports: AskForReports;
-}
-
-/** Throws EVENKEEL_OPTION for invalid values. */
-export function callRules(
-  options: CallOptions & Pick<DispatcherOptions, 'key' | 'priority' | 'askForReports'>,
-): CallRules {
-  const { key, priority, deadlineMs, hedge, askForReports } = options;
-  if (key !== undefined) checkFunction('key', key);
-  if (priority !== undefined) checkFunction('priority', priority);
-  return {
-    keyOf: key,
-    priorityOf: priority,
-    deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
-    hedging: hedge === undefined ? undefined : hedgingOf(hedge),
-    askForReports: checkAskForReports('askForReports', askForReports),
-  };
-}
+export const undiciConnectionTable: OptionTable<UndiciConnectionSettings> = optionTable('options', {
+  connections,
+  tls,
+  credentialsRefreshMs,
+  allowH2: booleanOption(false),
+  useH2c: optionalBoolean,
+  maxConcurrentStreams: numberOption(100, { min: 1, max: MAX_COUNT, integer: true }),
+  keepAliveTimeoutMs: numberOption(60_000, { ...ms, min: 1 }),
+  tcpKeepAliveMs,
+  headersTimeoutMs: optionalNumber(ms),
+  bodyTimeoutMs: optionalNumber(ms),
+  maxHeaderSize: optionalNumber(bytes),
+  maxResponseSize: optionalNumber(bytes),
+  healthPath,
+});
 
 /**
  * Limits for WebSockets, and how they leave their pod. A WebSocket that exceeds a limit is closed with 1006, in undici versions that
@@ -187,32 +180,70 @@ export interface WebSocketOptions extends PlacingOptions<Duplex> {
   readonly maxPayloadSize?: number | undefined;
   /** Fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
   readonly maxFragments?: number | undefined;
-  /** The close code of a WebSocket that should leave. @defaultValue 4012, because undici does not let applications send 1012 */
+  /**
+   * The close code of a WebSocket that should leave. Codes that may not be sent (1004 to 1006, 1015 to 2999) are refused.
+   * @defaultValue 4012, because undici does not let applications send 1012
+   */
   readonly leaveCode?: number | undefined;
 }
 
 /** The limits, complete. */
 export type WebSocketLimits = Complete<Pick<WebSocketOptions, 'maxPayloadSize' | 'maxFragments'>>;
 
-/** The defaults of `WebSocketOptions`: bytes, fragments, and the close code of a WebSocket whose pod leaves. */
-export const webSocketDefaults: WebSocketLimits & { readonly leaveCode: number } = Object.freeze({
-  maxPayloadSize: 128 * 1024 * 1024,
-  maxFragments: 131_072,
-  leaveCode: 4012,
+type WebSocketSettings = WebSocketLimits & { readonly leaveCode: number } & (typeof placingTable)['defaults'];
+
+const count = { min: 0, max: 2 ** 31 - 1, integer: true };
+
+export const webSocketTable: OptionTable<WebSocketSettings> = optionTable('webSocket', {
+  maxPayloadSize: numberOption(128 * 1024 * 1024, count),
+  maxFragments: numberOption(131_072, count),
+  leaveCode: leaveCodeOption(4012),
+  ...placingTable.options,
 });
 
 /** Fills in the limits. Throws EVENKEEL_OPTION for invalid values. */
-export function webSocketLimits(options: WebSocketOptions = {}): WebSocketLimits {
-  checkKeys('webSocket', options, ['maxPayloadSize', 'maxFragments', 'leaveCode', ...placingOptionNames]);
-  const count = { min: 0, max: 2 ** 31 - 1, integer: true };
-  const { maxPayloadSize, maxFragments, leaveCode } = webSocketDefaults;
-  checkLeaveCode(options.leaveCode, leaveCode);
-  resolvePlacingOptions(options, Number.POSITIVE_INFINITY);
-  return {
-    maxPayloadSize: checkNumber('webSocket.maxPayloadSize', options.maxPayloadSize, maxPayloadSize, count),
-    maxFragments: checkNumber('webSocket.maxFragments', options.maxFragments, maxFragments, count),
-  };
+export function webSocketLimits(options: WebSocketOptions | undefined): WebSocketLimits {
+  const { maxPayloadSize, maxFragments } = webSocketTable.resolve(options);
+  return { maxPayloadSize, maxFragments };
 }
+
+type OwnOptions = Omit<DispatcherOptions, keyof BalancingOptions | keyof UndiciConnectionOptions>;
+
+/** What a dispatcher has besides the options of balancing and of connections, after defaults were filled in. */
+export type DispatcherSettings = Filled<
+  Omit<OwnOptions, 'deadlineMs' | 'hedge' | 'propagate' | 'webSocket'>,
+  'fallbackDispatcher' | 'key' | 'priority' | 'clusterDomain'
+> & {
+  readonly deadlineMs: DeadlineOf<Dispatcher.DispatchOptions> | undefined;
+  readonly hedge: Hedging | undefined;
+  readonly propagate: Propagation;
+  readonly webSocket: WebSocketOptions;
+};
+
+export const dispatcherTable: OptionTable<DispatcherSettings> = optionTable('options', {
+  deadlineMs: deadlineOption<Dispatcher.DispatchOptions>(),
+  hedge: checkedOption<Hedging | undefined>(undefined, (_name, value) => hedgingOf(value)),
+  fallbackDispatcher: checkedOption<Dispatcher | undefined>(undefined, (name, value) => {
+    if (typeof (value as Dispatcher | null)?.dispatch === 'function') return value as Dispatcher;
+    throw optionError(name, 'an undici Dispatcher', value);
+  }),
+  key: functionOption<RequestKey>(),
+  priority: functionOption<NonNullable<DispatcherOptions['priority']>>(),
+  clusterDomain: checkedOption<string | undefined>(undefined, (_name, value) => checkClusterDomain(value)),
+  webSocket: checkedOption<WebSocketOptions>({}, (_name, value) => {
+    webSocketTable.resolve(value);
+    return value as WebSocketOptions;
+  }),
+  askForReports: checkedOption<AskForReports>(true, checkAskForReports),
+  propagate: checkedOption(new Propagation(undefined), (_name, value) => new Propagation(value as PropagateOptions)),
+});
+
+/** Names of `DispatcherOptions`. */
+export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Object.freeze([
+  ...balancingTable.names,
+  ...undiciConnectionTable.names,
+  ...dispatcherTable.names,
+]);
 
 /** What `key` takes. */
 export type RequestKey = (options: Dispatcher.DispatchOptions) => string | null | undefined;

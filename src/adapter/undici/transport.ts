@@ -3,7 +3,6 @@ import { type buildConnector, errors, type Pool } from 'undici';
 import { type Clock, type Endpoint, type Lease, type Rng, systemClock, type Transport } from '../../index.js';
 import { explainSilentEnd } from '../http/answer.js';
 import { type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
-import { serviceOrigin } from '../http/origin.js';
 import {
   openPodConnection,
   type PodConnection,
@@ -12,11 +11,11 @@ import {
   type PodUser,
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
-import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
-import { checkBoolean, checkKeys, checkNumber, endpointAppProtocol, H2C, optionError } from '../kit/index.js';
+import { httpTransportTable, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
+import { endpointAppProtocol, H2C, optionError, optionTable } from '../kit/index.js';
 import { delayEnd, Http2Pool, PING_MS } from './http2.js';
 import { http2Defect } from './internals.js';
-import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './options.js';
+import { type UndiciConnectionOptions, type UndiciConnectionSettings, undiciConnectionTable } from './options.js';
 import { isHttp2, PodClient, PodPool } from './pod-pool.js';
 
 /** Options of `undiciTransport`. */
@@ -30,6 +29,13 @@ export interface UndiciTransportOptions extends UndiciConnectionOptions {
   /** All chance it uses. For tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
+
+type UndiciTransportSettings = UndiciConnectionSettings & (typeof httpTransportTable)['defaults'];
+
+const transportTable = optionTable<UndiciTransportSettings>('options', {
+  ...httpTransportTable.options,
+  ...undiciConnectionTable.options,
+});
 
 /** The parts of a pod's connection. */
 interface UndiciPodParts extends PodConnectionParts {
@@ -119,16 +125,13 @@ function poolsOf(handle: Pool): Pool[] {
 }
 
 function connectionParts(options: UndiciTransportOptions): Omit<UndiciPodParts, 'endpoint'> {
-  checkKeys('options', options, [...undiciConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
-  const allowH2 = checkBoolean('allowH2', options.allowH2, false);
+  const settings = transportTable.resolve(options);
+  const { allowH2, maxConcurrentStreams } = settings;
   const defect = allowH2 ? http2Defect() : undefined;
   if (defect !== undefined) throw optionError('allowH2', `false with ${defect}; it needs 8.10)`, allowH2);
-  const asksForH2c = h2cRule(options);
+  const asksForH2c = h2cRule(settings);
   const common = resolveHttpTransport(options, { allowH2, errors: dialErrors });
-  const streams = { min: 1, max: MAX_COUNT, integer: true };
-  const maxConcurrentStreams = checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, 100, streams);
-  const pool = { ...poolOptions(options), allowH2: false };
-  const parts = { ...common, pool, maxConcurrentStreams, asksForH2c };
+  const parts = { ...common, pool: { ...poolOptions(settings), allowH2: false }, maxConcurrentStreams, asksForH2c };
   return allowH2 ? withHttp2(parts) : parts;
 }
 
@@ -144,9 +147,9 @@ function withHttp2(parts: Omit<UndiciPodParts, 'endpoint'>): Omit<UndiciPodParts
 }
 
 /** Which endpoints are asked whether they speak HTTP/2 in the clear. Throws EVENKEEL_OPTION. */
-function h2cRule({ useH2c, origin }: UndiciTransportOptions): (endpoint: Endpoint) => boolean {
-  const isWanted = checkBoolean('useH2c', useH2c, false);
-  const isPlain = serviceOrigin('origin', origin).protocol === 'http:';
+function h2cRule({ useH2c, origin }: UndiciTransportSettings): (endpoint: Endpoint) => boolean {
+  const isWanted = useH2c === true;
+  const isPlain = origin.protocol === 'http:';
   if (useH2c === false || (!isWanted && !isPlain)) return () => false;
   if (!isWanted) {
     return ({ attributes }) => attributes.get(endpointAppProtocol) === H2C && http2Defect() === undefined;
@@ -158,21 +161,17 @@ function h2cRule({ useH2c, origin }: UndiciTransportOptions): (endpoint: Endpoin
 }
 
 /** The options that go to undici's pool. */
-function poolOptions(options: UndiciTransportOptions): Pool.Options {
-  const time = { min: 0, max: MAX_TIME_MS, integer: true };
-  const size = { min: 1, max: 2 ** 31 - 1, integer: true };
-  const keepAliveTimeout = checkNumber('keepAliveTimeoutMs', options.keepAliveTimeoutMs, 60_000, { ...time, min: 1 });
-  const pool: { -readonly [Name in keyof Pool.Options]: Pool.Options[Name] } = {
-    keepAliveTimeout,
-    keepAliveMaxTimeout: Math.max(MAX_KEEP_ALIVE_MS, keepAliveTimeout),
+function poolOptions(settings: UndiciTransportSettings): Pool.Options {
+  const { keepAliveTimeoutMs, headersTimeoutMs, bodyTimeoutMs, maxHeaderSize, maxResponseSize } = settings;
+  return {
+    keepAliveTimeout: keepAliveTimeoutMs,
+    keepAliveMaxTimeout: Math.max(MAX_KEEP_ALIVE_MS, keepAliveTimeoutMs),
     keepAliveTimeoutThreshold: KEEP_ALIVE_THRESHOLD_MS,
+    ...(headersTimeoutMs !== undefined && { headersTimeout: headersTimeoutMs }),
+    ...(bodyTimeoutMs !== undefined && { bodyTimeout: bodyTimeoutMs }),
+    ...(maxHeaderSize !== undefined && { maxHeaderSize }),
+    ...(maxResponseSize !== undefined && { maxResponseSize }),
   };
-  const { headersTimeoutMs, bodyTimeoutMs, maxHeaderSize, maxResponseSize } = options;
-  if (headersTimeoutMs !== undefined) pool.headersTimeout = checkNumber('headersTimeoutMs', headersTimeoutMs, 0, time);
-  if (bodyTimeoutMs !== undefined) pool.bodyTimeout = checkNumber('bodyTimeoutMs', bodyTimeoutMs, 0, time);
-  if (maxHeaderSize !== undefined) pool.maxHeaderSize = checkNumber('maxHeaderSize', maxHeaderSize, 0, size);
-  if (maxResponseSize !== undefined) pool.maxResponseSize = checkNumber('maxResponseSize', maxResponseSize, 0, size);
-  return pool;
 }
 
 /** undici's form of a number that may be Infinity. */

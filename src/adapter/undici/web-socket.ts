@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
 import { outcomes } from '../../index.js';
 import { type Attempts, type CallLease, closeFrame, type Placements } from '../kit/index.js';
-import { type WebSocketOptions, webSocketDefaults } from './options.js';
+import { type WebSocketOptions, webSocketTable } from './options.js';
 
 /** Where upgraded connections are held. */
 export interface UpgradeOwner {
@@ -46,7 +46,7 @@ function placed(
   socket: Duplex,
   request: Dispatcher.DispatchOptions,
 ): () => void {
-  const { leaveCode = webSocketDefaults.leaveCode } = webSocket;
+  const { leaveCode = webSocketTable.defaults.leaveCode } = webSocket;
   const { onLeaving = webSocket.onLeaving } = request as Pick<WebSocketOptions, 'onLeaving'>;
   return placements.hold(lease, {
     leave: (leaving) => {

@@ -2,7 +2,14 @@ import type { Agent } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Balancer, BalancingOptions } from '../../index.js';
-import type { PlacingOptions, SocketPlacerOptions } from '../kit/index.js';
+import {
+  type Complete,
+  leaveCodeOption,
+  type OptionTable,
+  optionTable,
+  type PlacingOptions,
+  type SocketPlacerOptions,
+} from '../kit/index.js';
 
 /** Options of `createWebSockets`. */
 export interface WebSocketsOptions
@@ -10,7 +17,8 @@ export interface WebSocketsOptions
     PlacingOptions<WebSocket | Socket>,
     Pick<SocketPlacerOptions, 'tls'> {
   /**
-   * The close code of a WebSocket that should leave. Servers see it, and the application in its `close` event. @defaultValue 1012, "Service Restart"
+   * The close code of a WebSocket that should leave. Servers see it, and the application in its `close` event. Codes that may not
+   * be sent (1004 to 1006, 1015 to 2999) are refused. @defaultValue 1012, "Service Restart"
    */
   readonly leaveCode?: number | undefined;
 }
@@ -38,3 +46,7 @@ export interface ServiceWebSockets extends AsyncDisposable {
 /** The default close code of a WebSocket that should leave. */
 export const LEAVE_CODE = 1012;
 export const LEAVE_REASON = 'Service Restart';
+
+export const webSocketsTable: OptionTable<Complete<Pick<WebSocketsOptions, 'leaveCode'>>> = optionTable('options', {
+  leaveCode: leaveCodeOption(LEAVE_CODE),
+});

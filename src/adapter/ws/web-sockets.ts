@@ -3,16 +3,15 @@ import type { Socket } from 'node:net';
 import WebSocket, { type ClientOptions } from 'ws';
 import type { Balancer } from '../../index.js';
 import { OriginMatcher, serviceOrigin } from '../http/origin.js';
-import {
-  type ConnectionLeaving,
-  checkLeaveCode,
-  type HeldSocket,
-  optionError,
-  SocketPlacer,
-  textOf,
-} from '../kit/index.js';
+import { type ConnectionLeaving, type HeldSocket, optionError, SocketPlacer, textOf } from '../kit/index.js';
 import { type AgentParts, heldBy, PlacingAgent, SharedAgent } from './agent.js';
-import { LEAVE_CODE, LEAVE_REASON, type ServiceWebSockets, type WebSocketsOptions } from './options.js';
+import {
+  LEAVE_CODE,
+  LEAVE_REASON,
+  type ServiceWebSockets,
+  type WebSocketsOptions,
+  webSocketsTable,
+} from './options.js';
 
 /**
  * Creates WebSockets to the pods of a Service, with the package `ws`. Must be closed.
@@ -48,7 +47,7 @@ class BalancedWebSockets implements ServiceWebSockets {
   constructor(origin: URL, options: WebSocketsOptions) {
     checkKeysOf(options);
     const { leaveCode, onLeaving, ...rest } = options;
-    const code = checkLeaveCode(leaveCode, LEAVE_CODE);
+    const code = webSocketsTable.resolveOwn({ leaveCode }).leaveCode;
     const reason = code === LEAVE_CODE ? LEAVE_REASON : '';
     const isSecure = origin.protocol === 'https:';
     if (!isSecure && rest.tls !== undefined) throw optionError('tls', 'left out for ws: URLs', rest.tls);

@@ -1,16 +1,17 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, EvenkeelError } from '../../../index.js';
-import { appOptionNames, type ResolvedAppOptions } from '../../http/app-options.js';
+import { appTable, type ResolvedAppOptions } from '../../http/app-options.js';
 import type { AppSnapshot } from '../../http/app-services.js';
-import { checkKeys, pickNames, poolDefaults } from '../../kit/index.js';
+import { pickNames, poolDefaults } from '../../kit/index.js';
 import { checkRuntime } from '../check-version.js';
 import { bindMethods, EndingDispatcher } from '../ending-dispatcher.js';
-import { checkFallback, Fallback } from '../fallback.js';
+import { Fallback } from '../fallback.js';
 import { refuse } from '../handler.js';
 import { type WebSocketLimits, webSocketLimits } from '../options.js';
 import {
   type AppAgentOptions,
   type AppInterceptorOptions,
+  appAgentTable,
   resolveServiceOptions,
   type ServiceOptions,
 } from './app-options.js';
@@ -41,10 +42,8 @@ export interface AppAgent extends Dispatcher, AsyncDisposable {
  */
 export function createAppAgent(options: AppAgentOptions = {}): AppAgent {
   checkRuntime('createAppAgent');
-  checkKeys('options', options, [...appOptionNames, 'fallbackDispatcher', 'webSocket']);
-  const { fallbackDispatcher, webSocket } = options;
-  checkFallback(fallbackDispatcher);
-  const own = resolveServiceOptions(pickNames(options, appOptionNames));
+  const { fallbackDispatcher, webSocket } = appAgentTable.resolve(options);
+  const own = resolveServiceOptions(pickNames(options, appTable.names));
   const limits = webSocketLimits(webSocket);
   const optionsOf: typeof own.optionsOf = (origin) => ({ ...(webSocket && { webSocket }), ...own.optionsOf(origin) });
   return new RoutingAgent({ ...own, optionsOf }, fallbackDispatcher, limits);

@@ -1,21 +1,19 @@
 import type { Dispatcher } from 'undici';
-import { type AppOptions, type ResolvedAppOptions, resolveAppOptions } from '../../http/app-options.js';
-import { checkClusterDomain } from '../../http/origin.js';
+import { type AppOptions, appTable, type ResolvedAppOptions, resolveAppOptions } from '../../http/app-options.js';
 import {
   balancingOptionNames,
-  checkAskForReports,
   checkBalancingOptions,
-  checkFunction,
-  Propagation,
+  type OptionTable,
+  optionTable,
   pickNames,
 } from '../../kit/index.js';
 import {
-  callRules,
   type DispatcherOptions,
+  type DispatcherSettings,
   dispatcherOptionNames,
-  undiciConnectionOptionNames,
+  dispatcherTable,
+  undiciConnectionTable,
   type WebSocketOptions,
-  webSocketLimits,
 } from '../options.js';
 import { undiciTransport } from '../transport.js';
 
@@ -28,17 +26,27 @@ export type AppInterceptorOptions = AppOptions<ServiceOptions>;
 /** Options of `createAppAgent`. */
 export interface AppAgentOptions extends AppInterceptorOptions {
   /**
-   * Where all other requests go. Closing it stays up to the caller.
+   * Of `createAppAgent` only: where all other requests go. Closing it stays up to the caller.
    * @defaultValue an undici Agent of its own, created on first use
    */
   readonly fallbackDispatcher?: Dispatcher | undefined;
   /**
-   * Limits for WebSockets to Services without their own setting. WebSockets to other hosts follow `fallbackDispatcher`, if
-   * given.
-   * @defaultValue undici's own limits
+   * Of `createAppAgent` only: limits for WebSockets to Services without their own setting. WebSockets to other hosts follow
+   * `fallbackDispatcher`, if given. @defaultValue undici's own limits
    */
   readonly webSocket?: WebSocketOptions | undefined;
 }
+
+type AppAgentSettings = (typeof appTable)['defaults'] &
+  Pick<DispatcherSettings, 'fallbackDispatcher'> & {
+    readonly webSocket: WebSocketOptions | undefined;
+  };
+
+export const appAgentTable: OptionTable<AppAgentSettings> = optionTable('options', {
+  ...appTable.options,
+  fallbackDispatcher: dispatcherTable.options.fallbackDispatcher,
+  webSocket: { ...dispatcherTable.options.webSocket, default: undefined },
+});
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
 export function resolveServiceOptions(options: AppInterceptorOptions): ResolvedAppOptions<ServiceOptions> {
@@ -51,16 +59,9 @@ export function resolveServiceOptions(options: AppInterceptorOptions): ResolvedA
 }
 
 function checkServiceOptions(options: ServiceOptions): void {
-  const { key, priority, clusterDomain, webSocket } = options;
-  if (key !== undefined) checkFunction('options.key', key);
-  if (priority !== undefined) checkFunction('options.priority', priority);
-  checkAskForReports('options.askForReports', options.askForReports);
-  new Propagation(options.propagate);
-  if (clusterDomain !== undefined) checkClusterDomain(clusterDomain);
+  dispatcherTable.resolveOwn(options, 'options.');
   checkBalancingOptions(pickNames(options, balancingOptionNames));
-  callRules(options);
-  webSocketLimits(webSocket);
-  const { useH2c, ...connections } = pickNames(options, undiciConnectionOptionNames);
+  const { useH2c, ...connections } = pickNames(options, undiciConnectionTable.names);
   undiciTransport({ origin: 'https://service.namespace', ...connections });
   undiciTransport({ origin: 'http://service.namespace', useH2c });
 }
