@@ -7,6 +7,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
+import type { GroupMember, MemberEvents } from '../kit/index.js';
 import { clientOver, endBackoff } from './internals.js';
 
 /** What the leaves of a channel share. */
@@ -14,19 +15,12 @@ export interface LeafContext {
   readonly helper: experimental.ChannelControlHelper;
   /** The channel's own options, as arguments of its subchannels. */
   readonly args: ChannelOptions;
+  readonly options: { readonly maxConcurrentStreams: number };
   /** What became of connections, for metrics. */
   readonly attempts: { succeeded: number; failed: number; disconnections: number };
   /** The lowest number that no connection to the endpoint with this key has; taken until it is freed. */
   takeNumber(key: string): number;
   freeNumber(key: string, number: number): void;
-}
-
-/** Events of a leaf; never called before the constructor has returned. */
-export interface LeafListener {
-  /** The connection can carry calls. */
-  ready(): void;
-  /** It could not be opened, or takes no further call; it is useless from now on. */
-  lost(error: Error | undefined): void;
 }
 
 /** A unary method of evenkeel's own and its serialization. */
@@ -45,27 +39,26 @@ export type UnaryResult<Response> =
  * One HTTP/2 connection to one pod: a subchannel of grpc-js that is used for only one connection, opened immediately. GOAWAY and a lost
  * connection look the same here; the transport decides how running calls end.
  */
-export class Leaf {
+export class Leaf implements GroupMember {
   readonly subchannel: experimental.SubchannelInterface;
-  /** Calls running on it. */
   streams = 0;
-  /** Whether a call has begun on it; its user forgets that now and then. */
   wasUsed = false;
-  /** When it became ready, in ms; written by its user. */
+  readonly capacity: number;
   readyAtMs: number = Number.POSITIVE_INFINITY;
   readonly #endpoint: Endpoint;
   readonly #context: LeafContext;
   readonly #number: number;
-  #listener: LeafListener | undefined;
+  #listener: MemberEvents | undefined;
   /** Over which its server is asked, once it was. */
   #ownChannel: ChannelInterface | undefined;
   #opened = false;
   #released = false;
 
-  constructor(endpoint: Endpoint, context: LeafContext, listener: LeafListener) {
+  constructor(endpoint: Endpoint, context: LeafContext, listener: MemberEvents) {
     const { address, port, key, uid } = endpoint;
     const { helper, args } = context;
     this.#endpoint = endpoint;
+    this.capacity = context.options.maxConcurrentStreams;
     this.#context = context;
     this.#listener = listener;
     this.#number = context.takeNumber(key);

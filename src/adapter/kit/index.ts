@@ -107,6 +107,7 @@ export { dateIn } from '../../runtime/wall-clock.js';
 export { exactStages } from '../../stage/standard-stages.js';
 export { closeFrame, leaveCodeOption } from './close-frame.js';
 export { OpenConnection, socketConnection } from './connection.js';
+export { ConnectionGroup, type GroupMember, type MemberEvents } from './connection-group.js';
 export { type Dial, type DialledConnection, Site } from './dial.js';
 export { openSocket, serviceTls } from './open-socket.js';
 export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';

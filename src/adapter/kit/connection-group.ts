@@ -1,0 +1,268 @@
+import type { Clock, Timer } from '../../runtime/clock.js';
+import { jittered, type Rng } from '../../runtime/rng.js';
+
+/** One connection of a group. */
+export interface GroupMember {
+  /** Calls running on it; written by its group. */
+  streams: number;
+  /** Whether a call has begun on it; written by its group, which forgets that now and then. */
+  wasUsed: boolean;
+  /** When it became ready, in ms; written by its group. */
+  readyAtMs: number;
+  /** How many calls may run on it at once. */
+  readonly capacity: number;
+  /** Gives it up: it gets no new call, and closes once the running ones have ended. */
+  release(): void;
+}
+
+/** Events of a member; never called before it was created. */
+export interface MemberEvents {
+  /** It can carry calls. */
+  ready(): void;
+  /** It could not be opened, or takes no further call: it is useless from now on. */
+  lost(error: Error | undefined): void;
+}
+
+/** What a group needs. */
+export interface ConnectionGroupParts<M extends GroupMember> {
+  /** Begins to open a connection to the endpoint. */
+  readonly open: (events: MemberEvents) => M;
+  /** Kept open, and never exceeded. */
+  readonly connections: { readonly min: number; readonly max: number };
+  /** The error of a group that was released before its first connection was ready. */
+  readonly neverOpened: (reason: string) => Error;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  /** A group that was in use got another connection: it can take more calls. @defaultValue nothing */
+  readonly grew?: (() => void) | undefined;
+}
+
+/** A connection that was open for longer than this is reopened immediately when lost: its server has a maximum age. In ms. */
+const USEFUL_LIFE_MS = 50;
+/** Pauses before another of several connections to a working endpoint is reopened, in ms. */
+const REOPEN_INITIAL_MS = 1_000;
+const REOPEN_MAX_MS = 30_000;
+const REOPEN_JITTER_RATIO = 0.2;
+/** Every so often, connections beyond `connections.min` are closed that had no call since the last time. In ms. */
+const SHRINK_INTERVAL_MS = 300_000;
+
+/**
+ * The connections to one endpoint, each of which carries many calls. The first is opened immediately, the others up to `connections.min` when
+ * it is ready. When all have as many calls as they may, another is opened, up to `connections.max` (source: gRFC A105).
+ */
+export class ConnectionGroup<M extends GroupMember> {
+  /** Settles when the first connection is ready, or rejects when it cannot be opened. */
+  readonly opened: Promise<void>;
+  /** Settles when no connection that takes calls is left. */
+  readonly leaving: Promise<void>;
+  /** Settles when the group was given up and its calls have ended. */
+  readonly closed: Promise<undefined>;
+  readonly #parts: ConnectionGroupParts<M>;
+  /** Connections that can carry calls. Those beyond `connections.min` are at its end. */
+  readonly #ready: M[] = [];
+  /** Connections being opened. */
+  readonly #opening = new Set<M>();
+  /** Calls running on any connection, including those that were given up. */
+  #streams = 0;
+  /** Calls that may run on the connections that are ready. */
+  #capacity = 0;
+  #wasReady = false;
+  #reopenTimer: Timer | undefined;
+  #reopenMs = REOPEN_INITIAL_MS;
+  /** Runs while there are more connections than `connections.min`. */
+  #shrinkTimer: Timer | undefined;
+  #capacityChanged: (() => void) | undefined;
+  #released = false;
+  #closing = false;
+  #settleOpened!: () => void;
+  #rejectOpened!: (error: Error) => void;
+  #settleLeaving!: () => void;
+  #settleClosed!: () => void;
+
+  constructor(parts: ConnectionGroupParts<M>) {
+    this.#parts = parts;
+    this.opened = new Promise((resolve, reject) => {
+      this.#settleOpened = resolve;
+      this.#rejectOpened = reject;
+    });
+    this.leaving = new Promise((resolve) => {
+      this.#settleLeaving = resolve;
+    });
+    this.closed = new Promise((resolve) => {
+      this.#settleClosed = () => resolve(undefined);
+    });
+    this.#openOne();
+  }
+
+  /** As of a `Connection`. */
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** How many connections take calls. */
+  get size(): number {
+    return this.#ready.length;
+  }
+
+  watchCapacity(changed: () => void): void {
+    this.#capacityChanged = changed;
+  }
+
+  /** The capacity of a connection may have changed. */
+  countCapacity(): void {
+    let capacity = 0;
+    for (const member of this.#ready) capacity += member.capacity;
+    if (capacity === this.#capacity) return;
+    this.#capacity = capacity;
+    this.#capacityChanged?.();
+  }
+
+  /**
+   * The connection for the next call: of the first `connections.min` the one with the fewest calls, and if they are full, the first of the
+   * others that is not. So the last ones have no calls when fewer are needed. Undefined between losing the last one and the pool noticing.
+   */
+  next(): M | undefined {
+    const ready = this.#ready;
+    const { min } = this.#parts.connections;
+    let best = ready[0];
+    for (let index = 1; index < ready.length; index++) {
+      const chosen = best as M;
+      if (index >= min && chosen.streams < chosen.capacity) break;
+      const member = ready[index] as M;
+      if (index >= min ? member.streams < member.capacity : member.streams < chosen.streams) best = member;
+    }
+    return best;
+  }
+
+  callStarted(member: M): void {
+    member.streams++;
+    member.wasUsed = true;
+    this.#streams++;
+    if (this.#streams >= this.#capacity) this.#grow();
+  }
+
+  callEnded(member: M): void {
+    member.streams--;
+    this.#streams--;
+    if (this.#streams === 0 && this.#closing) this.#settleClosed();
+  }
+
+  /** Gives the connections up, and waits until the running calls have ended, or `signal` aborts. */
+  async close(signal?: AbortSignal): Promise<void> {
+    this.release('it is closed');
+    if (this.#streams === 0 || signal?.aborted === true) this.#settleClosed();
+    this.#closing = true;
+    signal?.addEventListener('abort', this.#settleClosed, { once: true });
+    await this.closed;
+    signal?.removeEventListener('abort', this.#settleClosed);
+  }
+
+  /** Gives every connection up immediately. */
+  release(reason: string): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#reopenTimer?.cancel();
+    this.#shrinkTimer?.cancel();
+    for (const member of this.#opening) member.release();
+    for (const member of this.#ready) member.release();
+    this.#opening.clear();
+    this.#ready.length = 0;
+    this.countCapacity();
+    if (!this.#wasReady) this.#neverOpened(this.#parts.neverOpened(reason));
+  }
+
+  #neverOpened(error: Error): void {
+    this.#rejectOpened(error);
+    this.#settleClosed();
+  }
+
+  #openOne(): void {
+    const member: M = this.#parts.open({
+      ready: () => this.#isReady(member),
+      lost: (error) => this.#isLost(member, error),
+    });
+    this.#opening.add(member);
+  }
+
+  #isReady(member: M): void {
+    this.#opening.delete(member);
+    this.#ready.push(member);
+    member.readyAtMs = this.#parts.clock.now();
+    this.countCapacity();
+    this.#reopenMs = REOPEN_INITIAL_MS;
+    if (this.#ready.length > this.#parts.connections.min) this.#shrinkLater();
+    if (this.#wasReady) {
+      this.#parts.grew?.();
+      return;
+    }
+    this.#wasReady = true;
+    this.#settleOpened();
+    this.#openMissing();
+  }
+
+  #isLost(member: M, error: Error | undefined): void {
+    this.#opening.delete(member);
+    const index = this.#ready.indexOf(member);
+    if (index >= 0) {
+      this.#ready.splice(index, 1);
+      this.countCapacity();
+    }
+    if (!this.#wasReady) {
+      this.#released = true;
+      this.#neverOpened(error ?? this.#parts.neverOpened('the connection was lost while it was opened'));
+    } else if (this.#ready.length === 0) {
+      // The pool opens the next one, with its own pauses.
+      this.release('the connection was lost');
+      this.#settleLeaving();
+    } else if (this.#parts.clock.now() - member.readyAtMs >= USEFUL_LIFE_MS) this.#openMissing();
+    else this.#reopenLater();
+  }
+
+  /** Opens what `connections.min` lacks, and another one if the others are full. */
+  #openMissing(): void {
+    const { min } = this.#parts.connections;
+    while (this.#ready.length + this.#opening.size < min) this.#openOne();
+    if (this.#streams >= this.#capacity) this.#grow();
+  }
+
+  /** All connections are full. Opens another one, unless one is being opened or could not be a short time ago. */
+  #grow(): void {
+    const { max } = this.#parts.connections;
+    if (this.#released || this.#opening.size > 0 || this.#reopenTimer !== undefined || this.#ready.length >= max)
+      return;
+    this.#openOne();
+  }
+
+  #reopenLater(): void {
+    if (this.#reopenTimer !== undefined) return;
+    const { clock, rng } = this.#parts;
+    const pauseMs = jittered(rng, this.#reopenMs, REOPEN_JITTER_RATIO);
+    this.#reopenMs = Math.min(REOPEN_MAX_MS, this.#reopenMs * 1.6);
+    this.#reopenTimer = clock.timer(() => {
+      this.#reopenTimer = undefined;
+      this.#openMissing();
+    }, pauseMs);
+  }
+
+  #shrinkLater(): void {
+    this.#shrinkTimer ??= this.#parts.clock.timer(() => {
+      this.#shrinkTimer = undefined;
+      this.#shrink();
+    }, SHRINK_INTERVAL_MS);
+  }
+
+  /** Closes connections that had no call lately. */
+  #shrink(): void {
+    const { min } = this.#parts.connections;
+    for (let index = this.#ready.length - 1; index >= min; index--) {
+      const member = this.#ready[index] as M;
+      if (member.streams === 0 && !member.wasUsed) {
+        this.#ready.splice(index, 1);
+        member.release();
+      }
+      member.wasUsed = false;
+    }
+    this.countCapacity();
+    if (this.#ready.length > min) this.#shrinkLater();
+  }
+}
