@@ -167,7 +167,7 @@ const overrides = [
     ['../cluster/**'],
   ),
   above(
-    ['src/adapter/undici/**', 'src/adapter/node-http/**', 'src/adapter/ws/**'],
+    ['src/adapter/undici/**', 'src/adapter/node-http/**', 'src/adapter/ws/**', 'src/adapter/http2/**'],
     '../',
     [...adapterKit, '../http/**'],
     'HTTP adapters import the root, the kit, what they share (../http) and their peer only.',

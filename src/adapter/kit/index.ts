@@ -109,6 +109,7 @@ export { closeFrame, leaveCodeOption } from './close-frame.js';
 export { OpenConnection, socketConnection } from './connection.js';
 export { ConnectionGroup, type GroupMember, type MemberEvents } from './connection-group.js';
 export { type Dial, type DialledConnection, Site } from './dial.js';
+export { outcomeOfGrpcStatus } from './grpc-status.js';
 export { openSocket, serviceTls } from './open-socket.js';
 export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';
 export { type LogPosition, LogPositions, ReplicationLag } from './replication-lag.js';

@@ -1,0 +1,297 @@
+import type {
+  ClientHttp2Stream,
+  ClientSessionRequestOptions,
+  IncomingHttpHeaders,
+  IncomingHttpStatusHeader,
+  OutgoingHttpHeaders,
+} from 'node:http2';
+import { type Balancer, type Clock, type Outcome, outcomes, type Priority } from '../../index.js';
+import { announcementOf, reportOf } from '../http/answer.js';
+import {
+  type AskForReports,
+  type AttemptedCall,
+  Attempts,
+  asError,
+  type CallFacts,
+  type CallLease,
+  loadReportFormatHeader,
+  loadReportHeader,
+} from '../kit/index.js';
+import type { EndMessage } from './end-message.js';
+import {
+  endMessageOf,
+  outcomeOfAbort,
+  outcomeOfEndMessage,
+  outcomeOfHead,
+  outcomeOfReset,
+  outcomeOfTrailers,
+  timeoutOf,
+} from './outcome.js';
+import type { Session } from './session.js';
+import { BalancedStream, type StreamOwner } from './stream.js';
+import type { PodSessions } from './transport.js';
+
+/** What the calls of one client share. */
+export interface CallOwner {
+  readonly balancer: Balancer<PodSessions>;
+  readonly origin: string;
+  readonly clock: Clock;
+  readonly askForReports: AskForReports;
+  /** A call started, or stopped, waiting for an endpoint. */
+  waits(): void;
+  served(): void;
+  /** The error that a caller gets for this one. */
+  errorFor(error: Error): Error;
+}
+
+/** A request through all its attempts. */
+export class Call implements AttemptedCall<PodSessions>, StreamOwner {
+  readonly stream: BalancedStream;
+  priority: Priority | undefined = undefined;
+  /** The caller's signal no longer matters. */
+  over: (() => void) | undefined = undefined;
+  readonly #owner: CallOwner;
+  readonly #headers: OutgoingHttpHeaders;
+  readonly #options: ClientSessionRequestOptions;
+  readonly #attempts: Attempts<PodSessions>;
+  readonly #beganMs: number;
+  #session: Session | undefined;
+  #native: ClientHttp2Stream | undefined;
+  /** Node's error for the running attempt. */
+  #failure: Error | undefined;
+  #verdict: Outcome = outcomes.success;
+  #endMessage: EndMessage | undefined;
+  /** The response is complete. */
+  #isComplete = false;
+  /** How the last attempt ended, if Node has no error for that. */
+  #reset: Error | undefined;
+
+  /** @param headers Its own, which may be changed. */
+  constructor(
+    owner: CallOwner,
+    headers: OutgoingHttpHeaders,
+    options: ClientSessionRequestOptions,
+    key: string | undefined,
+  ) {
+    this.#owner = owner;
+    this.#headers = headers;
+    this.#options = options;
+    this.#attempts = new Attempts(owner.balancer, this, key);
+    this.#beganMs = owner.clock.now();
+    this.stream = new BalancedStream(this);
+  }
+
+  begin(): void {
+    if (!this.#attempts.begin()) this.#attempts.wait();
+  }
+
+  // For its attempts.
+
+  facts(): CallFacts {
+    return { protocol: 'http', method: this.#method, service: this.#owner.origin };
+  }
+
+  readonly setHeader = (name: string, value: string): void => {
+    this.#headers[name.toLowerCase()] = value;
+  };
+
+  get deadlineMs(): number | undefined {
+    const limitMs = timeoutOf(this.#headers);
+    return limitMs === undefined ? undefined : this.#beganMs + limitMs - this.#owner.clock.now();
+  }
+
+  waitBegan(): void {
+    this.#owner.waits();
+  }
+
+  waitEnded(): void {
+    this.#owner.served();
+  }
+
+  send(lease: CallLease<PodSessions>): void {
+    const pod = lease.handle;
+    const session = pod.next();
+    this.#attempts.noted(this.#method);
+    if (session?.isOpen !== true) {
+      this.#untried(new Error('the session has ended'));
+      return;
+    }
+    const asks = pod.reportAsking.next(this.#owner.askForReports);
+    const headers = asks ? { [loadReportFormatHeader]: 'TEXT', ...this.#headers } : this.#headers;
+    let native: ClientHttp2Stream;
+    try {
+      native = session.request(headers, this.#options);
+    } catch (error) {
+      // Otherwise it is the caller's: headers that Node does not send.
+      if (session.isOpen) throw error;
+      this.#untried(asError(error));
+      return;
+    }
+    pod.callStarted(session);
+    this.#session = session;
+    this.#native = native;
+    this.#failure = undefined;
+    this.#listen(native);
+    this.stream.attach(native);
+  }
+
+  fail(error: unknown): void {
+    this.over?.();
+    const rstCode = this.#native?.rstCode ?? this.stream.rstCode;
+    this.stream.failed(rstCode, error === this.#reset ? undefined : this.#owner.errorFor(asError(error)));
+  }
+
+  // For its stream.
+
+  dropped(): void {
+    this.over?.();
+    this.#attempts.stop();
+  }
+
+  wanted(): void {
+    this.#native?.resume();
+  }
+
+  get #method(): string {
+    return String(this.#headers[':method'] ?? 'GET');
+  }
+
+  #untried(error: Error): void {
+    this.#attempts.fail({ outcome: outcomes.notStarted, error, untried: true, idempotent: true, answered: false });
+  }
+
+  #listen(native: ClientHttp2Stream): void {
+    const { stream } = this;
+    native.on('response', (headers, flags) => this.#responded(native, headers, flags));
+    native.on('data', (chunk: Buffer) => {
+      this.#endMessage?.add(chunk);
+      if (!stream.push(chunk)) native.pause();
+    });
+    native.on('end', () => {
+      if (this.#native !== native) return;
+      this.#isComplete = this.#attempts.lease?.answered === true;
+      if (this.#isComplete) stream.push(null);
+    });
+    native.on('trailers', (headers, flags) => {
+      this.#verdict = outcomeOfTrailers(headers, this.#attempts.lease?.endpoint) ?? this.#verdict;
+      stream.emit('trailers', headers, flags);
+    });
+    native.on('headers', (headers, flags) => stream.emit('headers', headers, flags));
+    native.on('continue', () => stream.emit('continue'));
+    native.on('wantTrailers', () => stream.emit('wantTrailers'));
+    native.on('error', (error) => {
+      this.#failure ??= error;
+    });
+    native.on('close', () => this.#closed(native));
+  }
+
+  #responded(native: ClientHttp2Stream, headers: IncomingHttpHeaders & IncomingHttpStatusHeader, flags: number): void {
+    if (this.#native !== native) return;
+    const attempts = this.#attempts;
+    const lease = attempts.lease as CallLease<PodSessions>;
+    const report = reportOf(headers[loadReportHeader]);
+    const isConnect = this.#headers['connect-protocol-version'] !== undefined;
+    const verdict = outcomeOfHead(headers, report, lease.endpoint, isConnect);
+    this.#hear(lease, headers, verdict);
+    if (this.#mayMove(lease, verdict, Number(headers[':status']))) {
+      this.#giveUp(native);
+      return;
+    }
+    this.#verdict = verdict;
+    attempts.answeredWith(Number(headers[':status']));
+    lease.progressed();
+    this.#endMessage = endMessageOf(headers);
+    this.stream.answered();
+    this.stream.emit('response', headers, flags);
+  }
+
+  /** What the pod says about itself. */
+  #hear(lease: CallLease<PodSessions>, headers: IncomingHttpHeaders, { report }: Outcome): void {
+    if (announcementOf((name) => headers[name], lease.endpoint) !== undefined) lease.handle.reportAsking.announced();
+    if (report === undefined) return;
+    lease.handle.reportAsking.reported();
+    lease.reported(report);
+  }
+
+  /** Whether another pod should answer, because this one did not begin the request, or because the options say so. */
+  #mayMove({ retries }: CallLease<PodSessions>, verdict: Outcome, status: number): boolean {
+    const isUnbegun = verdict.kind === 'not-started';
+    if (verdict.kind === 'success' || !this.stream.isRepeatable || this.stream.isDropped) return false;
+    if (!isUnbegun && !retries.looksAtAnswers) return false;
+    const method = this.#method;
+    const error = new Error(isUnbegun ? 'the pod did not begin the request' : `the pod answered ${status}`);
+    const idempotent = isUnbegun || retries.methods.has(method);
+    return this.#attempts.giveUp({ outcome: verdict, error, idempotent, answered: false, method });
+  }
+
+  /** The response is not wanted: the request goes to another pod. */
+  #giveUp(native: ClientHttp2Stream): void {
+    this.#native = undefined;
+    this.stream.detach();
+    native.removeAllListeners('data');
+    native.close(CANCEL);
+    this.#release();
+    this.#attempts.move();
+  }
+
+  #release(): void {
+    const session = this.#session;
+    this.#session = undefined;
+    if (session !== undefined) this.#attempts.lease?.handle.callEnded(session);
+  }
+
+  /** Node's stream is over. */
+  #closed(native: ClientHttp2Stream): void {
+    if (this.#native !== native) return;
+    const attempts = this.#attempts;
+    const lease = attempts.lease as CallLease<PodSessions>;
+    const session = this.#session as Session;
+    const { rstCode } = native;
+    const failure = this.#failure;
+    this.#release();
+    if (this.#isComplete && failure === undefined) {
+      this.#succeed(lease, rstCode);
+      return;
+    }
+    this.stream.detach();
+    if (this.stream.isDropped) {
+      this.#abandoned(lease, rstCode, failure);
+      return;
+    }
+    const isRefused = session.refused(native);
+    const error = failure ?? new Error(`the stream was closed with code ${rstCode} before the response was complete`);
+    this.#reset = failure === undefined ? error : undefined;
+    const method = this.#method;
+    attempts.fail({
+      outcome: isRefused ? outcomes.notStarted : outcomeOfReset(rstCode, failure),
+      error,
+      idempotent: lease.retries.methods.has(method),
+      answered: lease.answered,
+      repeatable: this.stream.isRepeatable,
+      // After a GOAWAY it is as if the session had never taken it.
+      untried: isRefused && session.hasLeft,
+      // All requests of a session end with it.
+      cut: isRefused || session.hasLeft,
+      refused: isRefused,
+      method,
+    });
+  }
+
+  #succeed(lease: CallLease<PodSessions>, rstCode: number): void {
+    const said = this.#endMessage === undefined ? undefined : outcomeOfEndMessage(this.#endMessage, lease.endpoint);
+    this.over?.();
+    this.#attempts.end(said ?? this.#verdict);
+    this.stream.finished(rstCode);
+  }
+
+  /** The caller had given up. */
+  #abandoned(lease: CallLease<PodSessions>, rstCode: number, failure: Error | undefined): void {
+    const nowMs = this.#owner.clock.now();
+    const outcome = outcomeOfAbort(this.#headers, nowMs - lease.startedMs, nowMs - this.#beganMs, lease.answered);
+    this.#attempts.end(outcome, { error: failure });
+    this.stream.failed(rstCode, failure);
+  }
+}
+
+/** NGHTTP2_CANCEL: what a client says that no longer wants a response. */
+const CANCEL = 0x8;

@@ -1,0 +1,165 @@
+import type { ClientHttp2Stream, OutgoingHttpHeaders } from 'node:http2';
+import { type Balancer, type Clock, createBalancer, EvenkeelError } from '../../index.js';
+import { resolverOf, serviceOrigin } from '../http/origin.js';
+import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
+import {
+  type AskForReports,
+  balancingOptionNames,
+  checkKeys,
+  checkPriority,
+  offAbort,
+  onAbort,
+  pickerOf,
+  pickNames,
+  poolDefaults,
+} from '../kit/index.js';
+import { Call, type CallOwner } from './call.js';
+import {
+  type Http2Options,
+  type Http2RequestOptions,
+  type ResolvedHttp2Options,
+  requestOptionNames,
+  resolveHttp2Options,
+} from './options.js';
+import { http2Transport, type PodSessions } from './transport.js';
+
+/** What `http2.connect` returns, for all pods of a Service. */
+export interface Http2Client extends AsyncDisposable {
+  /** State and control: `ready()`, `snapshot()`. */
+  readonly balancer: Balancer<unknown>;
+  /** `scheme://host:port` of the Service. */
+  readonly authority: string;
+  /**
+   * Sends a request to one of the pods, picked when this is called, or when one can take it. `:authority` and `:scheme` are the Service's. The
+   * stream exists at once; what goes wrong is emitted on it. Of Node's stream it has everything but `priority`, and what a pod pushes.
+   */
+  request(headers?: OutgoingHttpHeaders, options?: Http2RequestOptions): ClientHttp2Stream;
+  /**
+   * Accepts no new request. Waiting ones get a pod and running ones finish, for at most `pool.drainTimeoutMs` (30 s if that is not set);
+   * then they are cut.
+   */
+  close(): Promise<void>;
+}
+
+/**
+ * Creates a client for one Service that speaks HTTP/2, used like a session of `http2.connect`: it keeps sessions to the pods and picks a
+ * pod for every request. Over `http:` it speaks HTTP/2 with prior knowledge (h2c). Must be closed.
+ *
+ * @param target `http://name:port` or `https://name:port`. An IP address or `localhost` is one fixed endpoint.
+ * @throws EVENKEEL_OPTION for an invalid target or option.
+ * @example
+ * const orders = createHttp2Client('https://orders.shop');
+ * const stream = orders.request({ ':path': '/v1/orders/42' });
+ */
+export function createHttp2Client(target: string | URL, options: Http2Options = {}): Http2Client {
+  return new BalancedHttp2(target, options);
+}
+
+/** `createHttp2Client`, with the parts that a session manager needs. */
+export class BalancedHttp2 implements Http2Client, CallOwner {
+  readonly balancer: Balancer<PodSessions>;
+  readonly authority: string;
+  readonly clock: Clock;
+  readonly askForReports: AskForReports;
+  readonly #options: ResolvedHttp2Options;
+  readonly #waiting = new WaitingRequests();
+  readonly #drainTimeoutMs: number;
+  readonly #errorFor: (error: Error) => Error;
+  #closing: Promise<void> | undefined;
+
+  /** @param errorFor The error that a caller gets for this one. */
+  constructor(target: string | URL, options: Http2Options, errorFor: (error: Error) => Error = (error) => error) {
+    const origin = serviceOrigin('target', target);
+    this.#options = resolveHttp2Options(origin, options);
+    this.authority = origin.origin;
+    this.clock = this.#options.clock;
+    this.askForReports = this.#options.askForReports;
+    this.#errorFor = errorFor;
+    const { pool = {}, key } = options;
+    this.#drainTimeoutMs = pool.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
+    const balancing = pickNames(options, balancingOptionNames);
+    const picker = options.picker ?? (key === undefined ? undefined : pickerOf(key));
+    this.balancer = createBalancer({
+      ...balancing,
+      ...(picker !== undefined && { picker }),
+      // A stream may last for days. Its pod decides when it ends.
+      pool: { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY },
+      resolver: options.resolver ?? resolverOf(origin),
+      transport: http2Transport(origin, this.#options),
+    });
+  }
+
+  get origin(): string {
+    return this.authority;
+  }
+
+  request(headers: OutgoingHttpHeaders = {}, options: Http2RequestOptions = {}): ClientHttp2Stream {
+    checkKeys('options', options, requestOptionNames);
+    return this.send({ ...headers }, options);
+  }
+
+  /** @param headers Its own, which may be changed. */
+  send(headers: OutgoingHttpHeaders, options: Http2RequestOptions): ClientHttp2Stream {
+    const { signal, ...native } = options;
+    const { key, priority } = this.#options;
+    const call = new Call(this, headers, native, key?.(headers) ?? undefined);
+    // The methods of Node's stream that are missing change what no pod answers to.
+    const stream = call.stream as unknown as ClientHttp2Stream;
+    if (priority !== undefined) call.priority = checkPriority(priority(headers));
+    if (endsAtOnce(headers, options)) call.stream.end();
+    if (this.#closing !== undefined) {
+      call.fail(new EvenkeelError('EVENKEEL_CLOSED', `${this.authority}: the client is closed`));
+      return stream;
+    }
+    if (signal !== undefined) endWith(signal, call);
+    if (!call.stream.destroyed) call.begin();
+    return stream;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= closeWhenServed({
+      balancer: this.balancer,
+      waiting: this.#waiting,
+      clock: this.clock,
+      drainTimeoutMs: this.#drainTimeoutMs,
+    });
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  waits(): void {
+    this.#waiting.add();
+  }
+
+  served(): void {
+    this.#waiting.remove();
+  }
+
+  errorFor(error: Error): Error {
+    return this.#errorFor(error);
+  }
+}
+
+/** Methods whose requests have no body, as Node sees it. */
+const bodiless: ReadonlySet<unknown> = new Set(['GET', 'HEAD', 'DELETE']);
+
+function endsAtOnce(headers: OutgoingHttpHeaders, { endStream }: Http2RequestOptions): boolean {
+  return endStream ?? bodiless.has(headers[':method'] ?? 'GET');
+}
+
+/** Ends the call with the signal, as Node's streams do. */
+function endWith(signal: AbortSignal, call: Call): void {
+  const aborted = (): void => {
+    const error = new Error('The operation was aborted', { cause: signal.reason });
+    call.stream.destroy(Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' }));
+  };
+  if (signal.aborted) {
+    aborted();
+    return;
+  }
+  onAbort(signal, aborted);
+  call.over = () => offAbort(signal, aborted);
+}

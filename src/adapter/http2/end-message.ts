@@ -1,0 +1,54 @@
+/** Longest end message that is read, in bytes. */
+const MAX_BYTES = 65_536;
+/** Bytes before each message: its flags, and its length. */
+const HEAD_BYTES = 5;
+const COMPRESSED = 0x01;
+
+/**
+ * Finds the message that says how a call ended in the body of a response, where the protocol has it there: the last one of Connect's streams
+ * (flag 0x02), and the trailers of gRPC-web (flag 0x80).
+ */
+export class EndMessage {
+  readonly #flag: number;
+  /** What has arrived of the head of the next message. */
+  #head: number[] = [];
+  #left = 0;
+  #isEnd = false;
+  #bytes = 0;
+  readonly #parts: Uint8Array[] = [];
+
+  constructor(flag: number) {
+    this.#flag = flag;
+  }
+
+  /** A part of the body. */
+  add(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#left === 0) {
+        this.#head.push(chunk[at++] as number);
+        if (this.#head.length === HEAD_BYTES) this.#begin();
+        continue;
+      }
+      const part = chunk.subarray(at, at + this.#left);
+      if (this.#isEnd) {
+        this.#bytes += part.length;
+        if (this.#bytes <= MAX_BYTES) this.#parts.push(part);
+      }
+      this.#left -= part.length;
+      at += part.length;
+    }
+  }
+
+  #begin(): void {
+    const [flags = 0, a = 0, b = 0, c = 0, d = 0] = this.#head;
+    this.#head = [];
+    this.#left = a * 0x1000000 + (b << 16) + (c << 8) + d;
+    this.#isEnd = (flags & this.#flag) !== 0 && (flags & COMPRESSED) === 0;
+  }
+
+  /** Its text; undefined if there was none, or it is compressed. */
+  get text(): string | undefined {
+    if (!this.#isEnd || this.#left > 0 || this.#bytes > MAX_BYTES) return undefined;
+    return Buffer.concat(this.#parts).toString();
+  }
+}

@@ -1,0 +1,257 @@
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  type ClientSessionRequestOptions,
+  connect,
+  constants,
+  type OutgoingHttpHeaders,
+  type Settings,
+} from 'node:http2';
+import type { Socket } from 'node:net';
+import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
+import { afterPendingIo, asError, type GroupMember, type MemberEvents, offAbort, onAbort } from '../kit/index.js';
+import type { ResolvedHttp2Options } from './options.js';
+
+/** What the sessions of one client share. */
+export interface SessionContext {
+  readonly origin: URL;
+  readonly options: ResolvedHttp2Options;
+  readonly keepalive: Keepalive;
+}
+
+/** How often silent sessions are sent a PING; servers may find that too often. */
+export class Keepalive {
+  /** In ms; Infinity = never. */
+  intervalMs: number;
+
+  constructor(intervalMs: number) {
+    this.intervalMs = intervalMs;
+  }
+}
+
+/** The debug data of a GOAWAY to clients that send too many PINGs (source: gRFC A8). */
+const TOO_MANY_PINGS = 'too_many_pings';
+
+/** One HTTP/2 connection to one pod. It is ready when the pod's settings have arrived. */
+export class Session implements GroupMember {
+  streams = 0;
+  wasUsed = false;
+  readyAtMs: number = Number.POSITIVE_INFINITY;
+  /** Settles when nothing of it is open, with the error that ended it. */
+  readonly closed: Promise<Error | undefined>;
+  readonly #endpoint: Endpoint;
+  readonly #context: SessionContext;
+  readonly #capacityChanged: () => void;
+  readonly #opening = new AbortController();
+  #events: MemberEvents | undefined;
+  #capacity = 0;
+  #socket: Socket | undefined;
+  #session: ClientHttp2Session | undefined;
+  /** The pod has sent its settings. */
+  #isReady = false;
+  /** It takes no new request. */
+  #left = false;
+  /** The last stream that the pod may have processed, since its GOAWAY. */
+  #lastProcessed = Number.POSITIVE_INFINITY;
+  #failure: Error | undefined;
+  #settleClosed!: (error: Error | undefined) => void;
+  /** Stops sending PINGs. */
+  #stopPings: () => void = () => {};
+
+  /** @param open Opens its socket. @param capacityChanged Called when the pod allows another number of streams. */
+  constructor(
+    endpoint: Endpoint,
+    context: SessionContext,
+    open: (signal: AbortSignal) => Promise<Socket>,
+    events: MemberEvents,
+    capacityChanged: () => void,
+  ) {
+    this.#endpoint = endpoint;
+    this.#context = context;
+    this.#events = events;
+    this.#capacityChanged = capacityChanged;
+    this.closed = new Promise((resolve) => {
+      this.#settleClosed = resolve;
+    });
+    this.#open(open).catch((error) => this.#ended(asError(error)));
+  }
+
+  /** How many streams the pod and the options allow. */
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** Whether a request may begin on it. */
+  get isOpen(): boolean {
+    const session = this.#session;
+    return !this.#left && session !== undefined && !session.closed && !session.destroyed;
+  }
+
+  /** Begins a request. Throws what Node throws: then nothing was sent. */
+  request(headers: OutgoingHttpHeaders, options: ClientSessionRequestOptions): ClientHttp2Stream {
+    return (this.#session as ClientHttp2Session).request(headers, options);
+  }
+
+  /** Whether the pod has said that it does not process this stream (RFC 9113, 6.8). */
+  refused(stream: ClientHttp2Stream): boolean {
+    return stream.rstCode === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? 0) > this.#lastProcessed;
+  }
+
+  /** Whether the pod has said that it takes no more requests, or the connection has ended. */
+  get hasLeft(): boolean {
+    return this.#left;
+  }
+
+  /** The process stays alive for it, or does not. */
+  ref(isBusy: boolean): void {
+    if (isBusy) this.#session?.ref();
+    else this.#session?.unref();
+  }
+
+  /** Sends a PING and resolves when the answer arrives. */
+  ping(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      const aborted = (): void => reject(signal.reason);
+      onAbort(signal, aborted);
+      const session = this.#session as ClientHttp2Session;
+      const isSent =
+        this.isOpen &&
+        session.ping((error) => {
+          offAbort(signal, aborted);
+          if (error === null) resolve();
+          else reject(error);
+        });
+      if (isSent) return;
+      offAbort(signal, aborted);
+      reject(new Error('the session takes no PING'));
+    });
+  }
+
+  release(): void {
+    this.#events = undefined;
+    this.#leave();
+    if (!this.#isReady) this.cut();
+    else this.#session?.close();
+  }
+
+  /** Ends it, and every request on it. */
+  cut(): void {
+    this.#opening.abort(new Error('the session was cut'));
+    this.#session?.destroy(undefined, constants.NGHTTP2_CANCEL);
+  }
+
+  async #open(open: (signal: AbortSignal) => Promise<Socket>): Promise<void> {
+    const { signal } = this.#opening;
+    const socket = await open(signal);
+    // Until the session has it, nobody else handles its errors.
+    socket.on('error', (error) => this.#failed(error));
+    if (signal.aborted) {
+      socket.destroy();
+      throw signal.reason;
+    }
+    const { origin, options } = this.#context;
+    const { settings } = options.session;
+    const session = connect(origin, {
+      ...options.session,
+      // What pods push would be nobody's.
+      settings: { ...settings, enablePush: false },
+      createConnection: () => socket,
+    });
+    this.#socket = socket;
+    this.#session = session;
+    session.unref();
+    session.on('error', (error) => this.#failed(error));
+    session.on('close', () => this.#ended(this.#failure));
+    session.on('goaway', (code, last, data) => this.#goaway(code, last, data));
+    session.on('remoteSettings', (remote) => this.#learn(remote));
+  }
+
+  #learn({ maxConcurrentStreams = Number.POSITIVE_INFINITY }: Settings): void {
+    this.#capacity = Math.min(maxConcurrentStreams, this.#context.options.maxConcurrentStreams);
+    this.#capacityChanged();
+    if (this.#isReady || this.#left) return;
+    this.#isReady = true;
+    this.#keepAlive();
+    this.#events?.ready();
+  }
+
+  #goaway(code: number, lastStream: number, data: NodeJS.ArrayBufferView | undefined): void {
+    this.#lastProcessed = lastStream;
+    if (
+      data !== undefined &&
+      Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString() === TOO_MANY_PINGS
+    ) {
+      this.#context.keepalive.intervalMs *= 2;
+    }
+    this.#leave();
+    // Otherwise its end tells.
+    if (code === constants.NGHTTP2_NO_ERROR) this.#tellLost(undefined);
+  }
+
+  #failed(error: Error): void {
+    this.#failure ??= error;
+    this.#leave();
+  }
+
+  #leave(): void {
+    this.#left = true;
+    this.#stopPings();
+  }
+
+  #ended(error: Error | undefined): void {
+    this.#leave();
+    this.#socket?.destroy();
+    this.#settleClosed(error);
+    this.#tellLost(this.#isReady ? error : this.#neverOpened(error));
+  }
+
+  #tellLost(error: Error | undefined): void {
+    const events = this.#events;
+    this.#events = undefined;
+    events?.lost(error);
+  }
+
+  #neverOpened(cause: Error | undefined): Error {
+    // What TLS settings were refused for, or the socket, is said as it is.
+    if (this.#session === undefined && cause !== undefined) return cause;
+    const address = endpointAddress(this.#endpoint);
+    const why = cause === undefined ? 'it closed the connection' : cause.message;
+    return new EvenkeelError('EVENKEEL_CONNECT', `${address} does not speak HTTP/2 as expected: ${why}`, {
+      cause,
+      endpoint: address,
+    });
+  }
+
+  /** Sends a PING whenever nothing was received for a while although requests run. */
+  #keepAlive(): void {
+    const { keepalive, options } = this.#context;
+    const { clock, pingTimeoutMs } = options;
+    if (keepalive.intervalMs === Number.POSITIVE_INFINITY) return;
+    let received = -1;
+    const check = (): void => {
+      const now = (this.#socket as Socket).bytesRead;
+      const isSilent = now === received && this.streams > 0;
+      received = now;
+      if (isSilent) ping();
+      else timer = clock.timer(check, keepalive.intervalMs);
+    };
+    const ping = (): void => {
+      const isAlive = (): boolean => (this.#socket as Socket).bytesRead !== received;
+      (this.#session as ClientHttp2Session).ping(() => {});
+      timer = clock.timer(() => {
+        // If this process was blocked, the answer may be waiting to be read.
+        afterPendingIo(() => {
+          if (this.#left) return;
+          if (isAlive()) check();
+          else {
+            const error = new Error(`${endpointAddress(this.#endpoint)} did not answer a PING for ${pingTimeoutMs} ms`);
+            this.#session?.destroy(Object.assign(error, { code: 'ETIMEDOUT' }), constants.NGHTTP2_CANCEL);
+          }
+        });
+      }, pingTimeoutMs);
+    };
+    let timer = clock.timer(check, keepalive.intervalMs);
+    this.#stopPings = () => timer.cancel();
+  }
+}

@@ -1,0 +1,192 @@
+import type { Socket } from 'node:net';
+import type { ConnectionOptions, TLSSocket } from 'node:tls';
+import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
+import { bareHost } from '../http/dial.js';
+import { protocolOf } from '../http/transport-options.js';
+import { ConnectionGroup, isSameIdentity, openSocket, ReportAsking, ValueWatch, valueFor } from '../kit/index.js';
+import { checkTls, type ResolvedHttp2Options } from './options.js';
+import { Keepalive, Session, type SessionContext } from './session.js';
+
+/** Opens sessions to pods. Over TLS the name that is sent and checked is that of `origin`. */
+export function http2Transport(origin: URL, options: ResolvedHttp2Options): Transport<PodSessions> {
+  const context: SessionContext = { origin, options, keepalive: new Keepalive(options.pingIntervalMs) };
+  return {
+    protocol: protocolOf(origin),
+    async connect(endpoint: Endpoint, signal: AbortSignal) {
+      signal.throwIfAborted();
+      const pod = new PodSessions(endpoint, context);
+      const aborted = (): void => pod.cut('connecting was called off');
+      signal.addEventListener('abort', aborted, { once: true });
+      try {
+        await pod.opened;
+        return pod;
+      } catch (error) {
+        throw signal.aborted ? signal.reason : error;
+      } finally {
+        signal.removeEventListener('abort', aborted);
+      }
+    },
+  };
+}
+
+/** One pod: its sessions, one until that has as many streams as it may. */
+export class PodSessions implements Connection<PodSessions> {
+  readonly opened: Promise<void>;
+  readonly closed: Promise<Error | undefined>;
+  readonly outdated?: Promise<void>;
+  /** Which requests ask the pod for a load report. */
+  readonly reportAsking: ReportAsking = new ReportAsking();
+  readonly #endpoint: Endpoint;
+  readonly #context: SessionContext;
+  readonly #group: ConnectionGroup<Session>;
+  /** Those that are not closed. */
+  readonly #open = new Set<Session>();
+  readonly #watch: ValueWatch<ConnectionOptions> | undefined;
+  #settleClosed!: (error: Error | undefined) => void;
+
+  constructor(endpoint: Endpoint, context: SessionContext) {
+    this.#endpoint = endpoint;
+    this.#context = context;
+    this.#watch = this.#watchTls();
+    if (this.#watch !== undefined) this.outdated = this.#watch.outdated;
+    const { connections, clock, rng } = context.options;
+    this.closed = new Promise((resolve) => {
+      this.#settleClosed = resolve;
+    });
+    this.#group = new ConnectionGroup<Session>({
+      open: (events) => {
+        const session: Session = new Session(
+          endpoint,
+          context,
+          (signal) => this.#dial(signal),
+          events,
+          () => this.#group.countCapacity(),
+        );
+        this.#open.add(session);
+        void session.closed.then((error) => {
+          this.#open.delete(session);
+          if (this.#open.size === 0) this.#ended(error);
+        });
+        return session;
+      },
+      connections,
+      neverOpened: (reason) => new EvenkeelError('EVENKEEL_CONNECT', reason),
+      clock,
+      rng,
+    });
+    this.opened = this.#group.opened;
+  }
+
+  get handle(): PodSessions {
+    return this;
+  }
+
+  get capacity(): number {
+    return this.#group.capacity;
+  }
+
+  get sockets(): number {
+    return this.#open.size;
+  }
+
+  get leaving(): Promise<void> {
+    return this.#group.leaving;
+  }
+
+  watchCapacity(changed: () => void): void {
+    this.#group.watchCapacity(changed);
+  }
+
+  /** The session for the next request; undefined between losing the last one and the pool noticing. */
+  next(): Session | undefined {
+    return this.#group.next();
+  }
+
+  callStarted(session: Session): void {
+    if (session.streams === 0) session.ref(true);
+    this.#group.callStarted(session);
+  }
+
+  callEnded(session: Session): void {
+    this.#group.callEnded(session);
+    if (session.streams === 0) session.ref(false);
+  }
+
+  /** GETs `healthPath` and expects a status below 400; without it, sends a PING. */
+  async ping(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const session = this.next();
+    if (session === undefined) throw new Error('the connection was just lost');
+    const { healthPath } = this.#context.options;
+    if (healthPath === undefined) return session.ping(signal);
+    const status = await this.#ask(session, healthPath, signal);
+    if (!(status < 400)) throw new Error(`${healthPath.replace(/\?.*/s, '?…')} answered ${status}`);
+  }
+
+  /** Lets running requests finish; cuts them when `signal` aborts. */
+  async close(signal?: AbortSignal): Promise<void> {
+    const cut = (): void => this.cut('it is closed');
+    if (signal?.aborted) cut();
+    else signal?.addEventListener('abort', cut, { once: true });
+    await this.#group.close(signal);
+    await this.closed;
+    signal?.removeEventListener('abort', cut);
+  }
+
+  /** Ends every session, and the requests on them. */
+  cut(reason: string): void {
+    for (const session of this.#open) session.cut();
+    this.#group.release(reason);
+  }
+
+  /** Nothing of it is open. */
+  #ended(error: Error | undefined): void {
+    this.#watch?.close();
+    this.#settleClosed(error);
+  }
+
+  #ask(session: Session, path: string, signal: AbortSignal): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const stream = session.request({ ':method': 'GET', ':path': path }, { signal });
+      this.callStarted(session);
+      let status = 0;
+      stream.on('response', (headers) => {
+        status = Number(headers[':status']);
+      });
+      stream.resume();
+      stream.on('error', (error) => reject(signal.aborted ? signal.reason : error));
+      stream.on('close', () => {
+        this.callEnded(session);
+        if (status === 0) reject(new Error(`no response (${stream.rstCode})`));
+        else resolve(status);
+      });
+    });
+  }
+
+  async #dial(signal: AbortSignal): Promise<Socket> {
+    const { origin } = this.#context;
+    if (origin.protocol === 'http:') return openSocket(this.#endpoint, signal);
+    const tls = await this.#tls();
+    signal.throwIfAborted();
+    const host = bareHost(origin);
+    const socket = await openSocket(this.#endpoint, signal, { host, tls: { ...tls, ALPNProtocols: ['h2'] } });
+    if ((socket as TLSSocket).alpnProtocol === 'h2') return socket;
+    socket.destroy();
+    const address = endpointAddress(this.#endpoint);
+    throw new EvenkeelError('EVENKEEL_CONNECT', `${address} does not speak HTTP/2 over TLS`, { endpoint: address });
+  }
+
+  #tls(): ConnectionOptions | Promise<ConnectionOptions> {
+    const { tls } = this.#context.options;
+    if (this.#watch !== undefined) return this.#watch.read();
+    return typeof tls === 'function' ? valueFor('tls', tls, this.#endpoint, checkTls) : tls;
+  }
+
+  /** Watches the `tls` function, if there is one and it is to be called again. */
+  #watchTls(): ValueWatch<ConnectionOptions> | undefined {
+    const { tls, credentialsRefreshMs: refreshMs, clock, rng } = this.#context.options;
+    if (typeof tls !== 'function' || refreshMs === Number.POSITIVE_INFINITY) return undefined;
+    const read = (): ConnectionOptions | Promise<ConnectionOptions> => valueFor('tls', tls, this.#endpoint, checkTls);
+    return new ValueWatch({ clock, rng, refreshMs, read, isSame: isSameIdentity });
+  }
+}
