@@ -198,7 +198,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return this.close();
   }
 
-  /** A call found no endpoint. Where the set is empty, its source is asked whether that is still so. */
+  /** A call found no endpoint. If the set is empty, its resolver is asked to look again. */
   missedEndpoints(): void {
     const { refusals, feed } = this.#endpoints;
     if (refusals.isEmpty) feed.refresh();
@@ -258,7 +258,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#times.began();
     const call = recording === undefined ? 0 : recording.picked(subchannel, nowMs, pickFlags.began, key, avoid);
     const lease = new CallLease(this.#times, subchannel, connection.handle, nowMs, call);
-    // As one whose answer has begun, which no longer counts.
+    // It counts as a call whose response has begun, which no longer counts against the limit.
     if (unlimited && this.limit !== undefined) lease.progressed();
     return lease;
   }
@@ -295,6 +295,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 }
 
-/** What callers avoid is from leases of this balancer. */
+/** The targets that a caller avoids come from leases of this balancer, so they are subchannels. */
 const subchannelsOf = <C>(avoid: ReadonlySet<PickTarget> | undefined): ReadonlySet<Subchannel<C>> | undefined =>
   avoid as ReadonlySet<Subchannel<C>> | undefined;

@@ -115,7 +115,7 @@ const durations = { min: 0, max: 86_400_000 };
 export const balancingTable: OptionTable<BalancingSettings> = optionTable('options', {
   resolver: checkedOption<Resolver | undefined>(undefined, resolverOf),
   picker: {
-    // Created for each balancer, as if it had been passed.
+    // Created for each balancer, as if the caller had passed it.
     get default() {
       return preferenceOrder();
     },

@@ -42,11 +42,11 @@ export interface Balancer<C> extends AsyncDisposable {
   readonly clock: Clock;
   /** The current limit on running calls, if there is one. For adapters whose calls wait outside the balancer. */
   readonly limit: { readonly max: number; readonly running: number } | undefined;
-  /** What becomes of those calls. */
+  /** The calls that wait outside the balancer, counted and refused as its own are. */
   readonly outside: OutsideCalls;
   /** Decides whether a call may be retried, and pays for it. For adapters that retry calls themselves. */
   readonly retries: RetryPolicy;
-  /** The observer given, joined to `node:diagnostics_channel`. */
+  /** The observer from the options, joined to `node:diagnostics_channel`. */
   readonly observer: Observer;
   /**
    * Accepts no new calls; running ones finish, for at most `pool.drainTimeoutMs` or until `signal` aborts, then they are cut.

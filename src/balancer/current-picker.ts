@@ -27,7 +27,7 @@ export class CurrentPicker<C> {
   readonly #warnings: Warnings;
   /** The one request object all picks share. */
   readonly request: PickRequest = createPickRequest();
-  // Read-only for others.
+  // Only this class writes the next three fields; calls read them.
   /** Undefined before the first set, and after `clear`. */
   picker: Picker<Subchannel<C>> | undefined;
   /** Whether the picker has an `ended`. */
@@ -35,7 +35,7 @@ export class CurrentPicker<C> {
   /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
   firstLeft = -1;
   #set: PickSet<Subchannel<C>> | undefined;
-  /** Whether `#set` can be kept in an order; undefined until somebody asks. */
+  /** Whether the endpoints of `#set` can be kept in an order of preference; undefined until that is first needed. */
   #isOrdered: boolean | undefined;
   #members: readonly Member<C>[] = [];
 
@@ -67,7 +67,7 @@ export class CurrentPicker<C> {
     let set = pickSetOf(members, first.length > 0 ? first : undefined);
     this.firstLeft = first.length > 0 ? first.length : -1;
     if (set.subchannels.length === 0 && first.length > 0) {
-      // A stage has removed them meanwhile.
+      // A stage has removed the drawn endpoints meanwhile.
       set = pickSetOf(members);
       this.firstLeft = -1;
     }
@@ -86,7 +86,7 @@ export class CurrentPicker<C> {
     return this.#isOrdered ? placeOf(load) : undefined;
   }
 
-  /** How many endpoints were raised in that order; undefined if there is none. */
+  /** How many endpoints were raised in the order of preference; undefined if the picker keeps none. */
   get raises(): number | undefined {
     const first = this.#set?.all[0];
     if (first === undefined || this.placeOf(first) === undefined) return undefined;
@@ -100,7 +100,7 @@ export class CurrentPicker<C> {
 
   #build(set: PickSet<Subchannel<C>>, previous: Picker<Subchannel<C>> | undefined): void {
     try {
-      // Whatever it is: `unusable` reports what is not from the set.
+      // The result may be anything: `unusable` reports what is not from the set.
       const picker = this.#factory(set, previous, { rng: this.#rng }) as Picker<Subchannel<C>>;
       ignoreRejection(picker);
       this.#use(set, picker);
@@ -110,7 +110,7 @@ export class CurrentPicker<C> {
     }
   }
 
-  /** Unless the factory closed the balancer, or made it build another. */
+  /** Puts a picker in place, unless the factory closed the balancer or made it build another picker. */
   #use(set: PickSet<Subchannel<C>>, picker: Picker<Subchannel<C>>): void {
     const wantsEnds = picker.ended !== undefined;
     if (this.#set !== set) return;
@@ -126,7 +126,7 @@ export class CurrentPicker<C> {
   ): Subchannel<C> | undefined {
     if (--this.firstLeft < 0) this.rebuild(this.#members);
     const { request } = this;
-    // Only now: the factory may have picked, too.
+    // The request is filled in only now: the factory may have picked, too.
     request.nowMs = nowMs;
     request.key = key;
     request.avoid = avoid;
@@ -137,7 +137,7 @@ export class CurrentPicker<C> {
       picked = this.pickInstead(error);
     }
     if (picked !== undefined || this.firstLeft < 0) return picked;
-    // None of these can take it; another may.
+    // None of the drawn endpoints can take the call; another one may.
     this.firstLeft = 0;
     return this.pickFirst(nowMs, key, avoid);
   }
@@ -149,10 +149,10 @@ export class CurrentPicker<C> {
     try {
       return this.#standIn(set).pick(this.request);
     } catch {
-      // Then the picker is not at fault: a load or a connection throws when it is read.
+      // If the fallback finds nothing either, the picker is not at fault: a load or a connection throws when it is read.
       return undefined;
     } finally {
-      // Comes last: an observer may pick, which changes the request.
+      // The report comes last: an observer may pick, which changes the request.
       this.#threw(error);
     }
   }

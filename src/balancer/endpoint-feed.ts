@@ -58,12 +58,12 @@ export class EndpointFeed {
     throw optionError('resolver.watch()', 'an object with refresh and close', this.#resolution);
   }
 
-  /** The last set, or undefined before the first. */
+  /** The last set of the resolver, or undefined before the first. */
   get endpoints(): readonly Endpoint[] | undefined {
     return this.#endpoints;
   }
 
-  /** The last set by key. */
+  /** The last set of the resolver, by key. */
   get byKey(): ReadonlyMap<string, Endpoint> {
     return this.#byKey;
   }
@@ -82,7 +82,7 @@ export class EndpointFeed {
     return this.#error?.message ?? this.#reason;
   }
 
-  /** In ms; 0 when the set is fresh. */
+  /** How long the set has been unconfirmed, in ms; 0 when it is fresh. */
   get staleForMs(): number {
     return this.#failedAtMs === undefined ? 0 : this.#owner.clock.now() - this.#failedAtMs;
   }

@@ -1,8 +1,8 @@
 import type { SubchannelState } from '../observe/observer.js';
 
 /**
- * What an endpoint is for the picker. `ready`: gets calls. `ejected`: ready, but taken out because of how its calls or probes
- * ended. `standby`: ready, but a stage gives it no share (another zone, for example). All else is its connection's state.
+ * What an endpoint is for the picker. `ready`: gets calls. `ejected`: ready, but taken out because of how its calls or probes ended.
+ * `standby`: ready, but a stage gives it no share (another zone, for example). The other values are the state of its connection.
  */
 export type EndpointStatus = SubchannelState | 'ejected' | 'standby';
 

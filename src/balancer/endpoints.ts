@@ -13,10 +13,10 @@ import { closedError, notStartedError, Refusals } from './refusals.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
 
-/** What the endpoints of a balancer need of it. */
+/** What the endpoints of a balancer need from it. */
 export interface EndpointsParts<C> {
   readonly options: ResolvedBalancerOptions<C>;
-  /** Where the picker goes. */
+  /** Where the picker that was built last is kept for calls. */
   readonly currentPicker: CurrentPicker<C>;
   readonly room: WaitingRoom<C>;
   readonly observer: Observer;
@@ -73,7 +73,7 @@ export class Endpoints<C> {
       recording,
       track: (endpoint) => this.#stages.track(endpoint),
       changed: () => this.#rebuilds.request('picker'),
-      // Later in this turn: this is called in the middle of other work.
+      // Callers are served later in this turn: this is called in the middle of other work.
       capacityGained: () => {
         if (room.size > 0) clock.defer(() => room.wake());
       },

@@ -27,7 +27,7 @@ export class FirstCalls<C> {
     if (this.#missed > 0) this.#missed--;
   }
 
-  /** Something is connected: missed picks count no longer. */
+  /** Something is connected: missed picks no longer count. */
   served(): void {
     this.#missed = 0;
   }
@@ -53,7 +53,7 @@ export class FirstCalls<C> {
     return this.#callers > 1 && this.#isOpening();
   }
 
-  /** How many are waiting, here or in an adapter that keeps its own callers. */
+  /** How many callers are waiting, here or in an adapter that keeps its own. */
   get #callers(): number {
     return Math.max(this.#room.size, this.#missed);
   }

@@ -23,7 +23,7 @@ import { topologyHints } from '../stage/zone-hints.js';
  * a function too. Such a mistake is reported where it was made.
  */
 
-/** Throws EVENKEEL_OPTION unless `load` creates loads: it is called once. If it throws, the pool handles that later. */
+/** Throws EVENKEEL_OPTION unless `load` creates loads, which is tried once. A load that throws is handled by the pool later. */
 export function checkLoad(load: LoadFactory): void {
   checkFunction('load', load);
   const made = attempt(() => load({ loads: [] }));
@@ -53,7 +53,7 @@ export function checkPicker(picker: PickerFactory): void {
   if (pickerMakers.has(picker)) throw optionError('picker', 'a picker such as p2c(), with its parentheses', picker);
 }
 
-/** Functions that return a stage factory when called with options, and one that returns a list. */
+/** Functions that return a stage factory when called with options; one of them returns a list. */
 const stageMakers: ReadonlySet<unknown> = new Set([
   activeHealth,
   conditions,

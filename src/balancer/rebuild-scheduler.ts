@@ -38,7 +38,7 @@ export class RebuildScheduler {
   #timer: Timer | undefined;
   /** When the pickers built so far are paid off. */
   #owedUntilMs = 0;
-  /** How long the first callers wait, as a time; undefined if they need not. */
+  /** Until when the first callers wait, on the clock; undefined if they need not. */
   #firstWaitUntilMs: number | undefined;
   #closed = false;
   #isRunning = false;

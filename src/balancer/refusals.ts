@@ -9,7 +9,7 @@ export class Refusals<C> {
   readonly #feed: EndpointFeed;
   readonly #pool: Pool<C>;
   readonly #waitsForEndpoints: boolean;
-  /** The last set had no entry after the stages, and is authoritative. */
+  /** Whether the last set had no entry after the stages, and the resolver is sure of it. */
   isEmpty = false;
 
   constructor(feed: EndpointFeed, pool: Pool<C>, waitsForEndpoints: boolean) {
@@ -18,17 +18,20 @@ export class Refusals<C> {
     this.#waitsForEndpoints = waitsForEndpoints;
   }
 
-  /** The set is empty, and callers must not wait. */
+  /** The error for a call while the set is empty; undefined if the set is not empty, or callers may wait. */
   get ofEmptySet(): EvenkeelError | undefined {
     return this.isEmpty && !this.#waitsForEndpoints ? noEndpointsError(this.#feed) : undefined;
   }
 
-  /** Every endpoint refuses connections, for reasons that only a change of configuration fixes. */
+  /**
+   * The error for a call while every endpoint refuses connections, for reasons that only a change of configuration fixes; otherwise
+   * undefined.
+   */
   get byAll(): EvenkeelError | undefined {
     return refusedByAllError(this.#feed, this.#pool);
   }
 
-  /** Why a call need not wait. Undefined: it may get an endpoint soon. */
+  /** The error for a call that need not wait; undefined if it may get an endpoint soon. */
   get atOnce(): EvenkeelError | undefined {
     const { error, endpoints } = this.#feed;
     if (this.isEmpty && !this.#waitsForEndpoints) return noEndpointsError(this.#feed);
@@ -36,7 +39,7 @@ export class Refusals<C> {
     return this.byAll;
   }
 
-  /** Why a call that waited this long got none. */
+  /** The error for a call that waited this long and got no endpoint. */
   after(waitedMs: number): EvenkeelError {
     if (this.#feed.endpoints === undefined) return notStartedError(this.#feed, waitedMs);
     return this.isEmpty ? noEndpointsError(this.#feed) : notReadyError(this.#feed, this.#pool, waitedMs);
@@ -58,12 +61,12 @@ function noEndpointsError(feed: EndpointFeed): EvenkeelError {
   return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: it has no endpoint${why}`, { cause: error });
 }
 
-/** Before the first set. */
+/** The error for a call before the first set is known. */
 export function notStartedError(feed: EndpointFeed, waitedMs: number): EvenkeelError {
   return feed.error ?? new EvenkeelError('EVENKEEL_NOT_READY', `${feed.name}: no answer within ${waitedMs} ms`);
 }
 
-/** There are endpoints, but none could take the call. */
+/** The error for a call while there are endpoints, but none can take it. */
 function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): EvenkeelError {
   const states = new Map<string, number>();
   let cause: Error | undefined;
@@ -82,7 +85,7 @@ function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): 
   );
 }
 
-/** As many calls run as the limit allows, and others have waited for too long. */
+/** The error for a call that is shed: as many calls run as the limit allows, and this one has waited too long. */
 export function overloadError(feed: EndpointFeed, limit: CallLimit, waitedMs: number): EvenkeelError {
   const waited = waitedMs === 0 ? 'others wait' : `this one waited ${Math.round(waitedMs)} ms`;
   return new EvenkeelError(
@@ -91,7 +94,7 @@ export function overloadError(feed: EndpointFeed, limit: CallLimit, waitedMs: nu
   );
 }
 
-/** Less is left of the call's deadline than an answer takes, and it still waits for the limit. */
+/** The error for a call that still waits for the limit while less is left of its deadline than a response takes. */
 export function tooLateError(feed: EndpointFeed, limit: CallLimit, leftMs: number): EvenkeelError {
   const left = `${Math.max(0, Math.round(leftMs))} ms are left of its deadline, and an answer takes longer`;
   return new EvenkeelError(
@@ -101,8 +104,8 @@ export function tooLateError(feed: EndpointFeed, limit: CallLimit, leftMs: numbe
 }
 
 /**
- * Every endpoint refuses connections for a reason that only a change of configuration fixes (`markLasting`). Undefined while one of
- * them might still take a call.
+ * The error while every endpoint refuses connections for a reason that only a change of configuration fixes (`markLasting`); undefined
+ * while one of them might still take a call.
  */
 function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
   let last: Error | undefined;

@@ -55,7 +55,7 @@ export interface BalancerCounts extends RetryCounts {
   readonly picks: number;
   /** Attempts that waited for an endpoint without getting one, or were refused immediately (the event `refused`). */
   readonly refused: number;
-  /** Of those, the ones shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
+  /** Those of the refused that were shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
   readonly shed: number;
   /** Endpoints taken out of use because of how calls or probes on them ended, by cause. */
   readonly ejections: Readonly<Record<EjectionCause, number>>;
@@ -91,7 +91,7 @@ export interface EndpointSnapshot {
   readonly otherAddress?: string;
   /** The pod's name or host name; absent if unknown. */
   readonly name?: string;
-  /** As `topology.kubernetes.io/zone`; absent if unknown. */
+  /** The zone it runs in, as in the label `topology.kubernetes.io/zone`; absent if unknown. */
   readonly zone?: string;
   /** What its connection does. */
   readonly state: SubchannelState;
@@ -103,7 +103,7 @@ export interface EndpointSnapshot {
   readonly weight: number;
   /** Whether a stage considers it broken: it failed probes or calls, or said so itself. */
   readonly suspect: boolean;
-  /** Why it was ejected, while it is. */
+  /** Why it was ejected; absent unless it is ejected now. */
   readonly ejectedBecause?: string;
   /** Calls that run on it now, those of this balancer alone. */
   readonly inFlight: number;
@@ -111,7 +111,7 @@ export interface EndpointSnapshot {
   readonly capacity: number;
   /** The cost of one more call, in a unit of the load's own; -1 = not a number in JSON. */
   readonly load: number;
-  /** That cost as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown, or it gets no calls. */
+  /** The cost of one more call as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown, or it gets no calls. */
   readonly relativeCost: number;
   /** Its place in the client's order of preference, from 1; absent if its picker keeps none. */
   readonly place?: number;
@@ -119,13 +119,13 @@ export interface EndpointSnapshot {
   readonly connections: number;
   /** Calls started, and calls that failed, since creation. */
   readonly started: number;
-  /** Of those, the calls that the endpoint or its connection failed; not those the caller gave up. */
+  /** Those of the started calls that failed because of the endpoint or its connection; not those the caller gave up. */
   readonly failed: number;
   /** The message of what its connection last failed with; absent once it is connected again. */
   readonly lastError?: string;
 }
 
-/** Those of the counts that come from events. */
+/** The counts that come from events. */
 function eventCounts({
   ejections,
   connections,
@@ -137,7 +137,7 @@ function eventCounts({
 /** The sources of a snapshot. */
 interface SnapshotParts<C> {
   readonly isClosed: boolean;
-  /** Whether there was a set. */
+  /** Whether a set has been published. */
   readonly isFilled: boolean;
   readonly isEmpty: boolean;
   readonly feed: EndpointFeed;
@@ -146,7 +146,7 @@ interface SnapshotParts<C> {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   readonly retries: RetryRules;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
-  /** What knows the order of preference. */
+  /** The picker, which knows the order of preference if it keeps one. */
   readonly currentPicker: {
     readonly raises: number | undefined;
     placeOf(subchannel: Subchannel<C>): number | undefined;

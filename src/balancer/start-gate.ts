@@ -61,7 +61,7 @@ export class StartGate {
     this.#waiters.clear();
   }
 
-  /** There will be no first set for now, or never. */
+  /** There will be no first set for now, or never: callers that wait, and those that come, get this error. */
   fail(error: EvenkeelError): void {
     this.#state = error;
     for (const waiter of this.#waiters) waiter.reject(error);

@@ -12,9 +12,9 @@ import type { CallLease, Lease } from './lease.js';
 export interface AttemptSource<C> extends TracedSource {
   /** An endpoint that can take the call at once; undefined if none can. */
   pick(options?: PickOptions): Lease<C> | undefined;
-  /** Waits for one, at most as long as the options say. */
+  /** Waits for an endpoint that can take the call, at most as long as the options say. */
   acquire(options: AcquireOptions): Promise<Lease<C>>;
-  /** The retry budget that a new call adds to. Undefined: that of the first endpoint it goes to. */
+  /** The retry budget that a new call adds to. Undefined: the budget of the first endpoint that the call goes to. */
   readonly retries: RetryPolicy | undefined;
 }
 
@@ -32,7 +32,7 @@ export interface AttemptedCall<C> {
   waitBegan?(): void;
   /** Called once for each `waitBegan`, also when the waiting failed. */
   waitEnded?(): void;
-  /** Ends the waiting, as `stop` does. */
+  /** Aborts to end the wait for an endpoint, as `stop` does. */
   readonly signal?: AbortSignal | undefined;
   /** How long it may wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly waitTimeoutMs?: number | undefined;
@@ -52,7 +52,7 @@ export interface AttemptTally<C> {
   moves: number;
   /** Endpoints the call was tried on. Undefined before the first failure. */
   tried: TriedEndpoints<C> | undefined;
-  /** Undefined unless calls are traced. */
+  /** The trace of the call; undefined unless calls are traced. */
   readonly trace?: CallTrace | undefined;
 }
 
@@ -60,7 +60,7 @@ export interface AttemptTally<C> {
 export interface HedgePart<C> {
   /** What it shares with the other attempts of the call. */
   readonly tally: AttemptTally<C>;
-  /** Whether it runs beside an earlier, slow one. */
+  /** Whether this attempt runs beside an earlier, slow one. */
   readonly isHedge: boolean;
 }
 
@@ -110,7 +110,7 @@ export interface AttemptEnd {
 
 /** How an attempt ended, for the observer. */
 export interface AttemptReport {
-  /** From 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
   /** How it ended, if its lease continues for a while. @defaultValue how the lease ended */
   readonly outcome?: Outcome;

@@ -43,9 +43,9 @@ export class Attempts<C> implements AttemptTally<C> {
   made = 0;
   moves = 0;
   tried: TriedEndpoints<C> | undefined = undefined;
-  /** Its own, unless it is one of several concurrent attempts. */
+  /** The tally of this call; the concurrent attempts of a hedged call share one. */
   readonly tally: AttemptTally<C>;
-  // Read-only for others.
+  // Only this class writes the next three fields; adapters read them.
   /** The running attempt. */
   lease: CallLease<C> | undefined = undefined;
   /** The number of the running or last attempt, from 1. */
@@ -60,13 +60,13 @@ export class Attempts<C> implements AttemptTally<C> {
   /** The error of the last attempt, and of the last one that was more than a move. */
   #error: unknown = undefined;
   #failure: unknown = undefined;
-  /** No attempt follows. */
+  /** Whether `stop` was called or the call has ended: no attempt follows. */
   #stopped = false;
-  /** The call had its free retry. */
+  /** Whether the call has used the one retry that costs nothing. */
   #wasCut = false;
   /** Where the call goes once the attempt that was given up is over. It ends with the call if that is never. */
   #reserved: { readonly lease: CallLease<C>; readonly failed: FailedAttempt } | undefined = undefined;
-  /** Undefined unless calls are traced. */
+  /** The traces of these attempts; undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
 
   constructor(source: AttemptSource<C>, call: AttemptedCall<C>, key: string | undefined, hedging?: HedgePart<C>) {
@@ -260,7 +260,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.wait();
   }
 
-  /** The call was tried on `lease`. Returns an endpoint it was not tried on, if one can take it now. */
+  /** The call was tried on `lease`. Returns a lease on another endpoint, one it was not tried on, if one can take the call now. */
   #pickAnother(lease: CallLease<C>, outcome: Outcome): CallLease<C> | undefined {
     const { tally } = this;
     tally.tried ??= new TriedEndpoints();
@@ -288,7 +288,7 @@ export class Attempts<C> implements AttemptTally<C> {
       if (this.#traces === undefined) this.#call.send(lease);
       else this.#sendTraced(this.#traces, lease);
     } catch (error) {
-      // Nothing else would end it.
+      // No code that runs later would end this attempt.
       this.end(outcomes.cancelled, { error });
       this.#call.fail(error);
     }

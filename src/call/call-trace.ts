@@ -12,11 +12,11 @@ import {
 import type { Clock } from '../runtime/clock.js';
 import type { Lease } from './lease.js';
 
-/** The origin of traced calls. */
+/** Where traced calls come from: a balancer, or what chooses among several. */
 export interface TracedSource {
   /** The resolver's name. */
   readonly name: string;
-  /** Times waiting; that of the balancer. */
+  /** The clock by which waiting is timed: the balancer's. */
   readonly clock: Clock;
 }
 
@@ -24,7 +24,7 @@ export interface TracedSource {
 export interface AttemptTraceParts {
   readonly attempt: number;
   readonly reason: AttemptReason;
-  /** Adds headers to it. @defaultValue not possible */
+  /** Adds headers to the attempt. @defaultValue not possible */
   readonly setHeader?: TracedAttempt['setHeader'];
 }
 
@@ -55,7 +55,7 @@ export class CallTrace implements TracedCall {
   readonly #clock: Clock;
   readonly #scope: TraceScope = new TraceScope(callChannels, this);
   #waitsSinceMs: number | undefined;
-  /** How long it waited since the last attempt. */
+  /** How long the call has waited for an endpoint since its last attempt, in ms. */
   #restedMs = 0;
   #last: AttemptTrace | undefined;
 
@@ -76,24 +76,24 @@ export class CallTrace implements TracedCall {
     return this.#scope.start(work);
   }
 
-  /** Runs `work` in the context of its start. */
+  /** Runs `work` in the async context in which the call started. */
   run<T>(work: () => T): T {
     return this.#scope.run(work);
   }
 
-  /** It starts to wait for an endpoint. Repeated calls have no effect. */
+  /** The call starts to wait for an endpoint. Repeated calls of this method have no effect. */
   waits(): void {
     this.#waitsSinceMs ??= this.#clock.now();
   }
 
-  /** It stops waiting. */
+  /** The call stops waiting for an endpoint. */
   waited(): void {
     if (this.#waitsSinceMs === undefined) return;
     this.#restedMs += this.#clock.now() - this.#waitsSinceMs;
     this.#waitsSinceMs = undefined;
   }
 
-  /** The next attempt. It starts with `start`. */
+  /** Returns the trace of the next attempt, which begins with that trace's `start`. */
   attempt<C>(lease: Lease<C>, parts: AttemptTraceParts): AttemptTrace {
     this.waited();
     const waitedMs = this.#restedMs;
@@ -151,17 +151,17 @@ export class AttemptTrace implements TracedAttempt {
     this.#scope.around(wrap);
   }
 
-  /** `send` sends it. A subscriber may have ended it by then. */
+  /** Runs `send`, which sends the attempt. A subscriber may have ended the trace by then. */
   start(send: () => void): void {
     this.call.run(() => this.#scope.start(send));
   }
 
-  /** Runs `work` in the context of its start. */
+  /** Runs `work` in the async context in which the attempt started. */
   run<T>(work: () => T): T {
     return this.#scope.run(work);
   }
 
-  /** Calls after the first do nothing. */
+  /** The attempt has ended. Calls of this method after the first do nothing. */
   end(outcome: Outcome, error: unknown): void {
     if (this.#scope.isOver) return;
     this.outcome = outcome;
@@ -173,7 +173,7 @@ export class AttemptTrace implements TracedAttempt {
 
 /** The traces of one `Attempts`: of a whole call, or of one of its concurrent attempts. */
 export class AttemptTraces {
-  /** Whether nothing of the last attempt was sent. */
+  /** Whether the last attempt sent nothing, so that the next one is a move. */
   isMoving = false;
   readonly #trace: CallTrace;
   /** Whether the call ends with these attempts. */
@@ -193,7 +193,7 @@ export class AttemptTraces {
     this.#trace.waits();
   }
 
-  /** An attempt starts: `send` sends it, in its context. */
+  /** An attempt starts: `send` sends it, in the attempt's async context. */
   send<C>(lease: Lease<C>, attempt: number, setHeader: TracedAttempt['setHeader'], send: () => void): void {
     const reason = this.#reason(attempt);
     this.isMoving = false;

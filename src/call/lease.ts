@@ -248,7 +248,7 @@ export class CallTimes<C> {
     return this.#stalls.stalledSince(sinceMs, this.owner.clock.now()) > 0;
   }
 
-  /** A measured call succeeded after `latencyMs`. */
+  /** A measured call succeeded: its latency is added to the usual ones. */
   took(latencyMs: number): void {
     this.#latency.add(latencyMs);
   }

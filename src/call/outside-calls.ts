@@ -3,7 +3,7 @@ import type { CallMeter, ProtocolMeter } from '../observe/live-balancers.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { Clock } from '../runtime/clock.js';
 
-/** Of a balancer; both are undefined while nobody wants metrics. */
+/** The meters of a balancer; both are undefined while nobody reads metrics. */
 export interface CallMeters {
   readonly meter: CallMeter | undefined;
   /** For metrics with the names of the protocol. */
@@ -22,7 +22,10 @@ interface OutsideCallsOwner extends CallMeters {
  * and metrics have them nevertheless. For adapters of such libraries.
  */
 export class OutsideCalls {
-  /** The balancer's own, whose fields change: calls look at them on their way. Not enumerable, so that a balancer can be logged as JSON. */
+  /**
+   * The balancer's own meters, whose fields change as metrics are switched on and off. Not enumerable, so that a balancer can be logged as
+   * JSON.
+   */
   declare readonly meters: CallMeters;
   readonly #owner: OutsideCallsOwner;
   #waiting = 0;
@@ -33,12 +36,12 @@ export class OutsideCalls {
     Object.defineProperty(this, 'meters', { value: owner });
   }
 
-  /** How many wait now. */
+  /** How many calls wait outside the balancer now. */
   get waiting(): number {
     return this.#waiting;
   }
 
-  /** How many got no endpoint. */
+  /** How many calls outside the balancer got no endpoint. */
   get refused(): number {
     return this.#refused;
   }

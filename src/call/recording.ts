@@ -42,7 +42,7 @@ export interface Recording extends SubchannelRecording {
   /** The random source of picks: its state can be recorded. */
   readonly rng: Rng;
   readonly observer: Observer;
-  /** A pick or the end of a call is about to begin. Nothing of it has happened yet. */
+  /** Called just before a pick, or before the end of a call is handled: nothing has changed yet. */
   prepare(nowMs: number): void;
   /**
    * A pick was made. Returns the number of the call, from 1, if one began.
@@ -71,7 +71,7 @@ export interface Recording extends SubchannelRecording {
   close(): void;
 }
 
-/** Properties of a pick. */
+/** What a recording notes about a pick, as bits. */
 export const pickFlags: { readonly began: 1; readonly keyed: 2; readonly avoiding: 4 } = {
   /** The pick became a call. */
   began: 1,

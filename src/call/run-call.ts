@@ -76,7 +76,7 @@ function start<C, T>(
   });
 }
 
-/** The arguments of one `run`, and the ends of its promise. */
+/** What one `run` was called with, and the functions that settle its promise. */
 interface RunParts<C, T> {
   readonly use: Use<C, T>;
   readonly options: RunOptions;

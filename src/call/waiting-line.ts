@@ -17,7 +17,7 @@ export class WaitingLine<T extends InLine<T>> {
     this.newest = member;
   }
 
-  /** Call it once for each member. Clears its links, so that a member that is still referenced keeps no other in memory. */
+  /** Removes a member, which must be in the line. Clears its links, so that a member that is still referenced keeps no other in memory. */
   leave(member: T): void {
     const { ahead, behind } = member;
     if (ahead === undefined) this.oldest = behind;

@@ -31,7 +31,7 @@ interface Waiter<C, L> extends InLine<Waiter<C, L>> {
   readonly onAbort: () => void;
   readonly resolve: (lease: L) => void;
   readonly reject: (reason: unknown) => void;
-  /** Served, or gone. */
+  /** Whether the caller has been served or has given up. */
   hasLeft: boolean;
 }
 
@@ -71,17 +71,17 @@ const MAX_MISSES = 8;
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
 export class WaitingRoom<C, L = CallLease<C>> {
-  // Read-only for others.
+  // Only this class writes the next two fields; others read them.
   /** How many wait. */
   size = 0;
   /** Callers shed since creation. */
   shed = 0;
   readonly #owner: WaitingRoomOwner<C, L>;
-  /** By priority. */
+  /** One line per priority. */
   readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
-  /** Those outside the limit: served first, in order of arrival, and never shed. */
+  /** Callers outside the limit: served first, in order of arrival, and never shed. */
   readonly #unlimited = new WaitingLine<Waiter<C, L>>();
-  /** Where `#wakeFurther` continues. */
+  /** The caller at which `#wakeFurther` continues. */
   #further: Waiter<C, L> | undefined;
   #waking = false;
   /** Since when callers have waited for the limit without a break. */
@@ -102,7 +102,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     const ranked = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C, L>>;
     const line = isUnlimited ? this.#unlimited : ranked;
     const isLimited = !isUnlimited && limit?.hasRoom === false;
-    /** After this it cannot meet its deadline. */
+    /** The moment from which the caller can no longer meet its deadline. */
     const hopefulMs = isLimited ? deadlineMs - limit.leastMs : Number.POSITIVE_INFINITY;
     if (hopefulMs <= 0) {
       this.shed++;
@@ -271,7 +271,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     waiter.reject(this.#owner.overload(this.#owner.clock.now() - waiter.sinceMs));
   }
 
-  /** It can no longer meet its deadline. */
+  /** The caller can no longer meet its deadline: it is rejected with EVENKEEL_TOO_LATE. */
   #giveUp(waiter: Waiter<C, L>): void {
     if (!this.#leave(waiter)) return;
     this.shed++;

@@ -33,31 +33,37 @@ export const adaptiveTable: OptionTable<Complete<AdaptiveOptions>> = optionTable
 /** The shortest window, in ms, and the fewest calls in it. A window also lasts as long as its calls usually take. */
 const WINDOW_MS = 100;
 const WINDOW_CALLS = 10;
-/** The measurements of a longer window are discarded, in ms. */
+/** The measurements of a window longer than this are discarded, in ms. */
 const STALE_MS = 10_000;
-/** Latencies are compared with this many ms added: below, differences mean little. */
+/** This many ms are added to latencies before they are compared: among shorter ones, differences mean little. */
 const FLOOR_MS = 5;
-/** How far from the usual latency a single one counts, at least, as a logarithm: four times as long or as short. */
+/**
+ * A single latency counts as at most this far from the usual one, or farther with more tolerance; as a logarithm: four times as long or as
+ * short.
+ */
 const MOST = Math.log(4);
-/** How many standard errors beyond tolerance a window has to be. */
+/** A window has to be beyond the tolerance by this many standard errors. */
 const ERRORS = 2;
-/** What a fall leaves of the limit, at least and at most; and at least of the limit a trial compares with, until its verdict. */
+/**
+ * What one fall leaves of the limit, at least and at most; and what is left at least of the limit that a trial compares with, until its
+ * verdict.
+ */
 const LEAST_LEFT = 0.5;
 const MOST_LEFT = 0.9;
 const LEAST_ON_TRIAL = 0.25;
-/** Growth per window while calls are fast enough in an overload, as a share, and at least, in calls. */
+/** How much the limit grows per window while calls are fast enough in an overload: as a share of it, and at least, in calls. */
 const GROWTH = 0.1;
 const MIN_STEP = 1;
-/** The limit counts as reached from this share on. */
+/** The limit counts as reached once this share of it is in use. */
 const REACHED = 0.9;
-/** In a trial, calls that started before the limit fell have ended once no more than this multiple of it are running. */
+/** In a trial, calls that started before the limit fell have ended once at most this multiple of the limit are running. */
 const SETTLED = 1.25;
-/** How much of a window the usual latency follows, and how much of one that is too slow. */
+/** The share by which a window moves the usual latency, and the share if it is too slow. */
 const FOLLOWS = 0.02;
 const FOLLOWS_SLOW = 0.001;
-/** For so many windows the usual latency is learned: nothing counts as too slow. */
+/** For this many windows the usual latency is learned: nothing counts as too slow. */
 const LEARNS = 6;
-/** Over how long answers per ms are averaged, in ms. */
+/** Answers per ms are averaged over this time, in ms. */
 const RATE_MS = 5_000;
 /** Servers may first have to finish what their callers no longer wait for, in ms: meanwhile few are answered, whatever the limit. */
 const DRAIN_MS = 3_000;
@@ -70,11 +76,13 @@ const DOUBT_MS = 5_000;
 /** For how long a raised usual latency does not fall, in ms: the first time, and at most. Doubles each time. */
 const HOLD_MS = 60_000;
 const MOST_HOLD_MS = 960_000;
-/** If less than this share of the calls is answered meanwhile, it was raised wrongly; nor is it learned from such a window. */
+/**
+ * If less than this share of the calls is answered meanwhile, the usual latency was raised wrongly; nor is it learned from such a window.
+ */
 const ANSWERED = 0.5;
 /** A response rarely takes less than this share of the usual latency. */
 const LEAST = 0.5;
-/** What is left of the limit when an endpoint says it is overloaded; once per window. */
+/** What is left of the limit when an endpoint says that it is overloaded; at most once per window. */
 const BACKED_OFF = 0.9;
 
 /**
@@ -107,14 +115,14 @@ class AdaptiveLimit implements Limit {
   readonly #settings: Complete<AdaptiveOptions>;
   /** The logarithm of `tolerance`. */
   readonly #tolerated: number;
-  /** How far from the usual latency a single one counts. */
+  /** How far from the usual latency a single one counts, as a logarithm. */
   readonly #most: number;
   /** The limit before rounding. */
   #limit: number;
   /** The logarithm of the usual latency, and how many windows it has been learned from. */
   #usual = 0;
   #windows = 0;
-  /** Answers per ms outside of overloads, and over how many ms. */
+  /** How many answers came per ms outside of overloads, and over how many ms that was measured. */
   #rate = 0;
   #ratedMs = 0;
   /** Whether the last window was too slow. */
@@ -136,7 +144,7 @@ class AdaptiveLimit implements Limit {
   #sinceMs = 0;
   #calls = 0;
   #answers = 0;
-  /** Of the logarithms of latency ÷ usual latency, and of their squares. */
+  /** The sums of the logarithms of latency ÷ usual latency, and of their squares. */
   #sum = 0;
   #squares = 0;
   #inFlight = 0;
@@ -158,7 +166,8 @@ class AdaptiveLimit implements Limit {
   answered(latencyMs: number, inFlight: number, nowMs: number): void {
     const slower = this.#measured(latencyMs, inFlight, nowMs);
     this.#answers++;
-    // Without an overload nothing speaks against more. It doubles in the time that calls take: long polls can fill it as quickly.
+    // Without an overload nothing speaks against a higher limit. It doubles in the time that calls take, because long polls can fill it as
+    // quickly.
     if (this.#fellFrom === 0 && inFlight >= REACHED * this.max && slower <= this.#tolerated && !this.#wasOverloaded) {
       this.#set(this.#limit + 1);
     }
@@ -179,7 +188,7 @@ class AdaptiveLimit implements Limit {
     this.#set(this.#limit * BACKED_OFF);
   }
 
-  /** Returns by how much it was slower than usual, as a logarithm; 0 while nothing is known. */
+  /** Returns by how much a window was slower than usual, as a logarithm; 0 while nothing is known. */
   #measured(latencyMs: number, inFlight: number, nowMs: number): number {
     if (this.#calls === 0 || nowMs - this.#sinceMs > STALE_MS) this.#open(nowMs);
     this.#calls++;
@@ -290,7 +299,7 @@ class AdaptiveLimit implements Limit {
     if (this.#isFound(nowMs)) this.#trial.begin(this.#limit, this.#answers / ms);
   }
 
-  /** Calls are slow, although the limit has fallen: does it cost answers? */
+  /** Calls are slow although the limit has fallen: compares whether the lower limit costs answers. */
   #tryOut(inFlight: number, ms: number, nowMs: number): void {
     const sinceMs = nowMs - this.#fellAtMs;
     if (inFlight > SETTLED * this.max) return;
@@ -304,7 +313,7 @@ class AdaptiveLimit implements Limit {
     } else if (verdict === 'lost') this.#restore(nowMs);
   }
 
-  /** Calls are slow for another reason than their number. What is usual is learned anew. */
+  /** Calls are slow for another reason than their number: the limit is restored, and the usual latency is learned anew. */
   #restore(nowMs: number): void {
     this.#set(Math.max(this.#limit, this.#fellFrom));
     this.#fellFrom = 0;

@@ -61,7 +61,7 @@ export class CallLimit {
     this.#running++;
   }
 
-  /** The answer of a call has begun, or it ended without one: it makes room. A stream counts no longer than that. */
+  /** The response to a call has begun, or the call ended without one: it makes room for another. A stream counts no longer than that. */
   freed(): void {
     this.#running--;
   }

@@ -14,11 +14,11 @@ const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS 
  * that always claims to be idle would get the calls of all clients.
  */
 const DOUBTED = 0.5;
-/** Each place of an order costs so much more than the one before, in shares of the usual number of calls … */
+/** Each place of the order costs this share of the usual number of calls more than the place before … */
 const SLOPE_OF_USUAL = 0.1;
-/** … which counts up to here: far above, places would matter more than what is reported. */
+/** … and that number counts up to here: if it were far above, places would matter more than what is reported. */
 const MOST_USUAL = 4;
-// Offsets in what `isCheaper` compares with.
+// Offsets in the numbers that `isCheaper` keeps.
 const LEAST = 0;
 const NOW = 1;
 const SLOPE = 2;
@@ -30,11 +30,11 @@ export interface CostOfCalls {
 }
 
 /**
- * The cost of one more call on an endpoint: the calls it has, times the price in its cell. The calls are ours, and other clients' while
- * servers report them.
+ * The cost of one more call on an endpoint: the calls it has, times the price in its cell. Its calls are ours, and those of other clients
+ * while servers report them.
  */
 export class CallCosts implements CostOfCalls {
-  /** Whether servers report. */
+  /** Whether servers report their load. */
   hasReports = false;
   /** Median over endpoints of other clients' calls in flight, from their latest reports. */
   usual = 0;
@@ -72,12 +72,12 @@ export class CallCosts implements CostOfCalls {
     return true;
   }
 
-  /** Whether the cheapest compared costs more than one that is hardly busier than usual. */
+  /** Whether the cheapest endpoint compared so far costs more than one that is hardly busier than usual. */
   get isDear(): boolean {
     return (this.#comparing[LEAST] as number) > UNITS * (1.5 + this.usual);
   }
 
-  /** Calls there, the next one included. */
+  /** How many calls the endpoint has, the next one included. */
   #calls(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     if (!this.hasReports) return inFlight + 1;
     const usual = this.usual;

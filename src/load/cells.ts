@@ -6,7 +6,7 @@ const MOST = 1_024;
 export interface Cell {
   readonly numbers: Float64Array;
   readonly at: number;
-  /** How many are its own. @defaultValue 0 */
+  /** How many numbers belong to this endpoint. @defaultValue 0 */
   readonly fields?: number;
 }
 

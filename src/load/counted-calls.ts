@@ -12,7 +12,7 @@ import { requestsInFlight, requestsWaiting } from './orca.js';
 const MOST_OF_USUAL = 8;
 /** Absolute limit of a report, in calls. */
 const MOST_OTHERS = 10_000;
-/** Limit of the very first report, in calls: there is nothing to compare it with. */
+/** The limit of the very first report, in calls: there is nothing yet to compare it with. */
 const MOST_AT_FIRST = 16;
 /** How much one report changes the average of its endpoint. */
 const AVERAGE_STEP = 1 / 32;
@@ -26,7 +26,7 @@ export class CountedCalls {
   /** As `Load.choices`. */
   choices: number = DEFAULT_CHOICES;
   readonly #inUse: CallCosts;
-  /** The limit of a report. */
+  /** The most that a report counts for, in calls. */
   #most = 0;
   #reportedAtMs = 0;
   /** The reports collected between `surveying` and `surveyed`; reused. */

@@ -4,7 +4,7 @@
 export const COST = 0;
 /** Other clients' calls in flight as last reported, plus 1; 0 = never reported. */
 export const OTHERS = 1;
-/** When they were reported. */
+/** When `OTHERS` was last reported. */
 export const REPORTED_AT = 2;
 /** Number of calls measured. */
 export const SAMPLES = 3;
@@ -14,21 +14,21 @@ export const LATENCY = 4;
 export const UPDATED = 5;
 /** Share of recent calls that failed, 0 to 1. */
 export const FAILING = 6;
-/** When that share was last updated. */
+/** When `FAILING` was last updated. */
 export const FAILING_AT = 7;
 /** Latency of the first call, in ms. */
 export const FIRST = 8;
-/** What `COST` is to an order of preference, which need not avoid an endpoint that is only slow: it moves it backwards. */
+/** The `COST` that an order of preference uses: it need not avoid an endpoint that is only slow, since it moves that backwards. */
 export const ORDER_COST = 9;
 /** Its place in the order of preference, from 1; 0 = it never had one. */
 export const PLACE = 10;
 /** Mean of the logarithm of the latency over the last calls. */
 export const TYPICAL = 11;
-/** How many calls that mean covers. */
+/** How many calls `TYPICAL` covers. */
 export const KNOWN = 12;
-/** Average over the reports of what `OTHERS` was, without the 1; 0 before the first. */
+/** The average of `OTHERS` over the reports, without the added 1; 0 before the first. */
 export const OTHERS_AVERAGE = 13;
-/** How many calls it is still to get because it is new to the order of preference. */
+/** How many more calls the endpoint is to get because it is new to the order of preference. */
 export const TRIALS = 14;
 export const FIELDS = 15;
 

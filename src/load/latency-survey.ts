@@ -57,7 +57,7 @@ export class LatencySurvey {
   /** Scratch space for medians, reused. */
   #values = new Float64Array(16);
 
-  /** An endpoint has had its first call. */
+  /** A further endpoint has had its first call. */
   grew(): void {
     this.#firstsKnown = 0;
   }

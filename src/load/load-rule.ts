@@ -56,9 +56,9 @@ export class RuledLoad implements Load {
   readonly rule: LoadRule;
   readonly numbers: Float64Array;
   readonly at: number;
-  /** How many numbers are its own. */
+  /** How many numbers the endpoint has in its cell. */
   readonly fields: number;
-  /** Counts the calls in flight: this object, until `follow`. */
+  /** Counts the calls in flight: this object itself, until `follow`. */
   #calls: { readonly inFlight: number } = this;
   inFlight = 0;
 

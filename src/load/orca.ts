@@ -33,7 +33,7 @@ export function requestsWaiting({ namedMetrics }: LoadReport): number | undefine
   return isMeasure(count) ? count : undefined;
 }
 
-/** ORCA's field names to ours. */
+/** Maps the field names of ORCA to ours. */
 const fields: Readonly<Record<string, Exclude<keyof LoadReport, 'namedMetrics'>>> = Object.freeze({
   application_utilization: 'applicationUtilization',
   applicationUtilization: 'applicationUtilization',

@@ -134,7 +134,7 @@ class PeakEwmaRule implements LoadRule {
     if (missingMs > 0) numbers[at + LATENCY] = latencyMs + missingMs * FAILURE_STEP * failing * failing;
   }
 
-  /** The share of the past that still counts after `passedMs`. */
+  /** How much of the past still counts after `passedMs`, 0 to 1. */
   #kept(passedMs: number): number {
     const passed = passedMs / this.#decayMs;
     if (passed > SERIES_UP_TO) return Math.exp(-passed);

@@ -2,11 +2,11 @@ import type { CallCosts } from './call-costs.js';
 import { KNOWN, SAMPLES, TYPICAL, UPDATED } from './latency-cell.js';
 import { lowerMedian } from './median.js';
 
-/** One call moves the mean of its endpoint by 1 / calls, and at least by one in so many. */
+/** One call moves the mean of its endpoint by 1 / calls, and by at least 1 in this many. */
 const MOST_KNOWN = 30;
-/** Among so many first calls, one that is twice as fast as the mean shows that the endpoint was cold: it begins anew. */
+/** If one of this many first calls is twice as fast as the mean, the endpoint was cold before: its mean begins anew. */
 const FIRST_SAMPLES = 8;
-/** Twice as slow, or as fast. */
+/** A difference of logarithms that means twice as slow, or twice as fast. */
 export const FAR = 0.7;
 /** A call counts as at most three times the mean: where one in twenty takes long, some endpoint always had a few of those. */
 const MOST_AT_ONCE: number = Math.log(3);
@@ -14,19 +14,19 @@ const MOST_AT_ONCE: number = Math.log(3);
 export const ENOUGH_KNOWN = 4;
 /** What an endpoint took is forgotten after this long without a call, in ms. */
 export const FORGOTTEN_MS = 30_000;
-/** Latencies well below this are equal, in ms; well below an eighth of the median, where that is less. */
+/** Latencies far below this count as equal, in ms; far below an eighth of the median, if that is less. */
 const MOST_FLOOR_MS = 5;
 const FLOOR_OF_MEDIAN = 1 / 8;
 const LEAST_FLOOR_MS = 0.001;
 /** The calls in flight are averaged over this time, in ms. */
 const AVERAGE_MS = 3_000;
-/** The usual latency is the mean of about so many calls. */
+/** The usual latency is the mean of about this many calls. */
 const USUAL_CALLS = 100;
-/** An endpoint nearly three times as slow as the median stands out. */
+/** An endpoint nearly three times as slow as the median stands out; as a logarithm. */
 const STANDS_OUT = 1;
-/** One four times faster than the median probably answers without doing the work. */
+/** An endpoint four times as fast as the median probably answers without doing the work; as a logarithm. */
 export const SUSPICIOUS = 1.4;
-/** Without a median, everything is infinitely far above. */
+/** Without a median, every endpoint counts as this far above it; as a logarithm. */
 const MOST_ABOVE = 100;
 /** How often the median is taken anew, in ms. */
 const SURVEY_MS = 500;
@@ -44,10 +44,10 @@ export const MEDIAN = 5;
 const SURVEYED_AT = 6;
 /** Calls ended. */
 export const ENDED = 7;
-/** When an endpoint is next raised, and how many were. */
+/** When an endpoint is raised next, and how many were raised so far. */
 export const RAISE_AT = 8;
 export const RAISES = 9;
-/** When the first two change places, if there are never two calls in flight. */
+/** When the first two endpoints change places, if there are never two calls in flight. */
 export const TURN_AT = 10;
 /** `FLOOR_OF_MEDIAN` of the median latency, in ms; 0 = unknown. */
 const FLOOR = 11;
@@ -64,7 +64,7 @@ export class Preferences {
   #values = new Float64Array(16);
   #count = 0;
 
-  /** Of calls on the endpoints. */
+  /** The costs of calls on these endpoints. */
   readonly costs: CallCosts;
 
   constructor(costs: CallCosts) {
@@ -99,7 +99,10 @@ export class Preferences {
     state[AVERAGED_AT] = nowMs;
   }
 
-  /** A call that began at `startedMs` was measured. Before `UPDATED` changes. Takes only numbers that are on the heap already. */
+  /**
+   * Learns from a call that began at `startedMs` and was measured; called before `UPDATED` changes. Its arguments are numbers that are on
+   * the heap already.
+   */
   learn(numbers: Float64Array, at: number, startedMs: number, nowMs: number): void {
     const { state } = this;
     const tookMs = nowMs - startedMs;
@@ -119,8 +122,8 @@ export class Preferences {
   }
 
   /**
-   * What a call on an endpoint costs, as a multiple of one on the median: its latency against the median's, if it stands out. While
-   * servers report, the root of that also if it does not.
+   * What a call on an endpoint costs, as a multiple of one on the median endpoint: the ratio of their latencies if the endpoint stands out,
+   * otherwise 1. While servers report, an endpoint that does not stand out costs the square root of that ratio.
    */
   price(numbers: Float64Array, at: number, nowMs: number): number {
     const above = (numbers[at + TYPICAL] as number) - (this.state[MEDIAN] as number);
@@ -151,7 +154,7 @@ export class Preferences {
   /** @param medianMs Median of the latencies. */
   surveyed(medianMs: number): void {
     this.state[FLOOR] = FLOOR_OF_MEDIAN * medianMs;
-    // Of two, one would always be the median.
+    // With two endpoints, one of them would always be the median.
     this.state[MEDIAN] = this.#count > 2 ? lowerMedian(this.#values, this.#count) : Number.NEGATIVE_INFINITY;
   }
 }

@@ -33,7 +33,7 @@ export const reportedTable: OptionTable<ReportedSettings> = optionTable('reporte
 const UNKNOWN_UTILIZATION = 0.5;
 /** No endpoint counts as less busy than this: close to 0, small differences would be large ratios. */
 const MIN_UTILIZATION = 0.05;
-/** Values are integers: per mille of utilization. */
+/** Values are integers, in thousandths of utilization. */
 const UNITS = 1_000;
 /** Values below this are integers; larger ones may be boxed. */
 const MAX_WHOLE = 2 ** 31;
@@ -47,12 +47,12 @@ const MAX_COST = 1e300;
 const LEAST_OF_USUAL = 0.7;
 const MOST_OF_USUAL = 10;
 /**
- * A report below the median attracts at most this many times an even share of our calls. With more, its endpoint counts as so much busier
- * than the median: a picker that always takes the least would otherwise come to nothing but the one that claims it.
+ * A report below the median attracts at most this many times an even share of our calls. If an endpoint gets more, it counts as that much
+ * busier than the median: a picker that always takes the least loaded endpoint would otherwise go only to the one with the lowest claim.
  */
 const MOST_SHARE = 1.5;
 const ABOVE_SHARE = 1.25;
-/** Shares are of about so many calls per endpoint. */
+/** An endpoint's share of our calls is measured over about this many calls per endpoint. */
 const SHARE_CALLS = 16;
 /** The median covers at most this many of the latest reporters. */
 const MAX_REPORTERS = 1_024;
@@ -103,7 +103,7 @@ class ReportedRule implements LoadRule {
   readonly #blackoutMs: number;
   readonly #errorPenalty: number;
   readonly #metric: string | undefined;
-  /** The median utilization, and how far from it a report may be. */
+  /** The median utilization, and the least and the most that a report may count for. */
   #usual = UNKNOWN_UTILIZATION;
   #least = UNKNOWN_UTILIZATION * LEAST_OF_USUAL;
   #most = Number.POSITIVE_INFINITY;
@@ -111,7 +111,7 @@ class ReportedRule implements LoadRule {
   /** The position in `#reporters` that the next new reporter takes once the list is full. */
   #oldest = 0;
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
-  /** Calls ended. */
+  /** How many calls have ended. */
   #ended = 0;
 
   constructor({ expireAfterMs, blackoutMs, errorPenalty, metric }: ReportedSettings) {
@@ -177,7 +177,7 @@ class ReportedRule implements LoadRule {
     }
   }
 
-  /** How many of our last calls it had: `SHARE_CALLS` if its share is even. */
+  /** How many of our last calls the endpoint had; `SHARE_CALLS` if it had an even share. */
   #callsOf(numbers: Float64Array, at: number): number {
     const since = this.#ended - (numbers[at + CALLS_AT] as number);
     return (numbers[at + CALLS] as number) * Math.exp(-since / (SHARE_CALLS * Math.max(1, this.#reporters.length)));

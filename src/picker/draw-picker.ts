@@ -26,7 +26,7 @@ export class DrawPicker implements Picker<OwnTarget> {
   readonly #rule: CostRule;
   readonly #set: PickSet<OwnTarget>;
   readonly #random: Random32;
-  /** Undefined: the load's own number. */
+  /** How many endpoints are drawn; undefined: as many as the load says. */
   readonly #choices: number | undefined;
   readonly #mostChoices: number;
   readonly #weighted: WeightedDraw | undefined;

@@ -107,9 +107,9 @@ class HashPicker implements Picker<OwnTarget> {
   readonly #mapping: Mapping;
   readonly #maxLoadRatio: number;
   readonly #minInFlight: number;
-  /** For calls without a key. */
+  /** The picker for calls without a key. */
   readonly #withoutKey: Picker;
-  /** With a bound: each endpoint's share of the ready weight, its index, and its calls in flight. */
+  /** With `maxLoadRatio`: each endpoint's share of the ready weight, its index, and its calls in flight. */
   readonly #shares: Float64Array | undefined;
   readonly #members: ReadonlySet<OwnTarget> | undefined;
   #inFlight = 0;
@@ -208,7 +208,7 @@ class HashPicker implements Picker<OwnTarget> {
     const subchannel = this.#set.all[index] as OwnTarget;
     if (!fits(subchannel, request)) return false;
     if (this.#shares === undefined) return true;
-    // Its share of all calls including this one, rounded up, so every endpoint may take a first call.
+    // The endpoint's share of all calls including this one, rounded up, so that every endpoint may take a first call.
     const share = this.#maxLoadRatio * (this.#shares[index] as number);
     const least = this.#minInFlight;
     if (this.#reported === 0) return subchannel.inFlight < Math.max(least, Math.ceil(share * (this.#inFlight + 1)));
@@ -221,7 +221,7 @@ class HashPicker implements Picker<OwnTarget> {
     if (subchannels.length > MANY && nowMs - this.#reportedAtMs < ADD_MS) return;
     this.#reportedAtMs = nowMs;
     this.#reported = 0;
-    // `unit` is 0 without reports.
+    // The `unit` of a load is 0 while no server reports.
     if (subchannels.length === 0 || (subchannels[0] as OwnTarget).unit === 0) return;
     let sum = 1;
     for (let index = 0; index < subchannels.length; index++)
@@ -275,7 +275,7 @@ function podNames(endpoints: readonly Endpoint[]): string[] {
   );
 }
 
-/** The same of two addresses, whichever is in use: the IPv4 one. */
+/** The IPv4 one of an endpoint's two addresses, whichever of them is in use, so that keys stay where they are. */
 function steadyAddress(endpoint: Endpoint): string {
   return endpointAddress(endpoint.address.includes(':') ? withOtherFirst(endpoint) : endpoint);
 }

@@ -26,12 +26,12 @@ export class HeapPicker implements Picker<OwnTarget> {
   readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   readonly #rule: CostRule;
-  /** Owned by the heap. */
+  /** The keys by index; they are the heap's own array. */
   readonly #keys: Float64Array;
   /** The calls in flight each key was computed from. */
   readonly #counted: Int32Array;
   readonly #heap: IndexHeap;
-  /** The cost of a call on an idle endpoint. Converts virtual time, counted in calls, to a cost. */
+  /** What one more call adds to the cost of an endpoint; converts virtual time, counted in calls, to a cost. */
   readonly #unit: number;
   /** The last pick, not yet reordered because its call starts only after `pick` returns. -1: none. */
   #picked = -1;

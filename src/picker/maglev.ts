@@ -1,6 +1,6 @@
 import { hash32 } from '../runtime/hash.js';
 
-/** Places in the table: a prime, so that every walk over it visits all. */
+/** Entries of the table: a prime number, so that every walk over the table visits all of them. */
 const SIZE = 65_537;
 
 /**

@@ -35,21 +35,28 @@ import {
 const ORDERED_FROM = 4;
 /** Neighbours change places if the second is faster by a tenth (latencies are logarithms) … */
 const MARGIN = 0.1;
-/** One end of a call in so many may change the order: noise would move endpoints as fast as knowledge. */
+/**
+ * At the end of one call in this many the order may change: if it could at every one, noise would move endpoints as fast as knowledge does.
+ */
 const EVERY = 4;
 /** How often an endpoint that is not in use is raised, in ms; ± a half, so that clients do not do it together. */
 const RAISE_MS = 5_000;
-/** This share of them goes to a random place among those in use, the others to the edge. */
+/** This share of the raised endpoints goes to a random place among those in use, the others to the edge. */
 const RAISED_FURTHER = 0.1;
 /** How long the first may remain so while the caller never has two calls in flight, in ms. */
 const MOST_TURN_MS = 10_000;
 const LEAST_TURN_MS = 7_500;
-/** An endpoint that costs more than this is not raised. */
+/** An endpoint whose call costs more than this is not raised. */
 const PRICED: number = 1.02 * UNITS;
-/** So many calls a new endpoint gets by an even draw from each client that has, on average, less than this in flight: others find it soon. */
+/**
+ * A new endpoint gets this many calls by an even draw from each client that has, on average, less than this in flight: otherwise such
+ * clients would find it late.
+ */
 const TRIES_BELOW = 0.25;
 const FIRST_TRIALS = 4;
-/** While servers report: how many of the order are compared, those in use if there are not too many, and how many beyond are drawn. */
+/**
+ * While servers report: how many of the order are compared (those in use, if there are not too many), and how many beyond these are drawn.
+ */
 const LEAST_FIRST = 8;
 const MOST_FIRST = 16;
 const DRAWS = 4;
@@ -93,7 +100,7 @@ export function placeOf(load: Load): number | undefined {
   return place > 0 ? place : undefined;
 }
 
-/** What the loads of `set` know of preferences; undefined if its endpoints are not to be ordered. */
+/** What the loads of `set` know about preferences; undefined if its endpoints cannot be ordered. */
 function preferencesOf(set: PickSet<OwnTarget>): Preferences | undefined {
   if (!set.equalWeights || set.subchannels.length < ORDERED_FROM) return undefined;
   let found: Preferences | undefined;
@@ -113,9 +120,9 @@ class PreferenceOrder implements Picker<OwnTarget> {
   readonly #preferences: Preferences;
   readonly #random: Random32;
   readonly #order: OwnTarget[];
-  /** Their loads, by place. */
+  /** The loads of the ordered endpoints, by place. */
   readonly #loads: RuledLoad[];
-  /** Those that are ready and new: it would take long until the order has led every client to them. */
+  /** Endpoints that are ready and new: it would take long until the order has led every client to them. */
   readonly #untried: OwnTarget[];
   /** The places of endpoints that are ready. */
   readonly #ready: BitSet;
@@ -186,7 +193,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#recheck((numbers[at + PLACE] as number) - 1);
   }
 
-  /** Now and then a new endpoint: each is drawn for an even share of the calls. */
+  /** Returns a new endpoint now and then: each of them is drawn for an even share of the calls. */
   #try(): OwnTarget | undefined {
     const untried = this.#untried;
     const index = this.#random.index(this.#order.length);
@@ -200,7 +207,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     return subchannel;
   }
 
-  /** The first of the cheapest by our own calls; undefined if that takes a look at all. */
+  /** The first of the endpoints that are cheapest by our own calls; undefined if finding it would mean looking at all of them. */
   #fewest(): OwnTarget | undefined {
     const found = this.#first();
     if (found !== undefined) return found;
@@ -208,7 +215,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     return this.#first();
   }
 
-  /** The first of the order that costs no more than the level. */
+  /** The first endpoint of the order that costs no more than `#level`. */
   #first(): OwnTarget | undefined {
     const order = this.#order;
     const level = this.#level;
@@ -226,8 +233,8 @@ class PreferenceOrder implements Picker<OwnTarget> {
   }
 
   /**
-   * While servers report: the cheapest of the first of the order, where each place costs a little more than the one before, and of a few
-   * drawn beyond, unless one of the first is as good as free.
+   * The pick while servers report. It compares the first endpoints of the order, where each place costs a little more than the one before,
+   * and a few drawn beyond, unless one of the first is as good as idle.
    */
   #withReports(request: PickRequest): OwnTarget | undefined {
     const order = this.#order;
@@ -254,7 +261,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     return best;
   }
 
-  /** The first of the cheapest with room, preferably of those that are not avoided. O(n). */
+  /** The first of the cheapest endpoints with room, preferably one that is not avoided. O(n). */
   #cheapest(request: PickRequest): OwnTarget | undefined {
     const order = this.#order;
     let best: OwnTarget | undefined;
@@ -281,7 +288,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#cheap.set(place, this.#ready.has(place));
   }
 
-  /** The last place that is in use now, or nearly so. */
+  /** The last place of the order that is in use now, or nearly so. */
   get #edge(): number {
     return Math.ceil(this.#preferences.state[AVERAGE] as number) + 1;
   }
@@ -311,8 +318,8 @@ class PreferenceOrder implements Picker<OwnTarget> {
   }
 
   /**
-   * The endpoint at `place` comes last. Those in use move up; beyond them only the last changes its place, or this would take O(n) each time
-   * that one of many endpoints is so fast.
+   * Moves the endpoint at `place` to the end. Those in use move up; beyond them only the last one changes its place, or this would take
+   * O(n) each time that one of many endpoints answers far too fast.
    */
   #last(place: number): void {
     const last = this.#order.length - 1;
@@ -373,7 +380,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#recheck(b);
   }
 
-  /** Those of the order that are not in `staying` are out of the set: should they return, they do so at the edge. */
+  /** The ordered endpoints that are not in `staying` have left the set: if they return, they do so at the edge of those in use. */
   #leave(staying: readonly OwnTarget[]): void {
     const stays = new Set(staying);
     for (const subchannel of this.#order) {
@@ -386,7 +393,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
 
 const loadOf = (subchannel: OwnTarget): RuledLoad => subchannel.load as RuledLoad;
 
-/** In units, see `latency-cell`. An integer, as fractions would be boxed. */
+/** The cost of one more call, in `UNITS` (see `latency-cell`). An integer, because fractions would be boxed. */
 function costOf(subchannel: OwnTarget): number {
   const { numbers, at } = subchannel.load as RuledLoad;
   const cost = (subchannel.inFlight + 1) * ((numbers[at + ORDER_COST] as number) || UNITS);
@@ -395,13 +402,13 @@ function costOf(subchannel: OwnTarget): number {
 
 const wholeCalls = (cost: number): number => Math.ceil(cost / UNITS) * UNITS;
 
-/** Whether enough is known of an endpoint, and is not too old, to compare it. */
+/** Whether enough is known about an endpoint, and is recent enough, to compare it with others. */
 function knows({ numbers, at }: RuledLoad, nowMs: number): boolean {
   const ageMs = nowMs - (numbers[at + UPDATED] as number);
   return (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && ageMs < FORGOTTEN_MS;
 }
 
-/** In the order of their places; what returns enters at the edge, what is new at a random place. */
+/** The endpoints in the order of their places. One that returns enters at the edge of those in use, a new one at a random place. */
 function ordered(all: readonly OwnTarget[], edge: number, random: Random32): OwnTarget[] {
   const placeOf = (subchannel: OwnTarget): number => {
     const { numbers, at } = loadOf(subchannel);

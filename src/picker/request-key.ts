@@ -7,9 +7,9 @@ import type { PickerFactory } from './picker.js';
 
 /** An HTTP request, as far as keys read it: the options of a request to undici, or a `ClientRequest` of Node. */
 export interface KeyedRequest {
-  /** As undici takes them: an object, a flat list, or an iterable of pairs. */
+  /** The headers as undici takes them: an object, a flat list, or an iterable of pairs. */
   readonly headers?: unknown;
-  /** Of a `ClientRequest`. */
+  /** Reads a header of a `ClientRequest`. */
   getHeader?(name: string): unknown;
   /** What is sent, if it is known when the pod is picked; node:http asks for a connection before. */
   readonly body?: unknown;

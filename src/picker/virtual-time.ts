@@ -13,7 +13,7 @@ import type { OwnTarget, Picker, PickSet } from './picker.js';
  * Bennett, Zhang, WF2Q+, IEEE/ACM ToN 5(5), 1997).
  */
 export class VirtualTime {
-  /** Virtual time. */
+  /** The virtual time now. */
   now = 0;
   /** When each endpoint is due, in virtual time. */
   readonly due: Float64Array;
@@ -39,7 +39,7 @@ export class VirtualTime {
         this.due[index] = Math.min((previous.time.due[before] as number) - previous.time.now, step);
       }
     }
-    claimSlots(set);
+    writeIndexes(set);
   }
 
   /** `index` was picked. */
@@ -62,8 +62,8 @@ function keepsTime(picker: object | undefined): picker is TimeKeeper {
   return (picker as Partial<TimeKeeper> | undefined)?.time instanceof VirtualTime;
 }
 
-/** Writes each subchannel's index in `set` into its slot. */
-function claimSlots(set: PickSet<OwnTarget>): void {
+/** Writes each subchannel's index in `set` into the subchannel. */
+function writeIndexes(set: PickSet<OwnTarget>): void {
   set.subchannels.forEach((subchannel, index) => {
     subchannel.indexInSet = index;
   });

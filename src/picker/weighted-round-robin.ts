@@ -53,11 +53,11 @@ class WeightedRoundRobinPicker implements Picker {
   readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   readonly #updateMs: number;
-  /** 1 / (weight × rate). */
+  /** The step of each endpoint in virtual time: 1 / (weight × rate). */
   readonly #steps: Float64Array;
-  /** As last read; 0 = unknown. */
+  /** The rate of each endpoint as last read; 0 = unknown. */
   readonly #rates: Float64Array;
-  /** The known rates, for the median. */
+  /** The rates that are known, for their median; scratch space. */
   readonly #known: Float64Array;
   readonly #stride: StridePicker;
   #updatedAtMs = Number.NEGATIVE_INFINITY;
@@ -91,7 +91,7 @@ class WeightedRoundRobinPicker implements Picker {
       rates[index] = isRate ? rate : 0;
       if (isRate) known[count++] = rate;
     }
-    // For an even number the smaller of the two middle ones: of two, one that claims much must not set the median.
+    // For an even number the smaller of the two middle rates counts: of two endpoints, one that claims much must not set the median.
     const median = known.subarray(0, count).sort()[(count - 1) >> 1] as number;
     for (let index = 0; index < subchannels.length; index++) {
       const rate = rates[index] as number;

@@ -11,7 +11,7 @@ import type { Connection, Transport } from './transport.js';
 export interface ConnectAttemptParts<C> {
   readonly transport: Transport<C>;
   readonly endpoint: Endpoint;
-  /** For each of its addresses, in ms. */
+  /** The time limit for each of the endpoint's addresses, in ms. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly gate: ConnectGate;
@@ -38,7 +38,7 @@ export class ConnectAttempt<C> implements GateVisitor {
   #over = false;
   /** The endpoint as it is dialed now: with the address in front that is tried. */
   #dialed: Endpoint;
-  /** Why its first address could not be connected to. */
+  /** What is said in errors about the first address, which could not be connected to. */
   #before = '';
   #timer: Timer | undefined;
   #limit: AbortController | undefined;
@@ -92,7 +92,7 @@ export class ConnectAttempt<C> implements GateVisitor {
   #refused(cause: unknown, limit: AbortController): void {
     if (this.#over || limit !== this.#limit) return;
     const message = `no connection to ${endpointAddress(this.#dialed)}: ${asError(cause).message}`;
-    // At its other address the same server has the same certificate and users, and the application the same function.
+    // At its other address the same server would refuse for the same reason: a certificate, a user, a function of the application.
     if (isPerEndpointError(asError(cause)) || isLasting(cause)) this.#fail(message, cause);
     else this.#tryOther(message, cause);
   }
@@ -102,7 +102,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     this.#tryOther(`${endpointAddress(this.#dialed)} did not accept a connection within ${timeoutMs} ms`);
   }
 
-  /** The address could not be connected to: dials the other one, unless there is none or that was it. */
+  /** The address could not be connected to: dials the endpoint's other address, unless there is none or this was it. */
   #tryOther(message: string, cause?: unknown): void {
     const { endpoint } = this.#parts;
     if (endpoint.otherAddress === undefined || this.#dialed !== endpoint) {
@@ -146,7 +146,7 @@ function notAConnection(value: unknown): string | undefined {
     readonly outdated?: unknown;
   };
   const missing: string[] = [];
-  // Comparisons with NaN are always false: it would stay ready and never be picked.
+  // Comparisons with NaN are always false: the connection would stay ready and never be picked.
   if (!hasCapacity(value)) missing.push('capacity (a number)');
   if (!isPromise(closed)) missing.push('closed (a promise)');
   if (leaving !== undefined && !isPromise(leaving)) missing.push('leaving (a promise)');
@@ -164,7 +164,7 @@ function hasCapacity(connection: { readonly capacity?: unknown }): boolean {
     const { capacity } = connection;
     return typeof capacity === 'number' && !Number.isNaN(capacity);
   } catch {
-    // It exists; a pick notices if it throws.
+    // The property exists; a pick notices if reading it throws.
     return true;
   }
 }

@@ -1,8 +1,8 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** A connection attempt. */
+/** An attempt to connect, which passes the gate. */
 export interface GateVisitor {
-  /** There is a free slot: starts now. Must call the gate's `left` once. Must not throw. */
+  /** The attempt may start now. Must call the gate's `left` once. Must not throw. */
   begin(): void;
 }
 
@@ -49,7 +49,7 @@ export class ConnectGate {
     if (!this.#admitting) this.#admit();
   }
 
-  /** Stops waiting. False if it has already started. */
+  /** The visitor stops waiting. Returns false if it has already started. */
   giveUp(visitor: GateVisitor): boolean {
     const waited =
       this.#waiting.delete(visitor) || this.#waitingAgain.delete(visitor) || this.#waitingLong.delete(visitor);
@@ -64,7 +64,7 @@ export class ConnectGate {
     this.#admitLater();
   }
 
-  /** At the end of the turn: otherwise calling off thousands of attempts would start each of them first. */
+  /** Admits waiting attempts at the end of the turn: otherwise calling off thousands of attempts would start each of them first. */
   #admitLater(): void {
     if (this.#admitting) return;
     this.#admitting = true;
@@ -84,7 +84,7 @@ export class ConnectGate {
     }
   }
 
-  /** Starts one that failed recently; false if there is none, no slot, or no budget. */
+  /** Starts an attempt to an endpoint that failed recently. Returns false if none waits, or there is no room or no budget for it. */
   #admitAgain(): boolean {
     if (this.#waitingAgain.size + this.#waitingLong.size === 0) return false;
     if (this.#runningAgain.size >= this.#limitAgain) return false;
@@ -119,7 +119,7 @@ export class ConnectGate {
 
 /** Dials per second to endpoints that failed recently. */
 const PER_SECOND = 50;
-/** The maximum burst, after a second without any. */
+/** The budget never holds more than it gains in a second without dials. */
 const LIMIT = PER_SECOND;
 
 /**
@@ -131,7 +131,7 @@ class DialBudget {
   #tokens = LIMIT;
   #updatedMs = Number.NEGATIVE_INFINITY;
 
-  /** Pays for a dial, if the budget allows. */
+  /** Pays for a dial, if the budget allows. Returns whether it did. */
   take(nowMs: number): boolean {
     this.#tokens = Math.min(LIMIT, this.#tokens + Math.max(0, nowMs - this.#updatedMs) * (PER_SECOND / 1_000));
     this.#updatedMs = nowMs;
@@ -145,7 +145,7 @@ class DialBudget {
     this.#tokens = Math.min(LIMIT, this.#tokens + 1);
   }
 
-  /** Time until the next one can be paid for, in whole ms, as of the last `take`. */
+  /** Time until the next dial can be paid for, in whole ms, as of the last `take`. */
   get waitMs(): number {
     return Math.max(1, Math.ceil((1 - this.#tokens) * (1_000 / PER_SECOND)));
   }

@@ -1,7 +1,7 @@
 import type { Rng } from '../runtime/rng.js';
 import type { Subchannel, SubchannelState } from './subchannel.js';
 
-/** What is connected to. */
+/** A new endpoint's subchannel, with the weight the stages gave it. */
 interface Newcomer<C> {
   readonly subchannel: Subchannel<C>;
   readonly weight: number;
@@ -36,7 +36,7 @@ export class FirstDrawn<C> {
   #order: Subchannel<C>[] = [];
   #isHalfServed = false;
 
-  /** Nothing is connected, and these are being connected, in this order, after those of earlier calls. */
+  /** Nothing is connected, and these endpoints are about to be, in this order, after those of earlier calls of this method. */
   add(newcomers: readonly Newcomer<C>[]): void {
     const order = newcomers.filter(hasShare).map(({ subchannel }) => subchannel);
     this.#order = [...order.reverse(), ...this.#order];

@@ -6,7 +6,7 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 /** How long an idle endpoint that left the set is kept in case it returns, whatever the drain timeout. In ms. */
 const RETURN_WITHIN_MS = 30_000;
 
-/** What `DrainLimits` needs. `options.drainTimeoutMs` is for the calls; Infinity = no limit. */
+/** What `DrainLimits` needs from its subchannel. `options.drainTimeoutMs` is how long calls may take to finish; Infinity = no limit. */
 export interface DrainOwner {
   readonly clock: Clock;
   readonly options: ResolvedPoolOptions;

@@ -39,7 +39,7 @@ export interface PoolParts<C> {
 /** A subchannel that is in the set, with the weight the stages gave it. */
 export interface Member<C> {
   readonly subchannel: Subchannel<C>;
-  /** 0 = standby. */
+  /** The share of picks relative to other members; 0 = standby. */
   readonly weight: number;
   readonly suspect: boolean;
 }
@@ -54,7 +54,7 @@ export class Pool<C> {
   /** The endpoints that get the first calls after a start. */
   readonly first: FirstDrawn<C> = new FirstDrawn();
   #members: readonly Member<C>[] = [];
-  /** Of the subchannels, for loads that compare them. */
+  /** The loads of all subchannels, for loads that compare them. */
   readonly #loads = { loads: new Set<Load>() };
   /** Calls started on subchannels that are now closed. */
   #startedBefore = 0;
@@ -92,7 +92,7 @@ export class Pool<C> {
     return this.#members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready');
   }
 
-  /** Whether a member with a weight above 0 is connected that is none of these. */
+  /** Whether a member with a weight above 0 is connected that is not among these. */
   hasReadyBut(avoid: ReadonlySet<Subchannel<C>>): boolean {
     return this.#members.some(
       ({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready' && !avoid.has(subchannel),
@@ -135,7 +135,7 @@ export class Pool<C> {
       if (this.#closing) return;
       staying.add(entry.endpoint.key);
       const member = this.#member(entry);
-      // So may a stage or a load that was just made for it.
+      // A stage, or a load that was just made for the endpoint, may have closed the balancer.
       if (this.#closing) {
         member.subchannel.drain(true);
         return;

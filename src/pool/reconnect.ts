@@ -14,7 +14,7 @@ const MIN_USEFUL_LIFE_MS = 1_000;
  */
 const MIN_ASKED_LIFE_MS = 50;
 
-/** What it takes. */
+/** What `Reconnect` needs from its subchannel. */
 export interface ReconnectOwner {
   readonly clock: Clock;
   readonly rng: Rng;
@@ -29,7 +29,7 @@ export type EndOfConnection = 'leaving' | 'closed' | 'failed';
 
 /** What the end of a connection means for the next one. */
 export interface EndedLife {
-  /** In ms. */
+  /** How long the connection lived, in ms. */
   readonly livedMs: number;
   /** Whether another may be opened immediately. */
   readonly atOnce: boolean;

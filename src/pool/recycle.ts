@@ -41,7 +41,7 @@ export class Recycle {
     this.#giveAge(endpoint);
   }
 
-  /** No replacement could be opened: the connection stays. If it is outdated it is due again soon, otherwise after another lifetime. */
+  /** No replacement could be opened, so the connection stays. An outdated one is due again soon, any other after another lifetime. */
   postpone(endpoint: Endpoint): void {
     if (!this.#isOutdated) {
       this.#giveAge(endpoint);

@@ -37,7 +37,7 @@ export class Retiring<C> {
   add(connection: Connection<C>, how: 'finish' | 'cut', isNeeded: IsNeeded = never): () => void {
     const limit = new AbortController();
     const abort = (): void => limit.abort();
-    // One signal each: listeners on a shared one would accumulate.
+    // Each connection has a signal of its own: listeners on a shared one would accumulate.
     if (how === 'cut') abort();
     const closed = this.#close(connection, { signal: limit.signal, abort, isNeeded });
     this.#limits.set(closed, limit);
@@ -49,7 +49,7 @@ export class Retiring<C> {
     for (const limit of this.#limits.values()) limit.abort();
   }
 
-  /** Resolves when none is left. */
+  /** Resolves when no connection is left. */
   async allClosed(): Promise<void> {
     while (this.#limits.size > 0) await Promise.all(this.#limits.keys());
   }
@@ -105,7 +105,7 @@ async function closing<C>(connection: Connection<C>, signal: AbortSignal): Promi
 export class FinishingConnections<C> {
   readonly #owner: SubchannelOwner<C>;
   readonly #isNeeded: IsNeeded;
-  /** The functions cut them. */
+  /** The connections, each with the function that cuts it. */
   readonly #connections = new Map<Connection<C>, () => void>();
 
   /** @param isNeeded Whether any call of the subchannel is running. */
@@ -114,7 +114,7 @@ export class FinishingConnections<C> {
     this.#isNeeded = isNeeded;
   }
 
-  /** No new calls use it; running ones may finish. */
+  /** No new call uses the connection; running ones may finish. */
   add(connection: Connection<C>): void {
     const closed = (): void => void this.#connections.delete(connection);
     this.#connections.set(connection, this.#owner.retire(connection, 'finish', this.#isNeeded));
@@ -126,12 +126,12 @@ export class FinishingConnections<C> {
     for (const cut of this.#connections.values()) cut();
   }
 
-  /** Their endpoint left: calls `left` on all of them and on the current one. */
+  /** The endpoint left the set: calls `left` on all of these connections and on the current one. */
   left(current: Connection<C> | undefined): void {
     for (const connection of [...this.#connections.keys(), current]) this.#notify(() => connection?.left?.());
   }
 
-  /** The endpoint is back: calls `returned` on the current one. */
+  /** The endpoint is back in the set: calls `returned` on the current connection. */
   returned(current: Connection<C> | undefined): void {
     this.#notify(() => current?.returned?.());
   }

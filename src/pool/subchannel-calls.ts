@@ -15,7 +15,10 @@ import type { Connection } from './transport.js';
 
 /** A server's `Retry-After` is honored for up to this long, in ms. */
 const MAX_PUSHBACK_MS = 60_000;
-/** No limit, and a limit that must be read from the connection. Small integers: comparing them does not touch the heap. */
+/**
+ * No limit, and a limit that must be read from the connection at each pick. Both are small integers: comparing them does not touch the
+ * heap.
+ */
 export const UNLIMITED: number = 2 ** 30;
 const ASK = -1;
 
@@ -40,7 +43,7 @@ export abstract class SubchannelCalls<C> {
   readonly #rule: LoadRule | undefined;
   /** As `LoadRule.calls`. */
   readonly #calls: CostOfCalls | undefined;
-  /** The load's cell. */
+  /** The array with the numbers of this endpoint's load, and where they begin in it. */
   readonly #numbers: Float64Array;
   readonly #at: number;
   // Every call touches the fields up to here.
@@ -48,7 +51,7 @@ export abstract class SubchannelCalls<C> {
   #connection: Connection<C> | undefined;
   /** Whether the connection reports changes of its capacity. */
   #isWatched = false;
-  /** The round of its probation, while it is on probation. */
+  /** Which round of its probation the endpoint is in; undefined while it is not on probation. */
   #probation: number | undefined;
   /** Whether no tracker would learn from a success. */
   #trackersIgnoreSuccess = false;
@@ -98,10 +101,10 @@ export abstract class SubchannelCalls<C> {
   /** A call ended, and all counters are updated. */
   protected abstract callEnded(): void;
 
-  /** Its connection can carry more calls than before. */
+  /** The connection can carry more calls than before. */
   protected abstract capacityGained(): void;
 
-  /** Present only in `ready` and `draining`; new calls use it. */
+  /** The connection that new calls use; present only in `ready` and `draining`. */
   get connection(): Connection<C> | undefined {
     return this.#connection;
   }
@@ -124,14 +127,14 @@ export abstract class SubchannelCalls<C> {
     }
   }
 
-  /** How many concurrent calls it can carry now; 0 without a connection. */
+  /** How many concurrent calls the connection can carry now; 0 without a connection. */
   get capacity(): number {
     const connection = this.#connection;
     if (connection === undefined) return 0;
     return this.#probation === undefined ? connection.capacity : Math.min(connection.capacity, this.#probationLimit);
   }
 
-  /** Whether it can take one more call now. Pickers use this instead of a capacity, because a boolean is never boxed. */
+  /** Whether the endpoint can take one more call now. Pickers use this instead of a capacity, because a boolean is never boxed. */
   get hasRoom(): boolean {
     const limit = this.#limit;
     return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
@@ -142,7 +145,7 @@ export abstract class SubchannelCalls<C> {
     return this.started - this.inFlight - this.#unsuccessful;
   }
 
-  /** The cost of one more call now: its load. */
+  /** The cost of one more call now, according to the load. */
   cost(nowMs: number): number {
     const calls = this.#calls;
     if (calls !== undefined) return calls.cost(this.#numbers, this.#at, this.inFlight, nowMs);
@@ -174,8 +177,8 @@ export abstract class SubchannelCalls<C> {
   }
 
   /**
-   * Puts it on probation: one call more than are running now, then one at a time. Another round allows one more while calls of
-   * the previous round are still running. `undefined` ends it.
+   * Puts the endpoint on probation: one call more than are running now, then one at a time. Another round allows one more while calls of
+   * the previous round are still running. `undefined` ends the probation.
    */
   setProbation(round: number | undefined): void {
     if (round === this.#probation) return;

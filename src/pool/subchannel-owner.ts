@@ -18,9 +18,9 @@ export interface SubchannelOwner<C> {
   readonly gate: ConnectGate;
   readonly options: ResolvedPoolOptions;
   readonly recording?: SubchannelRecording | undefined;
-  /** It became ready or stopped being so. */
+  /** The subchannel became ready or stopped being so. */
   readinessChanged(): void;
-  /** Its connection can carry more calls: waiting callers may be served. */
+  /** The subchannel's connection can carry more calls: waiting callers may be served. */
   capacityGained(): void;
   /** A connection could not be opened or was lost: a hint for the resolver. */
   troubled(): void;
@@ -29,6 +29,6 @@ export interface SubchannelOwner<C> {
    * `isNeeded`, within the time until it returns false. The result cuts them.
    */
   retire(connection: Connection<C>, how: 'finish' | 'cut', isNeeded?: () => boolean): () => void;
-  /** It reached `closed` and will never be used again. */
+  /** The subchannel reached `closed` and will never be used again. */
   subchannelClosed(subchannel: { readonly endpoint: Endpoint }): void;
 }

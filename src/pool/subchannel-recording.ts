@@ -24,13 +24,13 @@ export interface SubchannelToRecord extends RecordedSubchannel {
 /** Records the subchannels of a balancer. Called in the middle of other work: it must not call back. */
 export interface SubchannelRecording {
   created(subchannel: SubchannelToRecord): void;
-  /** Its state or its capacity changed. */
+  /** The state or the capacity of the subchannel changed. */
   changed(subchannel: RecordedSubchannel): void;
-  /** It is gone for good. */
+  /** The subchannel is gone for good. */
   closed(subchannel: RecordedSubchannel): void;
   /** A load report arrived, and the load is about to get it. */
   reported(subchannel: RecordedSubchannel, report: LoadReport, nowMs: number): void;
-  /** A call on it is about to end, with the arguments of `SubchannelCalls.end`. */
+  /** A call on the subchannel is about to end, with the arguments of `SubchannelCalls.end`. */
   ended(
     subchannel: RecordedSubchannel,
     call: number,

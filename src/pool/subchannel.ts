@@ -36,7 +36,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   /** What ended the last connection or attempt, until the next success. */
   lastError: Error | undefined;
   readonly #owner: SubchannelOwner<C>;
-  /** The latest data as the set has it, with the address in front that is dialed first. */
+  /** The latest data of this endpoint from the set, with the address in front that is dialed first. */
   #listed: Endpoint;
   readonly #reconnect: Reconnect;
   readonly #recycle: Recycle;
@@ -219,7 +219,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     const outdated = (): void => {
       if (this.connection !== connection) return;
       this.#recycle.outdated();
-      // While it drains nothing is opened; should it come back, that is resumed.
+      // While the subchannel drains, no connection is opened; if the endpoint returns, recycling goes on.
       if (this.state === 'ready') this.#recycle.resume();
     };
     connection.outdated?.then(outdated, outdated);
@@ -252,7 +252,10 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#owner.troubled();
   }
 
-  /** No connection because of a failure: pause, then try again. `reason` is for people, even if the end was clean. */
+  /**
+   * There is no connection, because of a failure: the subchannel pauses, then tries again. `reason` is for people, even if the end was
+   * clean.
+   */
   #lost(error: Error | undefined, reason: Error): void {
     // A function of the application failed: nothing was learned about the endpoint, so the pause does not grow.
     const isOurs = isPerEndpointError(reason) || (reason.cause instanceof Error && isPerEndpointError(reason.cause));
@@ -265,7 +268,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (!isOurs) this.#owner.troubled();
   }
 
-  /** Maximum age, or outdated: the replacement is opened before the old connection closes. */
+  /** The connection has reached its maximum age or is outdated: its replacement is opened before it closes. */
   #replace(): void {
     this.#attemptConnection(
       1, // not urgent: others go first
@@ -305,7 +308,10 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#owner.subchannelClosed(this);
   }
 
-  /** All state changes go through here. False if the state is not `to` afterwards: it is closed, or an observer changed it. */
+  /**
+   * All changes of the state go through here. Returns false if the state is not `to` afterwards: the subchannel is closed, or an observer
+   * changed its state.
+   */
   #transition(to: SubchannelState, error?: Error): boolean {
     const from = this.state;
     if (from !== to && from !== 'closed') {

@@ -10,7 +10,7 @@ const SILENT_MS = 250;
 /** All trackers of one subchannel. An error one of them throws is reported, and stops neither the others nor the call. */
 export class Trackers {
   readonly #trackers: readonly Tracker[];
-  /** Those that handle calls. */
+  /** The trackers that have a `completed`. */
   readonly #listening: readonly Tracker[];
   readonly #warnings: Warnings;
 
@@ -28,7 +28,7 @@ export class Trackers {
     this.#tell((tracker) => tracker.disconnected?.(error));
   }
 
-  /** Whether a success would now change nothing for any of them. */
+  /** Whether a success would now change nothing for any of the trackers. */
   get ignoreSuccess(): boolean {
     try {
       for (const tracker of this.#listening) if (tracker.ignoresSuccess !== true) return false;

@@ -23,7 +23,7 @@ export const resolveRetryBudget = (options?: RetryBudgetOptions): Complete<Retry
 const KEPT_MS = 10_000;
 /** Time alone adds retries for at most this long, in ms: a quiet period must not save up for a storm. */
 const SAVED_MS = 2_000;
-/** The clock is read once per this many calls, before it is unknown when they were made. */
+/** The clock is read once per this many calls: with more of them it would be too uncertain when they were made. */
 const SETTLES_AFTER = 128;
 
 /**
@@ -40,7 +40,7 @@ export class RetryBudget {
   /** Calls since `#updatedMs`. The clock is not read for each of them. */
   #undated = 0;
   #tokens: number;
-  /** Calls before that. */
+  /** Calls before `#updatedMs`. */
   #callsBefore = 0;
   #updatedMs: number;
   /** Recent calls: those of this period of `KEPT_MS` and of the previous one. */

@@ -23,7 +23,7 @@ export interface RetryCounts {
   readonly overBudget: number;
 }
 
-/** Counting costs one addition, and only for calls that do not succeed at once. */
+/** Counts retries and hedges. That costs one addition, and only for calls that do not succeed at once. */
 export class RetryCounter {
   readonly retries: Record<RetryReason, number> = {
     'not-started': 0,
@@ -39,7 +39,7 @@ export class RetryCounter {
   overBudget = 0;
 }
 
-/** Whether a call may have another attempt, and what pays for it: what adapters ask that make attempts of their own. */
+/** Whether a call may have another attempt, and what pays for it: for adapters that make attempts of their own. */
 export interface RetryPolicy {
   /** Attempts per call, the first and hedges included; from the option `retry`. */
   readonly maxAttempts: number;
@@ -47,9 +47,9 @@ export interface RetryPolicy {
   readonly methods: ReadonlySet<string>;
   /** Whether a call that may be sent twice is repeated when its connection dies: no option forbids it. */
   readonly repeatsLost: boolean;
-  /** Whether responses may be discarded for another attempt; if not, a response is final without asking. */
+  /** Whether responses may be discarded for another attempt; if not, every response is final. */
   readonly looksAtAnswers: boolean;
-  /** Every call makes its deposit in it, once, not per attempt. */
+  /** The retry budget. Every call makes its deposit in it, once, not per attempt. */
   readonly budget: { deposit(): void };
   /** Whether this attempt should be followed by another, regardless of cost and number. */
   wants(attempt: EndedAttempt): boolean;
@@ -80,7 +80,7 @@ export class RetryRules implements RetryPolicy {
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
   readonly #counter = new RetryCounter();
-  /** What was last allowed, and whether the budget paid for it. */
+  /** For what an attempt was last allowed, and whether the budget paid for it. */
   #allowed: RetryReason | 'hedge' = 'hedge';
   #wasPaid = false;
 

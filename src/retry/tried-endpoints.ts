@@ -3,9 +3,9 @@ import type { PickTarget } from '../picker/picker.js';
 
 /** The part of a lease that identifies the endpoint and its connection. */
 export interface TriedAttempt<C> {
-  /** The slot of the endpoint it went to. */
+  /** The subchannel that the attempt used. */
   readonly subchannel: PickTarget;
-  /** The connection it went over: another one to the same endpoint deserves another try. */
+  /** The connection that the attempt used: another connection to the same endpoint deserves another try. */
   readonly handle: C;
 }
 

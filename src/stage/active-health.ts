@@ -88,14 +88,14 @@ class ActiveHealth implements Stage {
   }
 }
 
-/** One probed endpoint. */
+/** One probed endpoint, as its tracker. */
 class Patient implements Tracker {
   ill = false;
   readonly #endpoint: Endpoint;
   readonly #rules: HealthRules;
   readonly #context: StageContext;
   readonly #owner: { forget(): void; impossible(error: Error): void };
-  /** Consecutive probes that contradict the current verdict. */
+  /** How many consecutive probes contradict the current verdict. */
   #against = 0;
   #timer: Timer | undefined;
   #probe: AbortController | undefined;

@@ -55,7 +55,7 @@ export function endpointShares(
             client = jump(mix32(seeds[endpoint] as number, Math.imul(drawn[endpoint] as number, STEP)), clients);
           } else client = (client + 1) % clients;
           if (room[client] === 0) continue;
-          // Twice only if no other client has room.
+          // A client gets the same endpoint twice only if no other client has room.
           if (tried > MAX_DRAWS + clients || !has.has(endpoint * clients + client)) break;
         }
         has.add(endpoint * clients + client);
@@ -69,7 +69,10 @@ export function endpointShares(
   return shares;
 }
 
-/** A number below `buckets`, evenly distributed. One more bucket changes it in one of that many cases, to the new bucket. */
+/**
+ * Returns a number below `buckets`, evenly distributed over hashes. With one bucket more, 1 / buckets of all hashes get another result: the
+ * new bucket.
+ */
 function jump(hash: number, buckets: number): number {
   let state = hash;
   let bucket = 0;

@@ -47,7 +47,7 @@ export class OutlierRecord implements Tracker {
   readonly #endpoint: Endpoint;
   readonly #rules: OutlierRules;
   readonly #context: StageContext;
-  /** Over all records: the sum of `#failing`. */
+  /** The sums over all records: of `#failing`, and how many records there are. */
   readonly #totals: { failing: number; records: number };
   readonly #forget: () => void;
   readonly #maxCalls: number;
@@ -65,11 +65,11 @@ export class OutlierRecord implements Tracker {
   #restoredAtMs = Number.NEGATIVE_INFINITY;
   /** When probation after the last ejection began. */
   #probationSinceMs = 0;
-  /** Whether observers have been told of an ejection but not yet of its end. */
+  /** Whether observers were notified of an ejection and not yet of its end. */
   #announced = false;
-  /** The connection was lost with an error and not yet reestablished. */
+  /** Whether the connection was lost with an error and is not yet reestablished. */
   #lost = false;
-  /** A reestablished connection or a probe started probation early, and no call has succeeded since. */
+  /** Whether a reestablished connection or a probe started probation early, and no call has succeeded since. */
   #lifeSpent = false;
   #timer: Timer | undefined;
 
@@ -89,7 +89,7 @@ export class OutlierRecord implements Tracker {
     totals.records++;
   }
 
-  /** It works, and no failures are remembered. */
+  /** Whether the endpoint works and no failures of it are remembered. */
   get ignoresSuccess(): boolean {
     return this.state === 'good' && this.#failing === 0 && this.#consecutive === 0;
   }
@@ -130,13 +130,13 @@ export class OutlierRecord implements Tracker {
     this.#forget();
   }
 
-  /** Stops its timer for good. */
+  /** Cancels the timer for good. */
   stop(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
   }
 
-  /** Ejects it for a while; twice as long as before if it worked only briefly. */
+  /** Ejects the endpoint for a while, twice as long as before if it worked only briefly. */
   eject(): void {
     const { rng, observer } = this.#context;
     const { baseEjectionMs, maxEjectionMs } = this.#rules;
@@ -187,7 +187,7 @@ export class OutlierRecord implements Tracker {
     }
   }
 
-  /** Which criterion it meets, and in words. */
+  /** The criterion that the endpoint meets, and why, in words; undefined if it meets none. */
   #criterion(unanswered: number): readonly [Criterion, string] | undefined {
     const { consecutiveFailures, failureRatio, timesWorse, minCalls } = this.#rules;
     if (this.#consecutive >= consecutiveFailures) {
@@ -224,7 +224,7 @@ export class OutlierRecord implements Tracker {
     this.stop();
     this.state = 'good';
     this.#restoredAtMs = clock.now();
-    // Judged from scratch: what led to the ejection no longer counts.
+    // The endpoint is judged from scratch: what led to the ejection no longer counts.
     this.#totals.failing -= this.#failing;
     this.#failing = 0;
     this.#calls = 0;
@@ -238,7 +238,7 @@ export class OutlierRecord implements Tracker {
     return this.state === 'probation' && this.#context.clock.now() - latencyMs >= this.#probationSinceMs - 0.001;
   }
 
-  /** One more call, failed (1) or not (0). */
+  /** Counts one more call: failed (1) or not (0). */
   #count(failed: 0 | 1): void {
     if (this.#calls < this.#maxCalls) this.#calls++;
     const share = this.#failing + (failed - this.#failing) / this.#calls;

@@ -33,7 +33,7 @@ export const pushback = (options: PushbackOptions = {}): StageFactory => {
   return described((context) => new Pushback(ratio, maxMs, context), 'pushback');
 };
 
-/** Until when one endpoint wants a pause. */
+/** The pause that one endpoint asked for: until when. */
 class Wish implements Tracker {
   readonly ignoresSuccess = true;
   untilMs = Number.NEGATIVE_INFINITY;

@@ -47,7 +47,7 @@ export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
 
 /** The warm-up of one endpoint. */
 class Newcomer implements Tracker {
-  /** It was in the first set, so it is never new. */
+  /** Whether the endpoint was in the first set and is therefore never new. */
   old = false;
   readonly #clock: StageContext['clock'];
   readonly #owner: { forget(): void; ages(): void };
@@ -83,7 +83,7 @@ class Newcomer implements Tracker {
     this.#owner.forget();
   }
 
-  /** From 0 (not connected, or just now) to 1 (full weight). */
+  /** How far the endpoint has warmed up, from 0 (not connected, or just now) to 1 (full weight). */
   progress({ windowMs, calls }: SlowStartRules): number {
     if (this.old) return 1;
     const ageMs = this.#connectedAtMs === undefined ? 0 : this.#clock.now() - this.#connectedAtMs;

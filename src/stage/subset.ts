@@ -127,7 +127,7 @@ class FoundSubset implements Stage {
   readonly #connections: number | undefined;
   readonly #observer: Observer;
   readonly #found: FoundPlace;
-  /** Before the place is known. */
+  /** The seed of the random endpoints that are used before the place is known. */
   readonly #seed: number;
   #hasWarned = false;
 

@@ -71,7 +71,7 @@ class Zone implements Stage {
   apply(set: EndpointSet): EndpointSet {
     const own = set.entries.filter((entry) => entry.endpoint.zone === this.#own);
     if (own.length === 0 || own.length === set.size) return set;
-    // Before any connection is open, all count: the first calls should stay local too.
+    // Before any connection is open, all endpoints count: the first calls should stay local too.
     const anyConnected = set.entries.some((entry) => this.#isUsable(entry, false));
     const usable = set.entries.filter((entry) => this.#isUsable(entry, !anyConnected));
     const weightOf = (entries: readonly EndpointEntry[]): number =>
