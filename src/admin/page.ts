@@ -48,7 +48,8 @@ const SHOWN = 12;
 function pod({ endpoint, rate }, most) {
   const bar = make('i');
   bar.style.width = (most > 0 ? 100 * rate / most : 0) + '%';
-  const label = endpoint.name === undefined ? [endpoint.address] : [endpoint.name + ' ', make('small', '', endpoint.address)];
+  const addresses = endpoint.address + (endpoint.otherAddress ? ', ' + endpoint.otherAddress : '');
+  const label = endpoint.name === undefined ? [addresses] : [endpoint.name + ' ', make('small', '', addresses)];
   const { status, why, relativeCost } = endpoint;
   return make('div', 'pod',
     make('span', 'name', ...label, ...(endpoint.zone ? [make('small', '', ' ' + endpoint.zone)] : [])),

@@ -9,6 +9,7 @@ import {
   type ServiceHost,
 } from '../resolver/cluster-domain.js';
 import { literalAddress } from '../resolver/dns.js';
+import { hostFamilies } from '../resolver/host-families.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { systemClock } from '../runtime/clock.js';
 import { readAdminPage } from './admin-page.js';
@@ -62,7 +63,7 @@ async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Fact
   timer.cancel();
   const tried = command.connect ? usable(use.endpoints ?? []) : [];
   const [connections, http2] = await Promise.all([probeConnections(tried), examineHttp2(command, tried[0])]);
-  return { api, dns, namespace, use, connections, http2, process };
+  return { api, dns, namespace, use, hostFamilies: [...hostFamilies()].sort(), connections, http2, process };
 }
 
 async function examineHttp2({ tlsHost }: DoctorCommand, pod: Endpoint | undefined): Promise<Facts['http2']> {

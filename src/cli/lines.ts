@@ -1,4 +1,4 @@
-import type { Endpoint } from '../endpoint/endpoint.js';
+import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import { modeMeaning } from '../resolver/discovery-advice.js';
 import { portsInWords } from '../resolver/kubernetes/slices/service-ports.js';
 import { isSlots } from '../resolver/single-address.js';
@@ -138,6 +138,8 @@ export function useLines(facts: Facts): Line[] {
   else if (mode === 'slices') lines.push(ok('its EndpointSlices are watched'));
   else if (external !== undefined && endpoints?.length) lines.push(note(`DNS is queried repeatedly for ${external}`));
   else if ((mode === 'dns' || mode === 'name') && endpoints?.length) lines.push(note(modeMeaning[mode]));
+  const family = familyLine(facts);
+  if (family !== undefined) lines.push(family);
   if (endpoints === undefined) {
     for (const error of errors) lines.push(fail(error));
     if (errors.length === 0) lines.push(fail('nothing answered in time'));
@@ -154,13 +156,32 @@ export function useLines(facts: Facts): Line[] {
   return lines;
 }
 
+/** Which addresses are dialed, where that is not obvious: a Service with both families, or with one that this host does not have. */
+function familyLine({ api, dns, use: { mode }, hostFamilies }: Facts): Line | undefined {
+  const slices = mode === 'dns' || mode === 'name' ? undefined : api?.slices?.families;
+  const ofDns = [...(dns?.a.records ? ['IPv4'] : []), ...(dns?.aaaa.records ? ['IPv6'] : [])];
+  const [first, second] = slices?.length ? slices : ofDns;
+  if (first === undefined) return undefined;
+  const [host, otherOfHost] = hostFamilies;
+  const isHostOfOne = host !== undefined && otherOfHost === undefined;
+  if (second === undefined) {
+    if (!isHostOfOne || first === host) return undefined;
+    return warn(`all addresses are ${first}, and this host has ${host} alone`);
+  }
+  if (isHostOfOne) return note(`of both IP families ${host} is used: this host has no other`);
+  const why = host === undefined ? 'this host has only loopback' : 'this host has both';
+  if (slices === undefined) return note(`of both IP families IPv4 is used: ${why}`);
+  return note(`a pod is one endpoint with two addresses, and IPv4 is tried first: ${why}`);
+}
+
 /** Endpoints listed one by one. */
 const MAX_LISTED = 20;
 
 function endpointLine(endpoint: Endpoint): Line {
   const { name, zone, conditions } = endpoint;
-  const facts = [name, zone && `zone ${zone}`, conditionsInWords(endpoint)].filter(Boolean).join(', ');
-  const text = `${endpoint.key.replace(/#.*/, '')}  ${facts}`;
+  const also = endpoint.otherAddress && `also ${endpointAddress(withOtherFirst(endpoint))}`;
+  const facts = [name, zone && `zone ${zone}`, also, conditionsInWords(endpoint)].filter(Boolean).join(', ');
+  const text = `${endpointAddress(endpoint)}  ${facts}`;
   return conditions.ready ? ok(text) : note(text);
 }
 

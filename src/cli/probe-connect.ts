@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
+import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import { systemClock } from '../runtime/clock.js';
 import type { ConnectFacts } from './report.js';
 
@@ -7,9 +7,11 @@ import type { ConnectFacts } from './report.js';
 const MAX_ENDPOINTS = 10;
 const TIMEOUT_MS = 2_000;
 
-/** Opens a TCP connection to each endpoint, at most ten, and closes it. Never rejects. */
+/** Opens a TCP connection to each address of the endpoints, at most ten, and closes it. Never rejects. */
 export async function probeConnections(endpoints: readonly Endpoint[]): Promise<readonly ConnectFacts[]> {
-  const distinct = new Map(endpoints.map((endpoint) => [endpointAddress(endpoint), endpoint]));
+  const distinct = new Map(
+    endpoints.flatMap((each) => [each, withOtherFirst(each)]).map((endpoint) => [endpointAddress(endpoint), endpoint]),
+  );
   return Promise.all([...distinct].slice(0, MAX_ENDPOINTS).map(([text, endpoint]) => probe(text, endpoint)));
 }
 

@@ -1,4 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
+import type { AddressFamily } from '../resolver/host-families.js';
 import type { ServiceFacts } from '../resolver/kubernetes/slices/service-ports.js';
 import type { LeftClient } from './admin-page.js';
 
@@ -22,7 +23,7 @@ export interface ApiFacts {
   readonly slices?: {
     readonly count: number;
     readonly ports: readonly string[];
-    readonly families: readonly string[];
+    readonly families: readonly AddressFamily[];
     readonly ready: number;
     /** Terminating but still serving: used when no pod is ready. */
     readonly terminating: number;
@@ -120,6 +121,8 @@ export interface Facts {
   /** The Service's namespace; undefined if nothing names one. */
   readonly namespace?: NamespaceFacts | undefined;
   readonly use: UseFacts;
+  /** The IP families of the addresses this host has, loopback and link-local ones aside. */
+  readonly hostFamilies: readonly AddressFamily[];
   readonly connections: readonly ConnectFacts[];
   /** Undefined unless the target is an https URL and its pods speak HTTP/2. */
   readonly http2?: Http2Facts | undefined;

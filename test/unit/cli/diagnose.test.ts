@@ -41,9 +41,47 @@ const use: UseFacts = {
   warnings: [],
 };
 const judge = (target: string, facts: Partial<Facts>): ReturnType<typeof diagnose> =>
-  diagnose(parseTarget(target), { api, dns, use, connections: [], ...facts });
+  diagnose(parseTarget(target), { api, dns, use, hostFamilies: ['IPv4'], connections: [], ...facts });
 
 describe('diagnose', () => {
+  it.each([
+    [
+      'slices',
+      ['IPv4', 'IPv6'],
+      ['IPv4', 'IPv6'],
+      'a pod is one endpoint with two addresses, and IPv4 is tried first: this host has both',
+    ],
+    [
+      'slices',
+      ['IPv4', 'IPv6'],
+      [],
+      'a pod is one endpoint with two addresses, and IPv4 is tried first: this host has only loopback',
+    ],
+    ['slices', ['IPv4', 'IPv6'], ['IPv6'], 'of both IP families IPv6 is used: this host has no other'],
+    ['dns', ['IPv4', 'IPv6'], ['IPv6'], 'of both IP families IPv6 is used: this host has no other'],
+    ['dns', ['IPv4', 'IPv6'], ['IPv4', 'IPv6'], 'of both IP families IPv4 is used: this host has both'],
+    ['slices', ['IPv4'], ['IPv6'], 'all addresses are IPv4, and this host has IPv6 alone'],
+    ['slices', ['IPv4'], ['IPv4', 'IPv6'], undefined],
+    ['slices', ['IPv6'], ['IPv6'], undefined],
+  ] as const)('says which addresses are dialed, and why: %s, %j, host %j', (mode, families, hostFamilies, expected) => {
+    const aaaa = families.includes('IPv6' as never) ? answer : dns.aaaa;
+    const facts = {
+      api: { ...api, slices: { ...(api.slices as NonNullable<ApiFacts['slices']>), families } },
+      dns: { ...dns, aaaa },
+    };
+    const { use: lines } = judge('orders.shop:80', { ...facts, hostFamilies, use: { ...use, mode } });
+    expect(lines.map(({ text }) => text).filter((text) => / IP families | host /.test(text))).toEqual(
+      expected === undefined ? [] : [expected],
+    );
+  });
+
+  it('shows both addresses of a pod', () => {
+    const endpoints = [createEndpoint({ address: '10.0.0.1', otherAddress: 'fd00::1', port: 8080, name: 'orders-0' })];
+    expect(judge('orders.shop:80', { use: { ...use, endpoints } }).use.at(-1)?.text).toBe(
+      '10.0.0.1:8080  orders-0, also [fd00::1]:8080, ready',
+    );
+  });
+
   it('pods that speak HTTP/2: says what fetch does without evenkeel', () => {
     const lineWith = (isOffered: boolean): object => {
       const http2 = { endpoint: '10.0.0.1:8443', node: '26.10.0', isOffered };
