@@ -14,14 +14,20 @@ import {
 import {
   type AskForReports,
   balancingOptionNames,
+  type Complete,
   checkAskForReports,
   checkBalancingOptions,
-  checkFunction,
+  checkedOption,
   checkNumber,
+  functionOption,
   isPriority,
+  numberOption,
+  type OptionTable,
   optionError,
+  optionTable,
   type PropagateOptions,
   Propagation,
+  requiredOption,
   unknownOption,
 } from '../kit/index.js';
 import { isHidden } from './internals.js';
@@ -85,15 +91,21 @@ export interface GrpcOptions
   readonly key?: string | CallKey | undefined;
   /**
    * Which calls go first where they wait for the `limit`, and which are turned away first: the name of a metadata entry, or a
-   * function. Called for every call. @defaultValue the entry `propagate.priorityHeader`, which calls made for a request that is being
-   * served inherit from it (`propagate.context`)
+   * function. Called for every call.
+   * @defaultValue the entry `propagate.priorityHeader`, which calls made for a request that is being served inherit from it
+   * (`propagate.context`)
+   * @see docs/guide/overload.md#priorities
    */
   readonly priority?: string | CallPriority | undefined;
-  /** What goes along with a call besides `grpc-timeout`: its priority. @defaultValue {}, see `PropagateOptions` */
+  /**
+   * What goes along with a call besides `grpc-timeout`: its priority. @defaultValue {}, see `PropagateOptions`
+   * @see docs/guide/deadlines.md
+   */
   readonly propagate?: Omit<PropagateOptions, 'deadlineHeader'> | undefined;
   /**
-   * Connections to each pod. A number is kept open, and a call uses the one with the fewest calls. With `{ min, max }` they grow with
-   * the calls, which needs `maxConcurrentStreams`. @defaultValue 1
+   * Connections to each pod. A number is kept open, and a call uses the one with the fewest calls. With `{ min, max }` they grow
+   * with the calls, which needs `maxConcurrentStreams`. @defaultValue 1
+   * @see docs/guide/grpc.md#more-calls-than-a-connection-takes
    */
   readonly connections?: number | GrowingConnections | undefined;
   /**
@@ -108,8 +120,9 @@ export interface GrpcOptions
    */
   readonly healthService?: string | undefined;
   /**
-   * Whether calls ask servers how busy they are, with the metadata `endpoint-load-metrics-format: BIN`: those to servers that have said
-   * that they report (`evenkeel/server`), or with `'always'` every call. @defaultValue true
+   * Whether calls ask servers how busy they are, with the metadata `endpoint-load-metrics-format: BIN`: those to servers that
+   * have said that they report (`evenkeel/server`), or with `'always'` every call. @defaultValue true
+   * @see docs/guide/server.md#what-clients-do-with-it
    */
   readonly askForReports?: AskForReports | undefined;
   /** Called once per channel, when it is created, with an object that inspects and closes its balancing. @defaultValue none */
@@ -118,37 +131,63 @@ export interface GrpcOptions
   readonly [grpcNodeOption: `grpc-node.${string}`]: unknown;
 }
 
-/** `GrpcOptions` after defaults were filled in and everything was checked, without the options that are grpc-js's own. */
-export interface ResolvedGrpcOptions {
-  /** For `createBalancer`. */
-  readonly balancing: BalancingOptions;
+/** The options that are neither grpc-js's nor those of balancing, after defaults were filled in and everything was checked. */
+export interface GrpcSettings {
   readonly key: CallKey | undefined;
-  readonly priority: CallPriority | undefined;
-  /** Whether calls have priorities that their metadata does not say. */
-  readonly hasPriority: boolean;
-  readonly propagation: Propagation;
+  /** The name of a metadata entry, or a function. */
+  readonly priority: string | CallPriority | undefined;
+  readonly propagate: Propagation;
   readonly connections: { readonly min: number; readonly max: number };
   readonly maxConcurrentStreams: number;
   readonly healthService: string;
   readonly askForReports: AskForReports;
   readonly onBalancer: ((balancer: ChannelBalancer) => void) | undefined;
+}
+
+/** Connections to one pod. */
+const count = { min: 1, max: 100, integer: true };
+const propagated = ['context', 'priorityHeader'] as const;
+
+const growingTable = optionTable<Complete<GrowingConnections>>('connections', {
+  min: numberOption(1, count),
+  max: requiredOption((name, value) => {
+    if (value === undefined) throw optionError(name, 'a number', undefined);
+    return checkNumber(name, value, 1, count);
+  }),
+});
+
+export const grpcTable: OptionTable<GrpcSettings> = optionTable('options', {
+  key: checkedOption<CallKey | undefined>(undefined, (name, value) =>
+    typeof value === 'function' ? (value as CallKey) : keyIn(checkEntryName(name, value)),
+  ),
+  priority: checkedOption<GrpcSettings['priority']>(undefined, (name, value) =>
+    typeof value === 'function' ? (value as CallPriority) : checkEntryName(name, value),
+  ),
+  propagate: checkedOption(
+    new Propagation(undefined, propagated),
+    (_name, value) => new Propagation(value as PropagateOptions, propagated),
+  ),
+  connections: checkedOption({ min: 1, max: 1 }, checkConnections),
+  maxConcurrentStreams: numberOption(Number.POSITIVE_INFINITY, { min: 1, integer: true, infinite: true }),
+  healthService: checkedOption('', (name, value) => {
+    if (typeof value !== 'string') throw optionError(name, 'the name of a service', value);
+    return value;
+  }),
+  askForReports: checkedOption<AskForReports>(true, checkAskForReports),
+  onBalancer: functionOption<NonNullable<GrpcOptions['onBalancer']>>(),
+});
+
+/** `GrpcOptions` after defaults were filled in and everything was checked, without the options that are grpc-js's own. */
+export interface ResolvedGrpcOptions extends Omit<GrpcSettings, 'priority' | 'propagate'> {
+  /** For `createBalancer`. */
+  readonly balancing: BalancingOptions;
+  readonly priority: CallPriority | undefined;
+  /** Whether calls have priorities that their metadata does not say. */
+  readonly hasPriority: boolean;
+  readonly propagation: Propagation;
   readonly clock: Clock;
   readonly rng: Rng;
 }
-
-/** Of one pod. */
-const MAX_CONNECTIONS = 100;
-
-const ownNames = [
-  'key',
-  'priority',
-  'propagate',
-  'connections',
-  'maxConcurrentStreams',
-  'healthService',
-  'askForReports',
-  'onBalancer',
-] as const;
 
 /** Options of grpc-js's clients, passed on like those of its channels. */
 const clientOptionNames = ['interceptors', 'interceptor_providers', 'callInvocationTransformer'] as const;
@@ -175,57 +214,45 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   const balancing: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
-    if (isGrpcOption(name) || (ownNames as readonly string[]).includes(name)) continue;
+    if (isGrpcOption(name) || (grpcTable.names as readonly string[]).includes(name)) continue;
     if (name === 'retry') checkRetry(value);
     if (!(balancingOptionNames as readonly string[]).includes(name)) {
-      const known = [...balancingOptionNames, ...ownNames];
+      const known = [...balancingOptionNames, ...grpcTable.names];
       throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...clientOptionNames, ...known]);
     }
     balancing[name] = value;
   }
   checkBalancingOptions(balancing);
-  const { key, healthService = '', onBalancer, clock = systemClock, rng = systemRng } = options;
-  if (typeof healthService !== 'string') throw optionError('healthService', 'the name of a service', healthService);
-  if (onBalancer !== undefined) checkFunction('onBalancer', onBalancer);
-  const maxConcurrentStreams = checkNumber(
-    'maxConcurrentStreams',
-    options.maxConcurrentStreams,
-    Number.POSITIVE_INFINITY,
-    { min: 1, integer: true, infinite: true },
-  );
-  const connections = resolveConnections(options.connections);
+  const { clock = systemClock, rng = systemRng } = options;
+  const { priority, propagate: propagation, ...settings } = grpcTable.resolveOwn(options);
+  const { connections, maxConcurrentStreams } = settings;
   if (connections.max > connections.min && maxConcurrentStreams === Number.POSITIVE_INFINITY) {
     throw optionError('maxConcurrentStreams', 'a number, because connections grow when it is reached', undefined);
   }
-  const propagation = new Propagation(options.propagate, ['context', 'priorityHeader']);
   return {
+    ...settings,
     balancing,
-    key: resolveKey(key),
-    priority: resolvePriority(options.priority, propagation.priorityHeader),
-    hasPriority: options.priority !== undefined,
+    priority: priorityRule(priority, propagation.priorityHeader),
+    hasPriority: priority !== undefined,
     propagation,
-    connections,
-    maxConcurrentStreams,
-    healthService,
-    askForReports: checkAskForReports('askForReports', options.askForReports),
-    onBalancer,
     clock,
     rng,
   };
 }
 
-function resolveConnections(connections: number | GrowingConnections | undefined): ResolvedGrpcOptions['connections'] {
-  if (typeof connections !== 'object' || connections === null) {
-    const count = checkNumber('connections', connections, 1, { min: 1, max: MAX_CONNECTIONS, integer: true });
-    return { min: count, max: count };
+function checkConnections(name: string, value: unknown): GrpcSettings['connections'] {
+  if (typeof value !== 'object' || value === null) {
+    const fixed = checkNumber(name, value, 1, count);
+    return { min: fixed, max: fixed };
   }
-  for (const name of Object.keys(connections)) {
-    if (name !== 'min' && name !== 'max') throw unknownOption('connections', name, ['min', 'max']);
-  }
-  const min = checkNumber('connections.min', connections.min, 1, { min: 1, max: MAX_CONNECTIONS, integer: true });
-  if (connections.max === undefined) throw optionError('connections.max', 'a number', undefined);
-  const max = checkNumber('connections.max', connections.max, min, { min, max: MAX_CONNECTIONS, integer: true });
-  return { min, max };
+  const { min, max } = growingTable.resolve(value);
+  return { min, max: checkNumber('connections.max', max, min, { ...count, min }) };
+}
+
+/** The name of a metadata entry. */
+function checkEntryName(name: string, value: unknown): string {
+  if (typeof value === 'string' && /^[0-9a-z_.-]+$/i.test(value)) return value;
+  throw optionError(name, 'the name of a metadata entry, or a function', value);
 }
 
 function checkRetry(retry: unknown): void {
@@ -236,14 +263,8 @@ function checkRetry(retry: unknown): void {
   }
 }
 
-function resolvePriority(
-  priority: string | CallPriority | undefined,
-  header: string | undefined,
-): CallPriority | undefined {
+function priorityRule(priority: GrpcSettings['priority'], header: string | undefined): CallPriority | undefined {
   if (typeof priority === 'function') return priority;
-  if (priority !== undefined && (typeof priority !== 'string' || !/^[0-9a-z_.-]+$/i.test(priority))) {
-    throw optionError('priority', 'the name of a metadata entry, or a function', priority);
-  }
   const name = priority ?? header;
   if (name === undefined) return undefined;
   return (metadata) => {
@@ -252,13 +273,9 @@ function resolvePriority(
   };
 }
 
-function resolveKey(key: string | CallKey | undefined): CallKey | undefined {
-  if (key === undefined || typeof key === 'function') return key;
-  if (typeof key !== 'string' || !/^[0-9a-z_.-]+$/i.test(key)) {
-    throw optionError('key', 'the name of a metadata entry, or a function', key);
-  }
+function keyIn(name: string): CallKey {
   return (metadata) => {
-    const [value] = metadata.get(key);
+    const [value] = metadata.get(name);
     return value === undefined ? undefined : value.toString();
   };
 }

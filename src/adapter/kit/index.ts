@@ -88,6 +88,7 @@ export {
   anyOption,
   booleanOption,
   checkedOption,
+  choiceOption,
   clockOption,
   functionOption,
   numberOption,

@@ -2,12 +2,18 @@ import type { Balancer, BalancingOptions, Endpoint } from '../../index.js';
 import {
   asError,
   balancingOptionNames,
+  type Complete,
   checkBalancingOptions,
+  checkedOption,
   checkKeys,
-  checkNumber,
+  choiceOption,
   markLasting,
+  numberOption,
+  type OptionTable,
   optionError,
+  optionTable,
   type PerEndpoint,
+  pickNames,
   type ServiceName,
   serviceName,
 } from '../kit/index.js';
@@ -56,14 +62,11 @@ export interface Replicas<C> extends AsyncDisposable {
 }
 
 /** `ReplicasOptions`, complete and checked. */
-export interface ReplicasSettings {
+export interface ReplicasSettings
+  extends Omit<Complete<Omit<ReplicasOptions, keyof BalancingOptions>>, 'readCommands'> {
   readonly service: ServiceName;
-  readonly role: 'prefer-replica' | 'replica';
   /** In lower case. */
   readonly reads: ReadonlySet<string>;
-  readonly clientOptions: PerEndpoint<object>;
-  readonly maxLagMs: number;
-  readonly probeIntervalMs: number;
 }
 
 /** A read, as its library has it: one command, or a pipeline. */
@@ -145,33 +148,27 @@ export class Hold {
   }
 }
 
-const ownNames = ['role', 'readCommands', 'clientOptions', 'maxLagMs', 'probeIntervalMs'] as const;
+export const replicasTable: OptionTable<Complete<Omit<ReplicasOptions, keyof BalancingOptions>>> = optionTable(
+  'options',
+  {
+    role: choiceOption('prefer-replica', ['prefer-replica', 'replica']),
+    readCommands: checkedOption<readonly string[]>([], checkReads),
+    clientOptions: checkedOption<PerEndpoint<object>>({}, (name, value) => {
+      if (typeof value === 'function' || (typeof value === 'object' && value !== null)) return value;
+      throw optionError(name, "an object of the library's options, or a function", typeof value);
+    }),
+    maxLagMs: numberOption(Number.POSITIVE_INFINITY, { min: 0, max: 86_400_000, infinite: true }),
+    probeIntervalMs: numberOption(1_000, { min: 10, max: 3_600_000 }),
+  },
+);
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field; no message contains a secret. */
 export function replicasSettings(target: unknown, options: ReplicasOptions): ReplicasSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-  checkKeys('options', options, [...balancingOptionNames, ...ownNames]);
-  const {
-    role = 'prefer-replica',
-    readCommands = [],
-    clientOptions = {},
-    maxLagMs,
-    probeIntervalMs,
-    ...balancing
-  } = options;
-  checkBalancingOptions(balancing);
-  if (role !== 'prefer-replica' && role !== 'replica') throw optionError('role', "'prefer-replica' or 'replica'", role);
-  if (typeof clientOptions !== 'function' && (typeof clientOptions !== 'object' || clientOptions === null)) {
-    throw optionError('clientOptions', "an object of the library's options, or a function", typeof clientOptions);
-  }
-  return {
-    service: serviceName(target),
-    role,
-    reads: new Set([...readCommandNames, ...checkReads(readCommands)]),
-    clientOptions,
-    maxLagMs: checkNumber('maxLagMs', maxLagMs, Number.POSITIVE_INFINITY, { min: 0, max: 86_400_000, infinite: true }),
-    probeIntervalMs: checkNumber('probeIntervalMs', probeIntervalMs, 1_000, { min: 10, max: 3_600_000 }),
-  };
+  checkKeys('options', options, [...balancingOptionNames, ...replicasTable.names]);
+  checkBalancingOptions(pickNames(options, balancingOptionNames));
+  const { readCommands, ...settings } = replicasTable.resolveOwn(options);
+  return { ...settings, service: serviceName(target), reads: new Set([...readCommandNames, ...readCommands]) };
 }
 
 /** What the client of one replica does differently. */
@@ -197,13 +194,12 @@ export async function optionsAt(
   }
 }
 
-function checkReads(names: unknown): string[] {
-  if (!Array.isArray(names)) throw optionError('readCommands', 'an array of command names', names);
+function checkReads(option: string, names: unknown): string[] {
+  if (!Array.isArray(names)) throw optionError(option, 'an array of command names', names);
   return names.map((name) => {
-    if (typeof name !== 'string' || name === '') throw optionError('readCommands', 'names of commands', name);
+    if (typeof name !== 'string' || name === '') throw optionError(option, 'names of commands', name);
     const lower = name.toLowerCase();
-    if (neverReads.has(lower))
-      throw optionError('readCommands', 'left without this command: it needs one server', name);
+    if (neverReads.has(lower)) throw optionError(option, 'left without this command: it needs one server', name);
     return lower;
   });
 }

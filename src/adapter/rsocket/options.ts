@@ -10,18 +10,32 @@ import type {
   RSocket,
 } from 'rsocket-core';
 import { type Balancer, type BalancingOptions, type Clock, systemClock } from '../../index.js';
-import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
+import {
+  anyOption,
+  booleanOption,
+  checkedOption,
+  checkKeys,
+  checkNumber,
+  type Filled,
+  numberOption,
+  type OptionTable,
+  optionalNumber,
+  optionError,
+  optionTable,
+} from '../kit/index.js';
 
 /** Options of `createRSocket`. */
 export interface RSocketOptions extends BalancingOptions {
   /**
-   * How each connection starts, as for the library's `RSocketConnector`: payload and MIME types. A keep-alive frame is
-   * sent every `keepAlive` ms (default 20000); a connection without any from the server for `lifetime` ms (default 90000)
-   * ends.
-   * @defaultValue the library's
+   * How each connection starts, as for the library's `RSocketConnector`: `payload`, `dataMimeType`, `metadataMimeType`. A
+   * keep-alive frame is sent every `keepAlive` ms (default 20000); a connection without any from the server for `lifetime` ms
+   * (default 90000, above `keepAlive`) ends. @defaultValue the library's
    */
   readonly setup?: ConnectorConfig['setup'] | undefined;
-  /** How large a frame may be, as for the library's `RSocketConnector`. @defaultValue no fragmentation */
+  /**
+   * How large a frame may be, as for the library's `RSocketConnector`: `{ maxOutboundFragmentSize }`. Without it a payload above
+   * 16 MiB fails. @defaultValue no fragmentation
+   */
   readonly fragmentation?: ConnectorConfig['fragmentation'] | undefined;
   /** Answers requests of servers to this client, on every connection. @defaultValue they get an error */
   readonly responder?: Partial<RSocket> | undefined;
@@ -30,7 +44,10 @@ export interface RSocketOptions extends BalancingOptions {
    * connection. @defaultValue false
    */
   readonly lease?: boolean | undefined;
-  /** Settings of Node's `tls.connect`; without them connections are plain. @defaultValue none */
+  /**
+   * Settings of Node's `tls.connect`; without them connections are plain. The certificate must name the Service, not the pod.
+   * @defaultValue none
+   */
   readonly tls?: ConnectionOptions | undefined;
 }
 
@@ -88,18 +105,11 @@ export interface ServiceRSocket extends RSocket, AsyncDisposable {
   close(error?: Error): Promise<void>;
 }
 
-/** Names of `RSocketOptions` that are not options of every balancer. */
-export const rsocketOptionNames: readonly (keyof RSocketOptions)[] = Object.freeze([
-  'setup',
-  'fragmentation',
-  'responder',
-  'lease',
-  'tls',
-] as const);
+type Setup = NonNullable<ConnectorConfig['setup']>;
 
 /** The options of a connection, complete and checked. */
 export interface ConnectionSettings {
-  readonly setup: NonNullable<ConnectorConfig['setup']> & { readonly keepAlive: number; readonly lifetime: number };
+  readonly setup: Setup & { readonly keepAlive: number; readonly lifetime: number };
   readonly fragmentation: NonNullable<ConnectorConfig['fragmentation']>;
   readonly responder: Partial<RSocket>;
   readonly lease: boolean;
@@ -107,33 +117,47 @@ export interface ConnectionSettings {
   readonly clock: Clock;
 }
 
-const setupNames = ['payload', 'dataMimeType', 'metadataMimeType', 'keepAlive', 'lifetime'];
-
 /** The longest time that fits into a frame, in ms. */
 const MAX_MS = 0x7fffffff;
+const ms = { above: 0, max: MAX_MS, integer: true };
+
+const setupTable = optionTable<Filled<Setup, Exclude<keyof Setup, 'keepAlive'>>>('setup', {
+  payload: anyOption<NonNullable<Setup['payload']>>(),
+  dataMimeType: anyOption<string>(),
+  metadataMimeType: anyOption<string>(),
+  keepAlive: numberOption(20_000, ms),
+  lifetime: optionalNumber(ms),
+});
+
+export const rsocketTable: OptionTable<Omit<ConnectionSettings, 'clock'>> = optionTable('options', {
+  setup: checkedOption(withLifetime({}), (_name, value) => withLifetime(value as Setup)),
+  fragmentation: checkedOption<ConnectionSettings['fragmentation']>({}, (name, value) => {
+    checkKeys(name, value, ['maxOutboundFragmentSize']);
+    const { maxOutboundFragmentSize: size } = value as ConnectionSettings['fragmentation'];
+    if (size !== 0) checkNumber(`${name}.maxOutboundFragmentSize`, size, 0, { min: 64, integer: true });
+    return { ...(value as ConnectionSettings['fragmentation']) };
+  }),
+  responder: checkedOption<Partial<RSocket>>({}, (name, value) => {
+    if (typeof value !== 'object' || value === null) throw optionError(name, 'an object', value);
+    return value;
+  }),
+  lease: booleanOption(false),
+  tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
+    if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
+    // Sockets are opened with it long after this.
+    return { ...value };
+  }),
+});
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field. */
 export function connectionSettings(options: RSocketOptions): ConnectionSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-  const { setup = {}, fragmentation = {}, responder = {}, tls, clock = systemClock } = options;
-  checkKeys('setup', setup, setupNames);
-  const keepAlive = checkNumber('setup.keepAlive', setup.keepAlive, 20_000, { above: 0, max: MAX_MS, integer: true });
-  const bounds = { above: keepAlive, max: MAX_MS, integer: true };
-  const lifetime = checkNumber('setup.lifetime', setup.lifetime, Math.max(90_000, keepAlive + 1), bounds);
-  checkKeys('fragmentation', fragmentation, ['maxOutboundFragmentSize']);
-  const { maxOutboundFragmentSize: size } = fragmentation;
-  if (size !== 0) checkNumber('fragmentation.maxOutboundFragmentSize', size, 0, { min: 64, integer: true });
-  if (typeof responder !== 'object' || responder === null) throw optionError('responder', 'an object', responder);
-  if (tls !== undefined && (typeof tls !== 'object' || tls === null)) {
-    throw optionError('tls', 'an object as for tls.connect', tls);
-  }
-  return {
-    setup: { ...setup, keepAlive, lifetime },
-    fragmentation: { ...fragmentation },
-    responder,
-    lease: checkBoolean('lease', options.lease, false),
-    // Sockets are opened with it long after this.
-    tls: tls && { ...tls },
-    clock,
-  };
+  const { clock = systemClock } = options;
+  return { ...rsocketTable.resolveOwn(options), clock };
+}
+
+function withLifetime(setup: Setup): ConnectionSettings['setup'] {
+  const { keepAlive, lifetime } = setupTable.resolve(setup);
+  const usual = Math.max(90_000, keepAlive + 1);
+  return { ...setup, keepAlive, lifetime: checkNumber('setup.lifetime', lifetime, usual, { ...ms, above: keepAlive }) };
 }

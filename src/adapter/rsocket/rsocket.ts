@@ -21,7 +21,7 @@ import {
   type Receiver,
   type RequestResponseOptions,
   type RSocketOptions,
-  rsocketOptionNames,
+  rsocketTable,
   type ServiceRSocket,
   type Side,
 } from './options.js';
@@ -43,7 +43,7 @@ export function createRSocket(target: string, options: RSocketOptions = {}): Ser
   const isKnown = typeof pool === 'object' && pool !== null;
   // A stream may last for days. Its pod decides when it ends.
   const lasting = isKnown ? { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY } : pool;
-  const balancer = serviceBalancer(target, { ...options, pool: lasting }, rsocketOptionNames, ({ host }) =>
+  const balancer = serviceBalancer(target, { ...options, pool: lasting }, rsocketTable.names, ({ host }) =>
     rsocketTransport(settings, host),
   );
   return new BalancedRSocket(balancer, settings.clock, pool.drainTimeoutMs ?? poolDefaults.drainTimeoutMs);

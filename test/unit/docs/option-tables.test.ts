@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { connectTable } from '../../../src/adapter/amqp/options.js';
+import { grpcTable } from '../../../src/adapter/grpc-js/options.js';
 import { appTable } from '../../../src/adapter/http/app-options.js';
 import { hedgeTable } from '../../../src/adapter/http/hedging.js';
 import { propagateTable } from '../../../src/adapter/kit/propagation.js';
@@ -7,6 +8,8 @@ import { placeTable, socketPlacerTable } from '../../../src/adapter/kit/socket-p
 import { agentTable } from '../../../src/adapter/node-http/agent.js';
 import { appAgentsTable } from '../../../src/adapter/node-http/app-agents.js';
 import { nodeHttpConnectionTable } from '../../../src/adapter/node-http/transport.js';
+import { replicasTable } from '../../../src/adapter/redis/options.js';
+import { rsocketTable } from '../../../src/adapter/rsocket/options.js';
 import { connectorTable } from '../../../src/adapter/tcp/options.js';
 import { appAgentTable } from '../../../src/adapter/undici/app-agent/app-options.js';
 import { dispatcherTable, undiciConnectionTable, webSocketTable } from '../../../src/adapter/undici/options.js';
@@ -66,6 +69,9 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   ConnectorOptions: { file: 'adapter/tcp/options', table: connectorTable },
   WebSocketsOptions: { file: 'adapter/ws/options', table: webSocketsTable },
   ConnectOptions: { file: 'adapter/amqp/options', table: connectTable },
+  GrpcOptions: { file: 'adapter/grpc-js/options', table: grpcTable },
+  RSocketOptions: { file: 'adapter/rsocket/options', table: rsocketTable },
+  ReplicasOptions: { file: 'adapter/redis/options', table: replicasTable },
   UndiciConnectionOptions: { file: 'adapter/undici/options', table: undiciConnectionTable },
   CallOptions: { file: 'adapter/undici/options', table: dispatcherTable },
   HedgeOptions: { file: 'adapter/http/hedging', table: hedgeTable, prefix: 'hedge.' },
@@ -91,6 +97,9 @@ const pages = [
   'guide/amqp',
   'guide/deadlines',
   'guide/graceful-rollout',
+  'guide/grpc',
+  'guide/redis',
+  'guide/rsocket',
   'guide/server',
   'guide/tcp',
   'guide/websocket',
