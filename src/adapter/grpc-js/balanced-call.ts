@@ -99,6 +99,16 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return false;
   }
 
+  /** Whether it may have another attempt, as far as its method is concerned. */
+  get mayRepeat(): boolean {
+    return !this.method.repeatsRefusedOnly || this.last?.isRefused === true;
+  }
+
+  /** Whether its last attempt was refused because the connection takes no more calls: that says nothing about the server's load. */
+  get isRefusedForFree(): boolean {
+    return this.last?.isRefused === true && !this.last.isConnected;
+  }
+
   /** Another pick for this call follows. */
   followedByPick(): void {
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.followedByPick();
@@ -194,6 +204,17 @@ export class GrpcAttempt implements experimental.PickResult {
     if (measured === undefined) return;
     measured.meter.attemptStarted(method.path);
     this.#note = { operation: method.path, status: undefined };
+  }
+
+  /** Whether it ended before a server saw it. */
+  get isRefused(): boolean {
+    const { outcome } = this.lease;
+    return outcome?.kind === 'not-started' && outcome.cause === undefined;
+  }
+
+  /** Whether its connection takes calls. */
+  get isConnected(): boolean {
+    return this.#leaf.ready;
   }
 
   /** The response has begun: with a limit, another call may start. */

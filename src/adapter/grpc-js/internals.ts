@@ -99,7 +99,27 @@ export function isRefusedStream(details: string): boolean {
   return REFUSED.test(details);
 }
 
-/** Whether grpc-js made a status itself: a server's trailers contain at least its content type. Without it, servers would be blamed. */
+/** The metadata entry in which grpc-js counts the attempts before this one, those that its policy made. */
+export const previousAttempts = 'grpc-previous-rpc-attempts';
+
+/**
+ * Whether grpc-js made a status itself: a server's trailers contain at least its content type. grpc-js counts attempts in both. Without it,
+ * servers would be blamed.
+ */
 export function isOwnStatus(trailers: Metadata): boolean {
-  return Object.keys(trailers.getMap()).length === 0;
+  return Object.keys(trailers.getMap()).every((name) => name === previousAttempts);
 }
+
+/**
+ * A retry policy for methods without one. grpc-js repeats a refused call once by itself. When several servers send GOAWAY at the same time, calls are refused twice, which is
+ * no reason to fail: no server has seen them. With this grpc-js asks the picker about every call that is UNAVAILABLE, and the picker
+ * turns away those that a server may have seen. It also decides how often, because no number of attempts reaches NaN; grpc-js would
+ * count to five.
+ */
+export const repeatRefused: NonNullable<CallConfig['methodConfig']['retryPolicy']> = Object.freeze({
+  maxAttempts: Number.NaN,
+  initialBackoff: '0s',
+  maxBackoff: '0s',
+  backoffMultiplier: 1,
+  retryableStatusCodes: Object.freeze(['UNAVAILABLE']) as never,
+});

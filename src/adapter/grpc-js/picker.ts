@@ -3,14 +3,15 @@ import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } 
 import { callLease, checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { type AttemptOwner, BalancedCall, type CallStatus, GrpcAttempt } from './balanced-call.js';
-import { pickInformationOf } from './internals.js';
+import { pickInformationOf, previousAttempts } from './internals.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
 import { Method } from './service-config.js';
 import { LimitPlace, WaitingCall } from './waiting-call.js';
 
-/** The metadata entry in which grpc-js counts the attempts before this one; those that no server has seen do not count. */
-const PREVIOUS_ATTEMPTS = 'grpc-previous-rpc-attempts';
+const { DROP } = experimental.PickResultType;
+/** Attempts of one call that cost nothing, because connections that took no more calls refused those before. */
+const MAX_FREE = 100;
 
 const queued: experimental.PickResult = Object.freeze({
   pickResultType: experimental.PickResultType.QUEUE,
@@ -82,15 +83,16 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
 
   /**
    * grpc-js decides about retries and hedges, and pays for them from the balancer's budget. If that is empty, a retry is not made, and
-   * the call ends as its last attempt did; a hedge waits as long as another attempt is running. What no server has seen is free.
+   * the call ends as its last attempt did; a hedge waits as long as another attempt is running. What no server has seen because its connection is leaving is free.
    */
   #unpaid(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
     const { retries } = this.#balancer;
-    const number = 1 + Number(metadata.get(PREVIOUS_ATTEMPTS)[0] ?? 0);
+    const number = 1 + Number(metadata.get(previousAttempts)[0] ?? 0);
     if (number <= call.paid) return undefined;
     const { isRunning } = call;
     call.isOverBudget = false;
-    if (retries.pays()) {
+    const isFree = call.isRefusedForFree && number <= MAX_FREE;
+    if (isFree || (call.mayRepeat && retries.pays())) {
       call.paid = number;
       return undefined;
     }
@@ -160,12 +162,15 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
       return queued;
     }
     // grpc-js keeps those that wait for ready.
-    if (metadata.getOptions().waitForReady === true && !turnedAway.final) waiting.waits(this.#balancer);
-    else {
-      waiting.waited(false);
-      outside.refuse(turnedAway.error);
+    if (metadata.getOptions().waitForReady === true && !turnedAway.final) {
+      waiting.waits(this.#balancer);
+      return turnedAway.result();
     }
-    return turnedAway.result();
+    waiting.waited(false);
+    outside.refuse(turnedAway.error);
+    const result = turnedAway.result();
+    // It ends now: another attempt would be for one that a pod refused.
+    return call.method.repeatsRefusedOnly ? { ...result, pickResultType: DROP } : result;
   }
 }
 

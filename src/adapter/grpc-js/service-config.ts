@@ -1,4 +1,5 @@
 import type { experimental } from '@grpc/grpc-js';
+import { repeatRefused } from './internals.js';
 
 type MethodConfig = ReturnType<experimental.ConfigSelector['invoke']>['methodConfig'];
 type ServiceConfigOrError = NonNullable<Parameters<experimental.ResolverListener>[2]>;
@@ -22,6 +23,8 @@ export class Method {
   readonly config: MethodConfig;
   /** Whether attempts of one call may run side by side. */
   readonly isHedged: boolean;
+  /** The caller configured neither retries nor hedges: only a call that its pod refused has another attempt. */
+  readonly repeatsRefusedOnly: boolean;
   /** A call succeeded with exactly one response. */
   single = false;
   /** A call succeeded with no response, or had several. */
@@ -29,8 +32,10 @@ export class Method {
 
   constructor(path = '', { methodConfig }: Pick<ServiceConfig, 'methodConfig'> = { methodConfig: [] }) {
     this.path = path;
-    this.config = configOf(path, methodConfig);
-    this.isHedged = this.config.hedgingPolicy !== undefined;
+    const config = configOf(path, methodConfig);
+    this.isHedged = config.hedgingPolicy !== undefined;
+    this.repeatsRefusedOnly = !this.isHedged && config.retryPolicy === undefined;
+    this.config = this.repeatsRefusedOnly ? { ...config, retryPolicy: repeatRefused } : config;
   }
 }
 

@@ -26,7 +26,7 @@ describe('the configuration of a call', () => {
     expect(first.pickInformation).toBe(first.dynamicFilterFactories[0]);
     expect(first.pickInformation).not.toBe(second.pickInformation);
     state.unref();
-    expect(state.invoke('/shop.Orders/Get').methodConfig).toEqual({ name: [] });
+    expect(state.invoke('/shop.Orders/Get').methodConfig.name).toEqual([]);
   });
 });
 

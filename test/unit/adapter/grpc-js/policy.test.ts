@@ -135,7 +135,7 @@ describe('a policy', () => {
     first.receiveTrailers({ code: status.OK });
     resolver.update();
     for (let i = 0; i < 3; i++) await turn();
-    expect(pickFor(third).pickResultType).toBe(PickResultType.TRANSIENT_FAILURE);
+    expect(pickFor(third).pickResultType).toBe(PickResultType.DROP);
     expect(presence.snapshot()).toMatchObject({ waiting: 0, counts: { calls: 3, refused: 1 } });
     pickFor(fourth, new Metadata({ waitForReady: true }));
     expect(presence.snapshot()).toMatchObject({ waiting: 1, counts: { refused: 1 } });

@@ -48,7 +48,18 @@ describe('the configuration of a method', () => {
     expect(new Method(path, config).config.timeout?.seconds).toBe(seconds);
   });
 
-  it('is empty where nothing fits', () => {
-    expect(new Method('/a/b', merge()).config).toEqual({ name: [] });
+  it.each([{ hedgingPolicy: { maxAttempts: 2 } }, { retryPolicy: { maxAttempts: 2 } }])(
+    'keeps retries and hedges as the caller wants them: %j',
+    (policy) => {
+      const method = new Method('/a/b', merge({ methodConfig: [{ name: [{}], ...policy }] }));
+      expect(method.config).toEqual({ name: [{}], ...policy });
+      expect(method.repeatsRefusedOnly).toBe(false);
+    },
+  );
+
+  it('is empty where nothing fits, but for what repeats refused calls', () => {
+    const { config: empty, repeatsRefusedOnly } = new Method('/a/b', merge());
+    expect(empty).toMatchObject({ name: [], retryPolicy: { initialBackoff: '0s' } });
+    expect(repeatsRefusedOnly).toBe(true);
   });
 });
