@@ -63,6 +63,11 @@ if (carriesHttp2) {
     },
     { tls: certificate, http2: true },
   ]);
+  clients.push([
+    'undici.request over HTTP/2 in the clear',
+    (of) => through(createDispatcher('http://orders.shop:8080', { resolver: of.resolver(), useH2c: true })),
+    { http2: 'only' },
+  ]);
 }
 
 describe('kill -9 of a pod under load', () => {

@@ -4,10 +4,9 @@ import { createCertificate, createDnsServer } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
-import type { PodOptions } from '../../support/pods/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
-import { Cluster } from './support/cluster.js';
+import { Cluster, type ClusterPods } from './support/cluster.js';
 import { PROOF, report } from './support/proof.js';
 import { Traffic, through } from './support/traffic.js';
 import { carriesHttp2 } from './support/version.js';
@@ -40,7 +39,7 @@ afterEach(async () => {
   await cluster[Symbol.asyncDispose]();
 });
 
-const start = async (pods: Omit<PodOptions, 'name'>, target: string, options: DispatcherOptions): Promise<void> => {
+const start = async (pods: ClusterPods, target: string, options: DispatcherOptions): Promise<void> => {
   cluster = await Cluster.start(PODS, pods);
   orders = createDispatcher(target, { resolver: cluster.resolver(), ...options });
   await connected(orders.balancer, PODS);
@@ -99,16 +98,46 @@ describe('a rolling update, seen in EndpointSlices', () => {
       expect(cluster.killed).toEqual([]);
     },
   );
+
+  it.runIf(carriesHttp2)(
+    titleOf(
+      'fails no request of any method over HTTP/2 in the clear, which the port announces',
+      carriesHttp2,
+      'it needs undici 8.10',
+    ),
+    { timeout: LIMIT_MS },
+    async () => {
+      await start({ http2: 'only', appProtocol: 'kubernetes.io/h2c' }, 'http://orders.shop:8080', {});
+      expect(orders.balancer.snapshot().endpoints[0]?.capacity).toBe(100);
+      const traffic = await rollUnderTraffic('rolling update, HTTP/2 in the clear');
+      expect(traffic.failed()).toEqual([]);
+      expect(cluster.killed).toEqual([]);
+    },
+  );
+
+  it.runIf(carriesHttp2)(
+    titleOf(
+      'fails no request of any method when it takes a Service from HTTP/1.1 to HTTP/2 in the clear',
+      carriesHttp2,
+      'it needs undici 8.10',
+    ),
+    { timeout: LIMIT_MS },
+    async () => {
+      await start({}, 'http://orders.shop:8080', { useH2c: true });
+      expect(orders.balancer.snapshot().endpoints[0]?.capacity).toBe(-1);
+      cluster.startPodsWith({ http2: 'only' });
+      const traffic = await rollUnderTraffic('rolling update from HTTP/1.1 to HTTP/2 in the clear');
+      expect(traffic.failed()).toEqual([]);
+      expect(cluster.killed).toEqual([]);
+      expect(orders.balancer.snapshot().endpoints[0]?.capacity).toBe(100);
+    },
+  );
 });
 
 describe.runIf(severalAddresses)(
   titleOf('a rolling update, seen in headless DNS', severalAddresses, 'it needs more addresses than 127.0.0.1'),
   () => {
-    const startByName = async (
-      pods: Omit<PodOptions, 'name'>,
-      target: string,
-      options: DispatcherOptions,
-    ): Promise<void> => {
+    const startByName = async (pods: ClusterPods, target: string, options: DispatcherOptions): Promise<void> => {
       let last = 0;
       cluster = await Cluster.start(PODS, pods, () => `127.0.3.${++last}`);
       const names = await createDnsServer({ ttl: 1 });

@@ -41,7 +41,7 @@ export class Cluster implements AsyncDisposable {
   readonly journal: Journal = new Journal();
   readonly api: ApiServer;
   readonly orders: ServiceController;
-  readonly #options: ClusterPods;
+  #options: ClusterPods;
   readonly #nextHost: (() => string) | undefined;
   readonly #members = new Map<string, ListedPod>();
   readonly #everyPod: Pod[] = [];
@@ -79,6 +79,11 @@ export class Cluster implements AsyncDisposable {
   /** Pods that had to be killed because they did not leave in time, and what kept them. */
   get killed(): readonly string[] {
     return this.#killed;
+  }
+
+  /** Pods that are started from now on differ in this. */
+  startPodsWith(options: ClusterPods): void {
+    this.#options = { ...this.#options, ...options };
   }
 
   resolver(): Resolver {
