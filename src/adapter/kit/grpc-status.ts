@@ -39,7 +39,8 @@ export function outcomeOfGrpcStatus(
   const outcome = outcomeByCode[code] ?? outcomes.status;
   if (outcome.kind !== 'failure') return outcome;
   const pushbackMs = pushbackOf(entry('grpc-retry-pushback-ms'));
-  if (endpoint !== undefined && entry(notBegunHeader) === addressMark(endpoint.address, endpoint.port)) {
+  const mark = entry(notBegunHeader);
+  if (mark !== undefined && endpoint !== undefined && mark === addressMark(endpoint.address, endpoint.port)) {
     const retryAfter = pushbackMs !== undefined && pushbackMs >= 0 ? { retryAfterMs: pushbackMs } : {};
     return { kind: 'not-started', cause: 'overload', ...retryAfter };
   }
