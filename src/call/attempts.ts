@@ -230,14 +230,15 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The reserved endpoint, for a concurrent attempt of the same call that begins while the running one comes to its end, which is then
-   * the last of these attempts.
+   * Returns the reserved endpoint, for a concurrent attempt of the same call: that begins at once, and the running attempt, the last of
+   * these, comes to its end beside it. Undefined if no response was given up.
    */
   handOver(): CallLease<C> | undefined {
-    const lease = this.#reserved?.lease;
+    const reserved = this.#reserved;
+    if (reserved === undefined) return undefined;
     this.#reserved = undefined;
     this.#stopped = true;
-    return lease;
+    return reserved.lease;
   }
 
   /** Whether the response to the running attempt was given up. */

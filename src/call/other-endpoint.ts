@@ -11,8 +11,8 @@ const MAX_SKIPPED = 4;
 /**
  * Picks the endpoint that a call goes to instead of waiting for, or accepting, the response it could have. A response is given up only
  * for an endpoint that can take the call now, on which the call was not tried, and which did not ask for a pause: one that has just
- * refused another call would refuse this one too. If there is none, what the attempt would have cost is refunded and the call keeps the
- * response it has: every attempt that leaves a pod before the caller has its response goes by this rule, hedges included.
+ * refused another call would refuse this one too. If there is none, the call keeps the response it has, and what the next attempt would
+ * have cost is refunded. A hedge is started by the same rule.
  *
  * @param tried Gets the endpoints that were skipped, so that a later attempt prefers others.
  */

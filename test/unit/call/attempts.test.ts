@@ -260,6 +260,38 @@ describe('an attempt whose response is given up', () => {
     ]);
   });
 
+  it('hands its endpoint over to a concurrent attempt, and ends by itself', async () => {
+    const { attempts, told, ended, inFlight, fixture } = await world(2);
+    const tally: AttemptTally<FakeConnection> = { made: 0, moves: 0, tried: undefined };
+    const first = attempts(tally);
+    first.begin();
+    expect(first.handOver()).toBeUndefined();
+    expect(first.giveUp(refused())).toBe(true);
+    const other = attempts(tally);
+    expect(other.begin(first.handOver())).toBe(true);
+    expect([first.isGivenUp, new Set(told).size, inFlight()]).toEqual([false, 2, 2]);
+    // The response that was given up comes to its end, which takes nothing from the attempt beside it.
+    first.end(refused().outcome, { retrying: true });
+    expect(inFlight()).toBe(1);
+    other.end(outcomes.success);
+    expect(inFlight()).toBe(0);
+    expect(ended).toEqual([
+      { outcome: refused().outcome, attempt: 1, retrying: true, hedged: true },
+      { outcome: outcomes.success, attempt: 2, retrying: false, hedged: true },
+    ]);
+    expect(fixture.balancer.snapshot().counts.retries.overload).toBe(1);
+  });
+
+  it('makes no attempt by itself once it has handed its endpoint over', async () => {
+    const { attempts, told, call: caller, inFlight } = await world(3);
+    const call = attempts();
+    call.begin();
+    call.giveUp(refused());
+    call.handOver()?.end(outcomes.notStarted);
+    call.fail(lost());
+    expect([told.length, caller.failures.length, inFlight()]).toEqual([1, 1, 0]);
+  });
+
   it('moves past an endpoint that asked for a pause', async () => {
     const { call, told, inFlight } = await pausing(1);
     expect(call.giveUp(refused())).toBe(true);
