@@ -96,6 +96,7 @@ export {
   type OptionTable,
   optionalBoolean,
   optionalNumber,
+  optionalString,
   optionTable,
   requiredOption,
   rngOption,

@@ -2,17 +2,26 @@ import { isIP } from 'node:net';
 import pg from 'pg';
 import { type Balancer, type BalancingOptions, EvenkeelError, type Resolver, staticEndpoints } from '../../index.js';
 import {
+  anyOption,
   asError,
   balancerDefaults,
   balancingOptionNames,
-  checkBoolean,
+  booleanOption,
+  type Complete,
+  checkedOption,
   checkFunction,
   checkKeys,
-  checkNumber,
-  checkString,
+  choiceOption,
   closestOf,
+  type Filled,
+  functionOption,
   markLasting,
+  numberOption,
+  type Option,
+  type OptionTable,
+  optionalString,
   optionError,
+  optionTable,
   poolDefaults,
   type ServerRole,
   serviceName,
@@ -23,18 +32,47 @@ import type { PoolLimits } from '../sql/session-pool.js';
 /** Which servers get statements: those that take writes, those that replicate, or both. */
 export type Role = ServerRole;
 
+/** Options of `pg.Pool` that mean something else where there are several servers. */
+export interface ServerPoolOptions {
+  /** Connections per server. @defaultValue 10 */
+  readonly max?: number | undefined;
+  /** Connections kept per server, at least one. @defaultValue 1 */
+  readonly min?: number | undefined;
+  /**
+   * Another name for `waitTimeoutMs`; 0 means its default, 5 s. A handshake may take `pool.connectTimeoutMs`, 2 s. @defaultValue 0
+   */
+  readonly connectionTimeoutMillis?: number | undefined;
+  /** Idle connections beyond `min` are closed after this time, in ms; 0 = never. @defaultValue 10000 */
+  readonly idleTimeoutMillis?: number | null | undefined;
+  /** Mean age of a connection, in seconds, ± 50 %; 0 means `pool.maxConnectionAgeMs`. @defaultValue 0 */
+  readonly maxLifetimeSeconds?: number | undefined;
+  /** Always on: an idle pool does not keep the process alive. @defaultValue true */
+  readonly allowExitOnIdle?: boolean | undefined;
+  /** Never called. @defaultValue none */
+  readonly log?: pg.PoolConfig['log'];
+}
+
 /** Options of `createPool`: those of `pg.Pool`, of balancing, and its own. */
-export interface PgPoolOptions extends Omit<pg.PoolConfig, 'stream'>, BalancingOptions {
-  /** Where the servers are, such as `postgres.shop:5432`. @defaultValue `host` and `port`, as pg finds them */
+export interface PgPoolOptions
+  extends Omit<pg.PoolConfig, 'stream' | keyof ServerPoolOptions>,
+    ServerPoolOptions,
+    BalancingOptions {
+  /**
+   * Where the servers are: a target string such as `postgres.shop:5432`. @defaultValue `host` and `port`, as pg finds them
+   * @see docs/reference/targets.md
+   */
   readonly target?: string | undefined;
   /**
    * Which servers get statements. `primary`: one that takes writes. `replica`: standbys alone. `prefer-replica`: standbys, or the
    * primary while no standby is usable. `any`: all, and nobody asks what they are. @defaultValue 'any'
    */
   readonly role?: Role | undefined;
-  /** A server further behind than this gets no statement while another is usable, in ms. @defaultValue not checked */
+  /** A server further behind than this gets no statement while another is usable, in ms. @defaultValue Infinity: not checked */
   readonly maxLagMs?: number | undefined;
-  /** How often servers are asked for their role and position, in ms, ± 20 %. @defaultValue 1000 */
+  /**
+   * How often servers are asked for their role and position, in ms, ± 20 %; with `role: 'any'` only if `maxLagMs` is set.
+   * @defaultValue 1000
+   */
   readonly probeIntervalMs?: number | undefined;
   /**
    * Whether every statement that is not sent on a checked-out client may run twice: for read-only pools. @defaultValue false
@@ -68,17 +106,21 @@ type Query = <Row extends pg.QueryResultRow = any, Values = any[]>(
   values?: pg.QueryConfigValues<Values>,
 ) => Promise<pg.QueryResult<Row>>;
 
-/** Defaults of the options that pg has with another meaning, or not at all. */
-export const pgDefaults: {
-  readonly max: number;
-  readonly min: number;
-  readonly idleTimeoutMillis: number;
-  readonly probeIntervalMs: number;
-} = Object.freeze({ max: 10, min: 1, idleTimeoutMillis: 10_000, probeIntervalMs: 1_000 });
+type OwnSettings = Filled<
+  Pick<PgPoolOptions, 'target' | 'role' | 'maxLagMs' | 'probeIntervalMs' | 'idempotent'>,
+  'target'
+>;
 
-const ownNames = ['target', 'role', 'maxLagMs', 'probeIntervalMs', 'idempotent'] as const;
+const ms = { min: 0, max: 86_400_000, infinite: true };
+const count = { min: 1, max: 100_000, integer: true };
 
-const roles: readonly unknown[] = ['any', 'primary', 'replica', 'prefer-replica'] satisfies Role[];
+export const pgTable: OptionTable<OwnSettings> = optionTable('options', {
+  target: optionalString,
+  role: choiceOption('any', ['any', 'primary', 'replica', 'prefer-replica']),
+  maxLagMs: numberOption(Number.POSITIVE_INFINITY, ms),
+  probeIntervalMs: numberOption(1_000, { min: 10, max: 3_600_000 }),
+  idempotent: booleanOption(false),
+});
 
 /** pg's options for each client. */
 const clientNames: readonly string[] = [
@@ -111,26 +153,50 @@ const clientNames: readonly string[] = [
   'Promise',
 ];
 
+type ClientClass = new (config: object) => pg.PoolClient;
+
+/** pg takes values for its default that are no value otherwise. */
+const orDefault = (option: Option<number>, isDefault: (value: unknown) => boolean): Option<number> => ({
+  ...option,
+  check: (name, value) => (isDefault(value) ? option.default : option.check(name, value)),
+});
+
+type PoolOptionSettings = Complete<Omit<ServerPoolOptions, 'allowExitOnIdle' | 'log' | 'idleTimeoutMillis'>> & {
+  readonly idleTimeoutMillis: number;
+  readonly allowExitOnIdle: unknown;
+  readonly log: unknown;
+  readonly poolSize: number | undefined;
+  readonly maxUses: number;
+  readonly Client: ClientClass;
+  readonly verify: pg.PoolConfig['verify'];
+  readonly onConnect: ((client: pg.PoolClient) => unknown) | undefined;
+};
+
 /** pg's options for its pool. */
-const poolNames: readonly string[] = [
-  'max',
-  'poolSize',
-  'min',
-  'idleTimeoutMillis',
-  'connectionTimeoutMillis',
-  'maxUses',
-  'maxLifetimeSeconds',
-  'allowExitOnIdle',
-  'log',
-  'Client',
-  'verify',
-  'onConnect',
-];
+export const serverPoolTable: OptionTable<PoolOptionSettings> = optionTable('options', {
+  max: orDefault(numberOption(10, count), (value) => !value),
+  poolSize: anyOption<number>(),
+  min: numberOption(1, { ...count, min: 0 }),
+  idleTimeoutMillis: orDefault(numberOption(10_000, ms), (value) => value === null),
+  connectionTimeoutMillis: numberOption(0, ms),
+  maxUses: orDefault(numberOption(Number.POSITIVE_INFINITY, { min: 1, infinite: true }), (value) => !value),
+  maxLifetimeSeconds: numberOption(0, ms),
+  allowExitOnIdle: anyOption<unknown>(),
+  log: anyOption<unknown>(),
+  Client: checkedOption(pg.Client as unknown as ClientClass, (name, value) => {
+    checkFunction(name, value);
+    return value as ClientClass;
+  }),
+  verify: functionOption<NonNullable<pg.PoolConfig['verify']>>(),
+  onConnect: functionOption<(client: pg.PoolClient) => unknown>(),
+});
 
 /** Names of `PgPoolOptions` that are not options of every balancer. */
-export const pgOptionNames: readonly string[] = Object.freeze([...ownNames, ...clientNames, ...poolNames]);
-
-type ClientClass = new (config: object) => pg.PoolClient;
+export const pgOptionNames: readonly string[] = Object.freeze([
+  ...pgTable.names,
+  ...clientNames,
+  ...serverPoolTable.names,
+]);
 
 /** The options of the connections to one server, complete and checked. */
 export interface ServerSettings extends PoolLimits {
@@ -145,19 +211,15 @@ export interface ServerSettings extends PoolLimits {
 }
 
 /** `PgPoolOptions`, complete and checked. */
-export interface PoolSettings extends ServerSettings {
+export interface PoolSettings extends ServerSettings, Omit<OwnSettings, 'target'> {
   readonly resolver: Resolver | string;
-  readonly role: Role;
-  readonly maxLagMs: number;
-  readonly probeIntervalMs: number;
-  readonly idempotent: boolean;
   readonly waitTimeoutMs: number;
   /** How long `end` waits for what runs, in ms. */
   readonly endTimeoutMs: number;
 }
 
-const ours: readonly string[] = [...balancingOptionNames, ...ownNames];
-const known: readonly string[] = [...ours, ...clientNames, ...poolNames];
+const ours: readonly string[] = [...balancingOptionNames, ...pgTable.names];
+const known: readonly string[] = [...balancingOptionNames, ...pgOptionNames];
 
 /** Throws EVENKEEL_OPTION if there is one that neither pg nor evenkeel knows. */
 export function checkOptionNames(options: PgPoolOptions): void {
@@ -184,56 +246,40 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
   checkMisspelled(options);
   if (options.limit !== undefined)
     throw optionError('limit', 'left out: max bounds what runs at a server', options.limit);
-  const values = options as Readonly<Record<string, unknown>>;
-  const { role = 'any', pool } = options;
-  if (!roles.includes(role)) throw optionError('role', "'any', 'primary', 'replica' or 'prefer-replica'", role);
-  const { Client = pg.Client, onConnect, verify } = options;
-  checkFunction('Client', Client);
-  if (onConnect !== undefined) checkFunction('onConnect', onConnect);
-  if (verify !== undefined) checkFunction('verify', verify);
-  const ms = { min: 0, max: 86_400_000, infinite: true };
-  const count = { min: 1, max: 100_000, integer: true };
-  const max = checkNumber('max', values.max || values.poolSize || undefined, pgDefaults.max, count);
+  const { pool } = options;
+  const { target, ...own } = pgTable.resolveOwn(options);
+  const { Client, onConnect, verify, ...theirs } = serverPoolTable.resolveOwn({
+    ...options,
+    max: options.max || (options as { readonly poolSize?: number }).poolSize,
+  });
+  const { max, maxUses, idleTimeoutMillis, connectionTimeoutMillis, maxLifetimeSeconds } = theirs;
   const config: Record<string, unknown> = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
-  for (const [name, value] of Object.entries(values)) {
-    if (value !== undefined && !ours.includes(name) && !poolNames.includes(name)) config[name] = value;
+  for (const [name, value] of Object.entries(options)) {
+    const isOurs = ours.includes(name) || (serverPoolTable.names as readonly string[]).includes(name);
+    if (value !== undefined && !isOurs) config[name] = value;
   }
   if (typeof config.password === 'function') config.password = lastingly(config.password as PasswordFunction);
   // Ours, because it also ends a dial nobody waits for.
   config.connectionTimeoutMillis = 0;
-  const connectionTimeout = checkNumber('connectionTimeoutMillis', values.connectionTimeoutMillis, 0, ms);
-  const lifetime = checkNumber('maxLifetimeSeconds', values.maxLifetimeSeconds, 0, ms) * 1_000;
-  const idleTimeout = checkNumber(
-    'idleTimeoutMillis',
-    values.idleTimeoutMillis ?? undefined,
-    pgDefaults.idleTimeoutMillis,
-    ms,
-  );
   const settings: PoolSettings = {
+    ...own,
     config,
-    Client: Client as unknown as ClientClass,
-    ...whereabouts(options, Client as unknown as ClientClass, config),
+    Client,
+    ...whereabouts(options, target, Client, config),
     max,
-    min: Math.min(max, Math.max(1, checkNumber('min', values.min, pgDefaults.min, { ...count, min: 0 }))),
+    min: Math.min(max, Math.max(1, theirs.min)),
     maxIdle: max,
     // 0 means never, as in pg.
-    idleTimeoutMs: idleTimeout || Number.POSITIVE_INFINITY,
-    maxUses: checkNumber('maxUses', values.maxUses || undefined, Number.POSITIVE_INFINITY, { min: 1, infinite: true }),
-    maxAgeMs: lifetime || (pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs),
+    idleTimeoutMs: idleTimeoutMillis || Number.POSITIVE_INFINITY,
+    maxUses,
+    maxAgeMs: maxLifetimeSeconds * 1_000 || (pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs),
     // TCP's keep-alive probes them.
     validateAfterMs: Number.POSITIVE_INFINITY,
     validateTimeoutMs: Number.POSITIVE_INFINITY,
     connectTimeoutMs: pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
-    onConnect: onConnect as ServerSettings['onConnect'],
+    onConnect,
     verify,
-    role,
-    maxLagMs: checkNumber('maxLagMs', options.maxLagMs, Number.POSITIVE_INFINITY, ms),
-    probeIntervalMs: checkNumber('probeIntervalMs', options.probeIntervalMs, pgDefaults.probeIntervalMs, {
-      min: 10,
-      max: 3_600_000,
-    }),
-    idempotent: checkBoolean('idempotent', options.idempotent, false),
-    waitTimeoutMs: options.waitTimeoutMs ?? (connectionTimeout || balancerDefaults.waitTimeoutMs),
+    waitTimeoutMs: options.waitTimeoutMs ?? (connectionTimeoutMillis || balancerDefaults.waitTimeoutMs),
     // A caller that never releases its client must not keep a process from ending.
     endTimeoutMs: pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
   };
@@ -257,10 +303,11 @@ function lastingly(password: PasswordFunction): PasswordFunction {
 /** Where the servers are, and what the Service is called. */
 function whereabouts(
   options: PgPoolOptions,
+  target: string | undefined,
   Client: ClientClass,
   config: object,
 ): Pick<PoolSettings, 'resolver' | 'host' | 'port'> {
-  const { target, resolver } = options;
+  const { resolver } = options;
   if (target !== undefined && resolver !== undefined) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'target and resolver say the same: give one of them');
   }
@@ -277,7 +324,6 @@ function whereabouts(
   }
   const { host, port } = known;
   if (target !== undefined) {
-    checkString('target', target);
     const service = serviceName(target);
     const isList = target.trim().startsWith('static:');
     // A list of addresses has no name of its own.

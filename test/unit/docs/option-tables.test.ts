@@ -8,6 +8,7 @@ import { placeTable, socketPlacerTable } from '../../../src/adapter/kit/socket-p
 import { agentTable } from '../../../src/adapter/node-http/agent.js';
 import { appAgentsTable } from '../../../src/adapter/node-http/app-agents.js';
 import { nodeHttpConnectionTable } from '../../../src/adapter/node-http/transport.js';
+import { pgTable, serverPoolTable } from '../../../src/adapter/pg/options.js';
 import { replicasTable } from '../../../src/adapter/redis/options.js';
 import { rsocketTable } from '../../../src/adapter/rsocket/options.js';
 import { connectorTable } from '../../../src/adapter/tcp/options.js';
@@ -72,6 +73,9 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   GrpcOptions: { file: 'adapter/grpc-js/options', table: grpcTable },
   RSocketOptions: { file: 'adapter/rsocket/options', table: rsocketTable },
   ReplicasOptions: { file: 'adapter/redis/options', table: replicasTable },
+  PgPoolOptions: { file: 'adapter/pg/options', table: pgTable },
+  ServerPoolOptions: { file: 'adapter/pg/options', table: serverPoolTable },
+  StatementOptions: { file: 'adapter/pg/options', table: { options: {} } },
   UndiciConnectionOptions: { file: 'adapter/undici/options', table: undiciConnectionTable },
   CallOptions: { file: 'adapter/undici/options', table: dispatcherTable },
   HedgeOptions: { file: 'adapter/http/hedging', table: hedgeTable, prefix: 'hedge.' },
@@ -91,6 +95,7 @@ const groups: Readonly<Record<string, OptionGroup>> = {
 const pages = [
   'reference/options',
   'reference/options-http',
+  'reference/options-postgres',
   'reference/stages',
   'reference/pickers',
   'reference/loads',
