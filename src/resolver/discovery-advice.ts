@@ -22,8 +22,8 @@ export type Finding =
   | { readonly kind: 'unavailable'; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: Error };
 
-/** The state of a discovery. */
-export interface DiscoveryState {
+/** What advice about a discovery is made of. */
+export interface AdviceFacts {
   readonly mode: DiscoveryMode;
   readonly finding: Finding;
   readonly service: ServiceHost | undefined;
@@ -42,7 +42,7 @@ export function obstacleOf(finding: Finding): string | undefined {
 }
 
 /** Why this mode is used, and what would improve it, in sentences. */
-export function adviceFor(state: DiscoveryState): { readonly reason: string; readonly advice?: string } {
+export function adviceFor(state: AdviceFacts): { readonly reason: string; readonly advice?: string } {
   const { mode, finding, count } = state;
   if (mode === 'slices') return { reason: 'its EndpointSlices are watched' };
   const reason = [whyNoSlices(finding), count === 0 ? noSuchName : modeMeaning[mode]].join('; ');
@@ -125,7 +125,7 @@ export function withoutAnyError(target: string, finding: Finding, dnsError: Reso
   return new ResolveError(message, { ...(code && { code }), cause: sliceError ?? dnsError });
 }
 
-function betterSlices({ finding, service, names, port }: DiscoveryState): string | undefined {
+function betterSlices({ finding, service, names, port }: AdviceFacts): string | undefined {
   if (finding.kind !== 'failed') return undefined;
   const { error } = finding;
   const ambiguous = error instanceof AmbiguousPort;

@@ -10,7 +10,7 @@ import {
   refusedError,
   withoutAnyError,
 } from './discovery-advice.js';
-import { DiscoveryNews } from './discovery-news.js';
+import { type DiscoveryKnowledge, DiscoveryReport } from './discovery-report.js';
 import { type DnsModeOptions, dnsMode } from './dns-mode.js';
 import { NothingSoFar } from './polling.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
@@ -62,61 +62,71 @@ export function discovery(options: DiscoveryOptions): Resolver {
   };
 }
 
+/** Where a discovery stands. */
+export interface DiscoveryPhase {
+  /** Whose set was published last. */
+  readonly published: 'nothing' | DiscoveryMode;
+  /** Where more is expected from. */
+  readonly follows: 'nothing' | 'slices' | 'slices and DNS' | 'DNS';
+}
+
+/** What a discovery waits for, of which it does one at a time. */
+type Awaited =
+  /** The first answer of the API server, for `sliceGraceMs`. */
+  | 'slices'
+  /** The endpoints of a Service whose first slice was seen, for `FIRST_SLICE_MS`. */
+  | 'first endpoints'
+  /** That a refusal turns out to last, for `REFUSAL_LASTS_MS`. */
+  | 'lasting refusal'
+  /** What the API server says of the Service that DNS does not know so far, for `SERVICE_ANSWER_MS`. */
+  | 'service';
+
 /**
- * Finds a Service by the best mode that is allowed, and changes the mode when that changes. What it has published (`#mode`) and what it
- * follows are its state; every method is a way from one line of this table to another:
+ * Finds a Service by the best mode that is allowed, and changes the mode when that changes. Its phase is what it has published and what it
+ * follows; every method is a way from one line of this table to another, or stays where it is:
  *
- *   published       | follows        | until
- *   ----------------+----------------+-------------------------------------------------------------------------------------
- *   nothing         | slices         | slices come: "slices". `sliceGraceMs` without any, a refusal, no slice, a failure: DNS too
- *   nothing         | slices and DNS | DNS finds pods: "dns"; only the Service's address: "name". Slices come: "slices".
- *                   |                | Both say there is nothing: "dns", empty, with the reason
- *   nothing         | DNS            | (no API server, or the name of no Service) DNS finds any: "dns" or "name"
- *   "slices"        | slices         | the API refuses for `REFUSAL_LASTS_MS`: DNS too; its last set stays until DNS finds any
- *   "slices"        | slices and DNS | the API allows again: "slices". DNS finds any: "dns" or "name"
- *   "dns" or "name" | slices and DNS | slices come: "slices", and DNS is no longer asked
- *   "dns" or "name" | DNS            | for good: there is nothing above it
- *
- * `#finding` is what is known of the mode above; `#hopeless` is set while it is certain that there is nothing to find.
+ *   phase | published       | follows        | ways on
+ *   ------+-----------------+----------------+-------------------------------------------------------------------------------
+ *   A     | nothing         | nothing        | the name may be a Service's: B. It cannot, or there is no API server: D
+ *   B     | nothing         | slices         | slices come: E. `sliceGraceMs` without any, a refusal, no slice, a failure: C
+ *   C     | nothing         | slices and DNS | DNS finds any, or both say that there is nothing: G. Slices come: E.
+ *         |                 |                | The Service has no such port: B
+ *   D     | nothing         | DNS            | DNS finds any, or says that there is nothing: H
+ *   E     | slices          | slices         | the API refuses for `REFUSAL_LASTS_MS`: F, and its last set stays
+ *   F     | slices          | slices and DNS | the API allows it again: E. DNS finds any: G
+ *   G     | dns, name       | slices and DNS | slices come: E
+ *   H     | dns, name       | DNS            | for good: there is nothing above it
  */
-class DiscoveryWatch implements Resolution {
+export class DiscoveryWatch implements Resolution {
   readonly #options: DiscoveryOptions;
-  readonly #listener: ResolverListener;
   readonly #context: ResolverContext;
-  readonly #news: DiscoveryNews;
+  readonly #report: DiscoveryReport;
   #slices: Resolution | undefined;
   #dns: Resolution | undefined;
-  #grace: Timer | undefined;
-  #emptyTimer: Timer | undefined;
-  /** Runs from a refusal until the refusal counts as lasting. */
-  #leaving: Timer | undefined;
-  /** Runs from DNS's "nothing so far" until that is reported. */
-  #holding: Timer | undefined;
-  /** Once a slice was seen, the name is a Service, and no slices mean an empty Service. */
-  #seenSlice = false;
-  #closed = false;
-  #mode: DiscoveryMode | undefined;
-  /** The last set from the slice watch, for when it recovers without repeating it. */
-  #sliceEndpoints: readonly Endpoint[] | undefined;
-  /** The pods' ports in the last slices, after the slices are lost. */
-  #podPorts: ReadonlySet<number> = new Set();
+  /** The last failure of DNS; undefined if it answers, or is not asked. */
+  #dnsError: ResolveError | undefined;
+  #wait: { readonly until: Awaited; readonly timer: Timer } | undefined;
+  #isClosed = false;
+  #names: ClusterNames | undefined;
   /** What is known about the first mode. */
   #finding: Finding = { kind: 'silent' };
-  /** How many endpoints were last published. */
-  #count = 0;
-  #dnsError: ResolveError | undefined;
-  /** The last failure reported; undefined while the set is fresh. */
-  #reportedError: ResolveError | undefined;
-  #names: ClusterNames | undefined;
-  /** Why there is nothing to find, if that is certain. */
+  /** Why there is nothing to find, while that is certain. */
   #hopeless: ResolveError | undefined;
+  /** Once a slice was seen, the name is a Service, and no slices mean an empty Service. */
+  #isService = false;
+  /** The last set from the slice watch: it may recover without repeating it. */
+  #sliceEndpoints: readonly Endpoint[] | undefined;
 
   constructor(options: DiscoveryOptions, listener: ResolverListener, context: ResolverContext) {
     this.#options = options;
-    this.#listener = listener;
     this.#context = context;
-    this.#news = new DiscoveryNews(options, context.observer);
+    this.#report = new DiscoveryReport(options, listener, context.observer);
     void this.#start();
+  }
+
+  get phase(): DiscoveryPhase {
+    const follows = [this.#slices && 'slices', this.#dns && 'DNS'].filter(Boolean).join(' and ') || 'nothing';
+    return { published: this.#mode ?? 'nothing', follows: follows as DiscoveryPhase['follows'] };
   }
 
   refresh(): void {
@@ -125,8 +135,8 @@ class DiscoveryWatch implements Resolution {
   }
 
   close(): void {
-    this.#closed = true;
-    this.#cancelTimers();
+    this.#isClosed = true;
+    this.#stopWaiting();
     this.#slices?.close();
     this.#dns?.close();
   }
@@ -135,13 +145,13 @@ class DiscoveryWatch implements Resolution {
     const { host, port, slices, dns, sliceGraceMs } = this.#options;
     try {
       this.#names = await clusterNames(dns);
-      if (this.#closed) return;
+      if (this.#isClosed) return;
       const service = serviceOf(host, this.#names);
       if (service === undefined) return this.#descend({ kind: 'no-service' });
       const resolver = await slices({ ...service, port }, (count) => this.#sliceCount(count));
       if (typeof resolver === 'string') return this.#descend({ kind: 'unavailable', reason: resolver });
-      if (this.#closed) return;
-      this.#grace = this.#context.clock.timer(() => this.#descend(this.#finding), sliceGraceMs);
+      if (this.#isClosed) return;
+      this.#waitFor('slices', sliceGraceMs, () => this.#descend(this.#finding));
       this.#slices = resolver.watch(
         {
           update: (endpoints) => this.#sliceUpdate(endpoints),
@@ -151,59 +161,63 @@ class DiscoveryWatch implements Resolution {
         this.#context,
       );
     } catch (error) {
-      if (this.#closed) return;
+      if (this.#isClosed) return;
       // A wrong option is a mistake that a lower mode would only hide.
       if (isEvenkeelError(error, 'EVENKEEL_OPTION')) {
-        this.#fail(new ResolveError(`${this.#options.target}: ${error.message}`, { permanent: true, cause: error }));
+        const message = `${this.#options.target}: ${error.message}`;
+        this.#report.fail(new ResolveError(message, { permanent: true, cause: error }));
       } else this.#descend({ kind: 'failed', error: asError(error) });
     }
   }
 
   #sliceCount(count: number): void {
-    if (this.#closed) return;
-    if (count > 0 && !this.#seenSlice) {
-      this.#seenSlice = true;
-      this.#hopeless = undefined;
-      // A set that counted as "none" for lack of slices may still be right, and is then not published again.
-      const endpoints = this.#sliceEndpoints;
-      if (endpoints !== undefined)
-        this.#emptyTimer = this.#context.clock.timer(() => this.#climb(endpoints), FIRST_SLICE_MS);
-    } else if (!this.#seenSlice) this.#descend({ kind: 'absent' });
+    if (this.#isClosed || this.#isService) return;
+    if (count === 0) {
+      this.#descend({ kind: 'absent' });
+      return;
+    }
+    this.#isService = true;
+    this.#hopeless = undefined;
+    // A set that counted as "none" for lack of slices may still be right, and is then not published again.
+    const endpoints = this.#sliceEndpoints;
+    if (endpoints !== undefined) this.#waitFor('first endpoints', FIRST_SLICE_MS, () => this.#climb(endpoints));
   }
 
   #sliceUpdate(endpoints: readonly Endpoint[]): void {
     this.#sliceEndpoints = endpoints;
-    if (this.#seenSlice || endpoints.length > 0) this.#climb(endpoints);
+    if (this.#isService || endpoints.length > 0) this.#climb(endpoints);
   }
 
   #sliceFresh(): void {
-    if (this.#sliceEndpoints === undefined || !this.#seenSlice) return;
-    this.#cancelTimers();
+    if (this.#sliceEndpoints === undefined || !this.#isService) return;
+    if (this.#mode !== 'slices') {
+      this.#climb(this.#sliceEndpoints);
+      return;
+    }
+    // The watch is allowed again, and its set is unchanged.
+    this.#stopWaiting();
     this.#stopDns();
-    // Otherwise the watch is allowed again and its set is unchanged.
-    if (this.#mode === 'slices') this.#fresh();
-    else this.#publish('slices', this.#sliceEndpoints);
+    this.#report.confirm();
   }
 
   #sliceFail(error: ResolveError): void {
-    if (error instanceof WrongTarget && this.#mode !== 'slices') {
-      this.#wrong(error);
-      return;
+    if (this.#mode === 'slices') this.#slicesLost(error);
+    else if (error instanceof WrongTarget) this.#wrong(error);
+    else {
+      this.#descend({ kind: 'failed', error });
+      if (this.#mode !== undefined) return;
+      this.#giveUp();
+      this.#failWithoutAny();
     }
+  }
+
+  /** W15: an unavailable API server changes nothing. A refusal lasts, and DNS would know more over time. */
+  #slicesLost(error: ResolveError): void {
     this.#finding = { kind: 'failed', error };
-    if (this.#mode === 'slices') {
-      // W15: an unavailable API server changes nothing. A refusal lasts, and DNS would know more over time.
-      this.#fail(error);
-      // A mistake in the target affects every mode.
-      if (!error.permanent || error instanceof WrongTarget) return;
-      this.#podPorts = new Set(this.#sliceEndpoints?.map((endpoint) => endpoint.port));
-      this.#leaving ??= this.#context.clock.timer(() => this.#descend(this.#finding), REFUSAL_LASTS_MS);
-      return;
-    }
-    this.#descend(this.#finding);
-    if (this.#mode !== undefined) return;
-    this.#giveUp();
-    this.#failWithoutAny();
+    this.#report.fail(error);
+    // A mistake in the target affects every mode.
+    if (!error.permanent || error instanceof WrongTarget) return;
+    this.#waitFor('lasting refusal', REFUSAL_LASTS_MS, () => this.#descend(this.#finding));
   }
 
   /** The cluster does not have what the target names. */
@@ -211,15 +225,15 @@ class DiscoveryWatch implements Resolution {
     if (error.part === 'port') {
       // DNS does not know ports by number: it would name an address where nothing listens.
       this.#finding = { kind: 'failed', error };
-      this.#cancelTimers();
+      this.#stopWaiting();
       if (this.#mode === undefined) this.#stopDns();
-      this.#fail(error);
+      this.#report.fail(error);
       return;
     }
     this.#hopeless = error;
     this.#descend({ kind: 'missing', error });
     if (this.#mode === undefined) this.#giveUp();
-    else if (this.#count === 0) this.#fail(error);
+    else if (this.#report.isEmpty) this.#report.fail(error);
   }
 
   /**
@@ -230,39 +244,23 @@ class DiscoveryWatch implements Resolution {
     if (!(this.#dnsError instanceof NothingSoFar)) return;
     this.#hopeless ??= refusedError(this.#options.target, this.#finding, this.#dnsError);
     if (this.#hopeless === undefined) return;
-    this.#publish('dns', []);
-    this.#fail(this.#hopeless);
+    this.#report.publish('dns', [], this.#known);
+    this.#report.fail(this.#hopeless);
   }
 
   #climb(endpoints: readonly Endpoint[]): void {
-    this.#cancelTimers();
+    this.#stopWaiting();
     this.#stopDns();
-    this.#publish('slices', endpoints);
-  }
-
-  #cancelTimers(): void {
-    this.#grace?.cancel();
-    this.#emptyTimer?.cancel();
-    this.#leaving?.cancel();
-    this.#leaving = undefined;
-    this.#holding?.cancel();
-    this.#holding = undefined;
-  }
-
-  #stopDns(): void {
-    this.#dns?.close();
-    this.#dns = undefined;
-    this.#dnsError = undefined;
+    this.#report.publish('slices', endpoints, this.#known);
   }
 
   /** Uses DNS too, unless it is already in use. */
   #descend(finding: Finding): void {
     this.#finding = finding;
-    this.#grace?.cancel();
-    if (this.#closed) return;
+    if (this.#wait?.until === 'slices') this.#stopWaiting();
+    if (this.#isClosed) return;
     if (this.#dns !== undefined) {
-      const mode = this.#mode;
-      if (mode !== undefined && mode !== 'slices') this.#news.tell(mode, finding, this.#count, this.#names);
+      this.#report.learned(this.#known);
       return;
     }
     this.#dns = dnsMode(this.#options, this.#names, () => this.#podPorts).watch(
@@ -275,19 +273,27 @@ class DiscoveryWatch implements Resolution {
     );
   }
 
+  #stopDns(): void {
+    this.#dns?.close();
+    this.#dns = undefined;
+    this.#dnsError = undefined;
+  }
+
   #dnsUpdate(endpoints: readonly Endpoint[], reason: string | undefined): void {
     this.#dnsError = undefined;
+    const isEmpty = endpoints.length === 0;
     // "No such name" from DNS does not outweigh what the slices said before they were lost.
-    if (this.#mode === 'slices' && endpoints.length === 0) return;
+    if (this.#mode === 'slices' && isEmpty) return;
     // Already known, with the reason.
-    if (endpoints.length === 0 && this.#saysHopeless) return;
+    if (isEmpty && this.#saysHopeless) return;
     // Nor do pods at a port that not all of them have.
-    const guessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
-    if (this.#mode === 'slices' && guessed) return;
-    if (endpoints.length > 0) this.#hopeless = undefined;
-    const empty = endpoints.length === 0 && this.#mode !== undefined;
-    const mode = empty ? (this.#mode as DiscoveryMode) : isSlots(endpoints) ? 'name' : 'dns';
-    this.#publish(mode, endpoints, reason && [reason, refusalOf(this.#finding)].filter(Boolean).join('; '));
+    const isGuessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
+    if (this.#mode === 'slices' && isGuessed) return;
+    if (!isEmpty) this.#hopeless = undefined;
+    const found = isSlots(endpoints) ? 'name' : 'dns';
+    const mode = isEmpty ? (this.#mode ?? found) : found;
+    const reasons = reason && [reason, refusalOf(this.#finding)].filter(Boolean).join('; ');
+    this.#report.publish(mode, endpoints, this.#known, reasons);
   }
 
   #dnsFail(error: ResolveError): void {
@@ -297,46 +303,52 @@ class DiscoveryWatch implements Resolution {
       this.#giveUp();
     }
     if (this.#mode !== undefined) {
-      if (this.#mode !== 'slices' && !this.#saysHopeless) this.#fail(error);
+      if (this.#mode !== 'slices' && !this.#saysHopeless) this.#report.fail(error);
     } else if (error instanceof NothingSoFar && this.#finding.kind === 'absent') {
-      this.#holding ??= this.#context.clock.timer(() => this.#failWithoutAny(), SERVICE_ANSWER_MS);
+      // A slice that came meanwhile is the answer.
+      if (!this.#isService) this.#waitFor('service', SERVICE_ANSWER_MS, () => this.#failWithoutAny());
     } else this.#failWithoutAny();
   }
 
   #dnsFresh(): void {
     this.#dnsError = undefined;
-    if (this.#mode !== 'slices' && !this.#saysHopeless) this.#fresh();
+    if (this.#mode !== 'slices' && !this.#saysHopeless) this.#report.confirm();
+  }
+
+  get #mode(): DiscoveryMode | undefined {
+    return this.#report.mode;
+  }
+
+  get #known(): DiscoveryKnowledge {
+    return { finding: this.#finding, names: this.#names };
+  }
+
+  /** The pods' ports in the last slices, for when the slices are lost. */
+  get #podPorts(): ReadonlySet<number> {
+    return new Set(this.#sliceEndpoints?.map(({ port }) => port));
   }
 
   /** Whether what was reported last is that there is nothing to find. */
   get #saysHopeless(): boolean {
-    return this.#hopeless !== undefined && this.#reportedError === this.#hopeless;
-  }
-
-  #publish(mode: DiscoveryMode, endpoints: readonly Endpoint[], reason?: string): void {
-    this.#mode = mode;
-    this.#count = endpoints.length;
-    this.#news.tell(mode, this.#finding, this.#count, this.#names);
-    this.#reportedError = undefined;
-    if (reason === undefined || endpoints.length > 0) this.#listener.update(endpoints);
-    else this.#listener.update(endpoints, reason);
-  }
-
-  #fail(error: ResolveError): void {
-    this.#reportedError = error;
-    this.#listener.fail(error);
-  }
-
-  #fresh(): void {
-    if (this.#reportedError === undefined) return;
-    this.#reportedError = undefined;
-    this.#listener.fresh();
+    return this.#hopeless !== undefined && this.#report.error === this.#hopeless;
   }
 
   /** Nothing was ever found. */
   #failWithoutAny(): void {
     if (this.#dnsError === undefined || this.#mode !== undefined) return;
     const error = withoutAnyError(this.#options.target, this.#finding, this.#dnsError);
-    if (error.message !== this.#reportedError?.message) this.#fail(error);
+    if (error.message !== this.#report.error?.message) this.#report.fail(error);
+  }
+
+  /** Has `act` called once the time is over, unless something else is waited for by then. A wait that has begun is not prolonged. */
+  #waitFor(until: Awaited, durationMs: number, act: () => void): void {
+    if (this.#wait?.until === until) return;
+    this.#stopWaiting();
+    this.#wait = { until, timer: this.#context.clock.timer(act, durationMs) };
+  }
+
+  #stopWaiting(): void {
+    this.#wait?.timer.cancel();
+    this.#wait = undefined;
   }
 }

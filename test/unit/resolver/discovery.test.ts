@@ -188,6 +188,18 @@ describe('a first list without any slice', () => {
     expect(listener.events).toEqual(['∅', 'fail there is no Service orders in the namespace shop']);
   });
 
+  it('is no failure if a slice appears while DNS has no such name so far', async () => {
+    await watch();
+    onSlices(0);
+    slices.update();
+    await turn(900);
+    onSlices(1);
+    await turn(999);
+    expect(listener.events).toEqual([]);
+    await turn(1);
+    expect(listener.events).toEqual(['∅']);
+  });
+
   it('leaves no timer behind when it is closed while it waits for the Service', async () => {
     await watch();
     onSlices(0);
