@@ -11,6 +11,8 @@ import { Connection } from 'rabbitmq-client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/databases/rabbitmq.js';
 import { HangingEndpoint, refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { hasIpv6, Ipv6Door, needsIpv6 } from '../../support/pods/ipv6.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 
 let world: RabbitWorld;
@@ -129,6 +131,18 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(counts(brokers)).toEqual([2, 2, 2]);
       await clients[0]?.close();
       await until('it is given back', () => total(counts(brokers)) === 5);
+    });
+
+    it.runIf(hasIpv6)(titleOf('all three connect to an IPv6 address', hasIpv6, needsIpv6), async () => {
+      const { port } = world.endpoints[0] as { port: number };
+      await using door = await Ipv6Door.open(port);
+      const brokers = createBrokers(`amqp://[::1]:${port}`);
+      open.push(() => brokers.close({ signal: AbortSignal.abort() }));
+      await modelsOf(brokers, 1);
+      await managersOf(brokers, 1);
+      await clientsOf(brokers, 1);
+      expect(counts(brokers)).toEqual([3]);
+      expect(door.accepted).toBe(3);
     });
 
     it('all three go on to another broker when one refuses or hangs', async () => {

@@ -8,6 +8,7 @@ import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import type { QueryOptions } from 'mysql2';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { hasIpv6, Ipv6Door, needsIpv6 } from '../../support/pods/ipv6.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { canReset } from './support/peer.js';
@@ -36,6 +37,19 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
   };
   const inFlight = (of: PoolCluster): number =>
     of.balancer.snapshot().endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
+
+  it.runIf(hasIpv6)(titleOf('takes an IPv6 address for its host, and in its target', hasIpv6, needsIpv6), async () => {
+    const { port } = world.endpoints[0] as { port: number };
+    await using door = await Ipv6Door.open(port);
+    for (const server of [{ host: '::1', port }, { target: `[::1]:${port}` }]) {
+      const before = door.accepted;
+      cluster = createPoolCluster({ ...application, ...server });
+      const [rows] = await cluster.query<never[]>('SELECT 1 AS one');
+      expect(rows).toEqual([{ one: 1 }]);
+      await cluster.end();
+      expect(door.accepted).toBeGreaterThan(before);
+    }
+  });
 
   it('answers query and execute with rows and fields', async () => {
     const replicas = create();

@@ -13,6 +13,8 @@ import {
   startPostgres,
   titled,
 } from '../../support/databases/postgres.js';
+import { hasIpv6, Ipv6Door, needsIpv6 } from '../../support/pods/ipv6.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 
 /** What users of pg.Pool do, on the pool of a Service. */
@@ -40,6 +42,19 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
   afterEach(async () => {
     await Promise.all(pools.splice(0).map((one) => (one.ending ? undefined : one.end())));
     await until('nothing is left open', async () => (await world.at(0).connections()) === 0);
+  });
+
+  it.runIf(hasIpv6)(titleOf('takes an IPv6 address for its host, and in its target', hasIpv6, needsIpv6), async () => {
+    const { port } = world.at(0);
+    await using door = await Ipv6Door.open(port);
+    for (const server of [{ host: '::1', port }, { target: `[::1]:${port}` }]) {
+      const before = door.accepted;
+      const one = createPool({ ...application, ...server });
+      pools.push(one);
+      expect((await one.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+      await one.end();
+      expect(door.accepted).toBeGreaterThan(before);
+    }
   });
 
   it('answers statements in all forms', async () => {

@@ -5,7 +5,9 @@ import { Command, Redis, type RedisOptions } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { neverReads, readCommandNames } from '../../../src/adapter/redis/options.js';
 import { noRedis, type RedisWorld, startRedis, titled } from '../../support/databases/redis.js';
+import { hasIpv6, Ipv6Door, needsIpv6 } from '../../support/pods/ipv6.js';
 import { freePort } from '../../support/programs/free-port.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 
 const PASSWORD = 'shop-secret';
@@ -288,6 +290,20 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     const error = await replicas.client.get('shop:item').catch((cause) => cause);
     expect(isEvenkeelError(error)).toBe(true);
     expect(String(error)).toContain('WRONGPASS');
+  });
+
+  it.runIf(hasIpv6)(titleOf('takes an IPv6 address for its target', hasIpv6, needsIpv6), async () => {
+    const { port } = world.at(1);
+    await using door = await Ipv6Door.open(port);
+    const primary = new Redis({ port: world.at(0).port, password: PASSWORD });
+    const replicas = createReplicas(primary, `[::1]:${port}`, { role: 'replica' });
+    try {
+      await replicas.balancer.ready();
+      expect(await replicas.client.get('shop:item')).toBe('seven');
+      expect(door.accepted).toBeGreaterThan(0);
+    } finally {
+      await replicas.client.quit();
+    }
   });
 
   it('says that a server is a node of a cluster', async () => {
