@@ -61,6 +61,7 @@ export class Call implements AttemptedCall<PodSessions>, StreamOwner {
   #failure: Error | undefined;
   #verdict: Outcome = outcomes.success;
   #endMessage: EndMessage | undefined;
+  #trailers: IncomingHttpHeaders | undefined;
   /** The response is complete. */
   #isComplete = false;
   /** How the last attempt ended, if Node has no error for that. */
@@ -173,7 +174,7 @@ export class Call implements AttemptedCall<PodSessions>, StreamOwner {
       if (this.#isComplete) stream.push(null);
     });
     native.on('trailers', (headers, flags) => {
-      this.#verdict = outcomeOfTrailers(headers, this.#attempts.lease?.endpoint) ?? this.#verdict;
+      this.#trailers = headers;
       stream.emit('trailers', headers, flags);
     });
     native.on('headers', (headers, flags) => stream.emit('headers', headers, flags));
@@ -278,16 +279,23 @@ export class Call implements AttemptedCall<PodSessions>, StreamOwner {
   }
 
   #succeed(lease: CallLease<PodSessions>, rstCode: number): void {
-    const said = this.#endMessage === undefined ? undefined : outcomeOfEndMessage(this.#endMessage, lease.endpoint);
     this.over?.();
-    this.#attempts.end(said ?? this.#verdict);
+    this.#attempts.end(this.#saidBy(lease) ?? this.#verdict);
     this.stream.finished(rstCode);
   }
 
-  /** The caller had given up. */
+  /** What the end of the response says about the pod. */
+  #saidBy({ endpoint }: CallLease<PodSessions>): Outcome | undefined {
+    if (this.#trailers !== undefined) return outcomeOfTrailers(this.#trailers, endpoint);
+    return this.#endMessage === undefined ? undefined : outcomeOfEndMessage(this.#endMessage, endpoint);
+  }
+
+  /** The caller had given up. Connect does so as soon as it has read an error. */
   #abandoned(lease: CallLease<PodSessions>, rstCode: number, failure: Error | undefined): void {
     const nowMs = this.#owner.clock.now();
-    const outcome = outcomeOfAbort(this.#headers, nowMs - lease.startedMs, nowMs - this.#beganMs, lease.answered);
+    const said = this.#saidBy(lease);
+    const outcome =
+      said ?? outcomeOfAbort(this.#headers, nowMs - lease.startedMs, nowMs - this.#beganMs, lease.answered);
     this.#attempts.end(outcome, { error: failure });
     this.stream.failed(rstCode, failure);
   }
