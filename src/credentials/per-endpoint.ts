@@ -9,7 +9,7 @@ export type PerEndpoint<T> = T | ((endpoint: Endpoint) => T | Promise<T>);
 
 const perEndpointErrors = new WeakSet<Error>();
 
-/** Whether `error` comes from such a function and so says nothing about an endpoint. */
+/** Whether `error` comes from a function that returns a value per endpoint, and so says nothing about the endpoint. */
 export function isPerEndpointError(error: Error): boolean {
   return perEndpointErrors.has(error);
 }

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { jittered, type Rng } from '../runtime/rng.js';
 import { isPromise } from './per-endpoint.js';
 
-/** Random variation of the interval, so that many connections do not ask at the same moment. */
+/** Random variation of the interval, so that the functions of many connections are not called at the same moment. */
 const JITTER_RATIO = 0.2;
 
 /** The parts of an `ValueWatch`. */
@@ -72,7 +72,7 @@ export class ValueWatch<T> {
     const { clock, rng, refreshMs } = this.#parts;
     this.#timer = clock.timer(
       () => {
-        // Must come first: the result may close the watch.
+        // The timer must be set first: the result may close the watch.
         this.#schedule();
         try {
           void this.read();

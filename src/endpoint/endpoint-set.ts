@@ -23,7 +23,7 @@ export class EndpointSet {
   static readonly empty: EndpointSet = new EndpointSet(0, []);
   /** Increases with every set a resolver publishes; stages keep it. */
   readonly version: number;
-  /** In the resolver's order, each key once. */
+  /** The entries in the resolver's order, each key once. */
   readonly entries: readonly EndpointEntry[];
 
   private constructor(version: number, entries: readonly EndpointEntry[]) {
@@ -53,13 +53,13 @@ export class EndpointSet {
     return entries === this.entries ? this : new EndpointSet(this.version, entries);
   }
 
-  /** Keeps the entries for which `keep` returns true; itself if all are kept. */
+  /** A set with the entries for which `keep` returns true; this set itself if all are kept. */
   filter(keep: (entry: EndpointEntry) => boolean): EndpointSet {
     const entries = this.entries.filter(keep);
     return entries.length === this.entries.length ? this : this.withEntries(entries);
   }
 
-  /** Replaces entries one by one; itself if `change` returns every entry unchanged. */
+  /** A set whose entries were replaced one by one; this set itself if `change` returns every entry unchanged. */
   map(change: (entry: EndpointEntry) => EndpointEntry): EndpointSet {
     let changed = false;
     const entries = this.entries.map((entry) => {

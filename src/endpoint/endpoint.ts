@@ -23,13 +23,13 @@ export interface Endpoint {
   readonly address: string;
   /** The same pod's address of the other IP family, which is dialed if `address` cannot be connected to. */
   readonly otherAddress: string | undefined;
-  /** From 1 to 65535. */
+  /** The port, from 1 to 65535. */
   readonly port: number;
   /** The pod's uid: the same address with another uid is another pod. */
   readonly uid: string | undefined;
   /** The pod's name or host name, for people. */
   readonly name: string | undefined;
-  /** As `topology.kubernetes.io/zone`; undefined where the resolver does not know it, as with DNS. */
+  /** The zone of the pod, as in the label `topology.kubernetes.io/zone`; undefined if the resolver does not know it, as with DNS. */
   readonly zone: string | undefined;
   /** The node the pod runs on; undefined where the resolver does not know it. */
   readonly nodeName: string | undefined;
@@ -37,7 +37,7 @@ export interface Endpoint {
   readonly hintZones: readonly string[];
   /** Nodes that should use this endpoint (topology hints); empty if there are none. */
   readonly hintNodes: readonly string[];
-  /** What Kubernetes says of the pod. Endpoints found by DNS are ready, because DNS lists no others. */
+  /** What Kubernetes says about the pod. Endpoints found by DNS are ready, because DNS lists no others. */
   readonly conditions: EndpointConditions;
   /** Share of traffic relative to other endpoints, above 0. 1 unless a resolver knows better. */
   readonly weight: number;
@@ -49,7 +49,7 @@ export interface Endpoint {
 export interface EndpointInit {
   /** IP address or host name; converted to its canonical form. */
   readonly address: string;
-  /** From 1 to 65535. */
+  /** The port, from 1 to 65535. */
   readonly port: number;
   /** Another IP address of the same pod, which is dialed if `address` cannot be connected to. @defaultValue none */
   readonly otherAddress?: string | undefined;
@@ -101,7 +101,7 @@ export function createEndpoint(init: EndpointInit): Endpoint {
   });
 }
 
-// Field by field: a condition that is present but undefined is missing too (S5).
+// Each condition is looked at alone: one that is present but undefined is missing too (S5).
 function withDefaults({ ready, serving, terminating }: Partial<EndpointConditions>): EndpointConditions {
   return Object.freeze({ ready: ready ?? true, serving: serving ?? true, terminating: terminating ?? false });
 }

@@ -1,22 +1,26 @@
 /** What a lower limit has shown: it costs no answers (the calls queued), it costs as many as it stops, or it is too early to tell. */
 export type TrialResult = 'queued' | 'lost' | undefined;
 
-/** The fewest windows. */
+/** A trial lasts at least this many windows. */
 const FEWEST_WINDOWS = 3;
 /** Windows count while the limit is below this share of the one it is compared with. Above, both would look the same. */
 const LOWERED = 0.9;
-/** What has to lie between the two: a share of the answers expected, and standard deviations of their number. */
+/**
+ * How far apart the two must be before a trial can decide: as a share of the answers expected, and in standard deviations of their number.
+ */
 const SHARE = 0.4;
 const DEVIATIONS = 3.2;
-/** After this long, in ms, these must do. */
+/** After a trial of this length, in ms, the limits below decide. */
 const LONG_MS = 5_000;
 const SHARE_WHEN_LONG = 0.2;
 const DEVIATIONS_WHEN_LONG = 2;
-/** Up to and from which share of the possible loss the answer is clear; in a long trial what is closer to which decides. */
+/**
+ * Up to the first share of the possible loss nothing was lost; from the second on it was. In a long trial, the nearer of the two decides.
+ */
 const NOTHING_LOST = 0.3;
 const LOST = 0.7;
 const NEARER = 0.45;
-/** Fewer answers than this share of at least so many expected are a loss, whatever the limits. */
+/** If this many answers were expected, fewer than this share of them are a loss, whatever the limits. */
 const MOST_GONE = 0.4;
 const MOST_OF = 40;
 
@@ -25,13 +29,13 @@ const MOST_OF = 40;
  * shorter, not its work. A Service that is slow for another reason answers fewer, in proportion to the limit.
  */
 export class Trial {
-  /** The limit and the answers per ms it is compared with. */
+  /** The limit before it was lowered, and the answers per ms under it. */
   limit = 0;
   #rate = 0;
   #windows = 0;
   #ms = 0;
   #answers = 0;
-  /** Answers expected if calls queue, and if they do not. */
+  /** How many answers are expected if calls queue, and how many if they do not. */
   #expected = 0;
   #expectedIfNot = 0;
 
@@ -45,7 +49,7 @@ export class Trial {
     this.#expectedIfNot = 0;
   }
 
-  /** Begins anew, compared with what was measured. */
+  /** Begins the trial anew, compared with what has been measured so far. */
   goOn(limit: number): void {
     this.begin(limit, this.#answers / this.#ms);
   }

@@ -3,13 +3,13 @@ import type { Observer, ObserverEvents } from './observer.js';
 /** How connections to endpoints opened and ended; those replaced because of their age are not counted. All numbers only grow. */
 export interface ConnectionCounts {
   readonly opened: number;
-  /** Attempts to open one that failed. */
+  /** Attempts to open a connection that failed. */
   readonly notOpened: number;
-  /** Open ones that ended with an error. */
+  /** Open connections that ended with an error. */
   readonly lost: number;
-  /** Open ones the other side ended in order. */
+  /** Open connections that the other side ended in order. */
   readonly ended: number;
-  /** Closed because the endpoint left, or the balancer closed. */
+  /** Connections that were closed because the endpoint left, or the balancer closed. */
   readonly left: number;
 }
 
@@ -42,7 +42,7 @@ export class EventCounts {
     left: 0,
   };
   resolveFailures = 0;
-  /** By the key of the endpoint. */
+  /** Why each ejected endpoint was ejected, by the key of the endpoint. */
   readonly #reasons = new Map<string, string>();
   readonly #connected = new Set<string>();
 

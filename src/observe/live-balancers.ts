@@ -20,7 +20,7 @@ export interface Protocol {
   readonly connections?: ConnectionAttempts;
 }
 
-/** All numbers only grow. */
+/** How attempts to connect ended. All numbers only grow. */
 export interface ConnectionAttempts {
   readonly succeeded: number;
   readonly failed: number;
@@ -29,7 +29,7 @@ export interface ConnectionAttempts {
 
 /** Describes a call in terms of its protocol. Adapters make one for each attempt, only while calls are measured. */
 export interface CallNote {
-  /** An HTTP method, a gRPC method. */
+  /** What the call does: an HTTP method, a gRPC method. */
   readonly operation: string;
   /** The status of its response in terms of the protocol; undefined until there is one. */
   status: number | string | undefined;
@@ -37,10 +37,10 @@ export interface CallNote {
 
 /** Measures the calls of balancers with one protocol, by operation. On the path of calls: it allocates nothing. */
 export interface ProtocolMeter {
-  /** For protocols where a start counts. */
+  /** An attempt starts; for protocols where that is counted. */
   attemptStarted(operation: string): void;
   attemptEnded(note: CallNote, outcome: Outcome, durationMs: number): void;
-  /** For protocols whose calls are retried outside the balancer. */
+  /** A call has ended over all its attempts; for protocols whose calls are retried outside the balancer. */
   callEnded(operation: string, status: number, durationMs: number): void;
 }
 
@@ -48,11 +48,11 @@ export interface ProtocolMeter {
 export interface LiveBalancer<Snapshot> {
   /** The name of its resolver: the target, as a rule. */
   readonly name: string;
-  /** Undefined while metrics are off. */
+  /** Measures the balancer's calls; undefined while metrics are off. */
   meter: CallMeter | undefined;
   /** The protocol of its transport, if known. */
   readonly protocol: Protocol | undefined;
-  /** Undefined unless metrics with the names of its protocol are on. */
+  /** Measures the calls by operation; undefined unless metrics with the names of the protocol are on. */
   protocolMeter: ProtocolMeter | undefined;
   /** Records its calls. */
   readonly recorder?: { dump(options?: { readonly pseudonyms?: boolean }): Uint8Array<ArrayBuffer> } | undefined;
@@ -95,7 +95,7 @@ export class LiveBalancers<Snapshot> {
     for (const watcher of this.#watchers) watcher.closed(balancer);
   }
 
-  /** Returns a function that ends it. */
+  /** Starts to tell the watcher about balancers. Returns a function that ends this. */
   watch(watcher: BalancerWatcher<Snapshot>): () => void {
     this.#watchers.add(watcher);
     for (const balancer of this) watcher.created(balancer);

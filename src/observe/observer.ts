@@ -23,7 +23,7 @@ export interface ObserverEvents {
     readonly reason: string;
     readonly advice?: string;
   };
-  /** An endpoint's slot changed its state; `error` is what ended its connection or attempt. */
+  /** The subchannel of an endpoint changed its state; `error` is what ended its connection or attempt. */
   subchannelChanged: {
     readonly endpoint: Endpoint;
     readonly from: SubchannelState;
@@ -33,7 +33,7 @@ export interface ObserverEvents {
   /** An endpoint is suspect and gets no calls for `durationMs`. */
   ejected: {
     readonly endpoint: Endpoint;
-    /** Human-readable. */
+    /** Why, in words for people. */
     readonly reason: string;
     /**
      * For machines: failures in a row, calls without an answer, the share of failures, a failed call on probation, failed health
@@ -50,7 +50,7 @@ export interface ObserverEvents {
   attemptEnded: {
     readonly endpoint: Endpoint;
     readonly outcome: Outcome;
-    /** From 1. */
+    /** The number of the attempt, from 1. */
     readonly attempt: number;
     readonly retrying: boolean;
     /** The attempt was a hedge: it ran beside an earlier, slow one. */
@@ -129,7 +129,7 @@ export function notify<Event extends keyof ObserverEvents>(
     // An async hook fits the type too.
     ignoreRejection(hook.call(observer, value));
   } catch {
-    // The observer's own problem.
+    // What a hook throws is the observer's own problem.
   }
 }
 

@@ -23,12 +23,12 @@ export class TraceScope {
     this.#message = message;
   }
 
-  /** Once over, it publishes nothing more. */
+  /** Whether the operation has ended: nothing more is published about it. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** To be called in `start`: the rest runs inside `wrap`. */
+  /** To be called from within `start`: the rest of the operation runs inside `wrap`. */
   around(wrap: Wrap): void {
     this.#wraps.push(wrap);
   }
@@ -51,12 +51,12 @@ export class TraceScope {
     }
   }
 
-  /** Runs `work` in the context of the start. */
+  /** Runs `work` in the async context of the operation's start. */
   run<T>(work: () => T): T {
     return this.#context === undefined ? work() : this.#context.runInAsyncScope(work);
   }
 
-  /** Calls after the first do nothing. */
+  /** The operation has ended. Calls of this method after the first do nothing. */
   end(error: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -27,7 +27,7 @@ export interface TracedCall extends CallFacts {
   readonly outcome: Outcome | undefined;
   /** What its caller got instead of a result. */
   readonly error: unknown;
-  /** Of the response its caller got: an HTTP status, or the name of a gRPC status. Undefined if there is none. */
+  /** The status of the response that the caller got: of HTTP, or the name of a gRPC status. Undefined if there is none. */
   readonly status: number | string | undefined;
   /**
    * For subscribers of `start` whose context is kept by something other than an AsyncLocalStorage: the rest of the call runs inside
@@ -44,7 +44,7 @@ export interface TracedAttempt {
   readonly endpoint: Endpoint;
   /** The place that it had in the client's order of preference, from 1; undefined if the picker keeps none. */
   readonly place: number | undefined;
-  /** From 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
   /** Why it was made: as the first, after a failure, after one of which nothing was sent, or beside a slow one. */
   readonly reason: AttemptReason;

@@ -7,7 +7,7 @@ export interface ClientPlace {
 
 /** One reason why there are several clients: pods, processes, workers or threads. */
 export interface PlaceSource {
-  /** Undefined while it is not known. */
+  /** The place; undefined while it is not known. */
   readonly place: ClientPlace | undefined;
   close(): void;
 }

@@ -9,7 +9,7 @@ import { PrimaryPlaces, WorkerPlace } from './worker-place.js';
 /** How long to wait for an unknown place, in ms. */
 const UNKNOWN_MS = 5_000;
 
-/** Marks the cluster: evenkeel may be loaded several times (by Jest, per test file). */
+/** A property of the cluster that is set once `placeWorkers` was called: evenkeel may be loaded several times (by Jest, per test file). */
 const placed = Symbol.for('evenkeel.places');
 
 /**
@@ -30,7 +30,7 @@ export function placeWorkers(): void {
  */
 export class FoundPlace {
   readonly #sources: PlaceSource[] = [];
-  /** Undefined if the place was known immediately. */
+  /** Runs until the wait for the place is over; undefined if the place was known immediately. */
   readonly #timer: Timer | undefined;
   #hasWaited = false;
 
@@ -53,7 +53,7 @@ export class FoundPlace {
     }, UNKNOWN_MS);
   }
 
-  /** Undefined while unknown. */
+  /** The place of this client; undefined while it is unknown. */
   get place(): ClientPlace | undefined {
     let index = 0;
     let count = 1;

@@ -10,7 +10,7 @@ const GONE_MS = 10_000;
 /** How long a change of threads must last before parts are divided again, in ms. */
 const SETTLE_MS = 10_000;
 
-/** What of a `BroadcastChannel` is used. */
+/** The part of a `BroadcastChannel` that is used. */
 export interface ThreadChannel {
   onmessage: ((message: never) => void) | null;
   postMessage(message: unknown): void;
@@ -96,7 +96,7 @@ export class ThreadPlace implements PlaceSource {
     this.#saying = this.#clock.timer(() => this.#sayAgain(), SAY_MS);
   }
 
-  /** Waits once for threads that start at about the same time. */
+  /** The threads have changed: waits once for others that start or end at about the same time. */
   #change(): void {
     this.#settling ??= this.#clock.timer(() => this.#settle(), SETTLE_MS);
   }

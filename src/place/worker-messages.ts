@@ -1,6 +1,6 @@
 import type { Cluster, Worker } from 'node:cluster';
 
-/** What of a worker process is used. */
+/** The part of a worker process that is used. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'send'>;
 
 /** The listeners to messages to a process, behind one of Node's: Node warns about more than ten, and an app may call more Services. */
@@ -29,9 +29,9 @@ export function tellPrimary(worker: WorkerProcess, message: object): void {
 
 /** A listener in a primary. */
 export interface WorkersListener {
-  /** Other packages' messages arrive too. */
+  /** A message from a worker; messages of other packages arrive too. */
   message(worker: Worker, message: unknown): void;
-  /** May come twice. */
+  /** A worker has gone. May be called twice for the same worker. */
   gone(worker: Worker): void;
 }
 

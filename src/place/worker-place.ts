@@ -17,7 +17,7 @@ const ASK_AGAIN_AT_MOST_MS = 60_000;
  * over its part, and the connections of all others stay.
  */
 const SETTLE_MS = 30_000;
-/** And at the latest after this long, in ms, even if workers keep coming and going. */
+/** Parts are divided again after this long at the latest, in ms, even if workers keep coming and going. */
 const SETTLE_AT_MOST_MS = 4 * SETTLE_MS;
 
 interface PlaceMessage {
@@ -134,7 +134,7 @@ export class PrimaryPlaces implements WorkersListener {
 class WorkersOfService {
   readonly #service: string;
   readonly #clock: Clock;
-  /** Who has which part; undefined: no worker, because it is gone or has not asked yet. */
+  /** The worker that has each part; undefined if it is gone or has not requested its place yet. */
   #parts: (Worker | undefined)[];
   /** Workers that came when no part was free: they share one until parts are divided again. */
   readonly #newcomers = new Set<Worker>();

@@ -9,9 +9,9 @@ import type { ConnectionLeaving, ResolvedPlacingOptions } from './placing-option
 export interface PlacedConnection {
   /** Notifies the application that it should leave. Returns whether the application listens. */
   leave(leaving: ConnectionLeaving): boolean;
-  /** Closes it as its protocol does. */
+  /** Closes the connection as its protocol does. */
   finish(): void;
-  /** Destroys it. */
+  /** Destroys the connection. */
   cut(): void;
   /** Whether its client reconnects by itself: it is closed at its turn, unless the application listens. @defaultValue false */
   readonly movesItself?: boolean;
@@ -22,7 +22,7 @@ const MARGIN_MS = 1_000;
 /** How long a connection may take to close after `finish`, in ms. */
 const FINISH_PATIENCE_MS = 5_000;
 
-/** What a group needs of the client it belongs to. */
+/** What a group needs from the client it belongs to. */
 export interface PlacementOwner {
   readonly clock: Clock;
   readonly rng: Rng;
@@ -70,7 +70,7 @@ export class PlacementGroup {
 
   add(placement: Placement): void {
     this.#members.add(placement);
-    // It may have begun to leave while the connection was opened, or be back.
+    // The endpoint may have begun to leave, or may be back, since the connection was opened.
     if (this.isLeaving) this.#leave([placement]);
   }
 

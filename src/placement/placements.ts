@@ -53,7 +53,7 @@ export class Placements implements PlacementOwner {
     }
   }
 
-  /** As they were given, with defaults filled in. */
+  /** The options as they were passed, with defaults filled in. */
   get options(): ResolvedPlacingOptions {
     return this.#parts.options;
   }
@@ -68,12 +68,12 @@ export class Placements implements PlacementOwner {
     return this.#parts.rng;
   }
 
-  /** `close` was called: no further connection is held. */
+  /** Whether `close` was called: no further connection is held. */
   get isClosing(): boolean {
     return this.#isClosing;
   }
 
-  /** Connections held. */
+  /** How many connections are held. */
   get size(): number {
     return this.#total;
   }
@@ -100,13 +100,13 @@ export class Placements implements PlacementOwner {
     };
   }
 
-  /** No new connection follows. From now on the application is notified immediately, without a turn. */
+  /** No new connection follows. From now on the application is notified immediately, not one connection after the other. */
   close(): void {
     this.#isClosing = true;
     this.#rebalancing?.stop();
   }
 
-  /** Ends all. */
+  /** Cuts all connections. */
   cut(): void {
     for (const group of this.#groups.values()) group.cut();
   }
@@ -122,7 +122,7 @@ export class Placements implements PlacementOwner {
     const shares: Share[] = [];
     for (const { key, weight, state, inFlight, capacity } of this.#parts.balancer.snapshot().endpoints) {
       if (state !== 'ready' || weight <= 0) continue;
-      // On probation it takes only one call at a time, so a moved connection would not arrive there.
+      // An endpoint on probation takes only one call at a time, so a moved connection would not arrive there.
       if (capacity !== -1 && inFlight >= capacity) continue;
       shares.push({ key, weight, connections: staying.get(key) ?? 0 });
     }

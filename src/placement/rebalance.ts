@@ -6,7 +6,7 @@ import type { RebalanceOptions } from './placing-options.js';
 /** An endpoint that connections may be on. */
 export interface Share {
   readonly key: string;
-  /** Above 0. */
+  /** The weight of the endpoint; above 0. */
   readonly weight: number;
   /** Connections that are not leaving. */
   readonly connections: number;
@@ -23,7 +23,7 @@ export function aboveItsShare(shares: readonly Share[], maxToMean: number, total
   for (const share of shares) {
     weights += share.weight;
     if (most === undefined || share.connections / share.weight > most.connections / most.weight) most = share;
-    // Where the connection would go.
+    // How full this endpoint would be with one connection more, per weight.
     const filled = (share.connections + 1) / share.weight;
     if (least === undefined || filled < (least.connections + 1) / least.weight) least = share;
   }
@@ -37,7 +37,7 @@ export interface RebalancingParts {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly options: Complete<RebalanceOptions>;
-  /** All connections. */
+  /** How many connections there are, those that are leaving included. */
   readonly total: () => number;
   /** The endpoints that can have connections; undefined while nothing should be moved. */
   readonly shares: () => readonly Share[] | undefined;
@@ -62,7 +62,7 @@ export class Rebalancing {
     this.#parts = parts;
   }
 
-  /** There are connections. */
+  /** There are connections now: checks begin. */
   begin(): void {
     if (this.#timer === undefined) this.#schedule();
   }

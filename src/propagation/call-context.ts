@@ -4,7 +4,7 @@ import type { Priority } from './priority.js';
 export interface ServedRequest {
   /** What is left of the caller's time, in ms; 0 or less if it is over; undefined = no deadline. */
   readonly remainingMs: number | undefined;
-  /** Undefined = none. */
+  /** The priority of the request; undefined = none. */
   readonly priority: Priority | undefined;
 }
 

@@ -1,7 +1,7 @@
 /** Request header in which a caller offers that its request be refused. */
 export const mayRefuseHeader = 'evenkeel-may-refuse';
 
-/** What a caller says who has another pod for its request, if this one is busier. */
+/** What a caller says if it has another pod for its request, should this one be busier. */
 export interface Offer {
   /** How many pods may still refuse the request, this one included. */
   readonly left: number;
@@ -9,12 +9,12 @@ export interface Offer {
   readonly typical: number;
 }
 
-/** The value of the header. */
+/** The value of the header for an offer. */
 export function formatOffer({ left, typical }: Offer): string {
   return `${left}, ${typical.toFixed(1)}`;
 }
 
-/** Undefined if it is not valid. */
+/** Reads the value of the header; undefined if it is not valid. */
 export function parseOffer(value: string | undefined): Offer | undefined {
   const [, left, typical] = /^([1-9]), (\d{1,6}\.\d)$/.exec(value ?? '') ?? [];
   return left === undefined ? undefined : { left: Number(left), typical: Number(typical) };

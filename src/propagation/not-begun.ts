@@ -6,7 +6,7 @@ import { hash32 } from '../runtime/hash.js';
  */
 export const notBegunHeader = 'evenkeel-not-begun';
 
-/** Computed values by address; a server has few. */
+/** The marks computed so far, by address; a server has few. */
 const known = new Map<string, string>();
 const MAX_KNOWN = 256;
 
@@ -27,5 +27,5 @@ export function addressMark(address: string, port: number): string {
 /** The mark of a server that did not begin a request because others have less to do. */
 export const busyMark = (mark: string): string => `${mark}; busy`;
 
-/** The mark of a server that may do so. */
+/** The mark of a server that may refuse requests because others have less to do. */
 export const refusingMark = (mark: string): string => `${mark}; may-refuse`;

@@ -11,7 +11,7 @@ export interface DialOptions {
 
 /** The URL of a Service of brokers. Libraries connect to this name, so TLS uses it; only the address is a pod's. */
 export class BrokerUrl {
-  /** For evenkeel: `rabbit.shop:5672`. */
+  /** The broker as a target for evenkeel: `rabbit.shop:5672`. */
   readonly target: string;
   readonly port: number;
   readonly #url: string;

@@ -129,7 +129,7 @@ class ServiceBrokers implements Brokers {
       throw optionError('connect', 'connect of amqp-connection-manager', connect);
     }
     const closeManager = manager.close;
-    // It closes once `findServers` has resolved, and has no event for it.
+    // The manager closes once `findServers` has resolved, and emits no event for that.
     manager.close = () => {
       closing.abort(new Error('the manager is closed'));
       return closeManager.call(manager);
@@ -197,7 +197,7 @@ class ServiceBrokers implements Brokers {
         throw optionError('connect', 'a function that returns a promise, as connect of amqplib', connect);
       }
       connecting.then((connection) => {
-        // Its socket is being destroyed, and the caller will not see it.
+        // The socket of this connection is being destroyed, and the caller will not see it.
         if (signal.aborted) (connection as unknown as Model).on('error', () => {});
         else resolve(connection);
       }, reject);
@@ -252,8 +252,8 @@ class ServiceBrokers implements Brokers {
   }
 
   /**
-   * If its connection is cut meanwhile, a manager waits forever for it to close, and so does its `reconnect`. Once more, it
-   * goes on.
+   * Releases the connection of a manager. If the connection is cut meanwhile, the manager and its `reconnect` wait forever for it to close;
+   * a second `reconnect` makes it go on.
    */
   #release(manager: Manager, connection: Model): void {
     this.#placer.clock.timer(() => {

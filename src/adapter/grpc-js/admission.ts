@@ -38,7 +38,7 @@ export function closedError(service: string): EvenkeelError {
   return new EvenkeelError('EVENKEEL_CLOSED', `${service}: the channel is closed`);
 }
 
-/** What determines whether a call waits or fails. */
+/** What decides whether a call waits or fails. */
 export interface AdmissionOptions {
   /** The Service by name, for every message, and whether no call is placed any more. */
   readonly channel: { readonly service: string; readonly closed: boolean };
@@ -80,7 +80,7 @@ export class Admission {
   /** Why there is no first set. */
   #resolveError: ResolveError | undefined;
   #staleError: ResolveError | undefined;
-  /** Why there is none, in words. */
+  /** Why there is no endpoint, in words. */
   #emptyReason: string | undefined;
   #refusal: PickFailure | undefined;
   /** Runs from the first call told to wait until a call is placed. */
@@ -148,7 +148,7 @@ export class Admission {
     if (this.waiting > 0) this.#changed();
   }
 
-  /** Stops its timers. */
+  /** Stops the timers. */
   stop(): void {
     this.#patience?.cancel();
     this.#patience = undefined;
@@ -171,7 +171,7 @@ export class Admission {
   wait(call: { sinceMs: number | undefined }): PickFailure | undefined {
     const nowMs = this.#clock.now();
     call.sinceMs ??= nowMs;
-    // Others were placed meanwhile.
+    // Other calls may have got endpoints meanwhile.
     if (nowMs - call.sinceMs >= this.#waitTimeoutMs) return this.#waitedTooLong();
     if (this.waiting >= this.#maxWaiting) {
       this.#recount ??= this.#clock.timer(() => {

@@ -24,7 +24,7 @@ export interface AppChannels {
 
 /** The target scheme of channels that turn out to be for a Service, or for any other host. */
 const SCHEME = 'evenkeel-app';
-/** Where such a channel's resolver finds out which. */
+/** The option in which such a channel's resolver finds the `ServiceHosts` that decide. */
 const hostsKey = hiddenName('hosts');
 /** How long DNS may take to say whether a host is a Service, in ms; then it counts as none. */
 const LOOKUP_TIMEOUT_MS = 2_000;
@@ -96,7 +96,7 @@ class AppResolver implements experimental.Resolver {
       return;
     }
     this.#isLookingUp = true;
-    // It never rejects.
+    // The promise never rejects.
     void verdict.then((isService) => {
       this.#isLookingUp = false;
       if (!this.#isDestroyed) this.#resolve(isService);

@@ -19,7 +19,7 @@ import type { Method } from './service-config.js';
 import { endTrace } from './traced-call.js';
 import type { WaitingCall } from './waiting-call.js';
 
-/** Read once, because it is a getter in grpc-js. */
+/** Read once, because `PickResultType` is a getter in grpc-js. */
 const { COMPLETE } = experimental.PickResultType;
 const { OK } = statusCode;
 
@@ -54,7 +54,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   messages = 0;
   /** Attempts that were paid for, the first included; 0 until it is first to be placed. */
   paid = 0;
-  /** How its last attempt failed. */
+  /** How the call's last attempt failed. */
   lastStatus: CallStatus | undefined;
   /** An attempt waits until the retry budget covers it, or no other runs. */
   isOverBudget = false;
@@ -62,11 +62,11 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   isGivenUp = false;
   /** Whether the caller was told how the call ended. */
   isOver = false;
-  /** While it waits for an endpoint. */
+  /** Set while the call waits for an endpoint. */
   waiting: WaitingCall | undefined;
-  /** Undefined unless somebody traces calls. */
+  /** The trace of the call; undefined unless somebody traces calls. */
   trace: CallTrace | undefined;
-  /** Undefined unless metrics want to know. */
+  /** What measures the call; undefined unless metrics with the names of gRPC are on. */
   measured: MeasuredCall | undefined;
 
   constructor(method: Method) {
@@ -223,7 +223,7 @@ export class GrpcAttempt implements experimental.PickResult {
     this.#freed();
   }
 
-  /** Another pick for the same call follows. It replaces this one if this never started because its connection was lost. */
+  /** Another pick for the same call follows. It replaces this attempt if this one never started because its connection was lost. */
   followedByPick(): void {
     if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
     this.#followed = true;
@@ -259,7 +259,7 @@ export class GrpcAttempt implements experimental.PickResult {
         if (quiet || !method.single) lease.progressed();
         if (quiet) latencyMs ??= 0;
       }
-      // Not an Error: its stack would be grpc-js's, and an outage causes thousands a second.
+      // The error is not an Error: its stack would be grpc-js's, and an outage causes thousands of them a second.
       else if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
     }
     if (this.#trace !== undefined) this.#trace.status = statusCode[code];
@@ -285,7 +285,7 @@ export class GrpcAttempt implements experimental.PickResult {
     if (admission.waiting > 0) admission.capacityFreed();
   }
 
-  /** From 1. */
+  /** The number of the attempt, from 1. */
   get #number(): number {
     let number = 1;
     for (let attempt = this.previous; attempt !== undefined; attempt = attempt.previous) number++;

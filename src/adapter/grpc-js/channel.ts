@@ -52,7 +52,7 @@ export class HiddenOptions {
   readonly options: ResolvedGrpcOptions;
   /** Whether any number of channels may have them. */
   readonly isShared: boolean;
-  /** Of the one channel that has them, if its target is ours. */
+  /** The state of the one channel that has these options, if its target is a Service. */
   state: ChannelState | undefined;
 
   constructor(options: ResolvedGrpcOptions, isShared: boolean) {
@@ -127,7 +127,7 @@ function sayPriority(call: ChannelCall, name: string, priority: Priority): void 
 /** The balancing of a channel that is not idle. */
 export interface RunningPolicy {
   readonly balancer: Balancer<PodConnection>;
-  /** Calls fail from now on. */
+  /** The channel was closed: calls fail from now on. */
   channelClosed(): void;
 }
 
@@ -140,11 +140,11 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
   /** The Service's name as the user wrote it. */
   readonly service: string;
   readonly options: ResolvedGrpcOptions;
-  /** Arguments of the channel's subchannels. */
+  /** The arguments with which the channel's subchannels are made. */
   readonly args: ChannelOptions;
-  /** If evenkeel created it. */
+  /** The channel, if evenkeel created it. */
   channel: Channel | undefined;
-  /** For good, as the channel was, or its balancing. grpc-js forgets it as soon as the channel is waited for again. */
+  /** Whether the channel, or its balancing, was closed for good. grpc-js forgets that as soon as somebody waits for the channel again. */
   closed = false;
   readonly #listener: experimental.ResolverListener;
   readonly #serviceConfig: ServiceConfig;
@@ -295,7 +295,7 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
     });
   }
 
-  /** What the application gets: without what is grpc-js's. */
+  /** What the application gets to inspect: the balancer, without what is grpc-js's. */
   #inspected(): ChannelBalancer {
     return {
       ready: (options) => this.ready(options),

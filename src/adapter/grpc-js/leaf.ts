@@ -16,7 +16,7 @@ export interface LeafContext {
   /** The channel's own options, as arguments of its subchannels. */
   readonly args: ChannelOptions;
   readonly options: { readonly maxConcurrentStreams: number };
-  /** What became of connections, for metrics. */
+  /** How many connections were opened, could not be, or were lost, for metrics. */
   readonly attempts: { succeeded: number; failed: number; disconnections: number };
   /** The lowest number that no connection to the endpoint with this key has; taken until it is freed. */
   takeNumber(key: string): number;
@@ -30,7 +30,7 @@ export interface UnaryMethod<Request, Response> {
   readonly decode: (message: Buffer) => Response;
 }
 
-/** The result. */
+/** How a unary call of evenkeel's own ended. */
 export type UnaryResult<Response> =
   | { readonly error: ServiceError; readonly answer?: undefined }
   | { readonly error?: undefined; readonly answer: Response };
@@ -67,7 +67,7 @@ export class Leaf implements GroupMember {
     try {
       this.subchannel = helper.createSubchannel({ host: address, port }, { ...args, ...identity });
     } catch (error) {
-      // Credentials may refuse.
+      // Credentials may refuse to make a connection.
       context.freeNumber(key, this.#number);
       throw error;
     }

@@ -299,7 +299,7 @@ export function serviceOf(address: string): string | undefined {
 
 /** Checks the user's name of the Service. Throws EVENKEEL_OPTION. */
 export function checkService(service: unknown): string {
-  // Its authority becomes part of a URL, which a port above 65535 cannot.
+  // The authority of the target becomes part of a URL, which cannot have a port above 65535.
   const isService =
     typeof service === 'string' && /^[^\s/?#@]+$/.test(service) && URL.canParse(`http://${authorityOf(service)}`);
   if (!isService) {

@@ -58,7 +58,7 @@ export class PodConnection implements Connection<PodConnection> {
     this.#leaves.watchCapacity(changed);
   }
 
-  /** As of the group. */
+  /** The connection for the next call, as `ConnectionGroup.next` chooses it. */
   next(): Leaf | undefined {
     return this.#leaves.next();
   }

@@ -18,7 +18,7 @@ interface RawServiceConfig extends Omit<Partial<ServiceConfig>, 'methodConfig'> 
  * a quiet subscription does not mean a hanging pod.
  */
 export class Method {
-  /** `/package.Service/Method`. */
+  /** The path of the method: `/package.Service/Method`. */
   readonly path: string;
   readonly config: MethodConfig;
   /** Whether attempts of one call may run side by side. */
@@ -69,7 +69,7 @@ export function mergeServiceConfig(json: string | undefined, policy: string): Se
   };
 }
 
-/** `1.5s` as seconds and nanoseconds. */
+/** Converts `1.5s` to seconds and nanoseconds. */
 function parseDuration(text: string): { seconds: number; nanos: number } {
   const [seconds = '0', fraction = ''] = text.replace(/s$/, '').split('.');
   return { seconds: Number(seconds), nanos: Number(fraction.padEnd(9, '0')) };

@@ -53,7 +53,7 @@ export function endTrace(
 ): void {
   const name = statusCode[code];
   if (code === statusCode.OK) trace.end(outcomes.success, undefined, name);
-  // Not an Error: its stack would be grpc-js's.
+  // The error is not an Error: its stack would be grpc-js's.
   else trace.end(code === statusCode.CANCELLED ? outcomes.cancelled : undefined, { code: name, details }, name);
 }
 

@@ -5,16 +5,16 @@ import type { PodConnection } from './pod-connection.js';
 
 type Outside = Balancer<PodConnection>['outside'];
 
-/** What waiting longer does not help against. */
+/** Errors of calls that would not be helped by waiting longer. */
 const fullCodes: ReadonlySet<string> = new Set(['EVENKEEL_OVERLOAD', 'EVENKEEL_TOO_LATE', 'EVENKEEL_QUEUE_FULL']);
 
 /** A call that could not be placed at once: in grpc-js, which tries it again, or for the limit on running calls. */
 export class WaitingCall {
-  /** Since when it has waited for an endpoint, on the balancer's clock. */
+  /** Since when the call has waited for an endpoint, on the balancer's clock. */
   sinceMs: number | undefined;
   /** While it waits for the limit, and until it is placed. */
   limit: LimitPlace | undefined;
-  /** While it waits in grpc-js. */
+  /** Set while the call waits in grpc-js. */
   #outside: Outside | undefined;
   #outsideSinceMs = 0;
 
@@ -45,7 +45,7 @@ export class WaitingCall {
  * has to be. grpc-js, where other calls wait, tries them all again in order of arrival.
  */
 export class LimitPlace {
-  /** Why it is turned away. */
+  /** Why the call fails instead of waiting; undefined if it may wait. */
   refusal: PickFailure | undefined;
   #lease: Lease<PodConnection> | undefined;
   #hasLeft = false;

@@ -32,13 +32,16 @@ export function outcomeOfAnswer(
     const mark503 = header(notBegunHeader);
     const mark = markOf(endpoint);
     if (mark503 === mark) return { ...outcome, kind: 'not-started', cause: 'overload' };
-    // Nothing is wrong with the pod: others have less to do.
+    // Nothing is wrong with the pod: other pods have less to do.
     if (mark503 === busyMark(mark)) return report === undefined ? outcomes.notStarted : { kind: 'not-started', report };
   }
   return report === undefined ? outcome : { ...outcome, report };
 }
 
-/** What a pod says about reports to requests that ask; undefined if it says nothing, or a server behind it says so. */
+/**
+ * What a pod says about reports to requests that ask for one: it reports, or it may refuse requests. Undefined if it says nothing, or a
+ * server behind it says so.
+ */
 export function announcementOf(header: HeaderOf, endpoint: Endpoint): 'reports' | 'may-refuse' | undefined {
   const announced = header(reportsHeader);
   if (announced === undefined) return undefined;

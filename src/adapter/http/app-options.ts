@@ -55,12 +55,12 @@ export interface AppOptions<O> {
 type AppSettings = Filled<AppOptions<unknown>, 'services' | 'options' | 'discovery'>;
 
 export const appTable: OptionTable<AppSettings> = optionTable('options', {
-  // `ServiceHosts` checks these.
+  // `ServiceHosts` checks this option.
   services: anyOption<ServiceRule>(),
-  // What these may be depends on the client.
+  // What these options may contain depends on the client.
   options: anyOption<unknown>(),
   discovery: checkedOption<TargetOptions | undefined>(undefined, (_name, value) => {
-    // This reports what is wrong with them.
+    // `resolverFrom` reports what is wrong with the settings.
     resolverFrom('service.namespace:80', value as TargetOptions);
     return value as TargetOptions;
   }),
@@ -87,7 +87,7 @@ export interface ServiceOptionChecks<O> {
   readonly names: readonly string[];
   /** The names of options for Services over TLS, which are refused for others. */
   readonly tlsNames: readonly (keyof O)[];
-  /** Those of options for Services without TLS. */
+  /** The names of the options for Services without TLS. */
   readonly plainNames: readonly (keyof O)[];
   /** Throws EVENKEEL_OPTION for invalid values of options for all Services. */
   check(options: O): void;
@@ -111,7 +111,7 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
   if (typeof options === 'function') {
     return (origin) => {
       const own: unknown = (options as (origin: URL) => O | undefined)(new URL(origin)) ?? {};
-      // It has no keys of its own, and would be taken for the defaults.
+      // A promise has no keys of its own, and would be taken for the defaults.
       if (own instanceof Promise) throw optionError('options()', 'options, not a promise of them', own);
       checkKeys('options()', own, names);
       return own as O;
@@ -130,7 +130,7 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
   return ({ protocol }) => (protocol === 'https:' ? secure : plain);
 }
 
-/** Options with what `discovery` says. */
+/** The options, with what `discovery` says about finding the Service. */
 function found<O extends ServiceOptionsLike>(options: O, origin: URL, discovery: TargetOptions | undefined): O {
   if (discovery === undefined) return options;
   const { resolver = resolverOf(origin) } = options;

@@ -5,7 +5,7 @@ import { type BalancedService, BalancedServices, type ServiceClient } from './ba
 
 /** The state of what serves a whole app: plain JSON, created on demand. */
 export interface AppSnapshot {
-  /** Services being balanced. */
+  /** The Services that are balanced now. */
   readonly services: readonly BalancedServiceSnapshot[];
   /** Hosts that DNS was asked about, including those that are not Services. */
   readonly hosts: readonly ServiceHostSnapshot[];
@@ -36,7 +36,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
   readonly queriesDns: boolean;
   readonly #hosts: ServiceHosts;
   readonly #services: BalancedServices<C>;
-  /** By the text of an origin, as a request names it. */
+  /** The routes by the text of an origin, as a request names it. */
   readonly #routes = new Map<string, BalancedService<C>>();
   /** Requests that wait until it is known where they go. */
   #pending = 0;
@@ -58,7 +58,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     return new Map([...this.#services.all].map(({ origin, client }) => [origin.origin, client.balancer]));
   }
 
-  /** In the order of their first use. */
+  /** The Services in the order of their first use. */
   get all(): Iterable<BalancedService<C>> {
     return this.#services.all;
   }
@@ -79,7 +79,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     this.#routes.set(text, service);
   }
 
-  /** As `ServiceHosts.judge`. */
+  /** Whether the host of `url` is a Service, as `ServiceHosts.judge` says. */
   judge(url: URL): boolean | Promise<boolean> {
     return this.#hosts.judge(url);
   }
@@ -137,7 +137,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     });
   }
 
-  /** As `end`, and then lets running requests finish. */
+  /** Ends all Services as `end` does, and then lets running requests finish. */
   async close(): Promise<void> {
     const released = this.end();
     if (released !== undefined) await released;

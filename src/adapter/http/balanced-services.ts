@@ -3,9 +3,9 @@ import type { BalancerSnapshot, Clock, Timer } from '../../index.js';
 /** What sends the requests of one Service. */
 export interface ServiceClient {
   readonly balancer: { snapshot(): BalancerSnapshot };
-  /** Running requests may finish. */
+  /** Accepts no new requests; running ones may finish. */
   close(): Promise<void>;
-  /** Running requests are cut. */
+  /** Accepts no new requests and cuts running ones. */
   destroy(error?: Error | null): unknown;
 }
 
@@ -38,7 +38,7 @@ export class BalancedServices<C extends ServiceClient> {
   readonly #owner: BalancedServicesOwner<C>;
   readonly #services = new Map<string, BalancedService<C>>();
   readonly #timers = new Map<BalancedService<C>, Timer>();
-  /** Idle ones that are closing. */
+  /** Services that are closing because they have been idle. */
   readonly #closing = new Set<Promise<void>>();
   /** How many requests each had at the last check, and when that was. */
   #usesThen = new Map<BalancedService<C>, number>();
@@ -52,7 +52,7 @@ export class BalancedServices<C extends ServiceClient> {
     this.#owner = owner;
   }
 
-  /** In the order of their first use. */
+  /** The Services in the order of their first use. */
   get all(): Iterable<BalancedService<C>> {
     return this.#services.values();
   }
@@ -74,12 +74,12 @@ export class BalancedServices<C extends ServiceClient> {
     return service;
   }
 
-  /** Running requests may finish. */
+  /** Closes all Services; running requests may finish. */
   async close(): Promise<void> {
     await this.#end((client) => client.close());
   }
 
-  /** Running requests are cut. */
+  /** Closes all Services and cuts running requests. */
   async destroy(error: Error | null): Promise<void> {
     await this.#end((client) => client.destroy(error));
   }

@@ -16,7 +16,7 @@ import type { Hedging } from './hedging.js';
 /** One of the attempts of a request that may run concurrently. */
 export interface ConcurrentAttempt<C> {
   readonly isHedge: boolean;
-  /** Undefined while it waits, and once it is over. */
+  /** The lease of the attempt; undefined while it waits, and once it is over. */
   readonly lease: Lease<C> | undefined;
   /** Starts, on `lease` if given. False when it has to wait for an endpoint. */
   start(lease?: Lease<C>): boolean;
@@ -60,7 +60,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   readonly tried: TriedEndpoints<C> = new TriedEndpoints();
   made = 0;
   moves = 0;
-  /** Undefined unless calls are traced. */
+  /** The trace of the request; undefined unless calls are traced. */
   trace: CallTrace | undefined = undefined;
   readonly #owner: ConcurrentAttemptsOwner<C>;
   readonly #request: ConcurrentRequest<A>;
@@ -81,7 +81,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return this.#running;
   }
 
-  /** The caller gets a response. */
+  /** Whether the caller gets a response already. */
   get isDecided(): boolean {
     return this.#winner !== undefined;
   }
@@ -129,7 +129,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     const losers = this.#running.filter((other) => other !== attempt);
     this.#running = [attempt];
     for (const loser of losers) {
-      // It would have taken at least this long. Omitting it would make the usual time shrink steadily.
+      // The loser would have taken at least this long. If it were left out, the usual time would shrink steadily.
       this.#measure(loser);
       loser.abort(this.#request.beaten());
     }

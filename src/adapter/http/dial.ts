@@ -200,7 +200,7 @@ export function dialler(
         .then((answer) => {
           tlsTimer?.cancel();
           if (plain.destroyed) return;
-          // From here on this code neither reads nor ends it.
+          // From here on this code neither reads from the socket nor ends it.
           const over = refused(() => openSecure(answer, plain));
           follow(over, 'secureConnect', plain);
         })

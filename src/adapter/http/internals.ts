@@ -124,9 +124,9 @@ export function replace<T extends object, K extends keyof T>(object: T, name: K,
 
 /** What Node keeps of a request's time limit. */
 interface Limited {
-  /** In ms; it applies to the socket the request gets. */
+  /** The time limit in ms; it applies to the socket that the request gets. */
   timeout?: number | undefined;
-  /** What Node has added to that socket, or will; if it is set, it adds nothing more. */
+  /** The listener that Node has added to that socket, or will add; if it is set, Node adds no other. */
   timeoutCb?: (() => void) | null;
 }
 

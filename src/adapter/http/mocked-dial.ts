@@ -47,7 +47,7 @@ export class MockedDial {
       lease.end(outcomes.notStarted);
       return lease.endpoint;
     }
-    // None is connected, which does not matter here.
+    // No pod is connected, which does not matter here.
     const [known] = this.#balancer.snapshot().endpoints;
     if (known === undefined) return undefined;
     const { hostname, port } = new URL(`http://${known.address}`);

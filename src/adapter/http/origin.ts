@@ -31,9 +31,9 @@ export function serviceOrigin(name: string, value: unknown): URL {
 
 /** A host name taken apart as the name of a Service. */
 interface ServiceName {
-  /** `service.namespace`. */
+  /** The short name: `service.namespace`. */
   readonly name: string;
-  /** What follows `.svc.`; undefined for a short name. */
+  /** The cluster domain, which follows `.svc.`; undefined for a short name. */
   readonly domain: string | undefined;
 }
 
@@ -50,7 +50,7 @@ function serviceName(hostname: string): ServiceName | undefined {
  * same. Anything else is another server: neither may receive requests meant for the other.
  */
 export class OriginMatcher {
-  /** In the form a URL prints, which nearly every request uses. */
+  /** The origin in the form that a URL prints, which nearly every request uses. */
   readonly origin: string;
   readonly #target: URL;
   readonly #service: ServiceName | undefined;
@@ -78,7 +78,7 @@ export class OriginMatcher {
     this.#known = domain.then((read) => this.learnDomain(read));
   }
 
-  /** As `matches`, but waits until the cluster's domain is known. */
+  /** Does what `matches` does, but waits until the cluster's domain is known. */
   async matchesInCluster(origin: string): Promise<boolean> {
     if (this.matches(origin)) return true;
     await this.#known;

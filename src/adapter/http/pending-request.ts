@@ -15,7 +15,7 @@ export class PendingRequest {
   readonly #clock: Clock;
   #timer: Timer | undefined;
   #timeoutMs = 0;
-  /** The caller has been told so. */
+  /** Whether the caller has been told that its request timed out. */
   #timedOut = false;
   #restore: (() => void)[];
 
@@ -48,7 +48,7 @@ export class PendingRequest {
   /** The request has a socket, or no longer needs one: puts back the methods that were replaced. */
   release(): void {
     this.#timer?.cancel();
-    // In reverse order: objects stay fast if the last property is deleted first.
+    // The properties are restored in reverse order: objects stay fast if the last property is deleted first.
     for (const restore of this.#restore.reverse()) restore();
     this.#restore = [];
     setTimeLimit(this.#request, this.#timeoutMs, this.#timedOut);

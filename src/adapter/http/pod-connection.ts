@@ -25,7 +25,7 @@ export interface PodUser<C> {
   getStatus(path: string, signal: AbortSignal): Promise<number | undefined>;
   /** Accepts no new request and lets running ones finish; resolves when no socket is left. Never rejects. */
   finish(): Promise<void>;
-  /** Cuts running requests, also during `finish`. */
+  /** Cuts running requests, even while `finish` is pending. */
   cut(): void;
 }
 
@@ -174,7 +174,7 @@ function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: Abor
       secure.off('session', taken).off('error', failed).off('close', closed);
       settle();
     };
-    // Not within the ticket's event: data written during a read of OpenSSL is not sent.
+    // The wait does not end within the ticket's event: data written while OpenSSL reads is not sent.
     const taken = (): void => over(() => afterPendingIo(resolve));
     const failed = (error: Error): void => over(() => reject(error));
     const closed = (): void => failed(new Error('it hung up when it was shown the certificate'));

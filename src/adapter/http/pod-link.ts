@@ -81,7 +81,7 @@ export class PodLink {
   /** A request died with its socket while others were still open. */
   #suspectError: Error | undefined;
   #closing = false;
-  /** The pod left the Service. */
+  /** Whether the pod has left the Service. */
   #left = false;
   /** Sockets that are connecting for a waiting request. */
   readonly #awaited = new Set<Socket>();
@@ -129,7 +129,7 @@ export class PodLink {
   #dialNow(dialled: Dialled, dial: ((dialled: Dialled) => Socket) | undefined): void {
     const receivedBefore = this.#countReceived();
     const socket = this.sockets.connect((error, opened) => {
-      // Not the opened socket: TLS may have wrapped the dialed one.
+      // The socket that was dialed counts, not the opened one, because TLS may have wrapped it.
       this.#awaited.delete(socket);
       // First, so that this pod is already judged when the request is retried.
       if (error === undefined) this.#accepted();
@@ -144,7 +144,7 @@ export class PodLink {
     if (this.#left) socket.destroy(dialLeftError(this.#parts.endpoint));
   }
 
-  /** Bytes received so far, or up to a moment ago. */
+  /** How many bytes have been received so far, or up to a moment ago. */
   #countReceived(): number {
     const nowMs = this.#parts.clock.now();
     if (nowMs - this.#receivedCountedMs >= COUNT_LASTS_MS) {
@@ -160,7 +160,7 @@ export class PodLink {
     this.#cancelDials(dialLeftError(this.#parts.endpoint));
   }
 
-  /** Ends everything now. */
+  /** Ends all connections now. */
   cut(error?: Error): void {
     this.#cancelDials(error ?? new Error('the connection was cut'));
     this.sockets.destroyAll(error);
@@ -205,7 +205,7 @@ export class PodLink {
     }
     if (this.sockets.connecting > 0) return; // its end will tell
     if (this.sockets.received === this.#receivedAtCheck) {
-      // It accepted but never sent a byte: opening more would be a loop.
+      // The pod accepted the connection but never sent a byte: opening another one would be a loop.
       this.#gone(error);
       return;
     }
@@ -234,7 +234,7 @@ export class PodLink {
     this.#settleClosed(undefined);
   }
 
-  /** All connections are closed. The client notices by itself. */
+  /** All connections are closed: the pod counts as gone. The HTTP client notices by itself. */
   #gone(error: Error): void {
     this.#settleClosed(error);
     this.#parts.gone();
@@ -260,7 +260,7 @@ export class PodLink {
   #refused(error: Error, receiving: boolean, caps = true): void {
     if (this.#closing) return;
     if (this.sockets.open === 0) {
-      // Also while others connect: callers without another pod could otherwise keep it in this state forever.
+      // The pod counts as gone even while other sockets connect: callers without another pod could otherwise keep it in this state forever.
       this.#gone(error);
       return;
     }

@@ -14,9 +14,9 @@ export class PodSockets {
   readonly #emptied: (failure: Error | undefined) => void;
   /** Sockets that are not closed: in use, upgraded, spare or still connecting. */
   readonly #sockets = new Set<Socket>();
-  /** The ones that are still connecting. */
+  /** The sockets that are still connecting. */
   readonly #connecting = new Set<Socket>();
-  /** Open, unused and watched. */
+  /** A socket that is open, unused and watched. */
   #spare: Socket | undefined;
   /** Bytes received on sockets that are closed now. */
   #receivedBefore = 0;
@@ -81,7 +81,8 @@ export class PodSockets {
     this.#count();
     let failure: Error | undefined;
     socket.on('error', (error) => {
-      // Only errors of the system (a reset, a dead peer) and of TLS. HTTP clients destroy sockets with errors of their own for many reasons.
+      // Only errors of the system (a reset, a dead peer) and of TLS count. HTTP clients destroy sockets with errors of their own for many
+      // reasons.
       if ((error as NodeJS.ErrnoException).syscall !== undefined || isTlsError(error)) failure = error;
       // An error of TLS leaves the socket open, and Node tells only who listens now: a request given it later would never end.
       if (this.#spare === socket) socket.destroy();
@@ -131,7 +132,7 @@ export class PodSockets {
     for (const socket of this.#sockets) socket.destroy(error);
   }
 
-  /** Resolves when none is left. */
+  /** Resolves when no socket is left. */
   async allClosed(): Promise<void> {
     if (this.#sockets.size === 0) return;
     await new Promise<void>((resolve) => {

@@ -22,7 +22,7 @@ export function deadlineRule<R>(deadlineMs: unknown): DeadlineOf<R> {
     return (request) => {
       const limitMs: unknown = deadlineMs(request);
       if (limitMs === undefined || limitMs === Number.POSITIVE_INFINITY) return undefined;
-      // Nothing may be left of a caller's own deadline. Then the request ends immediately; it must not be without a limit.
+      // A caller's own deadline may be over already. Then the request ends immediately; it must not run without a limit.
       if (typeof limitMs === 'number' && limitMs <= 0) return 1;
       return checkNumber('deadlineMs()', limitMs, 0, { above: 0, max: MAX_DEADLINE_MS });
     };
@@ -64,7 +64,7 @@ export class RequestDeadline {
     this.#timer = limitMs === ownMs ? timers.start(limitMs, timed) : timers.startAbout(limitMs, timed);
   }
 
-  /** What is left, in ms; 0 or less when it is over. */
+  /** How much time is left, in ms; 0 or less once the deadline has passed. */
   get remainingMs(): number {
     return this.#dueMs - this.#clock.now();
   }

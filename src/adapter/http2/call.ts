@@ -48,7 +48,7 @@ export interface CallOwner {
 export class Call implements AttemptedCall<PodSessions>, StreamOwner {
   readonly stream: BalancedStream;
   priority: Priority | undefined = undefined;
-  /** The caller's signal no longer matters. */
+  /** Stops listening to the caller's signal. */
   over: (() => void) | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #headers: OutgoingHttpHeaders;

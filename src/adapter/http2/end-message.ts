@@ -21,7 +21,7 @@ export class EndMessage {
     this.#flag = flag;
   }
 
-  /** A part of the body. */
+  /** Reads a part of the body. */
   add(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length; ) {
       if (this.#left === 0) {
@@ -46,7 +46,7 @@ export class EndMessage {
     this.#isEnd = (flags & this.#flag) !== 0 && (flags & COMPRESSED) === 0;
   }
 
-  /** Its text; undefined if there was none, or it is compressed. */
+  /** The text of the message; undefined if there was none, or it is compressed. */
   get text(): string | undefined {
     if (!this.#isEnd || this.#left > 0 || this.#bytes > MAX_BYTES) return undefined;
     return Buffer.concat(this.#parts).toString();

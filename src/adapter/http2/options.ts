@@ -108,7 +108,7 @@ const ownNames = [
   'askForReports',
 ] as const satisfies readonly (keyof Http2Options)[];
 
-/** Of one pod. */
+/** The most sessions to one pod. */
 const MAX_SESSIONS = 100;
 /** Longest time of an option, in ms: a day. */
 const MAX_MS = 86_400_000;

@@ -65,7 +65,7 @@ class SessionManager implements ServiceSessionManager {
   }
 
   notifyResponseByteRead(): void {
-    // Its sessions see for themselves what arrives.
+    // The sessions themselves see what arrives, so nothing is done here.
   }
 
   close(): Promise<void> {

@@ -21,7 +21,7 @@ export interface SessionContext {
 
 /** How often silent sessions are sent a PING; servers may find that too often. */
 export class Keepalive {
-  /** In ms; Infinity = never. */
+  /** How often a PING is sent, in ms; Infinity = never. */
   intervalMs: number;
 
   constructor(intervalMs: number) {
@@ -37,7 +37,7 @@ export class Session implements GroupMember {
   streams = 0;
   wasUsed = false;
   readyAtMs: number = Number.POSITIVE_INFINITY;
-  /** Settles when nothing of it is open, with the error that ended it. */
+  /** Settles when the session and its socket are closed, with the error that ended them. */
   readonly closed: Promise<Error | undefined>;
   readonly #endpoint: Endpoint;
   readonly #context: SessionContext;
@@ -47,9 +47,9 @@ export class Session implements GroupMember {
   #capacity = 0;
   #socket: Socket | undefined;
   #session: ClientHttp2Session | undefined;
-  /** The pod has sent its settings. */
+  /** Whether the pod has sent its settings. */
   #isReady = false;
-  /** It takes no new request. */
+  /** Whether the session takes no new request. */
   #left = false;
   /** The last stream that the pod may have processed, since its GOAWAY. */
   #lastProcessed = Number.POSITIVE_INFINITY;
@@ -154,7 +154,7 @@ export class Session implements GroupMember {
     const { settings } = options.session;
     const session = connect(origin, {
       ...options.session,
-      // What pods push would be nobody's.
+      // Nobody would read what a pod pushes.
       settings: { ...settings, enablePush: false },
       createConnection: () => socket,
     });
@@ -185,7 +185,7 @@ export class Session implements GroupMember {
       this.#context.keepalive.intervalMs *= 2;
     }
     this.#leave();
-    // Otherwise its end tells.
+    // With another code, the end of the session tells the reason.
     if (code === constants.NGHTTP2_NO_ERROR) this.#tellLost(undefined);
   }
 
@@ -213,7 +213,7 @@ export class Session implements GroupMember {
   }
 
   #neverOpened(cause: Error | undefined): Error {
-    // What TLS settings were refused for, or the socket, is said as it is.
+    // An error of the TLS settings, or of the socket, is passed on as it is.
     if (this.#session === undefined && cause !== undefined) return cause;
     const address = endpointAddress(this.#endpoint);
     const why = cause === undefined ? 'it closed the connection' : cause.message;

@@ -22,14 +22,14 @@ export class BalancedStream extends Duplex {
   /** Whether the stream ended before the response was complete. */
   aborted = false;
   readonly #owner: StreamOwner;
-  /** Node's stream, once there is one. */
+  /** Node's stream for the running attempt, once there is one. */
   #native: ClientHttp2Stream | undefined;
   /** What was written so far; undefined once the request can no longer be sent to another pod. */
   #kept: Uint8Array[] | undefined = [];
   #keptBytes = 0;
   /** How much of it Node's stream has. */
   #passedOn = 0;
-  /** What is more than is kept waits for Node's stream. */
+  /** A chunk beyond what is kept, which waits for Node's stream. */
   #held: { readonly chunk: Uint8Array; readonly written: (error?: Error | null) => void } | undefined;
   /** The caller has written everything. */
   #isComplete = false;
@@ -115,7 +115,7 @@ export class BalancedStream extends Duplex {
     native.write(held.chunk, held.written);
   }
 
-  /** That stream is over, and another may follow. */
+  /** Node's stream is over, and another may follow. */
   detach(): void {
     this.#native = undefined;
   }
@@ -135,7 +135,7 @@ export class BalancedStream extends Duplex {
     else this.once('end', () => this.destroy());
   }
 
-  /** It ended before that. */
+  /** Node's stream ended before the response was complete. */
   failed(rstCode: number, error: Error | undefined): void {
     this.rstCode = rstCode;
     if (!this.aborted && rstCode !== constants.NGHTTP2_NO_ERROR) {

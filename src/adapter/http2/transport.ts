@@ -39,7 +39,7 @@ export class PodSessions implements Connection<PodSessions> {
   readonly #endpoint: Endpoint;
   readonly #context: SessionContext;
   readonly #group: ConnectionGroup<Session>;
-  /** Those that are not closed. */
+  /** The sessions that are not closed. */
   readonly #open = new Set<Session>();
   readonly #watch: ValueWatch<ConnectionOptions> | undefined;
   #settleClosed!: (error: Error | undefined) => void;
@@ -139,7 +139,7 @@ export class PodSessions implements Connection<PodSessions> {
     this.#group.release(reason);
   }
 
-  /** Nothing of it is open. */
+  /** The last session to the pod is closed. */
   #ended(error: Error | undefined): void {
     this.#watch?.close();
     this.#settleClosed(error);

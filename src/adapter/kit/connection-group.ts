@@ -17,9 +17,9 @@ export interface GroupMember {
 
 /** Events of a member; never called before it was created. */
 export interface MemberEvents {
-  /** It can carry calls. */
+  /** The connection can carry calls. */
   ready(): void;
-  /** It could not be opened, or takes no further call: it is useless from now on. */
+  /** The connection could not be opened, or takes no further call: it is useless from now on. */
   lost(error: Error | undefined): void;
 }
 
@@ -27,7 +27,7 @@ export interface MemberEvents {
 export interface ConnectionGroupParts<M extends GroupMember> {
   /** Begins to open a connection to the endpoint. */
   readonly open: (events: MemberEvents) => M;
-  /** Kept open, and never exceeded. */
+  /** How many connections are kept open at least, and at most. */
   readonly connections: { readonly min: number; readonly max: number };
   /** The error of a group that was released before its first connection was ready. */
   readonly neverOpened: (reason: string) => Error;
@@ -94,7 +94,7 @@ export class ConnectionGroup<M extends GroupMember> {
     this.#openOne();
   }
 
-  /** As of a `Connection`. */
+  /** How many concurrent calls the group can carry now, as for a `Connection`. */
   get capacity(): number {
     return this.#capacity;
   }
@@ -157,7 +157,7 @@ export class ConnectionGroup<M extends GroupMember> {
     signal?.removeEventListener('abort', this.#settleClosed);
   }
 
-  /** Gives every connection up immediately. */
+  /** Gives up every connection immediately. */
   release(reason: string): void {
     if (this.#released) return;
     this.#released = true;

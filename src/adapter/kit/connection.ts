@@ -34,7 +34,7 @@ export class OpenConnection<C> implements Connection<C> {
   readonly #closing: Closing;
   readonly #busy: ((isBusy: boolean) => void) | undefined;
   #running = 0;
-  /** Since `close`, until the last call has ended. */
+  /** Set from `close` until the last call has ended. */
   #finish: (() => void) | undefined;
   #isEnded = false;
 
@@ -63,7 +63,7 @@ export class OpenConnection<C> implements Connection<C> {
     return this.#capacity;
   }
 
-  /** Maximum concurrent calls from now on. */
+  /** Sets how many calls may run at once from now on. */
   carries(capacity: number): void {
     if (capacity === this.#capacity) return;
     this.#capacity = capacity;
@@ -96,7 +96,10 @@ export class OpenConnection<C> implements Connection<C> {
     this.#settleLeaving();
   }
 
-  /** It is closed, with the error that ended it, or without one after a clean end. Calls after the first do nothing. */
+  /**
+   * The connection is closed, with the error that ended it, or without one after a clean end. Calls of this method after the first do
+   * nothing.
+   */
   ended(error?: Error): void {
     this.#isEnded = true;
     this.#settleClosed(error);

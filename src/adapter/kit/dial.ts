@@ -18,7 +18,7 @@ import { OpenConnection } from './connection.js';
 
 /** The handle of a lease that only chooses an endpoint. Nothing is open because of it; it ends when a dial fails. */
 export class Site {
-  /** What the pool holds: open until a dial to the endpoint fails. */
+  /** The connection of the subchannel: it counts as open until a dial to the endpoint fails. */
   readonly connection: OpenConnection<Site>;
 
   constructor() {
@@ -55,7 +55,7 @@ export class Dial implements PlacedConnection {
   readonly #settings: DialSettings;
   /** The number of the attempt, for the observer. */
   readonly #attempt: number;
-  /** Undefined once it is over: an open connection lives for hours, and keeps nothing that only dialing needs. */
+  /** What is needed only while dialing; undefined once that is over, because an open connection lives for hours. */
   #dialing: Dialing | undefined;
   #limit: AbortController | undefined;
   #held: DialledConnection | undefined;
@@ -89,7 +89,7 @@ export class Dial implements PlacedConnection {
     if (!this.#settle()) return;
     this.#held = connection;
     if (connection.cut !== undefined) this.#limit = undefined;
-    // From now on its duration says nothing about the endpoint.
+    // From now on the duration of the lease says nothing about the endpoint.
     this.lease.progressed();
     this.#tookMs = this.#settings.clock.now() - this.lease.startedMs;
     this.#confirmTimer = this.#settings.clock.timer(() => {
@@ -216,9 +216,9 @@ function lost(error: Error): Outcome {
 
 /** How connections of one kind are opened. */
 export interface Opening<T> {
-  /** Dials, until `dial.signal` aborts. */
+  /** Dials the endpoint, until `dial.signal` aborts. */
   open(dial: Dial): Promise<T>;
-  /** It is open: returns how it leaves, and calls `dial.ended` later. */
+  /** The connection is open: returns how it leaves, and calls `dial.ended` later. */
   opened(connection: T, dial: Dial): DialledConnection;
   /** Whether `open` failed for a reason all endpoints share, so that no other is tried. @defaultValue never */
   isFinal?(error: unknown): boolean;
@@ -226,7 +226,7 @@ export interface Opening<T> {
 
 interface ConnectParts<T> {
   readonly balancer: Balancer<Site>;
-  /** `host:port` of the Service. */
+  /** The Service as `host:port`. */
   readonly service: string;
   readonly settings: DialSettings;
   readonly opening: Opening<T>;
@@ -312,7 +312,7 @@ class Connect<T> implements AttemptedCall<Site> {
       const described = dial.describe(error);
       dial.suspect(described);
       const repeatable = !this.#isOver;
-      // Nothing was sent: another pod is as good, at no cost. This one is not used until it can be connected to.
+      // Nothing was sent, so the next pod is tried at no cost. This one is not used until it can be connected to.
       const failed = { outcome: outcomes.notConnected, idempotent: false, answered: false, untried: true };
       attempts.fail({ ...failed, repeatable, error: repeatable ? described : this.#late(described) });
     }

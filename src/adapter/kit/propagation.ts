@@ -63,7 +63,7 @@ export function remainingOf(served: ServedRequest): number | undefined {
   // Nonsense of somebody's own context must not end calls.
   if (typeof remainingMs !== 'number' || Number.isNaN(remainingMs) || remainingMs === Number.POSITIVE_INFINITY)
     return undefined;
-  // Nothing left: it is over at once, and not without a limit.
+  // If no time is left, the call ends at once; it must not run without a limit.
   return Math.max(1, remainingMs);
 }
 

@@ -4,7 +4,7 @@ import type { Clock } from '../../runtime/clock.js';
 export interface LogPosition {
   /** Positions of different histories cannot be compared. A promotion begins a new one. */
   readonly history: string;
-  /** Its place in that history, in the server's own unit, such as bytes. Grows. */
+  /** How far the server is in that history, in its own unit, such as bytes. Only grows. */
   readonly offset: number;
   /** When it last heard of its primary, in ms ago. Undefined if it does not say. */
   readonly silentMs: number | undefined;
@@ -53,7 +53,7 @@ export class ReplicationLag {
   isBehind({ history, offset, silentMs }: LogPosition): boolean {
     const nowMs = this.#clock.now();
     const primary = this.#primary;
-    // It follows another server, or has not heard of a promotion.
+    // The replica follows another server, or does not know about a promotion yet.
     const otherHistoryMs = primary === undefined || primary.history === history ? 0 : nowMs - primary.sinceMs;
     const lagMs = this.#logs.get(history)?.lagMs(offset, silentMs, nowMs) ?? 0;
     return Math.max(lagMs, otherHistoryMs) > this.#maxMs;
@@ -75,7 +75,7 @@ const MAX_MARKS = 1_000;
  */
 export class LogPositions {
   readonly #keepMs: number;
-  /** From old to new, with increasing positions. */
+  /** The positions from old to new; they increase. */
   #marks: Mark[] = [];
 
   /** @param keepMs Longer lags need not be distinguished, in ms. */

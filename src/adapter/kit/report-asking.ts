@@ -19,7 +19,7 @@ export class ReportAsking {
   /** Whether the pod also said that it may refuse requests that others could take. */
   mayRefuse = false;
 
-  /** Whether the next request asks. */
+  /** Whether the next request asks for a report. */
   next(rule: AskForReports): boolean {
     if (rule !== true) return rule === 'always';
     if (this.#left === 0) return false;

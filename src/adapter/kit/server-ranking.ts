@@ -20,7 +20,10 @@ export interface ServerRank {
 
 /** What a `ServerRanking` needs. */
 export interface ServerRankingParts {
-  /** Undefined: nothing is known about the server, because it is not connected. It keeps its weight: the first ones have to connect. */
+  /**
+   * The rank of an endpoint. Undefined: nothing is known about the server, because it is not connected. It keeps its weight, since the
+   * first servers have to connect.
+   */
   readonly rankOf: (endpoint: Endpoint) => ServerRank | undefined;
   readonly observer: Observer;
   /** How often servers are asked, in ms: observers learn how soon one may be used again. */
@@ -51,7 +54,7 @@ export class ServerRanking {
     return this.#hasNone;
   }
 
-  /** As the `apply` of a stage. */
+  /** What a stage does with the set, as `Stage.apply`. */
   apply(set: EndpointSet): EndpointSet {
     const { rankOf } = this.#parts;
     let best = Number.POSITIVE_INFINITY;

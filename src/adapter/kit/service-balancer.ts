@@ -7,9 +7,9 @@ import { checkKeys, optionError } from '../../runtime/check.js';
 
 /** A Service by the name its clients know, regardless of the pod. */
 export interface ServiceName {
-  /** For TLS, and wherever else a protocol names its server. */
+  /** The host name, for TLS and wherever else a protocol names its server. */
   readonly host: string;
-  /** Undefined if the target has a named port. */
+  /** The port; undefined if the target has a named one. */
   readonly port: number | undefined;
 }
 

@@ -42,7 +42,7 @@ export const socketPlacerTable: OptionTable<SocketPlacerSettings> = optionTable(
   ...placingTable.options,
   tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
     if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
-    // Sockets are opened with it long after this.
+    // Sockets are opened with these settings long after this, so the caller's object is copied.
     return { ...value };
   }),
 });
@@ -73,7 +73,7 @@ export const placeTable: OptionTable<Filled<PlaceOptions, keyof PlaceOptions>> =
 export interface HeldSocket {
   /** Tells the application. Returns whether it listens. */
   leave(leaving: ConnectionLeaving, socket: Socket): boolean;
-  /** Closes it as its protocol does. */
+  /** Closes the connection as its protocol does. */
   finish(socket: Socket): void;
 }
 
@@ -202,7 +202,7 @@ export class SocketPlacer {
   }
 }
 
-/** Tells an application's functions. */
+/** Calls the functions of the application for one connection. */
 class SocketHolder implements HeldSocket {
   readonly #onLeaving: PlaceOptions['onLeaving'];
   readonly #finish: PlaceOptions['finish'];
@@ -225,7 +225,7 @@ class SocketHolder implements HeldSocket {
   }
 }
 
-/** Property of a socket: its place. */
+/** Property of a socket: its placed connection. */
 const placedAs = Symbol('evenkeel.placedAs');
 
 interface Marked {

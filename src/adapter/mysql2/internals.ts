@@ -55,7 +55,7 @@ export function reset(connection: PoolConnection, done: (error: Error | null) =>
   (connection as unknown as { reset(done: (error: Error | null) => void): void }).reset(done);
 }
 
-/** What a pool's connections log in with, as far as it changes. */
+/** The part of what a pool's connections log in with that may change. */
 interface LogIn {
   readonly user?: string;
   readonly password?: string;
@@ -71,7 +71,7 @@ export function setCredentials(pool: Pool, credentials: LogIn): void {
   const { connectionConfig } = pool.config as unknown as { readonly connectionConfig: Record<string, unknown> };
   if (user !== undefined) connectionConfig.user = user;
   if (password !== undefined) hide(connectionConfig, 'password', password);
-  // It may contain a private key.
+  // TLS settings may contain a private key.
   if ('ssl' in credentials) hide(connectionConfig, 'ssl', credentials.ssl ?? false);
 }
 

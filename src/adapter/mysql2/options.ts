@@ -79,7 +79,7 @@ export const mysql2Defaults: {
   queryTimeoutMs: Number.POSITIVE_INFINITY,
 });
 
-/** What mysql2 reads and we pass on unchanged. */
+/** The options that mysql2 reads and evenkeel passes on unchanged. */
 export const passedOn = [
   'user',
   'password',

@@ -60,7 +60,7 @@ const OPTION_PREVENTS = 1290;
 /** ER_UNKNOWN_COM_ERROR: what a Galera node that is not in sync answers before it looks at the statement. */
 const UNKNOWN_COMMAND = 1047;
 
-/** Codes of mysql2. */
+/** Verdicts by mysql2's error codes. */
 const byCode: ReadonlyMap<string, MysqlVerdict> = new Map([
   ['PROTOCOL_SEQUENCE_TIMEOUT', timedOut],
   ['PROTOCOL_CONNECTION_LOST', lost],

@@ -106,7 +106,7 @@ export class AgentCore implements CallOwner {
 
   /** A request that is known to be for the target, whichever way it spells it. */
   take(request: ClientRequest, options: RequestOptions): void {
-    // Its caller gave up, for example by a signal that was already aborted.
+    // The request's caller gave up, for example by a signal that was already aborted.
     if (request.destroyed) endWithoutSocket(request);
     else if (this.#closing !== undefined)
       endWithoutSocket(request, this.errorOf(new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed')));
@@ -137,7 +137,7 @@ export class AgentCore implements CallOwner {
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     this.#closing ??= ended;
-    // Only now: a balancer that is already closing listens for the abort.
+    // The abort comes only now: a balancer that is already closing listens for it.
     cut.abort();
     this.#parts.fallback.destroy();
     this.#mocked.destroy();

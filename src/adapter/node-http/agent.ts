@@ -156,7 +156,7 @@ export const agentOptionNames: readonly (keyof AgentOptions)[] = Object.freeze([
   ...agentTable.names,
 ]);
 
-/** What sends the requests of one Service, without the Agent around it. Throws EVENKEEL_OPTION. */
+/** Creates what sends the requests of one Service, without the Agent around it. Throws EVENKEEL_OPTION. */
 export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCoreParts['errorOf']): AgentCore {
   refuseRepeats(options);
   checkKeys('options', options, agentOptionNames);
@@ -238,5 +238,5 @@ function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
   return agent as HttpServiceAgent;
 }
 
-/** What `key` takes. */
+/** A function that reads the key of hash pickers from a request. */
 export type RequestKey = (request: ClientRequest) => string | null | undefined;

@@ -67,7 +67,7 @@ export interface AppAgents extends AsyncDisposable {
   readonly https: HttpsAgent;
   /** The balancers of the Services in use, by the origin each was first called with. */
   readonly balancers: ReadonlyMap<string, Balancer<HttpAgent>>;
-  /** What is balanced, what is not, and why. */
+  /** Which Services are balanced, which hosts are not, and why. */
   snapshot(): AppSnapshot;
   /** Requests to Services that run finish; later ones go to `fallbackAgents`. Resolves when the sockets to pods are closed. */
   close(): Promise<void>;
@@ -92,7 +92,7 @@ export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
   return new RoutingAgents(router, http as HttpAgent & RequestTaker, https as HttpsAgent & RequestTaker);
 }
 
-/** What decides for each request of an app where it goes. Throws EVENKEEL_OPTION. */
+/** Creates what decides for each request of an app where it goes. Throws EVENKEEL_OPTION. */
 export function openAppRouter({
   errorOf,
   ...options
@@ -262,9 +262,9 @@ export class AppRouter {
 
 /** Where a request goes, and with which TLS options of its own. */
 interface Target {
-  /** Undefined: its host is no host of a URL. */
+  /** The URL of the host; undefined if its name cannot be part of a URL. */
   readonly url: URL | undefined;
-  /** As requests are remembered. */
+  /** The text by which the decision about the host is remembered. */
   readonly text: string;
   readonly tls: ConnectionOptions | undefined;
   readonly identity: string;

@@ -52,13 +52,13 @@ export interface CallOwner {
  */
 export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   readonly request: ClientRequest;
-  /** Set before it begins. */
+  /** Set before the request begins. */
   priority: Priority | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #attempts: Attempts<PodAgent>;
-  /** Set while it has no socket. */
+  /** Set while the request has no socket. */
   #pending: PendingRequest | undefined;
-  /** It has its socket, failed, or was given up: it needs no socket any longer. */
+  /** Whether the request has its socket, has failed or was given up: it needs no socket any longer. */
   #settled = false;
   /** The request's deadline, if it has one. */
   #deadline: RequestDeadline | undefined;
@@ -66,7 +66,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   #socket: Socket | undefined;
   /** The pod's load report; null until it is known. */
   #report: LoadReport | undefined | null = null;
-  /** Where it went; also when its lease has been concluded. */
+  /** The endpoint that the request went to; kept after its lease was concluded. */
   #endpoint: Endpoint | undefined;
   #reportAsking: ReportAsking | undefined;
   /** Whether it has our header that asks for a load report. */
@@ -79,7 +79,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     this.#attempts = new Attempts(owner.balancer, this, key);
   }
 
-  /** What is left of its time, in ms. */
+  /** How much time the request has left, in ms. */
   get deadlineMs(): number | undefined {
     return this.#deadline?.remainingMs;
   }
@@ -96,7 +96,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     return this.lease?.subchannel.state === 'draining';
   }
 
-  /** Sets its deadline. Must be called before `begin`. */
+  /** Sets the deadline of the request. Must be called before `begin`. */
   limit(deadline: RequestDeadline): void {
     this.#deadline = deadline;
   }
@@ -114,7 +114,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     (responseOf(request) ?? request).destroy(error);
   }
 
-  /** Where it went. */
+  /** The lease of the running attempt: where the request went. */
   get lease(): CallLease<PodAgent> | undefined {
     return this.#attempts.lease;
   }
@@ -212,7 +212,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   #outcomeOf(response: IncomingMessage): Outcome {
     const { statusCode = 0, headers } = response;
     const report = this.#reportOf(response);
-    // Nothing else of an ordinary answer is read.
+    // Nothing else of an ordinary response is read.
     if (statusCode < 400 && report === undefined) return outcomes.success;
     return outcomeOfAnswer(statusCode, (name) => headers[name], report, this.#endpoint);
   }
@@ -284,7 +284,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     const outcome = this.#outcomeOf(response);
     attempts.answeredWith(response.statusCode as number);
     const lease = attempts.conclude(outcome) as CallLease<PodAgent>;
-    // Its end may be hours away.
+    // The connection may end hours from now.
     if (outcome.kind === 'success') lease.confirm();
     const closed = (): void => {
       lease.end(outcome, undefined, attempts.note);

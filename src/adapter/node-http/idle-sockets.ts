@@ -139,10 +139,10 @@ export class IdleSockets {
     return false;
   }
 
-  /** Nothing becomes idle any longer. */
+  /** No socket becomes idle any longer. */
   stop(): void {
     this.#sweep?.cancel();
-    // No socket expires before that.
+    // No socket expires before this time.
     this.#sweepMs = Number.NEGATIVE_INFINITY;
   }
 
@@ -166,7 +166,7 @@ export class IdleSockets {
   }
 }
 
-/** Whether neither side has closed it. */
+/** Whether neither side has closed the socket. */
 function isOpen(socket: Socket): boolean {
   return !socket.destroyed && socket.writable && !socket.readableEnded;
 }

@@ -6,9 +6,9 @@ import { type FailedAttempt, outcomeAtDeadline, outcomeOfSystemError } from '../
 export interface BrokenExchange {
   /** The error the request emitted, if any. */
   readonly error: Error | undefined;
-  /** The pod ended the connection. */
+  /** Whether the pod ended the connection. */
   readonly endedByPod: boolean;
-  /** We cut it. */
+  /** Whether evenkeel cut the connection. */
   readonly cut: boolean;
 }
 

@@ -78,7 +78,7 @@ export class PodAgent extends nodeHttp.Agent {
     inheritOptions(this);
   }
 
-  /** Whether we cut its sockets. */
+  /** Whether evenkeel cuts the sockets. */
   get isCut(): boolean {
     return this.#cut;
   }
@@ -99,7 +99,7 @@ export class PodAgent extends nodeHttp.Agent {
     this.#parts.link.lost(error);
   }
 
-  /** What `http.request` calls when it is given this agent. */
+  /** Called by `http.request` for each request with this agent. */
   addRequest(request: ClientRequest): void {
     this.serve({
       request,

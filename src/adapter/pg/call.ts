@@ -14,9 +14,9 @@ export interface CallOwner {
   readonly settings: PoolSettings;
   readonly clock: Clock;
   readonly roles: ServerRoles | undefined;
-  /** Calls that wait for a server. */
+  /** How many calls wait for a server. */
   waiting: number;
-  /** One fewer waits. */
+  /** A call stops waiting for a server. */
   waited(): void;
   acquired(client: PoolClient): void;
   released(error: unknown, client: PoolClient): void;
@@ -25,7 +25,7 @@ export interface CallOwner {
 /** What a call is for: a statement, a query object that reads its answer by itself, or a client for a caller to keep for a while. */
 export interface Task {
   readonly kind: 'statement' | 'object' | 'client';
-  /** As pg gets them. */
+  /** The text and values as pg gets them. */
   readonly text?: unknown;
   readonly values?: unknown;
   readonly key?: string | undefined;
@@ -174,7 +174,7 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     const { text } = this.#task;
     try {
       session.submit(text as object, () => this.#over(session, outcomes.success));
-      // Whatever happens to the query is told by itself.
+      // The query object itself tells its caller how it ended.
       this.#lent.finish(undefined, undefined);
     } catch (error) {
       this.#notSent(session, error);

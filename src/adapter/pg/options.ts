@@ -95,7 +95,7 @@ export interface StatementOptions {
 export interface PgPool extends pg.Pool, AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
-  /** As that of pg's Pool. A config object may also carry `StatementOptions`. */
+  /** Runs a statement, as `query` of pg's Pool does. A config object may also carry `StatementOptions`. */
   readonly query: pg.Pool['query'] & Query;
 }
 
@@ -200,7 +200,7 @@ export const pgOptionNames: readonly string[] = Object.freeze([
 
 /** The options of the connections to one server, complete and checked. */
 export interface ServerSettings extends PoolLimits {
-  /** For each client, without where the server is. */
+  /** The configuration of each client, without the address of the server. */
   readonly config: object;
   readonly Client: ClientClass;
   /** The Service, as clients know it: for TLS, and for functions that provide the password. */
@@ -283,7 +283,7 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
     // A caller that never releases its client must not keep a process from ending.
     endTimeoutMs: pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
   };
-  // It has the password, and applications print pools.
+  // The configuration has the password, and applications print pools.
   return Object.defineProperty(settings, 'config', { enumerable: false });
 }
 

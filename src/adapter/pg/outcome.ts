@@ -47,10 +47,10 @@ const PGBOUNCER = '08P01';
 const UNSERVED =
   /^(?:query_wait_timeout|server login (?:has been failing|failed)|server shutting down|pooler is shutting)/;
 
-/** For lack of places. */
+/** Messages of PgBouncer when it has no room for another connection. */
 const NO_PLACE = /^(?:no more connections allowed|client connections exceeded)/;
 
-/** To log-ins that would fail again. */
+/** Messages of PgBouncer about log-ins that would fail again. */
 const REFUSED_BY_PGBOUNCER =
   /^(?:unsupported (?:options )?startup parameter|no such (?:user|database)|SSL required|login rejected|.* authentication failed)/;
 
@@ -136,7 +136,7 @@ export function isWholeChange(text: unknown): boolean {
   return typeof text === 'string' && CHANGE.test(text.slice(statementStart(text))) && !/;\s*\S/.test(text);
 }
 
-/** Where white space and comments end. */
+/** The position where leading white space and comments end. */
 function statementStart(text: string): number {
   let at = 0;
   for (;;) {
@@ -147,7 +147,7 @@ function statementStart(text: string): number {
   }
 }
 
-/** Comments of PostgreSQL nest. */
+/** The position after a comment; comments of PostgreSQL nest. */
 function commentEnd(text: string, start: number): number {
   let depth = 0;
   for (const { 0: edge, index } of text.slice(start).matchAll(/\/\*|\*\//g)) {

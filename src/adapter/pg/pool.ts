@@ -44,7 +44,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   declare readonly ending: boolean;
   declare readonly ended: boolean;
   readonly #transport: PgTransport;
-  /** Since `end`: nobody waits any longer. */
+  /** Called when no call waits any longer; set by `end`. */
   #noneWaits: () => void = () => {};
 
   constructor(callersOptions: PgPoolOptions = {}) {
@@ -149,7 +149,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     this.#tell('release', error, client);
   }
 
-  /** Of all servers. */
+  /** The connections of all servers, and the calls that wait. */
   counts(): { readonly total: number; readonly idle: number; readonly waiting: number } {
     let total = 0;
     let idle = 0;
@@ -172,7 +172,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     const cut = new AbortController();
     const timer = Number.isFinite(endTimeoutMs) ? this.clock.timer(() => cut.abort(), endTimeoutMs) : undefined;
     timer?.ref();
-    // As in pg, those that began before may still find their server.
+    // Calls that began before `end` may still get their server, as in pg.
     if (this.waiting > 0) {
       await new Promise<void>((resolve) => {
         this.#noneWaits = resolve;
@@ -205,7 +205,7 @@ interface QueryObject {
   handleError?(error: Error, connection: unknown): void;
 }
 
-/** For query objects that were never sent: they take their listeners off a connection. */
+/** A stand-in for the connection of query objects that were never sent: they take their listeners off it. */
 const noConnection = { removeListener: () => {}, sync: () => {}, close: () => {} };
 
 const LEFT_BY_STATEMENT =
@@ -271,7 +271,7 @@ function promised(start: (answer: PgCallback) => void): Promise<unknown> {
     start((error, result) => (error ? reject(error) : resolve(result)));
   });
   return answer.catch((error) => {
-    // As pg does: where the application asked says more than where the socket was read.
+    // The stack of the place where the application called says more than that of the place where the socket was read; pg does the same.
     if (error instanceof Error) Error.captureStackTrace(error);
     throw error;
   });

@@ -13,9 +13,9 @@ const HURRY_MS = 250;
 export class ServerRoles {
   readonly #parts: FollowedServerParts;
   readonly #servers = new Map<string, FollowedServer>();
-  /** Also those whose address has a newer connection, while calls finish on them. */
+  /** All open servers, also those whose address has a newer connection while calls finish on them. */
   readonly #open = new Set<FollowedServer>();
-  /** Of each endpoint that was a primary when it last answered, also while it is not connected. */
+  /** The timeline of each endpoint that was a primary when it last answered, also while it is not connected. */
   readonly #timelines = new Map<string, string>();
   readonly #positions: LogPositions;
   #timeline = '';

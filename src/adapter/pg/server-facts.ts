@@ -10,7 +10,7 @@ export interface Facts {
   readonly isReadOnly: boolean;
   /** The history of a primary: a promotion starts a new timeline. */
   readonly timeline: string;
-  /** The same for two pods of PgBouncer in front of one server. Undefined if it is not known. */
+  /** Identifies the server: two pods of PgBouncer in front of one server have the same. Undefined if it is not known. */
   readonly identity: string | undefined;
   /** The last log position it has, in bytes. */
   readonly known: number | undefined;
@@ -79,7 +79,7 @@ export class FollowedServer {
     this.#queryIn(jittered(rng, this.#events.delayMs() ?? settings.probeIntervalMs, JITTER_RATIO));
   }
 
-  /** Something suggests that its role has changed. */
+  /** Something suggests that the role of the server has changed: it is queried soon. */
   hint(): void {
     const agoMs = this.#parts.clock.now() - this.#queriedAtMs;
     if (this.#running === undefined) this.#queryIn(Math.max(0, HINT_MS - agoMs));
@@ -90,7 +90,7 @@ export class FollowedServer {
     if (this.#isStopped) return;
     this.#timer = this.#parts.clock.timer(() => {
       this.query(undefined)
-        // Its previous answer still counts: a server that is merely busy must not lose its role.
+        // The previous answer still counts: a server that is merely busy must not lose its role.
         .catch((error) => this.#parts.warned('a server did not say what it is', asError(error)))
         .finally(() => this.schedule());
     }, delayMs);

@@ -51,7 +51,7 @@ export class PgSession implements PooledSession {
   #isAlive = true;
   /** The state of its transaction: I = none. */
   #transaction = 'I';
-  /** It was given back while something still runs on it: to be called when that has ended. */
+  /** To be called when nothing runs on the session any more; set if it was given back before that. */
   #settled: (() => void) | undefined;
   #endedByApplication = false;
   #isCheckedOut = false;
@@ -180,7 +180,7 @@ export class PgSession implements PooledSession {
     this.#ended(error);
   }
 
-  /** Whether nothing runs on it. */
+  /** Whether nothing runs on the session. */
   get isReady(): boolean {
     return hasNothingRunning(this.client);
   }

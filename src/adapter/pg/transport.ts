@@ -15,7 +15,7 @@ interface PgTransportParts {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly events: ClientEvents;
-  /** Undefined if roles do not matter. */
+  /** What follows the roles of servers; undefined if roles do not matter. */
   readonly roles: ServerRoles | undefined;
 }
 

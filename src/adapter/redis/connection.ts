@@ -12,7 +12,7 @@ import { isLogInRefused, isOfCluster } from './outcome.js';
 
 /** A client of the application's own library, for one server. It never connects again, and keeps nothing for later. */
 export interface ServerClient {
-  /** The library's own. */
+  /** The client of the library. */
   readonly client: unknown;
   /** Resolves when it is ready for commands. */
   connect(): Promise<void>;
@@ -43,7 +43,7 @@ export type OpenClient = (endpoint: Endpoint | undefined, ended: (error: Error |
 
 /** What a `Server` needs. */
 export interface ServerParts {
-  /** Undefined: the primary. */
+  /** The endpoint; undefined for the primary. */
   readonly endpoint: Endpoint | undefined;
   readonly open: OpenClient;
   readonly probeIntervalMs: number;
@@ -51,7 +51,7 @@ export interface ServerParts {
   readonly rng: Rng;
   /** Whether it may be read from has changed. */
   readonly changed: () => void;
-  /** It said how far it is. */
+  /** The server said how far its replication is. */
   readonly learned: (position: LogPosition, server: Server) => void;
   readonly warned: (error: Error) => void;
 }
@@ -62,7 +62,7 @@ const SILENT_MS = 1_000;
 const SILENT_RATIO = 0.5;
 /** How often a server is looked at while reads run on it, in that time. */
 const LOOKS = 4;
-/** Its connection is cut after this, in ms, so that what was sent on it goes to another server. */
+/** After this long without an answer the connection is cut, in ms, so that what was sent on it goes to another server. */
 const DEAD_MS = 10_000;
 const SILENT = 'it does not answer';
 const UNASKABLE = 'does not permit INFO: a replica then counts as one in step, and lag is not known';
@@ -76,7 +76,7 @@ export class Server implements Connection<Server> {
   readonly endpoint: Endpoint | undefined;
   /** Why it may not be read from; undefined if it may. */
   objection: string | undefined = 'it has not said yet what it is';
-  /** It is too far behind. */
+  /** Whether the replica is too far behind. */
   isBehind = false;
   readonly #parts: ServerParts;
   readonly #client: ServerClient;
@@ -84,10 +84,10 @@ export class Server implements Connection<Server> {
   #probing: Promise<void> | undefined;
   #timer: Timer | undefined;
   #answers = 0;
-  /** In the order in which they were sent. */
+  /** The running reads in the order in which they were sent. */
   readonly #reads = new Set<RunningRead>();
   readonly #silentMs: number;
-  /** Whether it is being looked at. */
+  /** Whether a timer looks at the reads that run here. */
   #isWatched = false;
   #watchTimer: Timer | undefined;
   #isOver = false;
@@ -139,7 +139,7 @@ export class Server implements Connection<Server> {
     if (this.objection?.includes(' NOAUTH ')) throw markLasting(new Error(this.objection));
   }
 
-  /** What reads are sent on. */
+  /** The client that reads are sent on. */
   get client(): unknown {
     return this.#client.client;
   }
@@ -157,14 +157,14 @@ export class Server implements Connection<Server> {
     this.#open.callEnds();
   }
 
-  /** It refused a read: it gets none until it says that it can. */
+  /** The server refused a read: it gets none until it says that it can serve them. */
   suspected(error: Error): void {
     if (isOfCluster(error)) this.#isOfCluster = true;
     this.#object(`it answered ${error.message}`);
     this.#schedule();
   }
 
-  /** Its library says that the connection is gone, perhaps before it says that it ended. */
+  /** The library says that the connection is gone, perhaps before it says that the client ended. */
   gone(error: Error): void {
     if (this.#isOver) return;
     this.#client.cut();
@@ -179,7 +179,7 @@ export class Server implements Connection<Server> {
     return this.#open.close(signal);
   }
 
-  /** What it has sent so far; only a change means something. */
+  /** A number that changes with everything the server sends; it means nothing else. */
   get #received(): number {
     return this.#answers + this.#client.received;
   }
@@ -261,7 +261,7 @@ export class Server implements Connection<Server> {
     this.#isOver = true;
     this.#timer?.cancel();
     this.#watchTimer?.cancel();
-    // What was closed under a read was not closed in order.
+    // A connection that was closed while a read ran was not closed in order.
     this.#open.ended(error ?? (this.#open.running > 0 ? new Error('it closed the connection') : undefined));
   }
 }

@@ -106,7 +106,7 @@ class Reads {
   #quit(args: unknown[]): Promise<unknown> {
     const closed = this.#parts.close();
     const both = Promise.all([this.#primary.quit(...args), closed]).then(([answer]) => answer);
-    // A callback was told.
+    // A callback gets the result; nobody handles the promise.
     if (typeof args.at(-1) === 'function') both.catch(() => {});
     return both;
   }
@@ -160,7 +160,7 @@ class CommandRead implements Read {
       if (this.#end(number, error, undefined)) ended();
     };
     const promise = client.sendCommand(sent, stream);
-    // That of a subscriber to ioredis's tracing channel.
+    // A subscriber to ioredis's tracing channel may have made this promise.
     if (promise !== sent.promise) promise.catch(() => {});
   }
 

@@ -26,7 +26,7 @@ interface NodeRedis extends EventEmitter {
   unref(): void;
 }
 
-/** What may differ at replicas. */
+/** The options that may differ at replicas. */
 interface OwnOptions {
   readonly socket?: object;
   readonly username?: string;
@@ -72,7 +72,7 @@ export function openNodeRedis(client: unknown, { service }: ReplicasSettings, ow
 class NodeRedisClient implements ServerClient {
   readonly client: NodeRedis;
   readonly received = 0;
-  /** Its `timeout` is only for commands that are not sent yet. */
+  /** node-redis's own `timeout` is only for commands that are not sent yet. */
   readonly commandTimeoutMs = undefined;
   #isClosing = false;
 
@@ -112,7 +112,7 @@ class NodeRedisClient implements ServerClient {
 
 /** Commands that ask for replies of another form, or with a signal: what they return is a view of the client. */
 const VIEWS: ReadonlySet<string> = new Set(['withCommandOptions', 'withTypeMapping', 'withAbortSignal', 'asap']);
-/** End the client. */
+/** Methods that end the client. */
 const ENDS: ReadonlySet<string> = new Set(['close', 'quit', 'QUIT', 'disconnect', 'destroy']);
 const NOTED: ReadonlySet<string> = new Set(['watch', 'unwatch', 'select']);
 
@@ -125,7 +125,7 @@ export function readNodeRedis<C extends object>(client: C, parts: ViewParts): C 
   return readsOf(primary, new DatabaseHold(primary), parts) as unknown as C;
 }
 
-/** Also while another database is selected. */
+/** Holds reads back also while another database is selected. */
 class DatabaseHold extends Hold {
   #database: unknown;
   readonly #own: number;
@@ -200,7 +200,7 @@ function readsOf(primary: NodeRedis, hold: DatabaseHold, { settings, read, close
     const lower = name.toLowerCase();
     if (name === 'sendCommand') return (args, options) => route(args, (client) => client.sendCommand(args, options));
     if (name === 'connect') return () => primary.connect().then(() => view);
-    // Its options come with each command.
+    // The options of this view come with each command.
     if (VIEWS.has(name)) return (...args) => readsOf(own.apply(primary, args), hold, { settings, read, close });
     if (NOTED.has(lower)) {
       return (...args) => {

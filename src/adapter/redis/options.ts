@@ -71,7 +71,7 @@ export interface ReplicasSettings
 
 /** A read, as its library has it: one command, or a pipeline. */
 export interface Read {
-  /** Sends it to a replica. */
+  /** Sends the read to a replica. */
   send(client: unknown, attempt: ReadAttempt): void;
   failed(error: Error): void;
   /** Sends it to the primary, which then answers it. */
@@ -82,7 +82,7 @@ export interface Read {
 export interface ReadAttempt {
   /** The replica answered; the read tells its caller next. */
   answered(): void;
-  /** Its answer is an error, or there is none. The read may be sent again. */
+  /** The answer is an error, or there is none. The read may be sent again. */
   failed(error: unknown): void;
 }
 
@@ -171,7 +171,7 @@ export function replicasSettings(target: unknown, options: ReplicasOptions): Rep
   return { ...settings, service: serviceName(target), reads: new Set([...readCommandNames, ...readCommands]) };
 }
 
-/** What the client of one replica does differently. */
+/** The options in which the client of one replica differs from the primary's. */
 export async function optionsAt(
   endpoint: Endpoint,
   { clientOptions }: ReplicasSettings,

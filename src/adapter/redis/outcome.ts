@@ -2,13 +2,13 @@ import { type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 import { type FailureKind, failureKindOf } from './internals.js';
 
-/** What an error means that is no answer to the command. */
+/** What an error means, if it is not an answer to the command. */
 export interface RedisVerdict {
   readonly outcome: Outcome;
   readonly repeatAs?: Outcome;
-  /** It was not sent. */
+  /** Whether the command was not sent. */
   readonly untried?: boolean;
-  /** Its connection was cut, under it and all others. */
+  /** Whether the connection was cut, under this command and all others. */
   readonly cut?: boolean;
 }
 

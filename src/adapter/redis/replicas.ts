@@ -73,9 +73,9 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   readonly #settings: ReplicasSettings;
   readonly #open: (own: object) => OpenClient;
   readonly #parts: Omit<ServerParts, 'endpoint' | 'open'>;
-  /** By the key of their endpoint; the latest, while calls finish on an older one. */
+  /** The latest server of each endpoint, by its key; calls may still finish on an older one. */
   readonly #connected = new Map<string, Server>();
-  /** Undefined: lag is not measured. */
+  /** Measures how far replicas are behind; undefined if lag does not matter. */
   readonly #lag: ReplicationLag | undefined;
   #primary: Server | undefined;
   #timer: Timer | undefined;
@@ -223,7 +223,7 @@ const silent = {
 
 /** One read over all its attempts. */
 class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
-  /** Undefined: as long as the balancer lets calls wait. */
+  /** How long the read may wait for a replica, in ms; undefined: as long as the balancer lets calls wait. */
   readonly waitTimeoutMs: number | undefined;
   readonly #read: Read;
   /** Whether the primary answers if no replica can. */
@@ -278,7 +278,7 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
     this.#attempts.move();
   }
 
-  /** It may be sent once more, and has been paid for, but no replica can take it now. */
+  /** The read may be sent once more, and that has been paid for, but no replica can take it now. */
   waitBegan(): void {
     this.#isWaiting = true;
   }
@@ -299,7 +299,7 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
     const { outcome, repeatAs = outcome, untried = false, cut = false } = verdict ?? { outcome: outcomes.success };
     server?.callEnds(this, verdict === undefined || repeatAs === outcomes.notStarted);
     if (untried) server?.gone(error);
-    // It says that it cannot serve: no need to wait for the next question.
+    // The server says that it cannot serve reads: it is not used until its role was queried again.
     else if (repeatAs === outcomes.notStarted) server?.suspected(error);
     const answered = verdict === undefined;
     this.#attempts.fail({ outcome, repeatAs, untried, cut, error, idempotent: true, answered });

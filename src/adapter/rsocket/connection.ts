@@ -157,7 +157,7 @@ export class PodRSocket {
       library.handle({ ...frame, ...unlimited });
       this.#lease(frame);
     }
-    // It ends when its streams have ended; the library would cut them.
+    // The connection ends when its streams have ended; the library would cut them.
     else if (frame.type === FrameTypes.ERROR && frame.code === ErrorCodes.CONNECTION_CLOSE) this.connection.leaves();
     else library.handle(frame);
   }

@@ -21,13 +21,13 @@ export interface StreamOwner {
   answered(): void;
   /** Both sides are done; the receiver is told next. */
   succeeded(): void;
-  /** The receiver has not been told. */
+  /** The stream failed; the receiver does not know yet. */
   failed(error: Error): void;
 }
 
 /** One request on one connection: knows when both of its sides are done, and tells the connection. */
 export class Stream implements Side {
-  /** Where the caller's payloads go. */
+  /** The side that the caller's payloads go to. */
   sender!: Side;
   readonly #pod: PodRSocket;
   readonly #owner: StreamOwner;
@@ -177,7 +177,7 @@ export class GuardedSide implements Side {
   }
 }
 
-/** What a stream's error says about its pod, and whether the pod did nothing. */
+/** What the error of a stream says about its pod, and whether the pod did nothing. */
 export interface FailedStream {
   readonly outcome: Outcome;
   readonly refused: boolean;

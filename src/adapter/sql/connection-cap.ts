@@ -59,7 +59,7 @@ export class ConnectionCap {
     this.#set(Math.max(1, open));
   }
 
-  /** Another one was opened. `open`: all that are open now. */
+  /** A connection was opened; `open` is how many are open now, this one included. */
   opened(open: number): void {
     if (!this.#isCapped || open < this.#capacity) return;
     this.#set(this.#timer === undefined ? 2 * open : open);

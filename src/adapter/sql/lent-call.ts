@@ -53,7 +53,7 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
   readonly #context = new AsyncResource('evenkeel', { requireManualDestroy: true });
   /** When it has waited long enough, on the clock. Unset until it has to wait, and again once it found a session. */
   #waitUntilMs: number | undefined;
-  /** Since when it has been waiting for the server that was picked, on the clock. Unset if that had a session at hand. */
+  /** Since when the call has been waiting for the server that was picked, on the clock; unset if the server had a session at hand. */
   #waitsSinceMs: number | undefined;
   #waitTimer: Timer | undefined;
   #isDone = false;
@@ -70,7 +70,7 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
     this.#isBeginning = false;
   }
 
-  /** `begin` has not returned yet. */
+  /** Whether `begin` has not returned yet. */
   get isBeginning(): boolean {
     return this.#isBeginning;
   }

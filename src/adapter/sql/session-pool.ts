@@ -23,7 +23,7 @@ export interface PoolLimits {
   readonly max: number;
   /** Kept even if they are idle. At least one. */
   readonly min: number;
-  /** Those beyond are ended when they are given back. */
+  /** How many idle sessions are kept; those beyond are ended when they are given back. */
   readonly maxIdle: number;
   readonly idleTimeoutMs: number;
   readonly maxUses: number;
@@ -94,7 +94,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   /** The most recently used one is last, and lent first. */
   readonly #idle: S[] = [];
   readonly #waiting: Borrower<S>[] = [];
-  /** Those whose session is being checked. */
+  /** The borrowers whose session is being checked. */
   readonly #validating = new Set<Borrower<S>>();
   /** Cancels each connection that is being opened. */
   readonly #opening = new Set<() => void>();
@@ -289,7 +289,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const nowMs = this.#returnedAtMs;
     const isDone = this.#isClosing && running === 0;
     const isOld = nowMs >= session.expiresAtMs && !this.#cap.isCapped;
-    // If it is not waited for and there is room, another one is opened first.
+    // If no call waits for it and there is room, another session is opened before the old one goes.
     const mayGo = isOld && (this.#waiting.length > 0 || this.size >= limits.max || this.#kept > limits.min);
     const isSpent = session.uses >= limits.maxUses || mayGo;
     const most = Math.max(1, this.capacity);
@@ -323,7 +323,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       this.open(() => this.#cap.resume());
     } else if (!isOrderlyEnd(error, wasIdle)) this.#die(error);
     else if (clock.now() - this.#openedAtMs >= youngMs) this.#die(error, true);
-    // Not at once, because the next may end as soon: when it is needed, or at the next look.
+    // Another session is not opened at once, because it may end as soon: when one is needed, or at the next look.
     else this.#demand();
   }
 
@@ -430,7 +430,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const { clock, limits, refusalOf, warned } = this.#parts;
     const refusal = refusalOf(cause);
     if (this.#sessions.size === 0) {
-      // Others are being opened.
+      // This refusal alone ends nothing: other connections are being opened.
       if (refusal === 'full') this.#cap.refused(0);
       return;
     }

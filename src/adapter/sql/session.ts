@@ -6,9 +6,9 @@ export interface PooledSession {
   readonly isAlive: boolean;
   /** How often it was given back. */
   readonly uses: number;
-  /** Set by the pool: nobody has it. */
+  /** Whether nobody has the session; set by the pool. */
   isIdle: boolean;
-  /** Set by the pool: a call has it, or has left something running on it. */
+  /** Whether a call has the session, or has left something running on it; set by the pool. */
   isUsed: boolean;
   /** When it was last given back, on the clock. */
   idleSinceMs: number;
@@ -19,7 +19,7 @@ export interface PooledSession {
   unref(): void;
   /** Runs a query of evenkeel's own. `answer` is called once, later. */
   runOwn(query: unknown, answer: OwnAnswer): void;
-  /** Its borrower does not need it any longer. `free` is called when nothing runs on it any more, at once if nothing does. */
+  /** The borrower does not need the session any longer. `free` is called when nothing runs on it any more, at once if nothing does. */
   release(free: () => void, spoilt?: unknown): void;
   /** Ends it in an orderly way. Only while nothing runs on it. */
   quit(): void;
@@ -40,7 +40,7 @@ export type EndedBy = 'server' | 'application' | 'limit';
 
 /** What sessions report to their pool. */
 export interface SessionOwner<S> {
-  /** It can be lent again. */
+  /** The session can be lent again. */
   freed(session: S): void;
   /** It is gone. Called once. @param error Why, unless it ended in an orderly way. */
   lost(session: S, error: Error | undefined, endedBy: EndedBy): void;
@@ -48,12 +48,12 @@ export interface SessionOwner<S> {
 
 /** Whoever borrows a session from a server. Either `lent` or `notLent` is called, once. */
 export interface Borrower<S> {
-  /** It is a query of evenkeel's own, which is not balanced and must not keep the process alive. */
+  /** Whether this is a query of evenkeel's own, which is not balanced and must not keep the process alive. */
   readonly isOwn: boolean;
   lent(session: S): void;
-  /** It has to wait: for a handshake, a ping, or a session that is in use. May be called more than once. */
+  /** The borrower has to wait: for a handshake, a ping, or a session that is in use. May be called more than once. */
   waits(): void;
-  /** Nothing was sent. */
+  /** No session is lent, so nothing was sent. */
   notLent(error: EvenkeelError, why: NotLent): void;
 }
 

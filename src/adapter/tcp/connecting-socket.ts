@@ -9,10 +9,10 @@ type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'ref' | 'unref';
  * is tried if the first cannot be connected to. It has the documented properties and methods of `net.Socket`.
  */
 export class ConnectingSocket extends Duplex {
-  /** As `setTimeout` was called, in ms. */
+  /** What `setTimeout` was called with, in ms. */
   timeout: number | undefined = undefined;
   #socket: Socket | undefined;
-  /** Bytes handed to the socket that it has not taken yet: both count them. */
+  /** Bytes handed to the socket that it has not taken yet: both this stream and the socket count them. */
   #passing = 0;
   readonly #abort = new AbortController();
   readonly #connect: (signal: AbortSignal) => Promise<Socket>;
@@ -88,7 +88,10 @@ export class ConnectingSocket extends Duplex {
     return this.#socket?.address() ?? {};
   }
 
-  /** For libraries that connect the socket they are given. It connects by itself, to a pod, whatever the arguments say. */
+  /**
+   * Calls the callback once connected, for libraries that connect the socket they are given. This stream connects by itself, to a pod,
+   * whatever the other arguments say.
+   */
   connect(...args: unknown[]): this {
     const callback = args.at(-1);
     if (typeof callback !== 'function') return this;
@@ -176,7 +179,7 @@ export class ConnectingSocket extends Duplex {
       done(error);
       return;
     }
-    // Its `close` follows the socket's.
+    // The `close` of this stream follows that of the socket.
     socket.once('close', () => done(error));
     socket.destroy();
   }

@@ -32,14 +32,14 @@ class ServiceConnector implements Connector {
     this.lookup = (_host, options, callback) => {
       this.#addresses().then(
         (found) => {
-          // With `all`, Node tries the next address if one cannot be connected to.
+          // With the option `all`, Node tries the next address if one cannot be connected to.
           if (options.all) callback(null, found as never);
           else callback(null, String(found[0]?.address), found[0]?.family);
         },
         (error) => callback(error, '', 0),
       );
     };
-    // Libraries call it without `this`.
+    // Libraries call this method without `this`.
     this.createConnection = this.createConnection.bind(this);
   }
 

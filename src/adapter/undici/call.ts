@@ -68,7 +68,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   readonly #attempts: Attempts<Pool>;
   /** Publishes a failure on undici's diagnostics channels, while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
-  /** While the call waits. */
+  /** Stops watching the body of the request; set while the call waits. */
   #unwatchBody: (() => void) | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
   #sent = false;

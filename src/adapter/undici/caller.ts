@@ -52,7 +52,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     this.#answering?.abort(reason);
   }
 
-  /** An attempt has begun. */
+  /** Whether an attempt has begun, so that the caller has its controller. */
   get isAnswered(): boolean {
     return this.#answering !== undefined;
   }

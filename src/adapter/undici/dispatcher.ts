@@ -58,7 +58,7 @@ import { type DispatcherStats, PodTransport, statsOf } from './transport.js';
 export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<Pool>;
-  /** `close` was called. */
+  /** Whether `close` was called. */
   readonly closed: boolean;
   /** `destroy` was called, or everything that ran at `close` has ended. */
   readonly destroyed: boolean;
@@ -101,7 +101,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   readonly transport: PodTransport;
   readonly placements: Placements;
   readonly webSocket: WebSocketOptions;
-  /** Which origins are the Service's. */
+  /** Decides which origins are the Service's. */
   readonly matcher: OriginMatcher;
   /** Set on every request over TLS, so that one with its own Host header does not close the connection. */
   readonly #servername: string | undefined;
@@ -226,7 +226,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     this.#destroyedBy ??= error ?? undefined;
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
-    // Only now: a balancer that is already closing listens for the abort.
+    // The abort comes only now: a balancer that is already closing listens for it.
     cut.abort();
     this.fallback.destroy(error);
     this.#mocked.destroy(error);

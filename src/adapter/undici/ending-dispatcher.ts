@@ -22,7 +22,7 @@ export abstract class EndingDispatcher extends Dispatcher {
     bindMethods(this, ['close', 'destroy', Symbol.asyncDispose]);
   }
 
-  /** `close` was called. */
+  /** Whether `close` was called. */
   get closed(): boolean {
     return this.#closed;
   }

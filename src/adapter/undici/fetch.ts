@@ -62,7 +62,7 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
 /** What `fetch` was called with, read once: the text of an object may change. */
 interface Resolved {
   readonly resource: URL | Request | string;
-  /** Undefined: it is no URL. */
+  /** The URL of the request; undefined if its text is no URL. */
   readonly url: URL | undefined;
   /** The URL has a scheme of its own. */
   readonly isAbsolute: boolean;

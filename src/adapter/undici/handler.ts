@@ -72,7 +72,7 @@ export interface CallersRequest {
   client?: PodClient | undefined;
 }
 
-/** What callers' code threw: a body while it was sent, a handler while it got the response. */
+/** Errors that callers' code threw: a body while it was sent, a handler while it got the response. */
 const callersErrors = new WeakSet<object>();
 
 /** Notes what a caller's code threw. undici aborts the attempt with it, and it may look like an error of the pod. */

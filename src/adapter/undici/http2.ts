@@ -12,7 +12,10 @@ import { ownOptions } from './request-options.js';
  */
 export class Http2Pool extends Pool {
   readonly http1: Pool;
-  /** In the clear, servers offer no WebSockets over HTTP/2, as far as is known, and undici opens nothing else. */
+  /**
+   * Whether upgrades go over HTTP/1.1: in the clear, servers offer no WebSockets over HTTP/2, as far as is known, and undici opens nothing
+   * else.
+   */
   readonly #upgradesHttp1: boolean;
   /** As `PodPool.reportAsking`. */
   readonly reportAsking: ReportAsking;

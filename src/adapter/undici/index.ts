@@ -1,4 +1,4 @@
-// First: what follows imports undici.
+// This import comes first: what follows imports undici.
 import './check-version.js';
 
 export type { AppOptions } from '../http/app-options.js';

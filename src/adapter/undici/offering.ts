@@ -11,7 +11,7 @@ export class Offering {
   /** Mean of the requests in flight that pods reported. */
   #mean: number | undefined;
 
-  /** A pod reported. */
+  /** A pod reported how many requests it has in flight. */
   reported(report: LoadReport): void {
     const inFlight = requestsInFlight(report);
     if (inFlight === undefined) return;

@@ -245,5 +245,5 @@ export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Objec
   ...dispatcherTable.names,
 ]);
 
-/** What `key` takes. */
+/** A function that reads the key of hash pickers from the options of a request. */
 export type RequestKey = (options: Dispatcher.DispatchOptions) => string | null | undefined;

@@ -31,7 +31,7 @@ export function isHttp2(socket: Socket): boolean {
 export class PodClient extends Client {
   readonly #pool: PodPool | undefined;
   #awaitsDrain = false;
-  /** It got a request before its Pool knew that the last one was over, and was never idle since. */
+  /** Whether the client got a request before its Pool knew that the last one was over, and was never idle since. */
   #hurried = false;
   /** The client's current or last socket, over HTTP/1.1. */
   readonly #socket: { current: Socket | undefined };
@@ -61,7 +61,7 @@ export class PodClient extends Client {
     this.#hurried = true;
     this.#pool?.dispatching();
     (handler as Partial<PodRequest>).onClient?.(this);
-    // That drain is still to come, whatever this returns.
+    // The `drain` of the last request is still to come, whatever this returns.
     super.dispatch(options, handler);
   }
 
@@ -229,7 +229,7 @@ export class PodPool extends Pool {
     this.#answered.push(client);
   }
 
-  /** It is connected and emitted `drain`: `client` is free for undici too. */
+  /** A client is connected and emitted `drain`: it is free for undici too. */
   rested(client: PodClient): void {
     if (client.isListedRested) return;
     client.isListedRested = true;

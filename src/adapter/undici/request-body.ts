@@ -9,19 +9,22 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
   return isStream ? (stream as Readable) : undefined;
 }
 
-/** In the options of a request by `createFetch`: the body it was given. `fetch` itself passes on iterators only. */
+/**
+ * The property, in the options of a request by `createFetch`, with the body as its caller passed it. `fetch` itself passes on iterators
+ * only.
+ */
 const callersBody = Symbol('body');
 
 /** `dispatcher` for one request of `fetch`, whose body is still as the caller gave it. */
 export function dispatcherKnowing(dispatcher: Dispatcher, body: unknown): Pick<Dispatcher, 'dispatch'> {
   return {
     dispatch: (options, handler) =>
-      // Without a body when a redirect made a GET of it.
+      // A redirect may have made a GET without a body of the request.
       dispatcher.dispatch(
         options.body == null ? options : ({ ...options, [callersBody]: body } as typeof options),
         handler,
       ),
-    // Asked for by fetch.
+    // undici's `fetch` reads this.
     get isMockActive() {
       return (dispatcher as { readonly isMockActive?: boolean }).isMockActive;
     },

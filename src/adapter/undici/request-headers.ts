@@ -45,14 +45,14 @@ export function askForReport(options: Dispatcher.DispatchOptions, offer?: string
   return isRecord(headers) ? withHeaders(own, { ...headers, ...added }) : options;
 }
 
-/** Not added to a copy: on Node 20, copies that got a property later make undici's reading of all options three times as slow. */
+/** Headers are not added to a copy: on Node 20, copies that got a property later make undici read all options three times as slowly. */
 function withHeaders(own: OwnOptions, headers: unknown): OwnOptions {
   const copy: OwnOptions = { headers: null, ...own };
   copy.headers = headers as NonNullable<OwnOptions['headers']>;
   return copy;
 }
 
-/** What sets headers of a request for traces. Undefined for what is not HTTP for long. */
+/** Returns what sets headers of a request for traces; undefined for one that takes over its connection (an upgrade, CONNECT). */
 export function headerSetter(own: OwnOptions): ((name: string, value: string) => void) | undefined {
   if (takesConnection(own)) return undefined;
   return (name, value) => setHeader(own, name.toLowerCase(), value);

@@ -244,7 +244,7 @@ export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher
   const missing =
     typeof handler.onRequestStart === 'function' ? missingInV2(handler, upgrades) : missingInV1(handler, upgrades);
   if (missing === undefined) return undefined;
-  // undici checks the options first.
+  // undici checks the options before the handler.
   return refusalOf(options) ?? new errors.InvalidArgumentError(`invalid ${missing} method`);
 }
 

@@ -35,7 +35,7 @@ interface PublishedRequest {
   readonly body: unknown;
   readonly upgrade: string | null;
   readonly idempotent: boolean;
-  /** Alternating names and values. */
+  /** Names and values in turn. */
   readonly headers: (string | string[])[];
   host: string | null;
   contentLength: number | null;

@@ -72,7 +72,9 @@ export class PlacingAgent extends nodeHttp.Agent {
     return undefined;
   }
 
-  /** Until it has a socket, Node tells neither that a request was given up nor that its time is over. */
+  /**
+   * Opens the connection of a request. Until it has a socket, Node tells neither that the request was given up nor that its time is over.
+   */
   #connect(request: ClientRequest | undefined, held: HeldSocket | undefined, created: Created | undefined): void {
     const { placer } = this.#parts;
     const gaveUp = new AbortController();

@@ -96,10 +96,10 @@ interface Leaving {
   readonly onLeaving: WebSocketsOptions['onLeaving'];
 }
 
-/** One WebSocket, as its connection's place sees it. */
+/** One WebSocket, as the holder of its connection sees it. */
 class HeldWebSocket implements HeldSocket {
   readonly #leaving: Leaving;
-  /** Set before it is connected. */
+  /** Set before the WebSocket is connected. */
   webSocket: WebSocket | undefined;
 
   constructor(leaving: Leaving) {

@@ -34,10 +34,10 @@ export interface ServerProbeRules {
 
 /** Which server a server is, as it reports itself. */
 export interface Identity {
-  /** The same for two proxies in front of one server. */
+  /** Identifies the server: two proxies in front of one server have the same. */
   readonly id: string;
   readonly isReadOnly: boolean;
-  /** It is made to accept writes beside others. */
+  /** Whether the server is made to accept writes beside others. */
   readonly isOneOfSeveral: boolean;
 }
 
@@ -90,9 +90,9 @@ export function serverProbe(rules: ServerProbeRules): StageFactory {
 
 /** What a server tells its stage. */
 interface ProbeEvents {
-  /** It could not be asked. */
+  /** The server could not be probed. */
   failed(error: Error): void;
-  /** It had an objection, and has none any longer. */
+  /** The server had an objection, and has none any longer. */
   tookOver(): void;
   closed(): void;
 }
@@ -134,7 +134,7 @@ async function supersede(
 class ProbedServer implements Tracker {
   isConnected = false;
   objection: Objection;
-  /** Another one took over, and it has not answered yet who it is. */
+  /** Whether another server took over, and this one has not answered yet who it is. */
   isInDoubt = false;
   readonly endpoint: Endpoint;
   readonly #rules: ServerProbeRules;
@@ -184,7 +184,7 @@ class ProbedServer implements Tracker {
     this.#events.closed();
   }
 
-  /** Another one took over. It stands by until it has followed that one, or that one is no primary any longer. */
+  /** Another server took over. This one stands by until it has followed that one, or that one is no primary any longer. */
   superseded(by: ProbedServer): void {
     this.#supersededBy = by;
     this.#judge(this.#supersession);

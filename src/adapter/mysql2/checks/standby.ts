@@ -118,7 +118,7 @@ async function byReplicaStatus(query: AskServer): Promise<number | undefined> {
     if (error.errno === 1064) return query('SHOW SLAVE STATUS');
     throw error;
   });
-  // It replicates nothing: it is a primary, and never behind.
+  // The server replicates nothing: it is a primary, and never behind.
   if (rows.length === 0) return 0;
   let worst = 0;
   for (const row of rows) {

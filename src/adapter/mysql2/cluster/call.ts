@@ -21,10 +21,10 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   readonly #done: MysqlCallback;
   readonly #lent: LentCall<MysqlSession, Pool>;
   readonly #beganMs: number;
-  /** For the whole statement, in ms; Infinity = no limit. */
+  /** The timeout of the whole statement, in ms; Infinity = no limit. */
   readonly #timeoutMs: number;
   #statementTimer: Timer | undefined;
-  /** Set while the statement runs on it. */
+  /** The session that the statement runs on; set while it runs. */
   #session: MysqlSession | undefined;
   /** What mysql2 gave with an error: the server's answer to LOAD DATA LOCAL, if our side of it failed. */
   #rows: unknown;
@@ -83,7 +83,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     return this.#statement?.priority;
   }
 
-  /** What is left of the statement's timeout, in ms. */
+  /** How much of the statement's timeout is left, in ms. */
   get deadlineMs(): number | undefined {
     if (!Number.isFinite(this.#timeoutMs)) return undefined;
     return this.#beganMs + this.#timeoutMs - this.clock.now();
@@ -98,7 +98,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     session.acquired();
     const statement = this.#statement;
     if (statement === undefined) this.#handOut(session);
-    // Its caller may still ask for its rows one by one.
+    // The caller of the statement may still ask for its rows one by one.
     else if (this.#lent.isBeginning && statement.running !== undefined)
       process.nextTick(() => this.#run(session, statement));
     else this.#run(session, statement);

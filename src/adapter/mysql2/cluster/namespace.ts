@@ -96,7 +96,7 @@ export class Namespace extends EventEmitter {
     const callback = callbackOf(args);
     if (callback === undefined) {
       const callSite: CallSite = {};
-      // Here, because each frame between this and the caller costs half a microsecond.
+      // The stack is captured here, because each frame between this and the caller costs half a microsecond.
       if (this.#route.first.settings.mysql.trace !== false) Error.captureStackTrace(callSite, this[method]);
       return this.#promised(method, args, callSite);
     }
@@ -136,10 +136,10 @@ function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
     if (!isReleased) connection.release();
     isReleased = true;
   };
-  // In older versions of mysql2, such as 3.16, it bypasses the connection's own.
+  // In older versions of mysql2, such as 3.16, `destroy` bypasses the connection's own.
   promised.destroy = () => connection.destroy();
   const own = promised as PromisePoolConnection & { [Symbol.asyncDispose]?: () => Promise<void> };
-  // Older versions have none.
+  // Older versions of mysql2 have no `Symbol.asyncDispose`.
   own[Symbol.asyncDispose] ??= async () => promised.release();
   const { endpoint } = connection as MysqlPoolConnection & ServerOfConnection;
   return Object.assign(promised, { endpoint });

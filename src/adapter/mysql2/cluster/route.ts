@@ -17,7 +17,7 @@ export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
 export interface ServiceRoute {
   /** The only service, or the one for what is decided before a service is picked. */
   readonly first: Service;
-  /** Where its attempts are picked: the balancer of the only service, or all of them. */
+  /** Where the call's attempts are picked: the balancer of the only service, or all of them. */
   readonly source: AttemptSource<Pool>;
   /** The service the endpoint belongs to. */
   serviceOf(lease: Lease<Pool>): Service;
@@ -105,7 +105,7 @@ async function acquireAny(services: readonly Service[], options: AcquireOptions)
   }
 }
 
-/** One error for all services: that one has servers but none to spare tells more than that another has none. */
+/** One error for all services. That one service has servers but none to spare says more than that another has none. */
 function mostTelling(errors: readonly unknown[]): unknown {
   const coded = errors.filter((error): error is EvenkeelError => isEvenkeelError(error));
   return coded.find(({ code }) => code === 'EVENKEEL_NOT_READY') ?? coded[0] ?? errors[0];

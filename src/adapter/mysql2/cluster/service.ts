@@ -68,7 +68,7 @@ export interface Service {
   readonly enqueued: () => void;
   /** How long `end` waits for what runs, in ms. */
   readonly endTimeoutMs: number;
-  /** Chance, from 0 to 1. */
+  /** Returns a random number in [0, 1). */
   readonly draw: () => number;
 }
 
@@ -187,7 +187,7 @@ async function firstAttempts(service: Service, count: number, signal: AbortSigna
     isLate = true;
     changes.happened();
   }, waitTimeoutMs);
-  // A caller waits.
+  // The timer keeps the process alive, because a caller waits.
   timer.ref();
   try {
     while (!isDone()) await changes.next(signal);

@@ -27,12 +27,12 @@ export interface StatementOptions extends QueryOptions {
 /** A statement as a caller gave it, checked. */
 export interface Statement {
   readonly method: Method;
-  /** For mysql2, without our options. */
+  /** The statement for mysql2, without evenkeel's own options. */
   readonly sql: unknown;
   readonly values: unknown;
   readonly key: string | undefined;
   readonly priority: Priority | undefined;
-  /** `undefined`: as the service says. */
+  /** Whether the statement may run twice; undefined: as the options of the service say. */
   readonly idempotent: boolean | undefined;
   readonly timeoutMs: number | undefined;
   /** The promise of the answer, whose rows may be read by events; undefined if there is a callback. */
@@ -179,7 +179,7 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     stream.once('close', () => {
       // The remaining rows are still read: only then can the connection take the next statement.
       this.#flow?.resume();
-      // As in mysql2: code may wait for this alone, even after an error.
+      // As in mysql2, `end` is emitted even after an error, because code may wait for this event alone.
       if (!stream.readableEnded) stream.emit('end');
     });
     this.on('fields', (fields) => stream.emit('fields', fields));

@@ -24,12 +24,12 @@ const QUIET_MS = 100;
 /** … and how often that is checked. */
 const QUIET_ROUNDS = 50;
 
-/** What a node needs of its owner. */
+/** What a node needs from its owner. */
 export interface ClusterNodeOwner {
   readonly cluster: UserCluster;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
-  /** It was removed from the cluster, for good. */
+  /** The node was removed from the cluster, for good. */
   removed(node: ClusterNode): void;
 }
 
@@ -48,7 +48,7 @@ export class ClusterNode {
   readonly options: PoolOptions;
   readonly #owner: ClusterNodeOwner;
   readonly #open: StreamFactory;
-  /** Those not yet closed, refused ones included, with the bytes that had passed at the last check. */
+  /** The sockets that are not closed yet, refused ones included, with the bytes that had passed at the last check. */
   readonly #sockets = new Map<Socket, number>();
   /** Set while it opens no more connections: mysql2 counts that as failures of the node and tries another one. */
   #refusal: Error | undefined;
@@ -130,12 +130,12 @@ export class ClusterNode {
     this.#removeIfEmpty();
   }
 
-  /** It stays in the cluster, for its owner to end; one that is leaving still leaves. */
+  /** The node stays in the cluster, for its owner to end; one that is leaving still leaves. */
   abandon(): void {
     if (this.#state === 'added') this.#state = 'abandoned';
   }
 
-  /** mysql2 gives out its connections again. */
+  /** mysql2 gives out the node's connections again. */
   online(): void {
     if (this.#stopCheckout === undefined) this.#endIdle();
   }
@@ -147,7 +147,7 @@ export class ClusterNode {
       this.#stopCheckout = undefined;
       this.#refuse();
       if (all) this.#cutAll();
-      // What was checked out is ended first, and nothing is opened in its place.
+      // Connections that were checked out are ended first, and nothing is opened in their place.
       else clock.defer(() => this.#endIdle());
     });
   }
@@ -196,7 +196,7 @@ export class ClusterNode {
   /** Ends idle connections and lets mysql2 count refusals until it takes the node offline. */
   async #goOffline(): Promise<void> {
     for (let round = 0; round < MAX_REFUSALS && this.#state === 'leaving' && this.#sockets.size > 0; round++) {
-      // All idle ones at once: otherwise callers would get the others meanwhile.
+      // All idle connections are ended at once: otherwise callers would get the others meanwhile.
       const attempts = Array.from({ length: this.#sockets.size + 1 }, () => this.#endOne());
       if ((await Promise.all(attempts)).includes('offline')) return;
     }

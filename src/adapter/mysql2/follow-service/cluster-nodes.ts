@@ -26,7 +26,7 @@ export interface ClusterNodesOptions {
   readonly drainTimeoutMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Of one attempt, in ms. */
+  /** The time limit of one attempt to connect, in ms. */
   readonly connectTimeoutMs: number;
 }
 
@@ -44,7 +44,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
   readonly #logIn: LogIn;
   readonly #owner: ClusterNodeOwner;
   readonly #byId = new Map<string, ClusterNode>();
-  /** Of the nodes in the cluster. */
+  /** Counts changes of the nodes in the cluster. */
   readonly #changes = new Changes();
   /** Whether the cluster takes failing nodes offline; checked once, before the first node is added. */
   #isFit: Promise<void> | undefined;

@@ -66,7 +66,7 @@ export interface FollowServiceOptions {
 /** The options of `followService` after defaults were filled in and everything was checked. */
 interface ResolvedFollowOptions extends ClusterNodesOptions {
   readonly observer: Observer;
-  /** For `createBalancer`, which checks these itself. */
+  /** The options for `createBalancer`, which checks them itself. */
   readonly balancing: Omit<BalancerOptions<never>, 'transport' | 'observer'>;
 }
 

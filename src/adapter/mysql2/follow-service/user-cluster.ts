@@ -112,7 +112,7 @@ export function exclusiveCheckout(of: ExclusiveCheckoutOf, over: (all: boolean) 
       held.push(connection);
       if (held.length === connectionLimit) end(true);
     } catch {
-      // None can be opened: the server is gone, or mysql2 has taken the node offline.
+      // No connection can be opened: the server is gone, or mysql2 has taken the node offline.
       end(false);
     }
   };

@@ -46,14 +46,14 @@ export interface ConnectionStatementsParts {
   readonly server: {
     readonly clock: Clock;
     readonly address: string;
-    /** For statements without a `timeout`, in ms; Infinity = no limit. */
+    /** The time limit of statements without a `timeout`, in ms; Infinity = no limit. */
     readonly queryTimeoutMs: number;
   };
-  /** A statement failed. Called before its user hears of it. */
+  /** A statement failed. Called before its user is told. */
   readonly failed: (error: Error) => void;
   /** An answer that is read by events stopped arriving. */
   readonly stalled: (error: Error) => void;
-  /** None is running any longer. */
+  /** No statement is running any longer. */
   readonly ended: () => void;
 }
 
@@ -165,7 +165,7 @@ export class ConnectionStatements {
     return { args: [sent, ...args.slice(1, last), answer], hasCallback: true, limitMs, cancel };
   }
 
-  /** Watches an answer that is read by events: its reader hears of the connection's end, and of `limitMs` without an event. */
+  /** Watches a result that is read by events: its reader is told when the connection ends, and when `limitMs` pass without an event. */
   #watch(command: Command, limitMs: number): void {
     const { connection, server, stalled } = this.#parts;
     const { clock, address } = server;
@@ -177,7 +177,7 @@ export class ConnectionStatements {
       isOver = true;
       timer?.cancel();
     };
-    // The reader hears of the error, then of the end, as it does if the server answers with an error.
+    // The reader is told about the error, then about the end, as it is if the server answers with an error.
     const fail = (error: Error): void => {
       if (isOver) return;
       end();
@@ -197,7 +197,7 @@ export class ConnectionStatements {
     command.on('fields', onData);
     command.on('result', onData);
     const look = (): void => {
-      // Nothing arrives while the reader pauses it.
+      // Nothing arrives while the reader has paused the stream.
       if (stream.isPaused()) onData();
       const restMs = receivedAtMs + limitMs - clock.now();
       if (restMs > 0) timer = clock.timer(look, restMs);
@@ -214,6 +214,6 @@ interface Limited {
   readonly hasCallback: boolean;
   /** How long it may take, in ms; Infinity = no limit. */
   readonly limitMs: number;
-  /** The statement was not sent. */
+  /** Called if the statement was not sent. */
   readonly cancel: () => void;
 }

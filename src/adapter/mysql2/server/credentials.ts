@@ -61,8 +61,8 @@ export function credentialsTooLate(endpoint: Endpoint, limitMs: number): Evenkee
 }
 
 /**
- * The same error, but one the core counts as an error of the server: while no connection is open, callers are told at once, as
- * they are if the password is refused. An HTTP request would wait until the function answers.
+ * Returns the error as one that the core counts as an error of the server: while no connection is open, callers are told at once, as they
+ * are if the password is refused. An HTTP request would wait until the function answers.
  */
 function ofServer(error: unknown): unknown {
   if (!isEvenkeelError(error)) return error;

@@ -137,7 +137,7 @@ export class Opening {
       if (credentials !== undefined) setCredentials(this.pool, credentials);
       this.#makeConnection((error, connection) => {
         if (error || isOver) {
-          // Without an error: mysql2 would report that once more, to nobody.
+          // The socket is destroyed without an error: mysql2 would report that once more, to nobody.
           socket?.destroy();
           over(error ?? undefined);
           return;

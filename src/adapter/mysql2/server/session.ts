@@ -45,7 +45,7 @@ const PATIENCE_MS = 1_000;
  */
 export class MysqlSession implements PooledSession {
   readonly connection: PoolConnection;
-  /** What it logged in with, where that was asked for. */
+  /** What the session logged in with, if functions of the application provided it. */
   readonly credentials: Credentials | undefined;
   expiresAtMs: number = Number.POSITIVE_INFINITY;
   idleSinceMs: number;
@@ -68,9 +68,9 @@ export class MysqlSession implements PooledSession {
   #isReleased = false;
   /** The first failure among the statements of the present user. */
   #outcome: Outcome = outcomes.success;
-  /** It is closed when its present user gives it back. */
+  /** Whether the session is closed when its present user gives it back. */
   #isDiscarded = false;
-  /** Why it was killed. */
+  /** The error that the session was killed with. */
   #killedFor: Error | undefined;
   /** Runs until the server has answered a reset. */
   #resetTimer: Timer | undefined;
@@ -144,7 +144,7 @@ export class MysqlSession implements PooledSession {
     this.#methods[method].call(this.connection, sql, values, answer);
   }
 
-  /** As `send`, for an answer that is read by events; see `ConnectionStatements.read`. */
+  /** Runs a statement as `send` does, with a result that is read by events; see `ConnectionStatements.read`. */
   read(method: Method, sql: unknown, values: unknown, limitMs: number): Command {
     return this.#ownStatements.read(method, sql, values, limitMs);
   }
@@ -244,7 +244,7 @@ export class MysqlSession implements PooledSession {
     }, PATIENCE_MS);
   }
 
-  /** Its user calls `end()`. That gives it back; with `gracefulEnd`, mysql2 closes it once its statements have ended. */
+  /** The session's user calls `end()`. That gives it back; with `gracefulEnd`, mysql2 closes it once its statements have ended. */
   #endedByUser(ended: ((error?: Error) => void) | undefined): void {
     const { config } = this.connection as { readonly config: { readonly gracefulEnd?: boolean } };
     if (config.gracefulEnd === true && this.#isBusy) {
@@ -254,7 +254,7 @@ export class MysqlSession implements PooledSession {
     this.#methods.end.call(this.connection, ended);
   }
 
-  /** Its user calls `destroy()`. */
+  /** The session's user calls `destroy()`. */
   #destroyedByUser(): void {
     if (!this.#isBusy) return;
     this.#state = 'leaving';
@@ -288,7 +288,7 @@ export class MysqlSession implements PooledSession {
     return this.#statements;
   }
 
-  /** A statement of its user failed. */
+  /** A statement of the session's user failed. */
   #statementFailed(error: Error): void {
     const { outcome, usable, discard } = verdictOf(error);
     this.#note(outcome);
@@ -296,12 +296,12 @@ export class MysqlSession implements PooledSession {
     else if (this.isAlive && discard) this.discard();
   }
 
-  /** Only the first failure counts. */
+  /** Notes how a statement ended; only the first failure counts. */
   #note(outcome: Outcome): void {
     if (this.#outcome.kind === 'success' && outcome !== outcomes.success) this.#outcome = outcome;
   }
 
-  /** It is gone. `error`: why, if mysql2 reported an error. */
+  /** The connection is gone. `error`: why, if mysql2 reported an error. */
   #end(error: Error | undefined): void {
     if (this.#state === 'dead') return;
     const was = this.#state !== 'open' ? this.#state : this.isIdle ? 'idle' : 'busy';
@@ -325,7 +325,7 @@ export class MysqlSession implements PooledSession {
     this.#takeFreed()();
   }
 
-  /** Forgets its present user. Returns how that is told. */
+  /** The session forgets its present user. Returns the function that tells the user. */
   #takeFreed(): () => void {
     const freed = this.#freed;
     const outcome = this.#outcome;

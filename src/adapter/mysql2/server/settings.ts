@@ -21,7 +21,7 @@ export interface DialOptions {
 
 /** `Mysql2ConnectionOptions`, complete and checked: how the connections to each server are opened and used. */
 export interface ServerSettings extends PoolLimits {
-  /** For mysql2. Includes `host` if there is one for all servers. */
+  /** The options for mysql2. They include `host` if there is one for all servers. */
   readonly mysql: MysqlPoolOptions;
   /** Provides the credentials of each new connection, where options are functions. */
   readonly readCredentials: ReadCredentials | undefined;
@@ -83,7 +83,7 @@ export function resolveServerSettings(
   };
 }
 
-/** What mysql2 gets of the options. */
+/** The options that mysql2 gets. */
 function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined): MysqlPoolOptions {
   for (const name of ['user', 'password', 'password1', 'password2', 'password3', 'database'] as const) {
     const value: unknown = options[name];
@@ -119,7 +119,7 @@ export function poolOptions(settings: ServerSettings, endpoint: Endpoint, open: 
   const { mysql } = settings;
   const limit = Number.MAX_SAFE_INTEGER;
   return {
-    // For traces. With a name, that of the Service, for TLS.
+    // The address is for traces. If there is a name, it is the Service's, for TLS.
     host: endpoint.address,
     port: endpoint.port,
     ...mysql,

@@ -76,12 +76,12 @@ export interface ServerTransportParts {
   readonly events?: Events;
 }
 
-/** The same for the cluster, which needs more of a server than its Pool. */
+/** The transport behind `mysql2Transport`. The cluster uses it directly, because it needs more of a server than its Pool. */
 export class ServerTransport implements Transport<Pool> {
   readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: ServerTransportParts;
   readonly #servers = new WeakMap<Pool, ServerConnection>();
-  /** By the endpoint's key, the latest that is open. */
+  /** The latest open server of each endpoint, by its key. */
   readonly #byKey = new Map<string, ServerConnection>();
 
   constructor(parts: ServerTransportParts) {
@@ -119,7 +119,7 @@ export class ServerTransport implements Transport<Pool> {
   supersede({ key }: Endpoint, by: Endpoint): void {
     const server = this.#byKey.get(key);
     server?.supersede(`it is superseded by ${endpointAddress(by)}`);
-    // From here on it is kept on standby by what it says of itself.
+    // From here on the server is kept on standby by what it says about itself.
     server?.reinstate();
   }
 

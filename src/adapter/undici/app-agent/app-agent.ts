@@ -21,9 +21,9 @@ import { ServiceRouter } from './service-router.js';
 export interface AppAgent extends Dispatcher, AsyncDisposable {
   /** The balancers of the Services in use, by the origin each was first called with. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
-  /** What is balanced, what is not, and why. */
+  /** Which Services are balanced, which hosts are not, and why. */
   snapshot(): AppSnapshot;
-  /** `close` was called. */
+  /** Whether `close` was called. */
   readonly closed: boolean;
   /** `destroy` was called, or everything that ran at `close` has ended. */
   readonly destroyed: boolean;
@@ -54,7 +54,7 @@ export interface AppInterceptor extends AsyncDisposable {
   (dispatch: Dispatcher.Dispatch): Dispatcher.Dispatch;
   /** The balancers of the Services in use, by the origin each was first called by. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
-  /** What is balanced, what is not, and why. */
+  /** Which Services are balanced, which hosts are not, and why. */
   snapshot(): AppSnapshot;
   /** Lets running requests to Services finish, then closes their connections. Later requests pass to the wrapped dispatcher. */
   close(): Promise<void>;

@@ -62,7 +62,7 @@ export class PendingRequest implements CallersRequest {
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
-    // Its dispatcher may still be opening a connection, and would report the end only after that.
+    // The dispatcher of the Service may still be opening a connection, and would report the end only after that.
     if (this.#caller.isAnswered) this.#caller.interrupt(this.abortReason);
     else this.fail(this.abortReason);
   }

@@ -70,7 +70,7 @@ export class ServiceRouter {
     return false;
   }
 
-  /** By the origin each Service was first called by. */
+  /** The numbers of each Service, by the origin by which it was first called. */
   get stats(): Readonly<Record<string, DispatcherStats>> {
     return Object.fromEntries([...this.#services.all].map(({ origin, client }) => [origin.origin, client.stats]));
   }
@@ -110,7 +110,7 @@ export class ServiceRouter {
 
   #open(origin: URL): ServiceDispatcher {
     const options = this.#optionsOf(origin);
-    // Whatever the Service's ports say: an app that is not changed goes on speaking what it speaks.
+    // HTTP/2 in the clear is not used, whatever the Service's ports say: an app that is not changed goes on speaking what it speaks.
     const dispatcher = createDispatcher(origin.origin, { ...options, useH2c: options.useH2c ?? false });
     this.#owner.opened(dispatcher);
     return dispatcher;
@@ -168,7 +168,7 @@ function attempt<T>(work: () => T): T | Error {
   }
 }
 
-/** Undefined unless it is an http or https origin. */
+/** The URL of an origin; undefined unless it is an http or https origin. */
 function httpOrigin(origin: string | URL | undefined): URL | undefined {
   if (origin === undefined) return undefined;
   const text = String(origin);
