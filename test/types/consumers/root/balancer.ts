@@ -2,6 +2,7 @@ import diagnostics from 'node:diagnostics_channel';
 import {
   type Balancer,
   createBalancer,
+  createEndpoint,
   type DiagnosticsEvents,
   dns,
   EvenkeelError,
@@ -32,6 +33,32 @@ const balancer = createBalancer({ resolver, transport, picker: p2c() });
 const typed: Balancer<Client> = balancer;
 const lease: Lease<Client> | undefined = typed.pick({ key: 'customer-1' });
 lease?.end(outcomes.success);
+// The retry policy and the inside of a subchannel are for adapters.
+// @ts-expect-error
+void lease?.retries;
+// @ts-expect-error
+void lease?.subchannel.state;
+// Tests of an application can make a lease of their own.
+export const made: Lease<string> = {
+  handle: 'anna',
+  endpoint: createEndpoint({ address: '10.0.0.1', port: 80 }),
+  subchannel: {
+    endpoint: createEndpoint({ address: '10.0.0.1', port: 80 }),
+    inFlight: 0,
+    hasRoom: true,
+    cost: () => 1,
+  },
+  startedMs: 0,
+  place: undefined,
+  answered: false,
+  answeredMs: undefined,
+  leaving: AbortSignal.abort(),
+  outcome: undefined,
+  progressed() {},
+  reported() {},
+  confirm() {},
+  end() {},
+};
 const answer: Promise<number> = balancer.run((client) => client.ask('how many?'), { idempotent: true });
 const mapped: Promise<string> = balancer.run(
   async (client, used) => `${await client.ask('?')} of ${used.endpoint.key}`,
