@@ -1,6 +1,7 @@
 // @ts-check
 /**
- * The client. `stock` is Node's own fetch; the others are the fetch of one Service, over HTTP/1.1 or, with `http2`, over HTTP/2.
+ * The client. `stock` is Node's own fetch; the others are the fetch of one Service, over HTTP/1.1 or over HTTP/2, with TLS or in the
+ * clear.
  * HTTP/2 needs undici 8.10, which this repository has under the name undici8.
  */
 import { readFileSync } from 'node:fs';
@@ -9,12 +10,13 @@ import * as nodeModule from 'node:module';
 const AT_ONCE = 50;
 const [how = '', servicePort, ports = '', requests] = process.argv.slice(2);
 const isStock = how.startsWith('stock');
-const allowH2 = how.includes('HTTP/2');
+const isHttp2 = how.includes('HTTP/2');
+const isClear = how.includes('in the clear');
 
 /** @type {(url: string) => Promise<Response>} */
 let get = fetch;
 if (!isStock) {
-  if (allowH2) {
+  if (isHttp2) {
     // Node has it from 22.15 on; the types of an older one do not.
     /** @type {any} */ (nodeModule).registerHooks({
       resolve: (name, context, next) => next(name === 'undici' ? 'undici8' : name, context),
@@ -22,15 +24,17 @@ if (!isStock) {
   }
   const { roundRobin, staticEndpoints } = await import('evenkeel');
   const { createFetch } = await import('evenkeel/undici');
-  // In a cluster `createFetch('https://orders.shop', { allowH2: true })` is enough.
-  get = createFetch('https://localhost', {
+  // In a cluster `createFetch('https://orders.shop', { allowH2: true })` is enough, and in the clear `createFetch('http://orders.shop')`
+  // if the Service's port says `appProtocol: kubernetes.io/h2c`.
+  get = createFetch(isClear ? 'http://localhost' : 'https://localhost', {
     resolver: staticEndpoints(ports.split(',').map((port) => ({ address: '127.0.0.1', port: Number(port) }))),
-    tls: { ca: readFileSync(/** @type {string} */ (process.env.NODE_EXTRA_CA_CERTS)) },
-    allowH2,
+    ...(isClear
+      ? { useH2c: true }
+      : { allowH2: isHttp2, tls: { ca: readFileSync(/** @type {string} */ (process.env.NODE_EXTRA_CA_CERTS)) } }),
     ...(how.includes('roundRobin()') && { picker: roundRobin() }),
   });
 }
-const url = isStock ? `https://localhost:${servicePort}/` : 'https://localhost/';
+const url = isStock ? `https://localhost:${servicePort}/` : isClear ? 'http://localhost/' : 'https://localhost/';
 
 /** @type {Record<string, number>} */
 const counts = {};

@@ -2,7 +2,7 @@
 /**
  * 3,000 requests by the fetch of Node, 50 at a time, over https to a Service with five pods that speak HTTP/2 and HTTP/1.1: how many
  * does the busiest pod get? First as in any program, through what stands for kube-proxy (each connection goes to a random pod), then
- * through evenkeel, over HTTP/1.1 and over HTTP/2. A line says what was spoken, requests per second, and the requests of each pod.
+ * through evenkeel, over HTTP/1.1 and over HTTP/2, also in the clear. A line says what was spoken, requests per second, and the requests of each pod.
  *
  *   node examples/http2-pins/main.js            with this Node
  *   node examples/http2-pins/main.js <node> …   with other Nodes, by the path of their program
@@ -11,7 +11,7 @@
 import { execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createSecureServer } from 'node:http2';
+import { createServer as createClearServer, createSecureServer } from 'node:http2';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,18 +34,24 @@ async function listening(server) {
   return /** @type {import('node:net').AddressInfo} */ (server.address()).port;
 }
 
+/** @param {number} index @returns {(request: { httpVersion: string }, response: { end(text: string): void }) => void} */
+const pod =
+  (index) =>
+  ({ httpVersion }, response) =>
+    response.end(`pod-${index + 1} ${httpVersion}`);
 const pods = Array.from({ length: PODS }, (_, index) =>
-  createSecureServer({ ...certificate, allowHTTP1: true }, ({ httpVersion }, response) =>
-    response.end(`pod-${index + 1} ${httpVersion}`),
-  ),
+  createSecureServer({ ...certificate, allowHTTP1: true }, pod(index)),
 );
+/** The same pods on another port, which speaks HTTP/2 without TLS and nothing else. */
+const clearPods = Array.from({ length: PODS }, (_, index) => createClearServer(pod(index)));
 const ports = await Promise.all(pods.map(listening));
+const clearPorts = await Promise.all(clearPods.map(listening));
 /** What stands for kube-proxy: it knows connections, and draws a pod for each. */
 const service = createServer((client) => {
-  const pod = connect(/** @type {number} */ (ports[Math.floor(Math.random() * PODS)]), '127.0.0.1');
-  client.pipe(pod).pipe(client);
-  client.on('error', () => pod.destroy());
-  pod.on('error', () => client.destroy());
+  const server = connect(/** @type {number} */ (ports[Math.floor(Math.random() * PODS)]), '127.0.0.1');
+  client.pipe(server).pipe(client);
+  client.on('error', () => server.destroy());
+  server.on('error', () => client.destroy());
 });
 const servicePort = await listening(service);
 
@@ -62,7 +68,7 @@ writeFileSync(ca, certificate.cert);
 async function run(node, how) {
   const child = fork(
     fileURLToPath(new URL('client.js', import.meta.url)),
-    [how, String(servicePort), ports.join(), values.requests],
+    [how, String(servicePort), (how.includes('in the clear') ? clearPorts : ports).join(), values.requests],
     { execPath: node, env: { ...process.env, NODE_EXTRA_CA_CERTS: ca } },
   );
   return new Promise((resolve) => {
@@ -78,6 +84,8 @@ const clients = [
   // With undici 8.10, which needs Node 22.
   'evenkeel, HTTP/2',
   'evenkeel, HTTP/2, roundRobin()',
+  'evenkeel, HTTP/2 in the clear',
+  'evenkeel, HTTP/2 in the clear, roundRobin()',
 ];
 let failed = false;
 for (const node of nodes) {
@@ -94,11 +102,11 @@ for (const node of nodes) {
     const all = Array.from({ length: PODS }, (_, index) => String(shares[index] ?? 0).padStart(5));
     const spoken = `HTTP/${versions.join('+')}`;
     console.log(
-      `Node ${result.node.padEnd(9)} ${how.padEnd(31)} ${spoken.padEnd(9)} ${perSecond.toFixed(0).padStart(6)}/s ${all.join(' ')}`,
+      `Node ${result.node.padEnd(9)} ${how.padEnd(43)} ${spoken.padEnd(9)} ${perSecond.toFixed(0).padStart(6)}/s ${all.join(' ')}`,
     );
   }
 }
 service.close();
-for (const pod of pods) pod.close();
+for (const server of [...pods, ...clearPods]) server.close();
 rmSync(folder, { recursive: true });
 process.exit(failed ? 1 : 0);

@@ -21,7 +21,7 @@ it('examples/http2-pins: requests are even over five pods, whatever Node offers 
 
   const ours = rows.filter((row) => row.includes(' evenkeel'));
   const hasHttp2 = Number(process.versions.node.split('.')[0]) >= 22;
-  expect(ours).toHaveLength(hasHttp2 ? 4 : 2);
+  expect(ours).toHaveLength(hasHttp2 ? 6 : 2);
   for (const row of ours) {
     const spoken = row.includes('evenkeel, HTTP/2') ? 'HTTP/2.0' : 'HTTP/1.1';
     expect(row).toContain(` ${spoken} `);
