@@ -7,8 +7,8 @@ import { failureOf } from '../../src/resolver/kubernetes/api/api-failure.js';
 import { LineError, LineReader } from '../../src/resolver/kubernetes/api/line-reader.js';
 import type { Unchecked } from '../../src/resolver/kubernetes/api/unchecked.js';
 import { parseSlice } from '../../src/resolver/kubernetes/slices/endpoint-slice.js';
+import { JoinedUnion } from '../../src/resolver/kubernetes/slices/joined-union.js';
 import { fitsStore, SliceStore } from '../../src/resolver/kubernetes/slices/slice-store.js';
-import { SliceUnion } from '../../src/resolver/kubernetes/slices/slice-union.js';
 import { listSlices, type SliceList } from '../../src/resolver/kubernetes/watch/slice-list.js';
 import { parseWatchEvent } from '../../src/resolver/kubernetes/watch/watch-event.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
@@ -59,10 +59,11 @@ function sliceObject(rng: Rng, name: string): Record<string, unknown> {
   return object;
 }
 
-/** What a client would publish. */
+/** What a client would publish on a host with IPv4 and IPv6, where the entries of a pod are joined. */
 class Client {
   readonly store: SliceStore = new SliceStore();
-  readonly union: SliceUnion = new SliceUnion(
+  readonly union: JoinedUnion = new JoinedUnion(
+    ['IPv4', 'IPv6'],
     ({ ports }) => ports,
     ({ unsafe }) => unsafe === undefined,
   );
@@ -79,8 +80,13 @@ class Client {
   }
 
   check(): void {
-    for (const { address, port, weight, conditions } of this.endpoints) {
+    expect(new Set(this.endpoints.map(({ key }) => key)).size).toBe(this.endpoints.length);
+    for (const { address, otherAddress, port, weight, conditions } of this.endpoints) {
+      const otherFits =
+        otherAddress === undefined ||
+        (isIP(address) === 4 && isIP(otherAddress) === 6 && classifyAddress(otherAddress) === undefined);
       const fits =
+        otherFits &&
         isIP(address) !== 0 &&
         classifyAddress(address) === undefined &&
         Number.isInteger(port) &&

@@ -64,7 +64,7 @@ export class UpdateThrottle {
         this.#dirty.delete(address);
         continue;
       }
-      if (before !== undefined && after === undefined && mayReturn(before) && !isTaken(before, union)) {
+      if (before !== undefined && after === undefined && mayReturn(before)) {
         this.#dirty.delete(address);
         if (!this.#lingering.has(address)) this.#lingering.set(address, this.#clock.now() + LINGER_MS);
         continue;
