@@ -1,7 +1,7 @@
 import { endpointAddress } from '../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { EvenkeelError } from '../errors.js';
-import { offAbort, onAbort } from '../runtime/abort-listeners.js';
+import { offAbort, onAbort, orAborted } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
 import type { Lease } from './lease.js';
@@ -49,17 +49,9 @@ export class CallDeadline<C> {
   /** The result of `use`, or a rejection if the deadline comes first. */
   async race<T>(lease: Lease<C>, used: T | Promise<T>): Promise<T> {
     this.#lease = lease;
-    const { signal } = this;
-    let aborted = (): void => {};
-    const over = new Promise<never>((_, reject) => {
-      aborted = () => reject(signal.reason);
-      if (signal.aborted) aborted();
-      else onAbort(signal, aborted);
-    });
     try {
-      return await Promise.race([used, over]);
+      return await orAborted(used, this.signal);
     } finally {
-      offAbort(signal, aborted);
       this.#lease = undefined;
       this.#before.push(endpointAddress(lease.endpoint));
     }

@@ -30,3 +30,19 @@ export function offAbort(signal: AbortSignal | undefined, listener: () => void):
   waiting.delete(signal);
   signal.removeEventListener('abort', present.all);
 }
+
+/** The result of `work`, or a rejection with the signal's reason if it aborts before. What `work` comes to afterwards is ignored. */
+export async function orAborted<T>(work: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  let aborted = (): void => {};
+  const called = new Promise<never>((_, reject) => {
+    aborted = () => reject(signal.reason);
+    if (signal.aborted) aborted();
+    else onAbort(signal, aborted);
+  });
+  try {
+    return await Promise.race([work, called]);
+  } finally {
+    offAbort(signal, aborted);
+  }
+}

@@ -67,7 +67,7 @@ export { readClusterNames } from '../../resolver/cluster-domain.js';
 export { type ServiceHostSnapshot, ServiceHosts, type ServiceRule } from '../../resolver/service-hosts.js';
 export type { RetryPolicy } from '../../retry/retry-policy.js';
 export { TriedEndpoints } from '../../retry/tried-endpoints.js';
-export { offAbort, onAbort } from '../../runtime/abort-listeners.js';
+export { offAbort, onAbort, orAborted } from '../../runtime/abort-listeners.js';
 export {
   checkBoolean,
   checkFunction,

@@ -7,7 +7,7 @@ import {
   type Rng,
   type Timer,
 } from '../../index.js';
-import { asError, deadline, jittered, type LogPosition, markLasting, OpenConnection } from '../kit/index.js';
+import { asError, deadline, jittered, type LogPosition, markLasting, OpenConnection, orAborted } from '../kit/index.js';
 import { isLogInRefused, isOfCluster } from './outcome.js';
 
 /** A client of the application's own library, for one server. It never connects again, and keeps nothing for later. */
@@ -112,21 +112,14 @@ export class Server implements Connection<Server> {
 
   /** Connects, and asks what it is. If that fails, or the signal aborts, nothing stays open. */
   async connect(signal: AbortSignal): Promise<void> {
-    let abort = (): void => {};
-    const aborted = new Promise<never>((_, reject) => {
-      abort = () => reject(signal.reason);
-    });
-    signal.addEventListener('abort', abort, { once: true });
     try {
       signal.throwIfAborted();
-      await Promise.race([aborted, this.#begin()]);
+      await orAborted(this.#begin(), signal);
       if (this.#isOver) throw (await this.closed) ?? new Error('it closed the connection');
     } catch (cause) {
       void this.close(AbortSignal.abort());
       const error = asError(cause);
       throw isLogInRefused(error) ? markLasting(error) : error;
-    } finally {
-      signal.removeEventListener('abort', abort);
     }
     this.#schedule();
   }

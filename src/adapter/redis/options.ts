@@ -12,6 +12,7 @@ import {
   type OptionTable,
   optionError,
   optionTable,
+  orAborted,
   type PerEndpoint,
   pickNames,
   type ServiceName,
@@ -179,18 +180,11 @@ export async function optionsAt(
 ): Promise<object> {
   if (typeof clientOptions !== 'function') return clientOptions;
   const optionsFor = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
-  let aborted = (): void => {};
-  const late = new Promise<never>((_, reject) => {
-    aborted = () => reject(signal.reason);
-  });
-  signal.addEventListener('abort', aborted, { once: true });
   try {
-    return await Promise.race([late, optionsFor(endpoint)]);
+    return await orAborted(optionsFor(endpoint), signal);
   } catch (error) {
     // Callers do not wait for a password that cannot be had, as they do not for one that is refused.
     throw signal.aborted ? error : markLasting(asError(error));
-  } finally {
-    signal.removeEventListener('abort', aborted);
   }
 }
 

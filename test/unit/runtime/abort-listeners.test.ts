@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { offAbort, onAbort } from '../../../src/runtime/abort-listeners.js';
+import { offAbort, onAbort, orAborted } from '../../../src/runtime/abort-listeners.js';
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
@@ -45,5 +45,30 @@ describe('listeners on a shared signal', () => {
   it('may be on no signal at all', () => {
     onAbort(undefined, () => {});
     offAbort(undefined, () => {});
+  });
+});
+
+describe('work that a signal may call off', () => {
+  it('has its own result if that comes first, and leaves nothing on the signal', async () => {
+    const { signal } = new AbortController();
+    expect(await orAborted(Promise.resolve('done'), signal)).toBe('done');
+    await expect(orAborted(Promise.reject(new Error('failed')), signal)).rejects.toThrow('failed');
+    expect(await orAborted('at once', undefined)).toBe('at once');
+    expect(listeners(signal)).toBe(0);
+  });
+
+  it('rejects with the reason when the signal aborts, whatever it comes to afterwards', async () => {
+    const controller = new AbortController();
+    let fail: (error: Error) => void = () => {};
+    const work = new Promise<never>((_, reject) => {
+      fail = reject;
+    });
+    const waited = orAborted(work, controller.signal);
+    const reason = new Error('called off');
+    controller.abort(reason);
+    await expect(waited).rejects.toBe(reason);
+    // Nobody is left to hear of it: as an unhandled rejection it would fail this test run.
+    fail(new Error('too late'));
+    await expect(orAborted(new Promise(() => {}), controller.signal)).rejects.toBe(reason);
   });
 });

@@ -9,7 +9,7 @@ import {
   type Timer,
   type Tracker,
 } from '../../../index.js';
-import { deadline, jittered, notify, type ServerRank, ServerRanking } from '../../kit/index.js';
+import { deadline, jittered, notify, orAborted, type ServerRank, ServerRanking } from '../../kit/index.js';
 
 /** Why a server should get no statements, as it reports itself; undefined if there is no reason. */
 export type Objection = string | undefined;
@@ -243,25 +243,12 @@ class ProbedServer implements Tracker {
 }
 
 /** Limits the time for a question, even one that ignores its signal. */
-async function limited<T>(
-  clock: Clock,
-  timeoutMs: number,
-  limit: AbortController,
-  probe: () => Promise<T>,
-): Promise<T> {
-  let timer: Timer | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const expired = (): void => {
-      const error = new Error(`no answer within ${timeoutMs} ms`);
-      reject(error);
-      limit.abort(error);
-    };
-    timer = deadline(clock, expired, timeoutMs);
-    limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true });
-  });
+async function limited<T>(clock: Clock, timeoutMs: number, limit: AbortController, ask: () => Promise<T>): Promise<T> {
+  const late = (): void => limit.abort(new Error(`no answer within ${timeoutMs} ms`));
+  const timer = deadline(clock, late, timeoutMs);
   try {
-    return await Promise.race([probe(), late]);
+    return await orAborted(ask(), limit.signal);
   } finally {
-    timer?.cancel();
+    timer.cancel();
   }
 }

@@ -16,9 +16,8 @@ import {
   balancingOptionNames,
   checkBalancingOptions,
   checkBoolean,
-  offAbort,
-  onAbort,
   optionError,
+  orAborted,
   poolDefaults,
 } from '../../kit/index.js';
 import { Changes } from '../changes.js';
@@ -193,21 +192,5 @@ async function firstAttempts(service: Service, count: number, signal: AbortSigna
     while (!isDone()) await changes.next(signal);
   } finally {
     timer.cancel();
-  }
-}
-
-async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  signal.throwIfAborted();
-  let cut = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    cut = () => reject(signal.reason);
-    onAbort(signal, cut);
-  });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    promise.catch(() => {});
-    offAbort(signal, cut);
   }
 }
