@@ -3,7 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BalancerSnapshot } from '../balancer/snapshot.js';
 import { liveBalancers } from '../balancer/snapshot.js';
 import { prometheusText } from '../metrics/index.js';
-import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { optionError } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
+import { checkedOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { timeOfDay } from '../runtime/wall-clock.js';
 import { pageOf } from './page.js';
 import { type RecentEvent, RecentEvents } from './recent-events.js';
@@ -21,6 +23,14 @@ export interface AdminOptions {
   /** How many endpoints of each balancer get series of their own in `/metrics`, at most 10,000. @defaultValue 0 */
   readonly perEndpoint?: number | undefined;
 }
+
+export const adminTable: OptionTable<Complete<AdminOptions>> = optionTable('options', {
+  hosts: checkedOption<readonly string[]>([], (name, value) => {
+    if (Array.isArray(value) && value.every((host) => typeof host === 'string' && host !== '')) return value;
+    throw optionError(name, 'a list of host names', value);
+  }),
+  perEndpoint: numberOption(0, { min: 0, max: 10_000, integer: true }),
+});
 
 /** A balancer as `/balancers` shows it. */
 export interface AdminBalancer extends BalancerSnapshot {
@@ -48,9 +58,8 @@ const MAX_UNREAD = 256 * 1024;
  * @example createServer(createAdminHandler()).listen(9901, '127.0.0.1');
  */
 export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
-  checkKeys('options', options, ['hosts', 'perEndpoint']);
-  const hosts = checkHosts(options.hosts);
-  const perEndpoint = checkNumber('perEndpoint', options.perEndpoint, 0, { min: 0, max: 10_000, integer: true });
+  const { perEndpoint, ...settings } = adminTable.resolve(options);
+  const hosts = new Set(settings.hosts.map((host) => host.toLowerCase()));
   const events = new RecentEvents(timeOfDay);
   const streams = new Set<ServerResponse>();
   const handler = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
@@ -226,11 +235,4 @@ function isAllowedHost(header: string | undefined, hosts: ReadonlySet<string>): 
   const name = header.replace(/:\d+$/, '').toLowerCase();
   if (name === 'localhost' || hosts.has(name)) return true;
   return /^\[[\da-f:.]+\]$/.test(name) || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
-}
-
-function checkHosts(hosts: unknown = []): ReadonlySet<string> {
-  if (!Array.isArray(hosts) || hosts.some((host) => typeof host !== 'string' || host === '')) {
-    throw optionError('hosts', 'a list of host names', hosts);
-  }
-  return new Set(hosts.map((host: string) => host.toLowerCase()));
 }

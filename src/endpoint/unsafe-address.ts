@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { optionError } from '../runtime/check.js';
+import { checkedOption, type Option } from '../runtime/options.js';
 import { normalizeAddress } from './address.js';
 
 /**
@@ -174,3 +175,7 @@ export function checkAllowAddresses(value: unknown): AllowAddresses {
   }
   return Object.freeze([...value]) as AllowAddresses;
 }
+
+export const allowAddressesOption: Option<AllowAddresses> = checkedOption<AllowAddresses>([], (_name, value) =>
+  checkAllowAddresses(value),
+);

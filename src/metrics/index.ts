@@ -1,7 +1,7 @@
 import { checkKeys } from '../runtime/check.js';
 import { theCollector } from './collector.js';
 import { prometheusFormat } from './prometheus.js';
-import { type MetricsOptions, metricsOptionNames, selectionOf } from './selection.js';
+import { type MetricsOptions, metricsTable, selectionOf } from './selection.js';
 
 export { catalogue as metricCatalogue, type MetricName } from './catalogue.js';
 export type { Convention, Metric } from './metric.js';
@@ -14,6 +14,6 @@ export type { MetricsOptions };
  * @example response.setHeader('content-type', 'text/plain; version=0.0.4').end(prometheusText());
  */
 export function prometheusText(options: MetricsOptions = {}): string {
-  checkKeys('options', options, metricsOptionNames);
+  checkKeys('options', options, metricsTable.names);
   return prometheusFormat(theCollector().collect(selectionOf(options)));
 }

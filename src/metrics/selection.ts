@@ -1,4 +1,6 @@
-import { checkNumber, optionError } from '../runtime/check.js';
+import { optionError } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
+import { checkedOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { type Selection, theCollector } from './collector.js';
 import { conventions as allConventions, type Convention } from './metric.js';
 
@@ -16,23 +18,21 @@ export interface MetricsOptions {
   readonly conventions?: readonly Convention[] | undefined;
 }
 
-/** Names of `MetricsOptions`. */
-export const metricsOptionNames = ['perEndpoint', 'conventions'] as const;
-
-/** Checked; what it selects is measured from now on. Throws EVENKEEL_OPTION. */
-export function selectionOf({ perEndpoint, conventions = [] }: MetricsOptions): Selection {
-  if (!Array.isArray(conventions)) {
-    throw optionError('conventions', `a list of ${allConventions.join(', ')}`, conventions);
-  }
-  for (const convention of conventions) {
-    if (!allConventions.includes(convention)) {
-      throw optionError('conventions[]', `one of ${allConventions.join(', ')}`, convention);
+export const metricsTable: OptionTable<Complete<MetricsOptions>> = optionTable('options', {
+  perEndpoint: numberOption(0, { min: 0, max: 10_000, integer: true }),
+  conventions: checkedOption<readonly Convention[]>([], (name, value) => {
+    const known = allConventions.join(', ');
+    if (!Array.isArray(value)) throw optionError(name, `a list of ${known}`, value);
+    for (const convention of value) {
+      if (!allConventions.includes(convention)) throw optionError(`${name}[]`, `one of ${known}`, convention);
     }
-  }
-  const selection = {
-    perEndpoint: checkNumber('perEndpoint', perEndpoint, 0, { min: 0, max: 10_000, integer: true }),
-    conventions,
-  };
-  theCollector().want(conventions);
+    return value;
+  }),
+});
+
+/** What the options select is measured from now on. Throws EVENKEEL_OPTION. */
+export function selectionOf(options: MetricsOptions): Selection {
+  const selection = metricsTable.resolveOwn(options);
+  theCollector().want(selection.conventions);
   return selection;
 }

@@ -1,8 +1,10 @@
 import { metrics } from '@opentelemetry/api';
 import { bind, type MeterLike } from '../metrics/opentelemetry.js';
 import { type MetricProducerLike, Producer, type Temporality } from '../metrics/producer.js';
-import { type MetricsOptions, metricsOptionNames, selectionOf } from '../metrics/selection.js';
+import { type MetricsOptions, metricsTable, selectionOf } from '../metrics/selection.js';
 import { checkKeys, optionError } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
+import { choiceOption, optionTable } from '../runtime/options.js';
 
 /** Options of `instrumentMetrics`. */
 export interface InstrumentMetricsOptions extends MetricsOptions {
@@ -17,7 +19,7 @@ export interface InstrumentMetricsOptions extends MetricsOptions {
  * @example instrumentMetrics();
  */
 export function instrumentMetrics(options: InstrumentMetricsOptions = {}): { readonly stop: () => void } {
-  checkKeys('options', options, ['meter', ...metricsOptionNames]);
+  checkKeys('options', options, ['meter', ...metricsTable.names]);
   const selection = selectionOf(options);
   const { meter = metrics.getMeter('evenkeel') } = options;
   if (typeof meter?.createHistogram !== 'function' || typeof meter.addBatchObservableCallback !== 'function') {
@@ -35,6 +37,11 @@ export interface MetricProducerOptions extends MetricsOptions {
   readonly temporality?: Temporality | undefined;
 }
 
+const producerTable = optionTable<Complete<MetricProducerOptions>>('options', {
+  ...metricsTable.options,
+  temporality: choiceOption('cumulative', ['cumulative', 'delta']),
+});
+
 /**
  * The metrics of every balancer of this thread for the `metricProducers` of an OpenTelemetry reader or Prometheus exporter
  * (`@opentelemetry/sdk-metrics` 1.17 and later). The same metrics as with `instrumentMetrics()`, so use one of the two; this one
@@ -43,10 +50,6 @@ export interface MetricProducerOptions extends MetricsOptions {
  * @example new PeriodicExportingMetricReader({ exporter, metricProducers: [metricProducer()] });
  */
 export function metricProducer(options: MetricProducerOptions = {}): MetricProducerLike {
-  checkKeys('options', options, ['temporality', ...metricsOptionNames]);
-  const { temporality = 'cumulative' } = options;
-  if (temporality !== 'cumulative' && temporality !== 'delta') {
-    throw optionError('temporality', "'cumulative' or 'delta'", temporality);
-  }
+  const { temporality } = producerTable.resolve(options);
   return new Producer(selectionOf(options), temporality);
 }

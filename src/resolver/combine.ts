@@ -1,7 +1,9 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { ResolveError } from '../errors.js';
-import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { checkFunction, optionError } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import type { Complete } from '../runtime/complete.js';
+import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
@@ -10,6 +12,10 @@ export interface CombineOptions {
   /** How long the first set waits for resolvers without a result, in ms. @defaultValue 2000 */
   readonly patienceMs?: number | undefined;
 }
+
+export const combineTable: OptionTable<Complete<CombineOptions>> = optionTable('options', {
+  patienceMs: numberOption(2_000, { min: 0, max: 600_000 }),
+});
 
 /**
  * Uses the endpoints of the first resolver in the list that has any, for failover. All are watched from the start, so failover
@@ -98,8 +104,7 @@ function combined(
     throw optionError('resolvers', 'a list of at least one resolver', resolvers);
   }
   for (const resolver of resolvers) checkFunction('resolvers[].watch', resolver?.watch);
-  checkKeys('options', options, ['patienceMs']);
-  const patienceMs = checkNumber('patienceMs', options.patienceMs, 2_000, { min: 0, max: 600_000 });
+  const { patienceMs } = combineTable.resolve(options);
   const members = [...resolvers];
   return {
     name: `${word} ${members.map((resolver) => resolver.name).join(', ')}`,

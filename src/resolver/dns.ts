@@ -2,14 +2,24 @@ import { isIP } from 'node:net';
 import { createEndpoint, type Endpoint } from '../endpoint/endpoint.js';
 import {
   type AllowAddresses,
-  checkAllowAddresses,
+  allowAddressesOption,
   describeRefused,
   filterUnsafe,
   type UnsafeAddressClass,
 } from '../endpoint/unsafe-address.js';
 import { ResolveError } from '../errors.js';
 import { notify } from '../observe/observer.js';
-import { checkFunction, checkKeys, checkNumber, checkPort, checkString, optionError } from '../runtime/check.js';
+import { checkKeys, checkPort, checkString, optionError } from '../runtime/check.js';
+import type { Filled } from '../runtime/complete.js';
+import {
+  checkedOption,
+  choiceOption,
+  functionOption,
+  numberOption,
+  type OptionTable,
+  optionTable,
+  requiredOption,
+} from '../runtime/options.js';
 import {
   absoluteName,
   type ClusterFiles,
@@ -42,13 +52,20 @@ export interface DnsSettings {
    * that has just started (D7). 0 = believe the first. @defaultValue 5000
    */
   readonly emptyAgreementMs?: number | undefined;
-  /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
+  /**
+   * Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. The others are `link-local`, `multicast`,
+   * `unspecified` and `metadata` (of a cloud: fd00:ec2::/32, 100.100.100.200, …). Otherwise such addresses are refused, even
+   * hidden in IPv6 (NAT64, 6to4, …). @defaultValue []
+   */
   readonly allowAddresses?: AllowAddresses | undefined;
   /** The cluster's domain. @defaultValue from resolv.conf, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
   /** Namespace of a name with one label. @defaultValue this pod's */
   readonly namespace?: string | undefined;
-  /** Where these two are read from. For tests. @defaultValue those of the pod */
+  /**
+   * Where these two are read from, `{ resolvConfPath, namespacePath }`. For tests.
+   * @defaultValue /etc/resolv.conf, the service account's `namespace`
+   */
   readonly clusterFiles?: ClusterFiles | undefined;
   /** Creates the client that queries the name servers. For tests, or another way to query. @defaultValue `promises.Resolver` of node:dns */
   readonly client?: DnsClientFactory | undefined;
@@ -72,20 +89,37 @@ export interface DnsOptions extends DnsSettings {
   readonly family?: 4 | 6 | undefined;
 }
 
-/** The names of `DnsSettings`. */
-export const dnsSettingNames: readonly (keyof DnsSettings)[] = Object.freeze([
-  'servers',
-  'timeoutMs',
-  'tries',
-  'deadlineMs',
-  'intervalMs',
-  'emptyAgreementMs',
-  'allowAddresses',
-  'clusterDomain',
-  'namespace',
-  'clusterFiles',
-  'client',
-] as const);
+type ResolvedDnsSettings = Filled<DnsSettings, 'servers' | 'clusterDomain' | 'namespace' | 'client'>;
+
+const ms = { min: 1, max: 600_000 };
+const hostOption = checkedOption<string | undefined>(undefined, checkHost);
+
+export const dnsSettingsTable: OptionTable<ResolvedDnsSettings> = optionTable('dns', {
+  servers: checkedOption<readonly string[] | undefined>(undefined, (_name, value) => checkServers(value)),
+  timeoutMs: numberOption(2_000, { ...ms, integer: true }),
+  tries: numberOption(2, { min: 1, max: 10, integer: true }),
+  deadlineMs: numberOption(5_000, ms),
+  intervalMs: numberOption(5_000, { min: 1_000, max: 30_000 }),
+  emptyAgreementMs: numberOption(5_000, { min: 0, max: 600_000 }),
+  allowAddresses: allowAddressesOption,
+  clusterDomain: hostOption,
+  namespace: hostOption,
+  clusterFiles: checkedOption<ClusterFiles>({}, (name, value) => {
+    checkKeys(name, value, ['resolvConfPath', 'namespacePath']);
+    return value as ClusterFiles;
+  }),
+  client: functionOption<DnsClientFactory>(),
+});
+
+export const dnsTable: OptionTable<
+  ResolvedDnsSettings & Filled<Omit<DnsOptions, keyof DnsSettings>, 'port' | 'srv' | 'family'>
+> = optionTable('dns', {
+  host: requiredOption((name, value) => (isIP(value as string) === 0 ? checkHost(name, value) : (value as string))),
+  port: checkedOption<number | undefined>(undefined, checkPort),
+  srv: checkedOption<string | undefined>(undefined, checkPortName),
+  family: choiceOption<4 | 6, undefined>(undefined, [4, 6]),
+  ...dnsSettingsTable.options,
+});
 
 /**
  * Finds the pods behind a headless Service (or any name with several addresses) by querying DNS repeatedly.
@@ -107,48 +141,19 @@ export function dns(options: DnsOptions): Resolver {
 }
 
 /** `DnsOptions`, complete and checked. */
-export interface ResolvedDnsOptions {
-  readonly host: string;
-  readonly port: number | undefined;
-  readonly srv: string | undefined;
-  readonly family: 4 | 6 | undefined;
-  readonly deadlineMs: number;
-  readonly intervalMs: number;
-  readonly emptyAgreementMs: number;
-  readonly allowAddresses: AllowAddresses;
-  readonly clusterDomain: string | undefined;
-  readonly namespace: string | undefined;
-  readonly clusterFiles: ClusterFiles;
+export interface ResolvedDnsOptions
+  extends Omit<(typeof dnsTable)['defaults'], 'servers' | 'timeoutMs' | 'tries' | 'client'> {
   readonly client: DnsClientFactory;
 }
 
 /** Fills in defaults. Throws EVENKEEL_OPTION. */
 export function resolveDnsOptions(options: DnsOptions): ResolvedDnsOptions {
-  checkKeys('dns', options, ['host', 'port', 'srv', 'family', ...dnsSettingNames]);
-  const { family, port, srv, clusterDomain, namespace, clusterFiles = {} } = options;
-  if (family !== undefined && family !== 4 && family !== 6) throw optionError('family', '4 or 6', family);
-  if (port === undefined && srv === undefined)
+  const { servers, timeoutMs, tries, ...resolved } = dnsTable.resolve(options);
+  const { port, srv, client = () => nodeDnsClient({ servers, timeoutMs, tries }) } = resolved;
+  if (port === undefined && srv === undefined) {
     throw optionError('port', 'a port from 1 to 65535 unless srv is given', port);
-  if (options.client !== undefined) checkFunction('client', options.client);
-  const ms = { min: 1, max: 600_000 };
-  const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, 2_000, { ...ms, integer: true });
-  const tries = checkNumber('tries', options.tries, 2, { min: 1, max: 10, integer: true });
-  const servers = checkServers(options.servers);
-  checkKeys('clusterFiles', clusterFiles, ['resolvConfPath', 'namespacePath']);
-  return {
-    host: isIP(options.host) === 0 ? checkHost('host', options.host) : options.host,
-    port: port === undefined ? undefined : checkPort('port', port),
-    srv: srv === undefined ? undefined : checkPortName('srv', srv),
-    family,
-    deadlineMs: checkNumber('deadlineMs', options.deadlineMs, 5_000, ms),
-    intervalMs: checkNumber('intervalMs', options.intervalMs, 5_000, { min: 1_000, max: 30_000 }),
-    emptyAgreementMs: checkNumber('emptyAgreementMs', options.emptyAgreementMs, 5_000, { min: 0, max: 600_000 }),
-    allowAddresses: checkAllowAddresses(options.allowAddresses),
-    clusterDomain: clusterDomain === undefined ? undefined : checkHost('clusterDomain', clusterDomain),
-    namespace: namespace === undefined ? undefined : checkHost('namespace', namespace),
-    clusterFiles,
-    client: options.client ?? (() => nodeDnsClient({ servers, timeoutMs, tries })),
-  };
+  }
+  return { ...resolved, client };
 }
 
 /** The name of a Service's port as Kubernetes allows it. Throws EVENKEEL_OPTION. */

@@ -1,10 +1,11 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, isResolveError, ResolveError } from '../errors.js';
 import { backoffDelay } from '../runtime/backoff.js';
-import { checkFunction, checkKeys, checkNumber, checkString } from '../runtime/check.js';
+import { checkFunction, checkNumber, checkString } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
-import type { Complete } from '../runtime/complete.js';
+import type { Complete, Filled } from '../runtime/complete.js';
 import { deadline } from '../runtime/deadline.js';
+import { numberOption, type OptionTable, optionalNumber, optionTable, requiredOption } from '../runtime/options.js';
 import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
@@ -39,6 +40,21 @@ export interface PollingOptions {
   readonly emptyAgreementMs?: number | undefined;
 }
 
+const ms = { min: 10, max: 86_400_000 };
+
+export const pollingTable: OptionTable<Filled<PollingOptions, 'maxIntervalMs'>> = optionTable('polling', {
+  name: requiredOption(checkString),
+  open: requiredOption((name, value) => {
+    checkFunction(name, value);
+    return value as PollingOptions['open'];
+  }),
+  intervalMs: numberOption(5_000, ms),
+  minIntervalMs: numberOption(1_000, ms),
+  maxIntervalMs: optionalNumber(ms),
+  timeoutMs: numberOption(5_000, { ...ms, min: 1 }),
+  emptyAgreementMs: numberOption(0, { ...ms, min: 0 }),
+});
+
 /** Nothing was found so far, but that is not final. */
 export class NothingSoFar extends ResolveError {}
 
@@ -52,28 +68,14 @@ const JITTER_RATIO = 0.2;
  * @example polling({ name: 'registry', open: () => async (signal) => ({ endpoints: await askRegistry(signal) }) })
  */
 export function polling(options: PollingOptions): Resolver {
-  checkKeys('polling', options, [
-    'name',
-    'open',
-    'intervalMs',
-    'minIntervalMs',
-    'maxIntervalMs',
-    'timeoutMs',
-    'emptyAgreementMs',
-  ]);
-  checkFunction('polling.open', options.open);
-  const ms = (key: keyof PollingOptions, fallback: number, min: number): number =>
-    checkNumber(key, options[key], fallback, { min, max: 86_400_000 });
-  const minIntervalMs = ms('minIntervalMs', 1_000, 10);
-  const plan: Plan = {
-    open: options.open,
-    name: checkString('name', options.name),
-    intervalMs: ms('intervalMs', 5_000, 10),
-    minIntervalMs,
-    maxIntervalMs: ms('maxIntervalMs', Math.max(30_000, minIntervalMs), minIntervalMs),
-    timeoutMs: ms('timeoutMs', 5_000, 1),
-    emptyAgreementMs: ms('emptyAgreementMs', 0, 0),
-  };
+  const settings = pollingTable.resolve(options);
+  const { minIntervalMs } = settings;
+  const usual = Math.max(30_000, minIntervalMs);
+  const maxIntervalMs = checkNumber('polling.maxIntervalMs', settings.maxIntervalMs, usual, {
+    ...ms,
+    min: minIntervalMs,
+  });
+  const plan: Plan = { ...settings, maxIntervalMs };
   return { name: plan.name, watch: (listener, context) => new PollWatch(plan, listener, context) };
 }
 

@@ -1,8 +1,10 @@
-import { type AllowAddresses, checkAllowAddresses } from '../endpoint/unsafe-address.js';
-import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { type AllowAddresses, allowAddressesOption } from '../endpoint/unsafe-address.js';
+import { checkFunction, checkKeys, optionError } from '../runtime/check.js';
+import type { Filled } from '../runtime/complete.js';
+import { checkedOption, choiceOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { deferred } from './deferred.js';
 import { type DiscoveryService, discovery } from './discovery.js';
-import { type DnsOptions, type DnsSettings, dns, dnsSettingNames, literalAddress, resolveDnsOptions } from './dns.js';
+import { type DnsOptions, type DnsSettings, dns, dnsSettingsTable, literalAddress, resolveDnsOptions } from './dns.js';
 import type { EndpointSlicesOptions } from './kubernetes/endpoint-slices.js';
 import type { Resolver } from './resolver.js';
 import { staticEndpoints } from './static.js';
@@ -12,11 +14,23 @@ import { parseTarget, type Target } from './target-grammar.js';
 export interface TargetOptions {
   /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
-  /** For `dns:` and plain targets: how DNS is queried. @defaultValue {}, see `DnsSettings` */
+  /**
+   * For `dns:` and plain targets: how DNS is queried. All options of `dns()` but `host`, `port`, `srv` and `family`.
+   * @defaultValue {}, see `DnsSettings`
+   * @see docs/guide/headless-dns.md#options
+   */
   readonly dns?: DnsSettings | undefined;
-  /** For `kubernetes:` and plain targets: the API server and the credentials. @defaultValue the cluster this pod runs in */
+  /**
+   * For `kubernetes:` and plain targets: `apiServer`, `credentials`, `kubeConfig`, `inCluster`, `maxEndpoints` and
+   * `streamingLists` of `endpointSlices()`. @defaultValue the cluster this pod runs in
+   * @see docs/guide/endpoint-slices.md#options
+   */
   readonly kubernetes?: KubernetesSettings | undefined;
-  /** The only family of addresses to use. @defaultValue what this host has, and of both IPv4 first (S3) */
+  /**
+   * The only family of addresses to use.
+   * @defaultValue what this host has, and of both IPv4 first (S3)
+   * @see docs/guide/endpoint-slices.md#ipv4-and-ipv6
+   */
   readonly family?: 'IPv4' | 'IPv6' | undefined;
   /** Connections to the single address of a Service whose pods are unknown. @defaultValue 8 */
   readonly connections?: number | undefined;
@@ -41,6 +55,24 @@ const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
   'streamingLists',
 ];
 
+type TargetSettings = Filled<TargetOptions, 'family'>;
+
+export const targetTable: OptionTable<TargetSettings> = optionTable('options', {
+  allowAddresses: allowAddressesOption,
+  dns: checkedOption<DnsSettings>({}, (name, value) => {
+    checkKeys(name, value, dnsSettingsTable.names);
+    return value as DnsSettings;
+  }),
+  kubernetes: checkedOption<KubernetesSettings>({}, (name, value) => {
+    checkKeys(name, value, kubernetesSettingNames);
+    return value as KubernetesSettings;
+  }),
+  family: choiceOption<'IPv4' | 'IPv6', undefined>(undefined, ['IPv4', 'IPv6']),
+  connections: numberOption(8, { min: 1, max: 1_000, integer: true }),
+  connectionAgeMs: numberOption(60_000, { min: 1_000, max: 86_400_000 }),
+  sliceGraceMs: numberOption(2_500, { min: 0, max: 60_000 }),
+});
+
 /**
  * A resolver from a target string; a resolver is returned unchanged. Throws EVENKEEL_OPTION with what was expected.
  *
@@ -58,44 +90,27 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
     checkFunction('resolver.watch', target.watch);
     return target;
   }
-  checkKeys('options', options, [
-    'allowAddresses',
-    'dns',
-    'kubernetes',
-    'family',
-    'connections',
-    'connectionAgeMs',
-    'sliceGraceMs',
-  ]);
-  const { family, kubernetes: access = {}, dns: settings = {} } = options;
-  checkKeys('kubernetes', access, kubernetesSettingNames);
-  checkKeys('dns', settings, dnsSettingNames);
-  if (family !== undefined && family !== 'IPv4' && family !== 'IPv6') {
-    throw optionError('family', "'IPv4' or 'IPv6'", family);
-  }
+  const settings = targetTable.resolve(options);
   const parsed = parseTarget(target);
-  const checked = { ...options, allowAddresses: checkAllowAddresses(options.allowAddresses) };
   switch (parsed.kind) {
     case 'static':
       return staticEndpoints(parsed.endpoints);
     case 'kubernetes':
-      return kubernetes(target, parsed, checked);
+      return kubernetes(target, parsed, settings);
     case 'dns':
-      return { ...dns(dnsOptions(parsed.host, parsed.port, checked)), name: target };
+      return { ...dns(dnsOptions(parsed.host, parsed.port, settings)), name: target };
     case 'plain':
-      return plain(target, parsed, checked);
+      return plain(target, parsed, settings);
   }
 }
 
 /** Why the first discovery mode is not available on a laptop. */
 export const noPod = 'this is not a pod with a service account';
 
-type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
-
 /** Loads the Kubernetes module only when needed. */
 async function sliceResolver(
   { service, namespace, port }: DiscoveryService,
-  { kubernetes = {}, allowAddresses, family }: Checked,
+  { kubernetes, allowAddresses, family }: TargetSettings,
   onSlices?: (count: number) => void,
 ): Promise<Resolver> {
   const { endpointSlices } = await import('./kubernetes/index.js');
@@ -114,7 +129,7 @@ async function sliceResolver(
 function kubernetes(
   name: string,
   { service: { service, namespace }, port }: Target & { kind: 'kubernetes' },
-  options: Checked,
+  options: TargetSettings,
 ): Resolver {
   return deferred(name, () => sliceResolver({ service, namespace, port }, options));
 }
@@ -122,7 +137,7 @@ function kubernetes(
 function plain(
   target: string,
   { host, port }: { readonly host: string; readonly port: number | string },
-  options: Checked,
+  options: TargetSettings,
 ): Resolver {
   const literal = literalAddress(host, options.family === 'IPv6' ? 6 : undefined);
   if (literal !== undefined) {
@@ -130,7 +145,7 @@ function plain(
     return { ...staticEndpoints([{ address: literal, port }]), name: target };
   }
   const { host: _host, port: _port, srv: _srv, ...settings } = resolveDnsOptions(dnsOptions(host, port, options));
-  const { kubernetes: access = {} } = options;
+  const { kubernetes: access, connections, connectionAgeMs, sliceGraceMs } = options;
   return discovery({
     target,
     host,
@@ -143,16 +158,13 @@ function plain(
       if (!named && !(await inClusterAvailable(access.inCluster))) return noPod;
       return sliceResolver(service, options, onSlices);
     },
-    slots: {
-      connections: checkNumber('connections', options.connections, 8, { min: 1, max: 1_000, integer: true }),
-      connectionAgeMs: checkNumber('connectionAgeMs', options.connectionAgeMs, 60_000, { min: 1_000, max: 86_400_000 }),
-    },
-    sliceGraceMs: checkNumber('sliceGraceMs', options.sliceGraceMs, 2_500, { min: 0, max: 60_000 }),
+    slots: { connections, connectionAgeMs },
+    sliceGraceMs,
   });
 }
 
-function dnsOptions(host: string, port: number | string, options: Checked): DnsOptions {
-  const { dns: settings = {}, allowAddresses, family } = options;
+function dnsOptions(host: string, port: number | string, options: TargetSettings): DnsOptions {
+  const { dns: settings, allowAddresses, family } = options;
   return {
     allowAddresses,
     ...settings,

@@ -1,13 +1,17 @@
-import { type AllowAddresses, checkAllowAddresses } from '../../endpoint/unsafe-address.js';
+import { type AllowAddresses, allowAddressesOption } from '../../endpoint/unsafe-address.js';
+import { checkPort, checkString, optionError } from '../../runtime/check.js';
+import type { Filled } from '../../runtime/complete.js';
 import {
-  checkBoolean,
-  checkFunction,
-  checkKeys,
-  checkNumber,
-  checkPort,
-  checkString,
-  optionError,
-} from '../../runtime/check.js';
+  anyOption,
+  booleanOption,
+  checkedOption,
+  choiceOption,
+  functionOption,
+  numberOption,
+  type OptionTable,
+  optionTable,
+  requiredOption,
+} from '../../runtime/options.js';
 import type { AddressFamily } from '../host-families.js';
 import type { Resolver } from '../resolver.js';
 import type { ApiAccess } from './api/api-access.js';
@@ -31,24 +35,28 @@ export interface EndpointSlicesOptions {
   /** A port of the pods themselves, whatever the Service lists. Excludes `port`. @defaultValue none */
   readonly podPort?: number | undefined;
   /**
-   * The only family of addresses to use. @defaultValue the one this host has, if the Service has it. With both, a pod is one endpoint
-   * with two addresses, IPv4 first
+   * The only family of addresses to use.
+   * @defaultValue the one this host has, if the Service has it. With both, a pod is one endpoint with two addresses, IPv4 first
+   * @see docs/guide/endpoint-slices.md#ipv4-and-ipv6
    */
   readonly family?: AddressFamily | undefined;
   /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
-  /** A larger set is refused, and the last one stays in use. @defaultValue 50,000 */
+  /** A larger set is refused, and the last one stays in use. @defaultValue 50000 */
   readonly maxEndpoints?: number | undefined;
   /** The API server's URL; plain `http:` only without a token, or on loopback. @defaultValue the cluster this pod runs in */
   readonly apiServer?: string | undefined;
-  /** The credentials; only together with `apiServer`. @defaultValue none */
+  /**
+   * A token (a string, a file, or a function), the authority, a client certificate; only together with `apiServer`. @defaultValue
+   * none
+   */
   readonly credentials?: ApiCredentials | undefined;
   /**
-   * A kubeconfig, or a `KubeConfig` of `@kubernetes/client-node`. Excludes `apiServer`. @defaultValue none: evenkeel never
-   * searches for one
+   * A kubeconfig, `{ path, context }`, or a `KubeConfig` of `@kubernetes/client-node`; needs that package. Excludes `apiServer`.
+   * @defaultValue none: evenkeel never searches for one
    */
   readonly kubeConfig?: KubeConfigOptions | KubeConfigLike | undefined;
-  /** Where a pod finds its service account; for tests. @defaultValue where Kubernetes mounts it */
+  /** Where a pod finds its service account, `{ path, env }`. For tests. @defaultValue where Kubernetes mounts it */
   readonly inCluster?: InClusterOptions | undefined;
   /** Whether the watch alone keeps the process alive. @defaultValue false */
   readonly keepsProcessAlive?: boolean | undefined;
@@ -66,22 +74,28 @@ export interface EndpointSlicesOptions {
   readonly onSlices?: ((count: number) => void) | undefined;
 }
 
-const optionKeys: readonly (keyof EndpointSlicesOptions)[] = [
-  'service',
-  'namespace',
-  'port',
-  'podPort',
-  'family',
-  'allowAddresses',
-  'maxEndpoints',
-  'apiServer',
-  'credentials',
-  'kubeConfig',
-  'inCluster',
-  'keepsProcessAlive',
-  'streamingLists',
-  'onSlices',
-];
+type EndpointSlicesSettings = Filled<
+  EndpointSlicesOptions,
+  'namespace' | 'port' | 'podPort' | 'family' | 'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'onSlices'
+>;
+
+export const endpointSlicesTable: OptionTable<EndpointSlicesSettings> = optionTable('endpointSlices', {
+  service: requiredOption(checkName),
+  namespace: checkedOption<string | undefined>(undefined, checkName),
+  port: checkedOption<string | number | undefined>(undefined, checkServicePort),
+  podPort: checkedOption<number | undefined>(undefined, checkPort),
+  family: choiceOption<AddressFamily, undefined>(undefined, ['IPv4', 'IPv6']),
+  allowAddresses: allowAddressesOption,
+  maxEndpoints: numberOption(50_000, { min: 1, integer: true }),
+  // What selects the API server is checked where it is read.
+  apiServer: anyOption<string>(),
+  credentials: anyOption<ApiCredentials>(),
+  kubeConfig: anyOption<KubeConfigOptions | KubeConfigLike>(),
+  inCluster: anyOption<InClusterOptions>(),
+  keepsProcessAlive: booleanOption(false),
+  streamingLists: booleanOption(true),
+  onSlices: functionOption<NonNullable<EndpointSlicesOptions['onSlices']>>(),
+});
 
 /**
  * Follows the EndpointSlices of a Service through the Kubernetes API: every pod with its state, zone and hints, within
@@ -96,35 +110,23 @@ const optionKeys: readonly (keyof EndpointSlicesOptions)[] = [
  * @example endpointSlices({ namespace: 'shop', service: 'orders', port: 'http' })
  */
 export function endpointSlices(options: EndpointSlicesOptions): Resolver {
-  checkKeys('endpointSlices', options, optionKeys);
-  const service = checkName('service', options.service, 63);
-  const namespace = options.namespace === undefined ? undefined : checkName('namespace', options.namespace, 63);
-  const port = checkServicePort(options.port);
-  const podPort = options.podPort === undefined ? undefined : checkPort('podPort', options.podPort);
+  const settings = endpointSlicesTable.resolve(options);
+  const { service, namespace, port, podPort, keepsProcessAlive, streamingLists } = settings;
   if (port !== undefined && podPort !== undefined) throw optionError('podPort', 'left out when port is given', podPort);
-  const { family, onSlices } = options;
-  if (family !== undefined && family !== 'IPv4' && family !== 'IPv6')
-    throw optionError('family', "'IPv4' or 'IPv6'", family);
-  if (onSlices !== undefined) checkFunction('onSlices', onSlices);
   const access = chooseAccess(options);
   if (options.apiServer !== undefined && namespace === undefined) {
     throw optionError('namespace', 'given together with apiServer', namespace);
   }
   const subjectName = namespace === undefined ? service : `${namespace}/${service}`;
+  const { family, allowAddresses, maxEndpoints, onSlices } = settings;
   const view: ViewOptions = {
-    subject: {
-      access,
-      namespace,
-      service,
-      keepsProcessAlive: checkBoolean('keepsProcessAlive', options.keepsProcessAlive, false),
-      streamingLists: checkBoolean('streamingLists', options.streamingLists, true),
-    },
+    subject: { access, namespace, service, keepsProcessAlive, streamingLists },
     subjectName,
     port,
     podPort,
     family,
-    allowAddresses: checkAllowAddresses(options.allowAddresses),
-    maxEndpoints: checkNumber('maxEndpoints', options.maxEndpoints, 50_000, { min: 1, integer: true }),
+    allowAddresses,
+    maxEndpoints,
     onSlices,
   };
   const portText = podPort !== undefined ? `:pod port ${podPort}` : port !== undefined && port !== '' ? `:${port}` : '';
@@ -148,20 +150,20 @@ function chooseAccess({ apiServer, credentials, kubeConfig, inCluster }: Endpoin
 }
 
 /** A name Kubernetes accepts: it becomes part of a path and of a selector. */
-function checkName(option: string, value: unknown, maxLength: number): string {
-  const text = checkString(option, value);
-  if (text.length > maxLength || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text)) {
-    throw optionError(option, `a Kubernetes name (lower-case letters, digits, '-', at most ${maxLength})`, value);
+function checkName(name: string, value: unknown): string {
+  const text = checkString(name, value);
+  if (text.length > 63 || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text)) {
+    throw optionError(name, "a Kubernetes name (lower-case letters, digits, '-', at most 63)", value);
   }
   return text;
 }
 
-function checkServicePort(value: unknown): string | number | undefined {
-  if (value === undefined || value === '') return value as '' | undefined;
+function checkServicePort(name: string, value: unknown): string | number {
+  if (value === '') return '';
   if (typeof value === 'string') {
-    if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(value)) throw optionError('port', 'a port name or number', value);
+    if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(value)) throw optionError(name, 'a port name or number', value);
     // "80" from an environment variable is a number: port names need a letter.
-    return /[a-z]/.test(value) ? value : checkPort('port', Number(value));
+    return /[a-z]/.test(value) ? value : checkPort(name, Number(value));
   }
-  return checkPort('port', value);
+  return checkPort(name, value);
 }

@@ -15,6 +15,7 @@ import { connectorTable } from '../../../src/adapter/tcp/options.js';
 import { appAgentTable } from '../../../src/adapter/undici/app-agent/app-options.js';
 import { dispatcherTable, undiciConnectionTable, webSocketTable } from '../../../src/adapter/undici/options.js';
 import { webSocketsTable } from '../../../src/adapter/ws/options.js';
+import { adminTable } from '../../../src/admin/index.js';
 import { balancerTable } from '../../../src/balancer/balancer-options.js';
 import { peakEwmaTable } from '../../../src/load/peak-ewma.js';
 import { reportedTable } from '../../../src/load/reported.js';
@@ -26,6 +27,9 @@ import { weightedRoundRobinTable } from '../../../src/picker/weighted-round-robi
 import { placingTable, rebalanceTable } from '../../../src/placement/placing-options.js';
 import { poolTable } from '../../../src/pool/pool-options.js';
 import { flightRecorderTable } from '../../../src/recorder/flight-recorder.js';
+import { dnsTable } from '../../../src/resolver/dns.js';
+import { endpointSlicesTable } from '../../../src/resolver/kubernetes/endpoint-slices.js';
+import { targetTable } from '../../../src/resolver/target.js';
 import { retryBudgetTable } from '../../../src/retry/budget.js';
 import { retryTable } from '../../../src/retry/retry-options.js';
 import { backendTable, reportTable } from '../../../src/server/options.js';
@@ -76,6 +80,11 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   PgPoolOptions: { file: 'adapter/pg/options', table: pgTable },
   ServerPoolOptions: { file: 'adapter/pg/options', table: serverPoolTable },
   StatementOptions: { file: 'adapter/pg/options', table: { options: {} } },
+  DnsOptions: { file: 'resolver/dns', table: dnsTable },
+  DnsSettings: { file: 'resolver/dns', table: dnsTable },
+  EndpointSlicesOptions: { file: 'resolver/kubernetes/endpoint-slices', table: endpointSlicesTable },
+  TargetOptions: { file: 'resolver/target', table: targetTable },
+  AdminOptions: { file: 'admin/index', table: adminTable },
   UndiciConnectionOptions: { file: 'adapter/undici/options', table: undiciConnectionTable },
   CallOptions: { file: 'adapter/undici/options', table: dispatcherTable },
   HedgeOptions: { file: 'adapter/http/hedging', table: hedgeTable, prefix: 'hedge.' },
@@ -99,10 +108,14 @@ const pages = [
   'reference/stages',
   'reference/pickers',
   'reference/loads',
+  'reference/targets',
+  'guide/admin-page',
   'guide/amqp',
   'guide/deadlines',
+  'guide/endpoint-slices',
   'guide/graceful-rollout',
   'guide/grpc',
+  'guide/headless-dns',
   'guide/redis',
   'guide/rsocket',
   'guide/server',
