@@ -27,7 +27,7 @@ import {
   outcomeOfTrailers,
   timeoutOf,
 } from './outcome.js';
-import type { Session } from './session.js';
+import type { Http2Session } from './session.js';
 import { BalancedStream, type StreamOwner } from './stream.js';
 import type { PodSessions } from './transport.js';
 
@@ -45,7 +45,7 @@ export interface CallOwner {
 }
 
 /** A request through all its attempts. */
-export class Call implements AttemptedCall<PodSessions>, StreamOwner {
+export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   readonly stream: BalancedStream;
   priority: Priority | undefined = undefined;
   /** Stops listening to the caller's signal. */
@@ -55,7 +55,7 @@ export class Call implements AttemptedCall<PodSessions>, StreamOwner {
   readonly #options: ClientSessionRequestOptions;
   readonly #attempts: Attempts<PodSessions>;
   readonly #beganMs: number;
-  #session: Session | undefined;
+  #session: Http2Session | undefined;
   #native: ClientHttp2Stream | undefined;
   /** Node's error for the running attempt. */
   #failure: Error | undefined;
@@ -246,7 +246,7 @@ export class Call implements AttemptedCall<PodSessions>, StreamOwner {
     if (this.#native !== native) return;
     const attempts = this.#attempts;
     const lease = attempts.lease as CallLease<PodSessions>;
-    const session = this.#session as Session;
+    const session = this.#session as Http2Session;
     const { rstCode } = native;
     const failure = this.#failure;
     this.#release();
@@ -293,9 +293,9 @@ export class Call implements AttemptedCall<PodSessions>, StreamOwner {
   /** The caller had given up. Connect does so as soon as it has read an error. */
   #abandoned(lease: CallLease<PodSessions>, rstCode: number, failure: Error | undefined): void {
     const nowMs = this.#owner.clock.now();
-    const said = this.#saidBy(lease);
+    const reported = this.#saidBy(lease);
     const outcome =
-      said ?? outcomeOfAbort(this.#headers, nowMs - lease.startedMs, nowMs - this.#beganMs, lease.answered);
+      reported ?? outcomeOfAbort(this.#headers, nowMs - lease.startedMs, nowMs - this.#beganMs, lease.answered);
     this.#attempts.end(outcome, { error: failure });
     this.stream.failed(rstCode, failure);
   }

@@ -13,7 +13,7 @@ import {
   pickNames,
   poolDefaults,
 } from '../kit/index.js';
-import { Call, type CallOwner } from './call.js';
+import { type CallOwner, Http2Call } from './call.js';
 import {
   type Http2Options,
   type Http2RequestOptions,
@@ -102,7 +102,7 @@ export class BalancedHttp2 implements Http2Client, CallOwner {
   send(headers: OutgoingHttpHeaders, options: Http2RequestOptions): ClientHttp2Stream {
     const { signal, ...native } = options;
     const { key, priority } = this.#options;
-    const call = new Call(this, headers, native, key?.(headers) ?? undefined);
+    const call = new Http2Call(this, headers, native, key?.(headers) ?? undefined);
     // The methods of Node's stream that are missing change what no pod answers to.
     const stream = call.stream as unknown as ClientHttp2Stream;
     if (priority !== undefined) call.priority = checkPriority(priority(headers));
@@ -151,7 +151,7 @@ function endsAtOnce(headers: OutgoingHttpHeaders, { endStream }: Http2RequestOpt
 }
 
 /** Ends the call with the signal, as Node's streams do. */
-function endWith(signal: AbortSignal, call: Call): void {
+function endWith(signal: AbortSignal, call: Http2Call): void {
   const aborted = (): void => {
     const error = new Error('The operation was aborted', { cause: signal.reason });
     call.stream.destroy(Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' }));

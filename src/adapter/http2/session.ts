@@ -33,7 +33,7 @@ export class Keepalive {
 const TOO_MANY_PINGS = 'too_many_pings';
 
 /** One HTTP/2 connection to one pod. It is ready when the pod's settings have arrived. */
-export class Session implements GroupMember {
+export class Http2Session implements GroupMember {
   streams = 0;
   wasUsed = false;
   readyAtMs: number = Number.POSITIVE_INFINITY;

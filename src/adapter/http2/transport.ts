@@ -5,7 +5,7 @@ import { bareHost } from '../http/dial.js';
 import { protocolOf } from '../http/transport-options.js';
 import { ConnectionGroup, isSameIdentity, openSocket, ReportAsking, ValueWatch, valueFor } from '../kit/index.js';
 import { checkTls, type ResolvedHttp2Options } from './options.js';
-import { Keepalive, Session, type SessionContext } from './session.js';
+import { Http2Session, Keepalive, type SessionContext } from './session.js';
 
 /** Opens sessions to pods. Over TLS the name that is sent and checked is that of `origin`. */
 export function http2Transport(origin: URL, options: ResolvedHttp2Options): Transport<PodSessions> {
@@ -38,9 +38,9 @@ export class PodSessions implements Connection<PodSessions> {
   readonly reportAsking: ReportAsking = new ReportAsking();
   readonly #endpoint: Endpoint;
   readonly #context: SessionContext;
-  readonly #group: ConnectionGroup<Session>;
+  readonly #group: ConnectionGroup<Http2Session>;
   /** The sessions that are not closed. */
-  readonly #open = new Set<Session>();
+  readonly #open = new Set<Http2Session>();
   readonly #watch: ValueWatch<ConnectionOptions> | undefined;
   #settleClosed!: (error: Error | undefined) => void;
 
@@ -53,9 +53,9 @@ export class PodSessions implements Connection<PodSessions> {
     this.closed = new Promise((resolve) => {
       this.#settleClosed = resolve;
     });
-    this.#group = new ConnectionGroup<Session>({
+    this.#group = new ConnectionGroup<Http2Session>({
       open: (events) => {
-        const session: Session = new Session(
+        const session: Http2Session = new Http2Session(
           endpoint,
           context,
           (signal) => this.#dial(signal),
@@ -98,16 +98,16 @@ export class PodSessions implements Connection<PodSessions> {
   }
 
   /** The session for the next request; undefined between losing the last one and the pool noticing. */
-  next(): Session | undefined {
+  next(): Http2Session | undefined {
     return this.#group.next();
   }
 
-  callStarted(session: Session): void {
+  callStarted(session: Http2Session): void {
     if (session.streams === 0) session.ref(true);
     this.#group.callStarted(session);
   }
 
-  callEnded(session: Session): void {
+  callEnded(session: Http2Session): void {
     this.#group.callEnded(session);
     if (session.streams === 0) session.ref(false);
   }
@@ -145,7 +145,7 @@ export class PodSessions implements Connection<PodSessions> {
     this.#settleClosed(error);
   }
 
-  #ask(session: Session, path: string, signal: AbortSignal): Promise<number> {
+  #ask(session: Http2Session, path: string, signal: AbortSignal): Promise<number> {
     return new Promise((resolve, reject) => {
       const stream = session.request({ ':method': 'GET', ':path': path }, { signal });
       this.callStarted(session);
