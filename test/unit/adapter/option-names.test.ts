@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createBrokers } from '../../../src/adapter/amqp/index.js';
@@ -211,5 +212,25 @@ describe('what entry points return', () => {
     expect(made.balancer.snapshot()).toMatchObject({ state: expect.any(String), endpoints: expect.any(Array) });
     const methods = ['close', 'destroy', 'end'].filter((name) => typeof Reflect.get(made, name) === 'function');
     expect(methods).toEqual(names);
+  });
+});
+
+describe('what switches an option off', () => {
+  /** Options that mean what a library means by them. */
+  const theirs = ['adapter/pg/options.ts: idleTimeoutMillis'];
+  const root = new URL('../../../src/', import.meta.url);
+
+  it("is false, or Infinity, and never a word such as 'off', or null", () => {
+    const others: string[] = [];
+    for (const file of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
+      if (!/options\.ts$/.test(file)) continue;
+      const text = readFileSync(new URL(file, root), 'utf8');
+      for (const [, name, type = ''] of text.matchAll(/^ {2}readonly (\w+)\?: (.*);$/gm)) {
+        // What functions of the application return is up to them.
+        if (!type.includes('=>') && /\bnull\b|'(?:off|none|never|no|disabled)'/.test(type))
+          others.push(`${file}: ${name}`);
+      }
+    }
+    expect(others).toEqual(theirs);
   });
 });
