@@ -188,7 +188,17 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#union.settle(touched);
     this.#changed = new Set();
     this.#missPort(name);
+    this.#missFamily(family);
     return touched;
+  }
+
+  /** The network may translate, so the addresses are dialed all the same. */
+  #missFamily(family: AddressFamily): void {
+    const { family: wanted, subjectName } = this.#options;
+    if (wanted !== undefined || this.#hostFamily === undefined || family === this.#hostFamily) return;
+    if (this.#warned.has('family') || !hasFamily(this.#subscription.slices.values(), family)) return;
+    this.#warned.add('family');
+    this.warned(`${subjectName} has ${family} addresses alone, and this host has none of that family`);
   }
 
   /**

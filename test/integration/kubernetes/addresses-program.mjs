@@ -111,6 +111,9 @@ async function onlyIpv6() {
   const servers = [server.address];
   const byDns = clientOf(dns({ host: 'orders.shop.svc.cluster.local', port: PORT, servers }));
   await until('three pods by DNS', allReady(byDns, 3));
+  /** @type {string[]} */
+  const warnings = [];
+  const observer = { warned: (/** @type {{ message: string }} */ { message }) => warnings.push(message) };
   const ipv4Alone = clientOf(slices({ family: 'IPv4' }), { waitTimeoutMs: 300 });
   const result = {
     interfaces: Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ family }) => family)),
@@ -118,7 +121,12 @@ async function onlyIpv6() {
     shown: shown(bySlices),
     dns: await ask(byDns),
     ipv4Alone: await ask(ipv4Alone, 2),
+    warnings,
   };
+  write('IPv6', undefined);
+  const late = clientOf(slices(), { observer });
+  await until('the other family', () => Object.keys(shown(late)).length === 3 && warnings.length > 0);
+  await late.close();
   await Promise.all([bySlices, byDns, ipv4Alone].map((client) => client.close()));
   for (const pod of pods) pod.stop();
   await server.close();

@@ -47,6 +47,7 @@ describe.runIf(mayMake)(titleOf('in a network of its own', mayMake, needs), () =
       'orders-2': ['ready', '[fd00::12]:8080'],
       'orders-3': ['ready', '[fd00::13]:8080'],
     });
+    expect(found.warnings).toEqual(['shop/orders has IPv4 addresses alone, and this host has none of that family']);
     expect(found.ipv4Alone).toEqual({ failed: 2 });
   });
 
