@@ -85,3 +85,17 @@ export function explainSilentEnd(error: Error, endpoint: Endpoint, bytesRead: nu
   const hint = `${endpointAddress(endpoint)} closed it without a byte; if it speaks TLS, use https://`;
   error.message = `${error.message} (${hint})`;
 }
+
+/** The type of HTTP/2's first frame, which follows its length of three bytes. */
+const SETTINGS = 4;
+
+/**
+ * Adds the likely reason if a pod answered HTTP/1.1 in the clear with HTTP/2: it speaks nothing else.
+ *
+ * @param unparsed What could not be parsed, a character for each byte.
+ */
+export function explainHttp2Answer(error: Error, endpoint: Endpoint, unparsed: string | undefined): void {
+  if (unparsed?.charCodeAt(0) !== 0 || unparsed.charCodeAt(3) !== SETTINGS) return;
+  const hint = `${endpointAddress(endpoint)} speaks HTTP/2 only; useH2c of evenkeel/undici speaks it, with undici 8.10`;
+  error.message = `${error.message} (${hint})`;
+}

@@ -42,7 +42,7 @@ export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
   /** Which pods requests ask for load reports. */
   readonly askForReports: AskForReports;
   readonly offering: Offering;
-  readonly transport: Pick<PodTransport, 'lost' | 'size'>;
+  readonly transport: Pick<PodTransport, 'lost' | 'unreadable' | 'size'>;
   /** A call started, or stopped, waiting for an endpoint. */
   waits(): void;
   served(): void;
@@ -263,7 +263,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     if (outcome.cause === 'reset') {
       this.#wasReset = true;
       this.#owner.transport.lost(lease, error);
-    }
+    } else if (outcome.cause === 'protocol') this.#owner.transport.unreadable(lease, error);
     this.#attempts.fail({
       outcome,
       error,

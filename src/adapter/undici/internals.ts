@@ -81,3 +81,9 @@ export function isRefusedError(error: Error): boolean {
   if (code === 'ERR_HTTP2_STREAM_ERROR') return http2ErrorCode === REFUSED_STREAM;
   return code === 'UND_ERR_INFO' && message === GOAWAY;
 }
+
+/** What undici's parser could not read, a character for each byte. In a version that does not keep it: undefined, and messages say less. */
+export function unparsedOf(error: Error): string | undefined {
+  const { data } = error as { readonly data?: unknown };
+  return typeof data === 'string' ? data : undefined;
+}

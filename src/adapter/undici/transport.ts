@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type buildConnector, errors, type Pool } from 'undici';
 import { type Clock, type Endpoint, type Lease, type Rng, systemClock, type Transport } from '../../index.js';
-import { explainSilentEnd } from '../http/answer.js';
+import { explainHttp2Answer, explainSilentEnd } from '../http/answer.js';
 import { type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
 import {
   openPodConnection,
@@ -14,7 +14,7 @@ import type { PodLink } from '../http/pod-link.js';
 import { httpTransportTable, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { endpointAppProtocol, H2C, optionError, optionTable } from '../kit/index.js';
 import { delayEnd, Http2Pool, PING_MS } from './http2.js';
-import { http2Defect } from './internals.js';
+import { http2Defect, unparsedOf } from './internals.js';
 import { type UndiciConnectionOptions, type UndiciConnectionSettings, undiciConnectionTable } from './options.js';
 import { isHttp2, PodClient, PodPool } from './pod-pool.js';
 
@@ -115,7 +115,16 @@ export class PodTransport implements Transport<Pool> {
   lost({ handle, endpoint }: Lease<Pool>, error: Error): void {
     this.#connections.get(handle)?.lost(error);
     const { socket } = error as errors.SocketError;
-    if (this.dial.origin.protocol === 'http:') explainSilentEnd(error, endpoint, socket?.bytesRead);
+    if (this.#isPlain) explainSilentEnd(error, endpoint, socket?.bytesRead);
+  }
+
+  /** The response to a request on `lease` could not be read. */
+  unreadable({ endpoint }: Lease<Pool>, error: Error): void {
+    if (this.#isPlain) explainHttp2Answer(error, endpoint, unparsedOf(error));
+  }
+
+  get #isPlain(): boolean {
+    return this.dial.origin.protocol === 'http:';
   }
 }
 

@@ -25,6 +25,15 @@ it.runIf(!carriesHttp2)(
   },
 );
 
+it('a request over HTTP/1.1 to a pod that knows HTTP/2 only fails, and says why', async () => {
+  await using pods = await Pods.start(1, { http2: 'only' });
+  const orders = createDispatcher(origin, { resolver: staticEndpoints(pods.endpoints) });
+  await expect(orders.request({ path: '/', method: 'GET' })).rejects.toThrow(
+    `${pods.at(0).host}:${pods.at(0).port} speaks HTTP/2 only; useH2c`,
+  );
+  await orders.destroy();
+});
+
 describe.runIf(carriesHttp2)(
   titleOf('with undici 8, HTTP/2 in the clear', carriesHttp2, 'it needs undici 8.10'),
   () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { outcomeOfAnswer, parseRetryAfter, reportOf } from '../../../../src/adapter/http/answer.js';
+import { explainHttp2Answer, outcomeOfAnswer, parseRetryAfter, reportOf } from '../../../../src/adapter/http/answer.js';
+import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 
 const answer = (status: number, headers: Record<string, unknown> = {}): unknown =>
   outcomeOfAnswer(status, (name) => headers[name], reportOf(headers['endpoint-load-metrics']));
@@ -55,5 +56,21 @@ describe('parseRetryAfter', () => {
     ['Wed, 21 Oct 2026 07:27:00 GMT', date],
   ])('%j with Date %j says nothing', (value, sent) => {
     expect(parseRetryAfter(value, sent)).toBeUndefined();
+  });
+});
+
+describe('explainHttp2Answer', () => {
+  const endpoint = createEndpoint({ address: '10.0.0.1', port: 80 });
+  const told = (unparsed: string | undefined): string => {
+    const error = new Error('Expected HTTP/');
+    explainHttp2Answer(error, endpoint, unparsed);
+    return error.message;
+  };
+
+  it('says that the pod speaks HTTP/2 only where its settings could not be parsed, and nothing elsewhere', () => {
+    expect(told('\0\0\x12\x04\0\0\0\0\0')).toContain('10.0.0.1:80 speaks HTTP/2 only; useH2c');
+    for (const other of [undefined, '', 'SSH-2.0', '\0\0\x12\x01', '\x15\x03\x03\x04']) {
+      expect(told(other)).toBe('Expected HTTP/');
+    }
   });
 });
