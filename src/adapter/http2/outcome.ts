@@ -130,12 +130,14 @@ export function outcomeOfAbort(
 /** Timers round, and the caller's began earlier. */
 const AT_DEADLINE = 0.95;
 
-const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
+const unitMs: ReadonlyMap<string, number> = new Map(
+  Object.entries({ H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }),
+);
 
 /** How long the whole call may take according to its headers, in ms; undefined = no limit. */
 export function timeoutOf(headers: OutgoingHttpHeaders): number | undefined {
   const connect = headers['connect-timeout-ms'];
   if (connect !== undefined) return /^\d{1,10}$/.test(String(connect)) ? Number(connect) : undefined;
   const [, value, unit = ''] = /^(\d{1,8})([HMSmun])$/.exec(String(headers['grpc-timeout'])) ?? [];
-  return value === undefined ? undefined : Number(value) * (unitMs[unit] as number);
+  return value === undefined ? undefined : Number(value) * (unitMs.get(unit) as number);
 }
