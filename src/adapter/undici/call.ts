@@ -1,7 +1,14 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
-import { announcementOf, type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import {
+  announcementOf,
+  DISCARDED_BYTES,
+  DISCARDED_MS,
+  type HeaderOf,
+  outcomeOfAnswer,
+  reportOf,
+} from '../http/answer.js';
 import type { ConcurrentAttemptsOwner } from '../http/concurrent-attempts.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
@@ -15,6 +22,7 @@ import {
   loadReportHeader,
   type Propagation,
   type ReportAsking,
+  type SharedTimer,
   type Timed,
 } from '../kit/index.js';
 import { type AttemptHandler, type CallersRequest, isCallersError } from './handler.js';
@@ -59,6 +67,9 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   abortReason: Error | undefined = undefined;
   client: PodClient | undefined = undefined;
   isGivenUp = false;
+  /** How much of the response that was given up has arrived, in bytes. */
+  #discardedBytes = 0;
+  #discarding: SharedTimer | undefined = undefined;
   // These are set before it begins.
   deadline: RequestDeadline | undefined = undefined;
   priority: Priority | undefined = undefined;
@@ -185,13 +196,13 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     if (cause === undefined) {
       if (this.#refusalsLeft === 0) return;
       this.#refusalsLeft--;
-      this.isGivenUp = true;
+      this.discard();
       return;
     }
     const outcome = this.#verdict;
     const error = new Error('the pod did not begin the request: it has too much to do');
     const { method } = this.#options;
-    this.isGivenUp = this.#attempts.giveUp({ outcome, error, idempotent: true, answered: false, method });
+    if (this.#attempts.giveUp({ outcome, error, idempotent: true, answered: false, method })) this.discard();
   }
 
   /** Gives up the response, as `Attempts.giveUp`. Returns the endpoint for a concurrent attempt, which goes on in place of this one. */
@@ -199,7 +210,28 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return this.#attempts.giveUp(failed) ? this.#attempts.handOver() : undefined;
   }
 
+  /**
+   * Nobody gets the response: its rest is read if it is short, which keeps the connection, and cut if it is long or slow.
+   * @param declaredBytes The response's own word on its length, for an attempt that need not come to its end before another begins.
+   */
+  discard(declaredBytes = 0): void {
+    this.isGivenUp = true;
+    this.#discardedBytes = 0;
+    this.#discarding = this.#owner.timers.start(DISCARDED_MS, { timedOut: () => this.#cut() });
+    if (declaredBytes > DISCARDED_BYTES) this.#cut();
+  }
+
+  discards(bytes: number): void {
+    this.#discardedBytes += bytes;
+    if (this.#discardedBytes > DISCARDED_BYTES) this.#cut();
+  }
+
+  #cut(): void {
+    this.handler.interrupt(new errors.RequestAbortedError('the response was given up for that of another pod'));
+  }
+
   discarded(error?: Error): void {
+    this.#discarding?.cancel();
     // The next attempt may fail before undici tells that it begins.
     this.isGivenUp = false;
     this.client?.answered();
@@ -230,11 +262,12 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return offering.header(this.#refusalsLeft);
   }
 
-  /** The response is complete, or the rest of it is not wanted because the request continues on another pod. */
-  completed(retrying = false): void {
+  /** The response is complete, or was given up and is over while the request continues beside it. */
+  completed(): void {
     this.#over();
     this.client?.answered();
-    this.#attempts.end(this.#verdict, retrying ? { retrying } : undefined);
+    this.#discarding?.cancel();
+    this.#attempts.end(this.#verdict, this.isGivenUp ? { retrying: true } : undefined);
   }
 
   /** The connection counts as a call on the pod until it is closed. */

@@ -63,7 +63,11 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onData(chunk: Buffer): boolean {
-    if (this.#call.isGivenUp) return true;
+    const call = this.#call;
+    if (call.isGivenUp) {
+      call.discards(chunk.length);
+      return true;
+    }
     try {
       return this.#handler.onData!(chunk);
     } catch (error) {

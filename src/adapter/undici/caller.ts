@@ -101,7 +101,11 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
-    if (this.#request.isGivenUp === true) return;
+    const request = this.#request;
+    if (request.isGivenUp === true) {
+      request.discards?.(chunk.length);
+      return;
+    }
     try {
       this.handler.onResponseData?.(this, chunk);
     } catch (error) {

@@ -60,6 +60,8 @@ export interface CallersRequest {
   judged?(status: number, header: HeaderOf): void;
   /** The request goes to another pod when the response to the running attempt is over, which the caller does not get. */
   readonly isGivenUp?: boolean;
+  /** So many bytes of the response that was given up have arrived. */
+  discards?(bytes: number): void;
   /** The response that was given up is over, or broke off. */
   discarded?(error?: Error): void;
   /** The response is complete. */

@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import type { Lease, Priority } from '../../index.js';
-import { DISCARDED_BYTES, DISCARDED_MS } from '../http/answer.js';
 import { type ConcurrentAttempt, ConcurrentAttempts, type ResponseHead } from '../http/concurrent-attempts.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
-import type { FailedAttempt, SharedTimer, Timed } from '../kit/index.js';
+import type { FailedAttempt, Timed } from '../kit/index.js';
 import { type CallOwner, UndiciCall } from './call.js';
 import { Caller } from './caller.js';
 import {
@@ -126,9 +125,6 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   controller: Controller | undefined;
   readonly #of: HedgedCall;
   readonly #call: UndiciCall;
-  /** Bytes of the response that were discarded; undefined while the caller gets it, or there is none. */
-  #discarded: number | undefined;
-  #discarding: SharedTimer | undefined;
 
   constructor(of: HedgedCall, isHedge: boolean) {
     this.#of = of;
@@ -195,7 +191,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
       const header = (name: string): unknown => headers[name];
       const verdict = call.verdictOf(status, header);
       if (!this.#of.takes(this, { status, header, verdict })) {
-        this.#discard(Number(headers['content-length']));
+        call.discard(Number(headers['content-length']));
         return;
       }
       caller.handler.onResponseStarted?.();
@@ -209,9 +205,9 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
-    if (this.#discarded !== undefined) {
-      this.#discarded += chunk.length;
-      if (this.#discarded > DISCARDED_BYTES) this.#cut();
+    const call = this.#call;
+    if (call.isGivenUp) {
+      call.discards(chunk.length);
       return;
     }
     const { caller } = this.#of;
@@ -224,23 +220,19 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   }
 
   onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
-    const discarded = this.#discarded !== undefined;
-    this.#discarding?.cancel();
-    this.#call.completed(discarded);
-    if (discarded) return;
+    const call = this.#call;
+    call.completed();
+    if (call.isGivenUp) return;
     this.#of.ended();
     const { caller } = this.#of;
     caller.handler.onResponseEnd?.(caller, trailers);
   }
 
   onResponseError(_controller: Controller, error: Error): void {
-    if (this.#discarded === undefined) {
-      this.#call.attemptFailed(error);
-      return;
-    }
-    // The rest of the response says nothing more about the pod than its headers did.
-    this.#discarding?.cancel();
-    this.#call.completed(true);
+    const call = this.#call;
+    // The rest of a response that was given up says nothing more about the pod than its headers did.
+    if (call.isGivenUp) call.completed();
+    else call.attemptFailed(error);
   }
 
   onBodySent(chunk: unknown): void {
@@ -253,19 +245,5 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
 
   onClient(client: PodClient): void {
     this.#call.client = client;
-  }
-
-  /** Reads the rest if it is short, which keeps the connection; cuts it if it is long or slow. */
-  #discard(length: number): void {
-    this.#discarded = 0;
-    if (length > DISCARDED_BYTES) {
-      this.#cut();
-      return;
-    }
-    this.#discarding = this.#of.owner.timers.start(DISCARDED_MS, { timedOut: () => this.#cut() });
-  }
-
-  #cut(): void {
-    this.controller?.abort(new errors.RequestAbortedError('the answer was given up for that of another pod'));
   }
 }

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { addressMark, busyMark, notBegunHeader } from '../../../../src/propagation/not-begun.js';
+import { type ArrivedRequest, type Caller, HedgeFixture } from '../../../support/fixtures/fake-pod-pool.js';
+
+/** What a pod sends that has not begun a request: because it has too much to do, or because others have less. */
+const marks: [string, (mark: string) => string][] = [
+  ['has too much to do', (mark) => mark],
+  ['has more to do than others', busyMark],
+];
+
+describe.each(marks)('the response of a pod that has not begun a request, since it %s,', (_why, markOf) => {
+  const refuse = (request: ArrivedRequest): ArrivedRequest => {
+    const { address, port } = request.endpoint;
+    return request.head(503, { [notBegunHeader]: markOf(addressMark(address, port)) });
+  };
+  async function refused(): Promise<{ fixture: HedgeFixture; caller: Caller; first: ArrivedRequest; timers: number }> {
+    const fixture = await new HedgeFixture(2).ready();
+    const { timers } = fixture.clock;
+    const caller = fixture.askPlainly({ method: 'POST', body: 'again' });
+    const first = refuse(fixture.last);
+    expect(fixture.requests).toHaveLength(1);
+    return { fixture, caller, first, timers };
+  }
+  const settled = async (fixture: HedgeFixture, caller: Caller, timers: number): Promise<void> => {
+    fixture.last.answer(200, 'good');
+    expect(caller.heard).toEqual(['200', 'good', 'end']);
+    expect([fixture.requests.length, fixture.inFlight]).toEqual([2, 0]);
+    await fixture.clock.advanceAsync(2_000);
+    expect(fixture.clock.timers).toBe(timers);
+  };
+
+  it('is read to its end where it is short; then the request goes to another', async () => {
+    const { fixture, caller, first, timers } = await refused();
+    first.data('busy').end();
+    expect(first.aborted).toBeUndefined();
+    await settled(fixture, caller, timers);
+  });
+
+  it('is cut after 64 KB', async () => {
+    const { fixture, caller, first, timers } = await refused();
+    first.data(60_000);
+    expect(first.aborted).toBeUndefined();
+    first.data(6_000);
+    expect(first.aborted).toBeDefined();
+    await settled(fixture, caller, timers);
+  });
+
+  it('is cut after a second', async () => {
+    const { fixture, caller, first, timers } = await refused();
+    await fixture.clock.advanceAsync(999);
+    expect(first.aborted).toBeUndefined();
+    await fixture.clock.advanceAsync(1);
+    expect(first.aborted).toBeDefined();
+    await settled(fixture, caller, timers);
+  });
+
+  it('ends with the caller, whose request goes nowhere else', async () => {
+    const { fixture, caller, timers } = await refused();
+    caller.controller?.abort(new Error('enough'));
+    expect([caller.error?.message, fixture.requests.length, fixture.inFlight]).toEqual(['enough', 1, 0]);
+    await fixture.clock.advanceAsync(2_000);
+    expect(fixture.clock.timers).toBe(timers);
+  });
+});
