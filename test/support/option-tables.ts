@@ -7,6 +7,8 @@ import { textOf } from './docs-page.js';
 export interface OptionGroup {
   /** The file of the interface, in `src/`, without its extension. */
   readonly file: string;
+  /** Its name, if that is not the name of the group. */
+  readonly interface?: string;
   /** Where the defaults and bounds are said. */
   readonly table: { readonly options: object };
   /** Of the names in the page: `pool.` for `pool.connectTimeoutMs`. */
@@ -42,9 +44,9 @@ export function withOptionTables(path: string, groups: Readonly<Record<string, O
 }
 
 /** The defaults that the interface says and the table does not have, as `maxWaiting: 20000, not 10000`. */
-export function wrongDefaults(name: string, { file, table }: OptionGroup): string[] {
+export function wrongDefaults(name: string, { file, interface: declared = name, table }: OptionGroup): string[] {
   const options = table.options as Readonly<Record<string, Option<unknown>>>;
-  return documentedIn(file, name).flatMap(({ name: option, byDefault }) => {
+  return documentedIn(file, declared).flatMap(({ name: option, byDefault }) => {
     const value = options[option]?.default;
     if (!['number', 'boolean', 'string'].includes(typeof value) || value === '') return [];
     const expected = typeof value === 'string' ? `'${value}'` : String(value);
@@ -62,12 +64,12 @@ type Row = readonly [name: string, byDefault: string, range: string, text: strin
 /** @param member The only one, if it is not all. */
 function rowsOf(
   name: string,
-  { file, table, prefix = '' }: OptionGroup,
+  { file, interface: declared = name, table, prefix = '' }: OptionGroup,
   page: string,
   member: string | undefined,
 ): Row[] {
   const options = table.options as Readonly<Record<string, Option<unknown> | undefined>>;
-  return documentedIn(file, name)
+  return documentedIn(file, declared)
     .filter((option) => member === undefined || option.name === member)
     .map(({ name: option, isOptional, text, byDefault = '', see }) => {
       // Pages say once that times are in ms.

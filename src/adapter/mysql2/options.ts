@@ -1,6 +1,22 @@
+import { isIP } from 'node:net';
 import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, EvenkeelError } from '../../index.js';
-import { balancerDefaults, checkBoolean, checkKeys, checkNumber, type PerEndpoint } from '../kit/index.js';
+import {
+  anyOption,
+  balancerDefaults,
+  booleanOption,
+  checkBoolean,
+  checkedOption,
+  checkKeys,
+  checkNumber,
+  type Filled,
+  numberOption,
+  type OptionTable,
+  optionalNumber,
+  optionError,
+  optionTable,
+  type PerEndpoint,
+} from '../kit/index.js';
 
 /** Options of mysql2 that evenkeel sets itself, or that have another type here. */
 type Decided =
@@ -20,7 +36,11 @@ type Decided =
 export type MysqlOptions = Omit<MysqlPoolOptions, Decided>;
 
 /** How the connections to each server are opened and used. */
-export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionLimit' | 'maxIdle' | 'idleTimeout'> {
+export interface Mysql2ConnectionOptions
+  extends Omit<
+    MysqlOptions,
+    'connectionLimit' | 'maxIdle' | 'idleTimeout' | 'enableKeepAlive' | 'keepAliveInitialDelay' | 'localAddress'
+  > {
   /** The user: a name, or a function called for each new connection. @defaultValue none */
   readonly user?: PerEndpoint<string> | undefined;
   /**
@@ -42,10 +62,12 @@ export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionL
    */
   readonly ssl?: PerEndpoint<MysqlPoolOptions['ssl']> | undefined;
   /**
-   * How often the functions given as `user`, `password` and `ssl` are also called while connections are open, in ms, ± 20 %. If they
-   * return something else than a connection logged in with (for `ssl`: certificates and keys), and the server accepts it, the
-   * connection is replaced once it is idle. Not for tokens that are created at each call: every connection would be replaced that
-   * often. @defaultValue Infinity: connections keep what they logged in with
+   * How often the functions given as `user`, `password` and `ssl` are also called while connections are open, in ms, ± 20 %. If
+   * they return something else than a connection logged in with (for `ssl`: certificates and keys), and the server accepts it,
+   * the connection is replaced once it is idle. Not for tokens that are created at each call: every connection would be replaced
+   * that often.
+   * @defaultValue Infinity: connections keep what they logged in with
+   * @see docs/guide/mysql-tls.md#passwords-and-certificates-that-change
    */
   readonly credentialsRefreshMs?: number | undefined;
   /** Maximum connections per server; one is always kept. @defaultValue 10 */
@@ -58,26 +80,18 @@ export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionL
   readonly validateAfterMs?: number | undefined;
   /** How long it may take to respond, in ms. @defaultValue 1000 */
   readonly validateTimeoutMs?: number | undefined;
-  /** How long a statement without a `timeout` of its own may take, in ms; Infinity = no limit. @defaultValue Infinity */
+  /**
+   * How long a statement without a `timeout` of its own may take, in ms, from call to response; for one that is read through
+   * events or as a stream, how long nothing may arrive. Infinity = no limit. @defaultValue Infinity
+   */
   readonly queryTimeoutMs?: number | undefined;
+  /** Whether TCP checks whether an idle peer is alive. @defaultValue true */
+  readonly enableKeepAlive?: boolean | undefined;
+  /** Idle time before it does, in ms. @defaultValue 15000 */
+  readonly keepAliveInitialDelay?: number | undefined;
+  /** The address to connect from. @defaultValue none */
+  readonly localAddress?: string | undefined;
 }
-
-/** Defaults of the options above; see `docs/reference/options-mysql.md`. */
-export const mysql2Defaults: {
-  readonly credentialsRefreshMs: number;
-  readonly connectionLimit: number;
-  readonly idleTimeout: number;
-  readonly validateAfterMs: number;
-  readonly validateTimeoutMs: number;
-  readonly queryTimeoutMs: number;
-} = Object.freeze({
-  credentialsRefreshMs: Number.POSITIVE_INFINITY,
-  connectionLimit: 10,
-  idleTimeout: 60_000,
-  validateAfterMs: 5_000,
-  validateTimeoutMs: 1_000,
-  queryTimeoutMs: Number.POSITIVE_INFINITY,
-});
 
 /** The options that mysql2 reads and evenkeel passes on unchanged. */
 export const passedOn = [
@@ -119,24 +133,51 @@ export const passedOn = [
   'gracefulEnd',
 ] as const;
 
-const ownNames = [
-  'host',
-  'port',
-  'ssl',
-  'connectionLimit',
-  'maxIdle',
-  'idleTimeout',
-  'validateAfterMs',
-  'validateTimeoutMs',
-  'queryTimeoutMs',
-  'credentialsRefreshMs',
-  'enableKeepAlive',
-  'keepAliveInitialDelay',
-  'localAddress',
-] as const;
+type OwnName =
+  | 'host'
+  | 'port'
+  | 'ssl'
+  | 'connectionLimit'
+  | 'maxIdle'
+  | 'idleTimeout'
+  | 'validateAfterMs'
+  | 'validateTimeoutMs'
+  | 'queryTimeoutMs'
+  | 'credentialsRefreshMs'
+  | 'enableKeepAlive'
+  | 'keepAliveInitialDelay'
+  | 'localAddress';
+
+const ms = { min: 1, max: 86_400_000 };
+const count = { min: 1, max: 100_000, integer: true };
+
+export const mysql2ConnectionTable: OptionTable<
+  Filled<Pick<Mysql2ConnectionOptions, OwnName>, 'host' | 'port' | 'ssl' | 'maxIdle' | 'localAddress'>
+> = optionTable('options', {
+  // Where the servers are is checked as a whole, and TLS without showing its settings.
+  host: anyOption<string>(),
+  port: { ...anyOption<number>(), bounds: { min: 1, max: 65_535, integer: true } },
+  ssl: anyOption<NonNullable<Mysql2ConnectionOptions['ssl']>>(),
+  connectionLimit: numberOption(10, count),
+  maxIdle: optionalNumber({ ...count, min: 0 }),
+  idleTimeout: numberOption(60_000, { ...ms, infinite: true }),
+  validateAfterMs: numberOption(5_000, { ...ms, min: 0, infinite: true }),
+  validateTimeoutMs: numberOption(1_000, ms),
+  queryTimeoutMs: numberOption(Number.POSITIVE_INFINITY, { ...ms, infinite: true }),
+  credentialsRefreshMs: numberOption(Number.POSITIVE_INFINITY, { ...ms, min: 1_000, infinite: true }),
+  enableKeepAlive: booleanOption(true),
+  keepAliveInitialDelay: numberOption(15_000, { ...ms, min: 0 }),
+  localAddress: checkedOption<string | undefined>(undefined, (name, value) => {
+    if (typeof value === 'string' && isIP(value) !== 0) return value;
+    throw optionError(name, 'an IP address', value);
+  }),
+});
 
 /** Names of `Mysql2ConnectionOptions`. */
-export const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([...passedOn, ...ownNames]);
+export const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([
+  ...passedOn,
+  ...mysql2ConnectionTable.names,
+]);
 
 /** mysql2's names for options that are balancing options here. */
 export const renamedOptionNames: readonly string[] = ['connectTimeout', 'queueLimit', 'waitForConnections'];
@@ -164,11 +205,11 @@ export function withOwnNames<T extends object>(options: T): T & BalancingOptions
     const limit = { min: 1, max: 600_000 };
     changed.pool = { ...own.pool, connectTimeoutMs: checkNumber('connectTimeout', connectTimeout, 0, limit) };
   }
-  const count = { min: 0, max: 1_000_000, integer: true };
+  const waiting = { min: 0, max: 1_000_000, integer: true };
   if (queueLimit !== undefined || waitForConnections !== undefined) {
     if (own.maxWaiting !== undefined) throw both('queueLimit or waitForConnections', 'maxWaiting');
     // 0 means no limit in mysql2; here there always is one.
-    const limit = checkNumber('queueLimit', queueLimit, 0, count) || balancerDefaults.maxWaiting;
+    const limit = checkNumber('queueLimit', queueLimit, 0, waiting) || balancerDefaults.maxWaiting;
     changed.maxWaiting = checkBoolean('waitForConnections', waitForConnections, true) ? limit : 0;
   }
   return { ...(rest as unknown as T), ...changed };

@@ -5,6 +5,10 @@ import { appTable } from '../../../src/adapter/http/app-options.js';
 import { hedgeTable } from '../../../src/adapter/http/hedging.js';
 import { propagateTable } from '../../../src/adapter/kit/propagation.js';
 import { placeTable, socketPlacerTable } from '../../../src/adapter/kit/socket-placer.js';
+import { lagTable } from '../../../src/adapter/mysql2/checks/standby.js';
+import { serviceTable } from '../../../src/adapter/mysql2/cluster/service.js';
+import { followTable } from '../../../src/adapter/mysql2/follow-service/follow-service.js';
+import { mysql2ConnectionTable } from '../../../src/adapter/mysql2/options.js';
 import { agentTable } from '../../../src/adapter/node-http/agent.js';
 import { appAgentsTable } from '../../../src/adapter/node-http/app-agents.js';
 import { nodeHttpConnectionTable } from '../../../src/adapter/node-http/transport.js';
@@ -85,6 +89,16 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   EndpointSlicesOptions: { file: 'resolver/kubernetes/endpoint-slices', table: endpointSlicesTable },
   TargetOptions: { file: 'resolver/target', table: targetTable },
   AdminOptions: { file: 'admin/index', table: adminTable },
+  Mysql2ConnectionOptions: { file: 'adapter/mysql2/options', table: mysql2ConnectionTable },
+  ServiceOptions: { file: 'adapter/mysql2/cluster/service', table: serviceTable },
+  PoolClusterOptions: { file: 'adapter/mysql2/cluster/pool-cluster', table: { options: {} } },
+  ReplicaLagOptions: { file: 'adapter/mysql2/checks/standby', table: lagTable },
+  MysqlStatementOptions: {
+    file: 'adapter/mysql2/cluster/statement',
+    interface: 'StatementOptions',
+    table: { options: {} },
+  },
+  FollowServiceOptions: { file: 'adapter/mysql2/follow-service/follow-service', table: followTable },
   UndiciConnectionOptions: { file: 'adapter/undici/options', table: undiciConnectionTable },
   CallOptions: { file: 'adapter/undici/options', table: dispatcherTable },
   HedgeOptions: { file: 'adapter/http/hedging', table: hedgeTable, prefix: 'hedge.' },
@@ -104,6 +118,7 @@ const groups: Readonly<Record<string, OptionGroup>> = {
 const pages = [
   'reference/options',
   'reference/options-http',
+  'reference/options-mysql',
   'reference/options-postgres',
   'reference/stages',
   'reference/pickers',

@@ -1,6 +1,14 @@
 /** What a server reports about itself that puts it on standby: it takes no writes, or it is too far behind. */
 import { type Endpoint, EvenkeelError, type StageFactory } from '../../../index.js';
-import { checkFunction, checkNumber, lagObjection } from '../../kit/index.js';
+import {
+  type Complete,
+  checkedOption,
+  checkFunction,
+  lagObjection,
+  numberOption,
+  type OptionTable,
+  optionTable,
+} from '../../kit/index.js';
 import { readOnlyOutcome } from '../outcome.js';
 import { type Identity, serverProbe } from './server-probe.js';
 
@@ -65,7 +73,7 @@ export type AskServer = (sql: string) => Promise<readonly Record<string, unknown
 
 /** How far behind replicas may be. */
 export interface ReplicaLagOptions {
-  /** A server further behind than this gets no statement while another is usable, in ms. @defaultValue not checked */
+  /** A server further behind than this gets no statement while another is usable, in ms. @defaultValue Infinity: not checked */
   readonly maxLagMs?: number | undefined;
   /** How often servers are asked how far behind they are, in ms, ± 20 %. @defaultValue 1000 */
   readonly probeIntervalMs?: number | undefined;
@@ -79,20 +87,19 @@ export interface ReplicaLagOptions {
   readonly lagProbe?: string | ((query: AskServer, endpoint: Endpoint) => Promise<number | undefined>) | undefined;
 }
 
-export const lagOptionNames: readonly string[] = ['maxLagMs', 'probeIntervalMs', 'probeTimeoutMs', 'lagProbe'];
+export const lagTable: OptionTable<Complete<ReplicaLagOptions>> = optionTable('options', {
+  maxLagMs: numberOption(Number.POSITIVE_INFINITY, { min: 0, max: 86_400_000, infinite: true }),
+  probeIntervalMs: numberOption(1_000, { min: 10, max: 3_600_000 }),
+  probeTimeoutMs: numberOption(1_000, { min: 1, max: 86_400_000 }),
+  lagProbe: checkedOption<NonNullable<ReplicaLagOptions['lagProbe']>>(byReplicaStatus, (name, value) => {
+    if (typeof value !== 'string') checkFunction(name, value);
+    return value as NonNullable<ReplicaLagOptions['lagProbe']>;
+  }),
+});
 
 /** Puts replicas on standby that are too far behind. If all are, all are used. Undefined if lag is not checked. Throws EVENKEEL_OPTION. */
 export function replicaLag(options: ReplicaLagOptions, query: QueryServer): StageFactory | undefined {
-  const { maxLagMs, lagProbe = byReplicaStatus } = options;
-  const time = { min: 1, max: 86_400_000 };
-  if (typeof lagProbe !== 'string') checkFunction('lagProbe', lagProbe);
-  const maxMs = checkNumber('maxLagMs', maxLagMs, Number.POSITIVE_INFINITY, {
-    min: 0,
-    max: 86_400_000,
-    infinite: true,
-  });
-  const intervalMs = checkNumber('probeIntervalMs', options.probeIntervalMs, 1_000, { min: 10, max: 3_600_000 });
-  const timeoutMs = checkNumber('probeTimeoutMs', options.probeTimeoutMs, 1_000, time);
+  const { maxLagMs: maxMs, probeIntervalMs, probeTimeoutMs, lagProbe } = lagTable.resolveOwn(options);
   if (!Number.isFinite(maxMs)) return undefined;
   const find = typeof lagProbe === 'string' ? byStatement(lagProbe) : lagProbe;
   return serverProbe({
@@ -104,8 +111,8 @@ export function replicaLag(options: ReplicaLagOptions, query: QueryServer): Stag
       }
       return lagMs > maxMs ? lagObjection(maxMs) : undefined;
     },
-    intervalMs,
-    timeoutMs,
+    intervalMs: probeIntervalMs,
+    timeoutMs: probeTimeoutMs,
     keepsProbing: true,
     isFinal: false,
   });

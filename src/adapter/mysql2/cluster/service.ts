@@ -12,16 +12,20 @@ import {
   systemRng,
 } from '../../../index.js';
 import {
+  anyOption,
   balancerDefaults,
   balancingOptionNames,
+  booleanOption,
   checkBalancingOptions,
-  checkBoolean,
-  optionError,
+  choiceOption,
+  type Filled,
+  type OptionTable,
+  optionTable,
   orAborted,
   poolDefaults,
 } from '../../kit/index.js';
 import { Changes } from '../changes.js';
-import { lagOptionNames, type QueryServer, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
+import { lagTable, type QueryServer, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
 import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
 import { type Events, tell } from '../own-functions.js';
 import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
@@ -30,7 +34,10 @@ import { type Hosts, only, whereabouts } from './servers.js';
 
 /** One Service of a cluster: where its servers are, with which credentials, and how they are chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions, ReplicaLagOptions {
-  /** Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. @defaultValue none */
+  /**
+   * Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. @defaultValue none
+   * @see docs/reference/targets.md
+   */
   readonly target?: string | undefined;
   /**
    * Whether every statement that is not sent on a checked-out connection may run twice: for read-only services.
@@ -38,9 +45,10 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
    */
   readonly idempotent?: boolean | undefined;
   /**
-   * Which servers get statements. `primary`: one that takes writes. One that says it is read-only is on standby until it accepts them; it
-   * is the primary then: the sessions of a former one that does not answer, or still accepts writes, are cut. `any`: all, and nobody asks
-   * what they are. @defaultValue 'any'
+   * Which servers get statements. `primary`: one that takes writes. One that says it is read-only is on standby until it accepts
+   * them; it is the primary then: the sessions of a former one that does not answer, or still accepts writes, are cut. `any`:
+   * all, and nobody asks what they are. @defaultValue 'any'
+   * @see docs/guide/mysql.md#roles-one-primary-several-replicas
    */
   readonly role?: 'any' | 'primary' | undefined;
   /**
@@ -50,7 +58,15 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
   readonly hosts?: Hosts | undefined;
 }
 
-const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'role', 'hosts', ...lagOptionNames];
+type OwnOptions = Pick<ServiceOptions, 'target' | 'idempotent' | 'role' | 'hosts'>;
+
+export const serviceTable: OptionTable<Filled<OwnOptions, 'target' | 'hosts'>> = optionTable('options', {
+  // These are checked where servers are chosen.
+  target: anyOption<string>(),
+  hosts: anyOption<Hosts>(),
+  idempotent: booleanOption(false),
+  role: choiceOption('any', ['any', 'primary']),
+});
 
 /** A Service that is followed: its servers, with one mysql2 Pool each, and the balancer over them. */
 export interface Service {
@@ -82,7 +98,8 @@ export function createService(
   observer: Observer,
 ): Service {
   checkNames(name === '' ? 'options' : `services.${name}`, callersOptions, [
-    ...serviceOptionNames,
+    ...serviceTable.names,
+    ...lagTable.names,
     ...renamedOptionNames,
     ...balancingOptionNames,
   ]);
@@ -91,9 +108,7 @@ export function createService(
   const settings = resolveServerSettings(options, host);
   const { clock = systemClock, rng = systemRng } = options;
   const transport = new ServerTransport({ settings, clock, rng, events });
-  const idempotent = checkBoolean('idempotent', options.idempotent, false);
-  const { role = 'any' } = options;
-  if (role !== 'any' && role !== 'primary') throw optionError('role', "'any' or 'primary'", role);
+  const { idempotent, role } = serviceTable.resolveOwn(options);
   const mustWrite = role === 'primary';
   const query: QueryServer = (endpoint, sql, signal) => transport.query(endpoint, sql, signal);
   const own: StageFactory[] = [];

@@ -9,7 +9,7 @@ import { ownErrors, withOwnFunctions } from '../own-functions.js';
 import type { Method, MysqlCallback } from '../server/connection-methods.js';
 
 /** Options of `query` and `execute` in addition to mysql2's. */
-export interface StatementOptions extends QueryOptions {
+export interface StatementOptions extends Omit<QueryOptions, 'timeout'> {
   /**
    * Whether the statement may run twice without harm, as one that only reads: if its connection dies before the answer, it is sent to
    * another server. @defaultValue the service's `idempotent`
@@ -18,10 +18,16 @@ export interface StatementOptions extends QueryOptions {
   /** For hash pickers: statements with one key go to one server. @defaultValue none */
   readonly key?: string | undefined;
   /**
-   * Which statements go first where they wait for a connection, and with a `limit` which are turned away first.
-   * @defaultValue 'default'
+   * Which statements go first where they wait for a connection, and with a `limit` which are turned away first. @defaultValue
+   * 'default'
+   * @see docs/guide/overload.md#priorities
    */
   readonly priority?: Priority | undefined;
+  /**
+   * How long it may take in ms, from call to response, the wait for a connection included; then its connection is destroyed. 0 = no
+   * limit. @defaultValue the service's `queryTimeoutMs`
+   */
+  readonly timeout?: number | undefined;
 }
 
 /** A statement as a caller gave it, checked. */

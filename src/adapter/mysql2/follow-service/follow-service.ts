@@ -13,17 +13,23 @@ import {
   type Resolver,
   type Rng,
   type StageFactory,
-  systemClock,
-  systemRng,
 } from '../../../index.js';
 import {
-  balancerDefaults,
+  balancingTable,
+  type Complete,
+  checkedOption,
   checkFunction,
   checkKeys,
-  checkNumber,
+  clockOption,
   exactStages,
+  numberOption,
+  type OptionTable,
   optionError,
+  optionTable,
   poolDefaults,
+  poolTable,
+  requiredOption,
+  rngOption,
 } from '../../kit/index.js';
 import { Changes } from '../changes.js';
 import { logIn } from '../server/opening.js';
@@ -32,7 +38,7 @@ import type { AnyPoolCluster } from './user-cluster.js';
 
 /** Options of `followService`. */
 export interface FollowServiceOptions {
-  /** Where endpoints come from: a resolver, or a target string such as `mysql-read.shop:3306`. */
+  /** Where endpoints come from: a resolver, or a target string such as `mysql-read.shop:3306`. @see docs/reference/targets.md */
   readonly resolver: Resolver | string;
   /**
    * What mysql2 needs to know of one endpoint: user, password, database, connectionLimit, ssl … Where to connect to is
@@ -53,8 +59,14 @@ export interface FollowServiceOptions {
   readonly drainTimeoutMs?: number | undefined;
   /** How long `ready()` waits for a set, and then for a first node, in ms. @defaultValue 10000 */
   readonly startTimeoutMs?: number | undefined;
-  /** How a server is tried before its node is added, and how often. @defaultValue {}, see `PoolOptions` */
-  readonly pool?: Pick<PoolOptions, (typeof poolNames)[number]> | undefined;
+  /**
+   * How a server is tried before its node is added, and how often: `connectTimeoutMs`, `maxConnecting`, `reconnectInitialMs` and
+   * `reconnectMaxMs`. @defaultValue {}, see `PoolOptions`
+   * @see docs/reference/options.md#pool
+   */
+  readonly pool?:
+    | Pick<PoolOptions, 'connectTimeoutMs' | 'maxConnecting' | 'reconnectInitialMs' | 'reconnectMaxMs'>
+    | undefined;
   /** Is told what happens. @defaultValue none */
   readonly observer?: Observer | undefined;
   /** All time it uses. For tests. @defaultValue the system's clock */
@@ -69,9 +81,6 @@ interface ResolvedFollowOptions extends ClusterNodesOptions {
   /** The options for `createBalancer`, which checks them itself. */
   readonly balancing: Omit<BalancerOptions<never>, 'transport' | 'observer'>;
 }
-
-/** Defaults of the numeric options; see `docs/reference/options-mysql.md`. */
-export const followDefaults: { readonly drainTimeoutMs: number } = Object.freeze({ drainTimeoutMs: 30_000 });
 
 /** Keeps a user's own PoolCluster in step with a Service. */
 export interface ServiceFollower extends AsyncDisposable {
@@ -166,20 +175,37 @@ interface SignalOption {
 }
 const signalOnly = ['signal'] as const;
 
-const names: readonly (keyof FollowServiceOptions)[] = [
-  'resolver',
-  'node',
-  'id',
-  'stages',
-  'drainTimeoutMs',
-  'startTimeoutMs',
-  'pool',
-  'observer',
-  'clock',
-  'rng',
-];
+const { connectTimeoutMs, maxConnecting, reconnectInitialMs, reconnectMaxMs } = poolTable.options;
+const poolNames = Object.keys({ connectTimeoutMs, maxConnecting, reconnectInitialMs, reconnectMaxMs });
 
-const poolNames = ['connectTimeoutMs', 'maxConnecting', 'reconnectInitialMs', 'reconnectMaxMs'] as const;
+/** The resolver, the pool's options and the observer are checked by the balancer. */
+export const followTable: OptionTable<Complete<FollowServiceOptions>> = optionTable('options', {
+  resolver: requiredOption((_name, value) => value as Resolver | string),
+  node: requiredOption((name, value) => {
+    checkFunction(name, value);
+    return value as FollowServiceOptions['node'];
+  }),
+  id: checkedOption<(endpoint: Endpoint) => string>(
+    ({ key }) => key,
+    (name, value) => {
+      checkFunction(name, value);
+      return value as (endpoint: Endpoint) => string;
+    },
+  ),
+  stages: checkedOption<readonly StageFactory[]>([conditions()], (name, value) => {
+    if (!Array.isArray(value)) throw optionError(name, 'a list of stages', value);
+    return value;
+  }),
+  drainTimeoutMs: numberOption(30_000, { min: 0, max: 86_400_000, infinite: true }),
+  startTimeoutMs: balancingTable.options.startTimeoutMs,
+  pool: checkedOption<NonNullable<FollowServiceOptions['pool']>>({}, (name, value) => {
+    checkKeys(name, value, poolNames);
+    return value as NonNullable<FollowServiceOptions['pool']>;
+  }),
+  observer: checkedOption<Observer>({}, (_name, value) => value as Observer),
+  clock: clockOption,
+  rng: rngOption,
+});
 
 /** mysql2 has neither weights nor standby: an endpoint is in the cluster or not. */
 const leaveOutStandby: StageFactory = () => ({ apply: (set) => set.filter(({ weight }) => weight > 0) });
@@ -190,22 +216,12 @@ export function resolveFollowOptions(cluster: AnyPoolCluster, options: FollowSer
     const found = (cluster as Partial<Record<typeof method, unknown>> | undefined)?.[method];
     if (typeof found !== 'function') throw optionError('cluster', 'a PoolCluster of mysql2 3.12 or later', cluster);
   }
-  checkKeys('options', options, names);
-  const { resolver, node, id = ({ key }) => key, stages = [conditions()], pool = {}, observer = {} } = options;
-  const { clock = systemClock, rng = systemRng } = options;
-  checkFunction('node', node);
-  checkFunction('id', id);
-  if (!Array.isArray(stages)) throw optionError('stages', 'a list of stages', stages);
-  checkKeys('pool', pool, poolNames);
-  const startTimeoutMs = options.startTimeoutMs ?? balancerDefaults.startTimeoutMs;
+  const settings = followTable.resolve(options);
+  const { resolver, node, id, stages, drainTimeoutMs, startTimeoutMs, pool, observer, clock, rng } = settings;
   return {
     node,
     id,
-    drainTimeoutMs: checkNumber('drainTimeoutMs', options.drainTimeoutMs, followDefaults.drainTimeoutMs, {
-      min: 0,
-      max: 86_400_000,
-      infinite: true,
-    }),
+    drainTimeoutMs,
     observer,
     clock,
     rng,

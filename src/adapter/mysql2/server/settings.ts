@@ -1,11 +1,10 @@
-import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, type Endpoint, EvenkeelError } from '../../../index.js';
-import { checkBoolean, checkNumber, optionError, poolDefaults } from '../../kit/index.js';
+import { poolDefaults } from '../../kit/index.js';
 import type { PoolLimits } from '../../sql/session-pool.js';
 import { canReset, knowsGracefulEnd } from '../internals.js';
-import { type Mysql2ConnectionOptions, mysql2Defaults, passedOn } from '../options.js';
+import { type Mysql2ConnectionOptions, mysql2ConnectionTable, passedOn } from '../options.js';
 import { withOwnFunctions } from '../own-functions.js';
 import { type Credentials, type ReadCredentials, readerOfCredentials, resolveTls } from './credentials.js';
 
@@ -36,50 +35,30 @@ export function resolveServerSettings(
   host: string | undefined,
 ): ServerSettings {
   const mysql = mysqlOptions(options, host);
-  const ms = { min: 1, max: 86_400_000 };
-  const connectionLimit = checkNumber('connectionLimit', options.connectionLimit, mysql2Defaults.connectionLimit, {
-    min: 1,
-    max: 100_000,
-    integer: true,
-  });
-  const { idleTimeout, validateAfterMs, validateTimeoutMs, queryTimeoutMs, localAddress } = options;
-  if (localAddress !== undefined && isIP(localAddress) === 0) {
-    throw optionError('localAddress', 'an IP address', localAddress);
-  }
+  const {
+    connectionLimit,
+    maxIdle = connectionLimit,
+    idleTimeout,
+    enableKeepAlive,
+    keepAliveInitialDelay,
+    ...own
+  } = mysql2ConnectionTable.resolveOwn(options);
+  const { credentialsRefreshMs, validateAfterMs, validateTimeoutMs, queryTimeoutMs, localAddress } = own;
   return {
     mysql,
     readCredentials: readerOfCredentials(credentialFunctions(options), host),
-    credentialsRefreshMs: checkNumber(
-      'credentialsRefreshMs',
-      options.credentialsRefreshMs,
-      mysql2Defaults.credentialsRefreshMs,
-      { min: 1_000, max: 86_400_000, infinite: true },
-    ),
+    credentialsRefreshMs,
     max: connectionLimit,
     min: 1,
     maxUses: Number.POSITIVE_INFINITY,
-    maxIdle: checkNumber('maxIdle', options.maxIdle, connectionLimit, { min: 0, max: 100_000, integer: true }),
-    idleTimeoutMs: checkNumber('idleTimeout', idleTimeout, mysql2Defaults.idleTimeout, { ...ms, infinite: true }),
-    validateAfterMs: checkNumber('validateAfterMs', validateAfterMs, mysql2Defaults.validateAfterMs, {
-      min: 0,
-      max: 86_400_000,
-      infinite: true,
-    }),
-    validateTimeoutMs: checkNumber('validateTimeoutMs', validateTimeoutMs, mysql2Defaults.validateTimeoutMs, ms),
-    queryTimeoutMs: checkNumber('queryTimeoutMs', queryTimeoutMs, mysql2Defaults.queryTimeoutMs, {
-      ...ms,
-      infinite: true,
-    }),
+    maxIdle,
+    idleTimeoutMs: idleTimeout,
+    validateAfterMs,
+    validateTimeoutMs,
+    queryTimeoutMs,
     connectTimeoutMs: options.pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
     maxAgeMs: options.pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
-    dial: {
-      keepAlive: checkBoolean('enableKeepAlive', options.enableKeepAlive, true),
-      keepAliveDelayMs: checkNumber('keepAliveInitialDelay', options.keepAliveInitialDelay, 15_000, {
-        min: 0,
-        max: 86_400_000,
-      }),
-      localAddress,
-    },
+    dial: { keepAlive: enableKeepAlive, keepAliveDelayMs: keepAliveInitialDelay, localAddress },
   };
 }
 

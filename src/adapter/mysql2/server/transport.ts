@@ -1,15 +1,14 @@
 import type { Pool } from 'mysql2';
+import { type Clock, type Endpoint, EvenkeelError, endpointAddress, type Rng, type Transport } from '../../../index.js';
 import {
-  type Clock,
-  type Endpoint,
-  EvenkeelError,
-  endpointAddress,
-  type Rng,
-  systemClock,
-  systemRng,
-  type Transport,
-} from '../../../index.js';
-import { checkNumber, checkString, markLasting, poolDefaults } from '../../kit/index.js';
+  type Complete,
+  checkString,
+  clockOption,
+  markLasting,
+  optionTable,
+  poolTable,
+  rngOption,
+} from '../../kit/index.js';
 import { checkNames, type Mysql2ConnectionOptions } from '../options.js';
 import { isRefusedLogIn } from '../outcome.js';
 import type { Events } from '../own-functions.js';
@@ -31,6 +30,11 @@ export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
   readonly rng?: Rng | undefined;
 }
 
+const { connectTimeoutMs, maxConnectionAgeMs } = poolTable.options;
+const transportTable = optionTable<
+  Complete<Pick<Mysql2TransportOptions, 'connectTimeoutMs' | 'maxConnectionAgeMs' | 'clock' | 'rng'>>
+>('options', { connectTimeoutMs, maxConnectionAgeMs, clock: clockOption, rng: rngOption });
+
 /**
  * Opens one mysql2 Pool per server: its host is the Service, its sockets go to the pod's address. The first connection
  * is opened ahead of the first query. For `createBalancer`; `createPoolCluster` does all of it.
@@ -45,25 +49,11 @@ export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
  * const [rows] = await balancer.run((pool) => pool.promise().query('SELECT 1'));
  */
 export function mysql2Transport(options: Mysql2TransportOptions): Transport<Pool> {
-  checkNames('options', options, ['connectTimeoutMs', 'maxConnectionAgeMs', 'clock', 'rng']);
-  const { connectTimeoutMs, maxConnectionAgeMs, host, clock = systemClock, rng = systemRng } = options;
+  checkNames('options', options, transportTable.names);
+  const { host } = options;
   if (host !== undefined) checkString('host', host);
-  const settings = resolveServerSettings(
-    {
-      ...options,
-      pool: {
-        connectTimeoutMs: checkNumber('connectTimeoutMs', connectTimeoutMs, poolDefaults.connectTimeoutMs, {
-          min: 1,
-          max: 600_000,
-        }),
-        maxConnectionAgeMs: checkNumber('maxConnectionAgeMs', maxConnectionAgeMs, poolDefaults.maxConnectionAgeMs, {
-          min: 1_000,
-          infinite: true,
-        }),
-      },
-    },
-    host,
-  );
+  const { clock, rng, ...pool } = transportTable.resolveOwn(options);
+  const settings = resolveServerSettings({ ...options, pool }, host);
   return new ServerTransport({ settings, clock, rng });
 }
 

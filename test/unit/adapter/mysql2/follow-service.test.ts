@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { PoolOptions } from 'mysql2';
@@ -6,12 +5,10 @@ import { describe, expect, it } from 'vitest';
 import { ClusterNodes, type LogIn } from '../../../../src/adapter/mysql2/follow-service/cluster-nodes.js';
 import {
   type FollowServiceOptions,
-  followDefaults,
   followService,
   resolveFollowOptions,
 } from '../../../../src/adapter/mysql2/follow-service/follow-service.js';
 import type { AnyPoolCluster } from '../../../../src/adapter/mysql2/follow-service/user-cluster.js';
-import { balancerDefaults } from '../../../../src/balancer/balancer-options.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
@@ -469,36 +466,5 @@ describe('followService', () => {
       code: 'EVENKEEL_OPTION',
       message: `${method} has no option "sginal" (did you mean "signal"?); it knows signal`,
     });
-  });
-});
-
-describe('docs/reference/options-mysql.md', () => {
-  const page = readFileSync(new URL('../../../../docs/reference/options-mysql.md', import.meta.url), 'utf8');
-  const [, section = ''] = page.split('\n## `followService`');
-  const rows = section.split('\n').filter((line) => line.startsWith('| `'));
-  const names = rows.flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, name]) => name));
-  const face = new FakePoolCluster() as unknown as AnyPoolCluster;
-  const required = { resolver: new FakeResolver(), node: () => ({}) };
-
-  it('has every option, and no other', () => {
-    const error = (() => {
-      try {
-        return resolveFollowOptions(face, { ...required, unknown: true } as never);
-      } catch (thrown) {
-        return thrown;
-      }
-    })();
-    expect(String(error)).toContain(`it knows ${names.join(', ')}`);
-  });
-
-  it('has the defaults of the source', () => {
-    const byDefault = (name: string) =>
-      rows
-        .find((row) => row.startsWith(`| \`${name}\` |`))
-        ?.split('|')[2]
-        ?.trim();
-    expect(byDefault('drainTimeoutMs')).toBe(String(followDefaults.drainTimeoutMs));
-    expect(byDefault('startTimeoutMs')).toBe(String(balancerDefaults.startTimeoutMs));
-    expect(resolveFollowOptions(face, required).drainTimeoutMs).toBe(followDefaults.drainTimeoutMs);
   });
 });
