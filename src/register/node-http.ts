@@ -25,8 +25,13 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
       const own = agent as Agent & { readonly protocol: string; readonly options: AgentOptions };
       const { timeout } = own.options;
       if (timeout && (request as { timeout?: number }).timeout === undefined) request.setTimeout(timeout);
-      const merged = own.protocol === 'https:' ? { ...own.options, ...requestOptions } : requestOptions;
-      const begin = (): void => router.route(own.protocol, request, merged as RequestOptions, onward);
+      // As Node's Agent does it: its options come before those of a request.
+      const merged = { ...requestOptions, ...own.options } as RequestOptions;
+      if (merged.host !== requestOptions.host || merged.port !== requestOptions.port) {
+        onward();
+        return;
+      }
+      const begin = (): void => router.route(own.protocol, request, merged, onward);
       if (agent.maxSockets === Number.POSITIVE_INFINITY) begin();
       else
         queueOf(queues, agent, `${requestOptions.host}:${requestOptions.port}`).add(request, agent.maxSockets, begin);

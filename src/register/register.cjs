@@ -208,6 +208,15 @@ function patchHttp(mayBeService, engineOf) {
   patchUpgrades(https, https.Agent, mayBeService);
 }
 
+/** Whether ws connects with it: by its name, and in a minified bundle by what it says. */
+function isOfWs(connect) {
+  if (connect.name === 'netConnect' || connect.name === 'tlsConnect') return true;
+  const text = String(connect);
+  const [, own] = /^function [\w$]*\(([\w$]+)\)/.exec(text) || [];
+  if (own === undefined || text.indexOf(`.connect(${own})`) === -1) return false;
+  return text.indexOf(`${own}.path=${own}.socketPath,`) !== -1 || text.indexOf(`${own}.path=void 0,`) !== -1;
+}
+
 /**
  * WebSockets of the library ws, which connects by itself with a function of one of these names; with an agent in its place, its
  * upgrade is a request like others.
@@ -218,8 +227,11 @@ function patchUpgrades(module, Agent, mayBeService) {
   const balancedRequest = {
     request(options) {
       const connect = typeof options === 'object' && options !== null && !options.agent && options.createConnection;
-      const isOfWs = connect && (connect.name === 'netConnect' || connect.name === 'tlsConnect');
-      if (isOff || !isOfWs || options.socketPath || !mayBeService(options.host)) return request.apply(this, arguments);
+      if (isOff || !connect || options.socketPath || !mayBeService(options.host)) return request.apply(this, arguments);
+      if (!isOfWs(connect)) {
+        leave('a request of node:http with createConnection', 'an agent in its place');
+        return request.apply(this, arguments);
+      }
       if (agent === undefined) agent = new Agent();
       return request.call(this, Object.assign({}, options, { agent, createConnection: undefined }));
     },
@@ -234,9 +246,22 @@ function patchUpgrades(module, Agent, mayBeService) {
 const dispatcherSymbols = [Symbol.for('undici.globalDispatcher.1'), Symbol.for('undici.globalDispatcher.2')];
 /** Methods that call `this.dispatch`. */
 const dispatching = ['request', 'stream', 'pipeline', 'connect', 'upgrade'];
+/** What to write where an app makes dispatchers of its own. */
+const OWN_DISPATCHER = 'if it calls a Service, createDispatcher of evenkeel/undici in its place, or the global dispatcher';
+/** Hosts of requests to the global dispatcher; the oldest are forgotten together. */
+const passed = new Set();
+const MAX_HOSTS = 2000;
 const wrappers = new WeakMap();
 const wrapped = new WeakSet();
-let wrapDispatchers = () => {};
+let wrapDispatchers = () => false;
+
+/** Whether it is undici's own Agent, or what undici 8 puts around it; in a minified bundle the class has another name. */
+function isPlainAgent(dispatcher) {
+  const made = dispatcher.constructor || {};
+  if (made.name === 'Agent' || typeof made.wrapHandler === 'function') return true;
+  const has = Object.getOwnPropertySymbols(dispatcher).map((symbol) => symbol.description);
+  return has.indexOf('factory') !== -1 && has.indexOf('clients') !== -1 && has.indexOf('queue') === -1;
+}
 
 /** fetch, WebSocket and EventSource of Node, and every copy of undici: all of them ask for the global dispatcher. */
 function patchFetch(mayBeService, engineOf) {
@@ -250,6 +275,8 @@ function patchFetch(mayBeService, engineOf) {
     const dispatch = (options, handler) => {
       const host = options && hostOf(options.origin);
       if (host === undefined || !mayBeService(host)) return dispatcher.dispatch(options, handler);
+      if (passed.size >= MAX_HOSTS) passed.clear();
+      passed.add(host);
       const engine = engineOf();
       return engine === undefined
         ? dispatcher.dispatch(options, handler)
@@ -268,22 +295,26 @@ function patchFetch(mayBeService, engineOf) {
     wrapped.add(wrapper);
     return wrapper;
   };
+  /** Whether there was one that was not yet. */
   wrapDispatchers = () => {
-    if (isOff) return;
+    let isFirst = false;
+    if (isOff) return isFirst;
     for (const symbol of dispatcherSymbols) {
       const dispatcher = globalThis[symbol];
       if (dispatcher === undefined || dispatcher === null || wrapped.has(dispatcher)) continue;
-      const name = dispatcher.constructor && dispatcher.constructor.name;
-      if (name !== 'Agent' && name !== 'Dispatcher1Wrapper') {
+      if (!isPlainAgent(dispatcher)) {
+        const name = dispatcher.constructor && dispatcher.constructor.name;
         leave(`the global dispatcher ${name} of undici`, 'compose it with appInterceptor() of evenkeel/undici');
         continue;
       }
       try {
         globalThis[symbol] = wrap(dispatcher);
+        isFirst = true;
       } catch (_error) {
         // A frozen global object.
       }
     }
+    return isFirst;
   };
 
   const native = Object.getOwnPropertyDescriptor(globalThis, 'fetch');
@@ -318,9 +349,19 @@ function patchFetch(mayBeService, engineOf) {
   patchOrigin();
   // A copy inside a bundle loads nothing by name. It tells of its connections, though; from the second request on it is balanced.
   const { subscribe, unsubscribe } = require('diagnostics_channel');
-  const onConnect = () => wrapDispatchers();
+  const onConnect = ({ connectParams }) => {
+    if (wrapDispatchers() && connectParams) passed.add(connectParams.hostname);
+  };
   subscribe('undici:client:beforeConnect', onConnect);
   undo.push(() => unsubscribe('undici:client:beforeConnect', onConnect));
+  // A socket has a host if that was looked up; pods are connected to by address.
+  const onConnected = ({ connectParams, socket }) => {
+    const host = connectParams && connectParams.hostname;
+    if (!socket || socket._host !== host || !mayBeService(host) || passed.has(host)) return;
+    leave('a Pool, Client or Agent of undici that the app made', OWN_DISPATCHER);
+  };
+  subscribe('undici:client:connected', onConnected);
+  undo.push(() => unsubscribe('undici:client:connected', onConnected));
 }
 
 /**

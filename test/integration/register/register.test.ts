@@ -476,6 +476,104 @@ describe('the admin page', () => {
   });
 });
 
+describe('an agent of the app', () => {
+  it.each(['lookup', 'host'])('that says how to connect, by %s, does so', async (name) => {
+    const script = `
+      const http = require('node:http');
+      let calls = 0;
+      const ways = {
+        lookup: (host, options, answer) => { calls++; answer(null, [{ address: '127.0.0.1', family: 4 }]); },
+        host: '127.0.0.1',
+      };
+      const agent = new http.Agent({ ${name}: ways.${name} });
+      http.get('http://orders.shop:${outside.port}/', { agent }, (response) => response.resume().on('end', () => {
+        console.log(JSON.stringify({ pods: { calls, [response.headers['x-pod']]: 1 }, failed: {} }));
+        process.exit();
+      }));`;
+    const { pods: seen, stderr } = await start(['-e', script]).result;
+    expect({ seen, stderr }).toEqual({ seen: { calls: name === 'host' ? 0 : 1, outside: 1 }, stderr: '' });
+  });
+});
+
+describe('clients that are not balanced', () => {
+  it('are listed with what to write: dispatchers of the app’s own, and requests that say how to connect', async () => {
+    const script = `
+      const http = require('node:http');
+      const net = require('node:net');
+      const { Pool, request } = require('undici');
+      (async () => {
+        await (await request('${orders}')).body.dump();
+        const pool = new Pool('http://legacy.shop:${outside.port}');
+        await (await pool.request({ path: '/', method: 'GET' })).body.dump();
+        await pool.close();
+        const createConnection = (options) => net.connect(${outside.port}, '127.0.0.1');
+        await new Promise((resolve) => http.request({ host: 'legacy.shop', createConnection }, (response) => response.resume().on('end', resolve)).end());
+        const { left } = globalThis[Symbol.for('evenkeel.register')];
+        console.log(JSON.stringify({ pods: Object.fromEntries([...left].map(([what, { count }]) => [what, count])), failed: {} }));
+        process.exit();
+      })();`;
+    const { pods: seen, stderr } = await start(['-e', script], {}, ['--require', toLoopback]).result;
+    expect({ seen, stderr }).toEqual({
+      seen: {
+        'a Pool, Client or Agent of undici that the app made': 1,
+        'a request of node:http with createConnection': 1,
+      },
+      stderr: '',
+    });
+  });
+});
+
+describe('a minified bundle', () => {
+  it('of undici and ws, whose classes and functions have other names, is balanced', async () => {
+    const file = join(world.folder, 'minified.cjs');
+    const entry = join(world.folder, 'entry.cjs');
+    await writeFile(
+      entry,
+      `const { request } = require('undici');
+      const WebSocket = require('ws');
+      (async () => {
+        // By this one register learns that there is an undici; it goes where DNS says, which is nowhere here.
+        await request('${orders}').catch(() => {});
+        const pods = {};
+        for (let call = 0; call < 12; call++) {
+          const { pod } = await (await request('${orders}')).body.json();
+          pods[pod] = (pods[pod] ?? 0) + 1;
+          const name = await new Promise((resolve, reject) => {
+            const socket = new WebSocket('ws://talk.shop:8080/');
+            socket.once('message', (data) => resolve(JSON.parse(data).name)).once('error', reject);
+          });
+          pods[name] = (pods[name] ?? 0) + 1;
+        }
+        const { left } = globalThis[Symbol.for('evenkeel.register')];
+        console.log(JSON.stringify({ pods, failed: Object.fromEntries(left) }));
+        process.exit();
+      })();`,
+    );
+    const { build } = await import('rolldown');
+    await build({
+      input: entry,
+      platform: 'node',
+      resolve: { modules: [join(root, 'node_modules')] },
+      external: [/^node:/, 'bufferutil', 'utf-8-validate'],
+      output: { file, format: 'cjs', minify: true },
+    });
+    const talk = await Promise.all(['gina', 'hans'].map((name) => WsPod.start({ name })));
+    world.dns.kubernetes.set({
+      namespace: 'shop',
+      name: 'talk',
+      clusterIPs: ['127.0.0.1'],
+      ports: [{ name: 'ws', port: 8080 }],
+    });
+    world.api
+      .service('shop', 'talk', { ports: [{ name: 'ws', port: 8080, targetPort: 'ws' }] })
+      .setPods(talk.map(({ name, endpoint }) => ({ name, address: '127.0.0.1', ports: { ws: endpoint.port } })));
+    const { pods: seen, failed, stderr } = await start([file]).result;
+    await Promise.all(talk.map((pod) => pod.kill()));
+    expect({ stderr, failed }).toEqual({ stderr: '', failed: {} });
+    expect(Object.keys(seen).sort()).toEqual([...pods.all.map(({ name }) => name), 'gina', 'hans'].sort());
+  });
+});
+
 describe('@kubernetes/client-node', () => {
   it('is not touched: it speaks to the API server, which is an address', async () => {
     const script = `

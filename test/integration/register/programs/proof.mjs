@@ -106,7 +106,12 @@ const projects = {
     files: ['proxies.mjs'],
     packages: { express: '5', 'http-proxy-middleware': '3', fastify: '5', '@fastify/reply-from': '12' },
     programs: Object.fromEntries(
-      ['http-proxy-middleware', '@fastify/reply-from', '@fastify/reply-from, http: {}'].map((name) => [
+      [
+        'http-proxy-middleware',
+        '@fastify/reply-from',
+        '@fastify/reply-from, http: {}',
+        '@fastify/reply-from, globalAgent: true',
+      ].map((name) => [
         name,
         { of: [name.split(',')[0]], args: ['proxies.mjs', name], isLeft: name === '@fastify/reply-from' },
       ]),

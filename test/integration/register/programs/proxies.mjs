@@ -11,6 +11,7 @@ const proxies = {
   },
   '@fastify/reply-from': () => replyFrom({}),
   '@fastify/reply-from, http: {}': () => replyFrom({ http: {} }),
+  '@fastify/reply-from, globalAgent: true': () => replyFrom({ globalAgent: true }),
 };
 
 async function replyFrom(options) {
