@@ -247,7 +247,8 @@ const dispatcherSymbols = [Symbol.for('undici.globalDispatcher.1'), Symbol.for('
 /** Methods that call `this.dispatch`. */
 const dispatching = ['request', 'stream', 'pipeline', 'connect', 'upgrade'];
 /** What to write where an app makes dispatchers of its own. */
-const OWN_DISPATCHER = 'if it calls a Service, createDispatcher of evenkeel/undici in its place, or the global dispatcher';
+const OWN_DISPATCHER =
+  'if it calls a Service, createDispatcher of evenkeel/undici in its place, or the global dispatcher';
 /** Hosts of requests to the global dispatcher; the oldest are forgotten together. */
 const passed = new Set();
 const MAX_HOSTS = 2000;
@@ -347,6 +348,8 @@ function patchFetch(mayBeService, engineOf) {
     });
   }
   patchOrigin();
+  // With these, undici tells of its connections on stderr, but only if nobody else listens.
+  if (/\b(undici|fetch|websocket)\b/i.test(process.env.NODE_DEBUG || '')) return;
   // A copy inside a bundle loads nothing by name. It tells of its connections, though; from the second request on it is balanced.
   const { subscribe, unsubscribe } = require('diagnostics_channel');
   const onConnect = ({ connectParams }) => {

@@ -594,6 +594,14 @@ describe('@kubernetes/client-node', () => {
 });
 
 describe('a process', () => {
+  it('prints the same with NODE_DEBUG=undici as without register', async () => {
+    const script = `
+      const { request } = require('undici');
+      request('http://127.0.0.1:${outside.port}/').then(({ body }) => body.dump()).then(() => process.disconnect());`;
+    const { stderr } = await start(['-e', script], { NODE_DEBUG: 'undici' }).result;
+    expect(stderr).toMatch(/connecting to [^]*connected to [^]*sending request/);
+  });
+
   it('that calls no Service has the global dispatcher that the first copy of undici makes, and not the one of Node', async () => {
     const script = `
       const { Agent, getGlobalDispatcher } = require('undici');
