@@ -348,9 +348,14 @@ function patchFetch(mayBeService, engineOf) {
     });
   }
   patchOrigin();
+  listenToUndici(mayBeService);
+}
+
+/** Copies of undici inside bundles, which load nothing by name, and dispatchers of the app's own: both tell of their connections. */
+function listenToUndici(mayBeService) {
   // With these, undici tells of its connections on stderr, but only if nobody else listens.
   if (/\b(undici|fetch|websocket)\b/i.test(process.env.NODE_DEBUG || '')) return;
-  // A copy inside a bundle loads nothing by name. It tells of its connections, though; from the second request on it is balanced.
+  // From its second request on, a copy inside a bundle is balanced.
   const { subscribe, unsubscribe } = require('diagnostics_channel');
   const onConnect = ({ connectParams }) => {
     if (wrapDispatchers() && connectParams) passed.add(connectParams.hostname);
