@@ -24,7 +24,20 @@ const variants = [
   {
     name: 'installed',
     from: 20,
-    folders: ['dns', 'kubernetes', 'discovery', 'grpc-js', 'mysql2', 'pg', 'redis', 'rsocket', 'tcp', 'ws', 'amqp'],
+    folders: [
+      'dns',
+      'kubernetes',
+      'discovery',
+      'grpc-js',
+      'mysql2',
+      'pg',
+      'redis',
+      'rsocket',
+      'http2',
+      'tcp',
+      'ws',
+      'amqp',
+    ],
   },
   { name: 'undici-8', from: 22, folders: ['undici', 'mocks', 'tls'], peer: 'undici', version: '8' },
   // Versions that differ from the newest 8 in what is built on here: HTTP/2 is refused, and controllers are written to.

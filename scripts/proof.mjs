@@ -56,6 +56,12 @@ const proofs = new Map(
       folder: 'test/integration/grpc-js',
       files: ['faults', 'rollout'],
     },
+    connect: {
+      what: 'Connect over HTTP/2: a rolling update and a kill, 1,500 calls at once',
+      folder: 'test/integration/http2',
+      files: ['rollout', 'calls'],
+      flags: slow,
+    },
     mysql: {
       what: 'MariaDB: load, faults, servers at their limit of connections',
       folder: 'test/integration/mysql2',

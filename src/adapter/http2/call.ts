@@ -169,7 +169,8 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       if (!stream.push(chunk)) native.pause();
     });
     native.on('end', () => {
-      if (this.#native !== native) return;
+      // Node ends its streams also when they are closed on our side.
+      if (this.#native !== native || stream.isDropped) return;
       this.#isComplete = this.#attempts.lease?.answered === true;
       if (this.#isComplete) stream.push(null);
     });

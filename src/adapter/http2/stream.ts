@@ -19,7 +19,7 @@ export interface StreamOwner {
 export class BalancedStream extends Duplex {
   /** The code with which the stream was closed, as of Node's. */
   rstCode: number = constants.NGHTTP2_NO_ERROR;
-  /** Whether the stream ended before the response was complete. */
+  /** Whether the stream ended before the request was complete. */
   aborted = false;
   readonly #owner: StreamOwner;
   /** Node's stream for the running attempt, once there is one. */
@@ -138,7 +138,7 @@ export class BalancedStream extends Duplex {
   /** Node's stream ended before the response was complete. */
   failed(rstCode: number, error: Error | undefined): void {
     this.rstCode = rstCode;
-    if (!this.aborted && rstCode !== constants.NGHTTP2_NO_ERROR) {
+    if (!this.aborted && !this.writableEnded) {
       this.aborted = true;
       this.emit('aborted');
     }

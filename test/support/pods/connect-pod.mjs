@@ -9,7 +9,7 @@
  * Other paths are plain HTTP/2: `/echo` answers with the body and trailers, `/status/<n>` with a status, `/hold` not until `release`, `/reset/<code>`
  * with RST_STREAM, `/busy` as a server that has not begun the request. Requests are counted and reported with every change.
  */
-import { createSecureServer, createServer } from 'node:http2';
+import { constants, createSecureServer, createServer } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
@@ -88,11 +88,15 @@ function plain(request, response) {
   }
 }
 
-const handler = connectNodeAdapter({
+const serve = connectNodeAdapter({
   routes: (router) => router.service(Orders, orders),
   fallback: plain,
   requestPathPrefix: '',
 });
+const handler = (request, response) => {
+  if (refuse) request.stream.close(constants.NGHTTP2_REFUSED_STREAM);
+  else serve(request, response);
+};
 const settings = maxStreams === undefined ? {} : { maxConcurrentStreams: maxStreams };
 const server =
   tls === undefined ? createServer({ settings }, handler) : createSecureServer({ settings, ...tls }, handler);
@@ -111,13 +115,11 @@ server.on('session', (session) => {
     told();
   });
   session.on('stream', (stream, headers) => {
-    if (refuse) {
-      stream.close(7);
-      return;
-    }
     stats.requests++;
-    if (stats.paths.length < 1_000)
-      stats.paths.push(`${headers[':method']} ${headers[':scheme']}://${headers[':authority']}${headers[':path']}`);
+    stats.paths = [
+      ...stats.paths.slice(-9),
+      `${headers[':method']} ${headers[':scheme']}://${headers[':authority']}${headers[':path']}`,
+    ];
     stats.running++;
     stats.most = Math.max(stats.most, stats.running);
     told();

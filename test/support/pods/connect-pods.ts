@@ -8,7 +8,7 @@ export interface ConnectPodStats {
   readonly running: number;
   readonly most: number;
   readonly requests: number;
-  /** Method and URL of the first 1,000 requests. */
+  /** Method and URL of the last ten requests. */
   readonly paths: readonly string[];
 }
 

@@ -27,7 +27,7 @@ export type Attempts = ObserverEvents['attemptEnded'][];
 
 function balancing(pods: readonly Pick<ConnectPod, 'endpoint'>[], attempts: Attempts): Http2Options {
   return {
-    resolver: staticEndpoints(pods.map(({ endpoint }) => endpoint)),
+    ...(pods.length > 0 && { resolver: staticEndpoints(pods.map(({ endpoint }) => endpoint)) }),
     picker: roundRobin(),
     observer: { attemptEnded: (event) => void attempts.push(event) },
   };

@@ -1,0 +1,347 @@
+import { once } from 'node:events';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { Http2Options } from 'evenkeel/http2';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { ConnectPod } from '../../support/pods/connect-pods.js';
+import { buildPackage, outputOf } from '../../support/programs/programs.js';
+import { until } from '../../support/until.js';
+import {
+  all,
+  bodyOf,
+  connected,
+  http2Over,
+  inFlight,
+  messages,
+  ordersOver,
+  podOf,
+  protocols,
+} from './support/orders.js';
+
+/** Calls at once; 1,500 in a proof. */
+const CALLS = process.env.EVENKEEL_PROOF === '1' ? 1_500 : 500;
+
+let pods: ConnectPod[];
+let pod: ConnectPod;
+let other: ConnectPod;
+beforeAll(async () => {
+  pods = await ConnectPod.startAll(2, { maxStreams: 100 });
+  [pod, other] = pods as [ConnectPod, ConnectPod];
+});
+afterAll(async () => {
+  for (const one of pods) await one[Symbol.asyncDispose]();
+});
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const one of open.splice(0)) await one[Symbol.asyncDispose]();
+  for (const one of pods) await one.command('release');
+  await until('no session is left', () => pods.every(({ stats }) => stats.open === 0 && stats.running === 0));
+});
+
+async function startOrders(...args: Parameters<typeof ordersOver>) {
+  const started = await ordersOver(...args);
+  open.push(started.manager);
+  return started;
+}
+
+async function startHttp2(...args: Parameters<typeof http2Over>) {
+  const started = await http2Over(...args);
+  open.push(started.http2);
+  return started;
+}
+
+const codeOf = (error: unknown): Code => ConnectError.from(error).code;
+
+describe.each(protocols)('%s', (protocol) => {
+  it('every call goes to the pod whose turn it is, unary or stream', async () => {
+    const { orders, attempts } = await startOrders(pods, protocol);
+    const turns: string[][] = [];
+    for (let round = 0; round < 2; round++) {
+      turns.push([
+        podOf(await orders.say({ value: 'hello' })),
+        podOf(await orders.get({ value: 'hello' })),
+        podOf(await orders.collect(messages('1', '2', '3'))),
+        ...new Set((await all(orders.count({ value: 'count 3' }))).map((value) => podOf({ value }))),
+        ...new Set((await all(orders.chat(messages('1', '2')))).map((value) => podOf({ value }))),
+      ]);
+    }
+    expect(turns.flat()).toHaveLength(10);
+    for (const [index, name] of turns.flat().entries()) expect(name === turns.flat()[0]).toBe(index % 2 === 0);
+    expect(attempts.every(({ outcome: { kind } }) => kind === 'success')).toBe(true);
+    expect(await orders.collect(messages('1', '2', '3'))).toMatchObject({ value: expect.stringMatching(/ 1\+2\+3$/) });
+  });
+
+  it('an error of the pod arrives as it is, and says what it says about the pod', async () => {
+    const { orders, attempts } = await startOrders([pod], protocol);
+    const ends: (string | undefined)[] = [];
+    for (const code of [Code.NotFound, Code.Unimplemented, Code.Unavailable, Code.Internal, Code.ResourceExhausted]) {
+      await expect(orders.say({ value: `error ${code}` })).rejects.toMatchObject({ code, rawMessage: 'as asked' });
+      await expect(all(orders.count({ value: `error ${code}` }))).rejects.toMatchObject({ code });
+    }
+    await until('all have ended', () => attempts.length === 10);
+    for (const { outcome } of attempts) ends.push(outcome.cause ?? outcome.kind);
+    const pairs = ['success', 'success', 'status', 'status', 'overload'].flatMap((end) => [end, end]);
+    expect(ends).toEqual(pairs);
+  });
+
+  it('a call ends at its deadline, and when its caller gives up, at the pod too', async () => {
+    const { orders, manager, attempts } = await startOrders([pod], protocol);
+    await expect(orders.say({ value: 'hang' }, { timeoutMs: 50 })).rejects.toMatchObject({
+      code: Code.DeadlineExceeded,
+    });
+    const giveUp = new AbortController();
+    const call = orders.say({ value: 'hang' }, { signal: giveUp.signal });
+    await until('the pod has it', () => pod.stats.running === 1);
+    giveUp.abort();
+    expect(codeOf(await call.catch((error) => error))).toBe(Code.Canceled);
+    const leave = new AbortController();
+    const stream = orders.count({ value: 'tick' }, { signal: leave.signal })[Symbol.asyncIterator]();
+    await stream.next();
+    leave.abort();
+    await until('nothing runs there', () => pod.stats.running === 0 && inFlight(manager) === 0);
+    expect(attempts.map(({ outcome }) => outcome.cause ?? outcome.kind)).toEqual(['timeout', 'cancelled', 'cancelled']);
+  });
+});
+
+describe('a call that no pod can take', () => {
+  it('fails as unavailable, with the error of evenkeel as its cause', async () => {
+    const { orders } = await startOrders([], 'gRPC', { resolver: 'static:127.0.0.1:1', waitTimeoutMs: 50 });
+    const error = ConnectError.from(await orders.say({ value: 'hello' }).catch((reason) => reason));
+    expect(error.code).toBe(Code.Unavailable);
+    expect(error.cause).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+  });
+
+  it('that is given up while it waits is not sent', async () => {
+    const before = pod.stats.requests;
+    const options: Http2Options = { maxConcurrentStreams: 1, connections: 1 };
+    const { orders, manager } = await startOrders([pod], 'Connect', options);
+    const first = orders.say({ value: 'hang' });
+    await until('the only place is taken', () => pod.stats.running === 1);
+    await expect(orders.say({ value: 'late' }, { timeoutMs: 50 })).rejects.toMatchObject({
+      code: Code.DeadlineExceeded,
+    });
+    const giveUp = new AbortController();
+    const call = orders.say({ value: 'late' }, { signal: giveUp.signal });
+    giveUp.abort();
+    expect(codeOf(await call.catch((error) => error))).toBe(Code.Canceled);
+    await pod.command('release');
+    await first;
+    await orders.say({ value: 'last' });
+    await until('the pod got these two only', () => pod.stats.requests - before === 2);
+    await until('no call is left', () => inFlight(manager) === 0);
+  });
+});
+
+describe('the sessions to a pod', () => {
+  it(`grow with its streams: 250 calls at once take three, and ${CALLS} over two pods all succeed`, async () => {
+    const opened = pod.stats.opened;
+    const { orders, manager } = await startOrders([pod]);
+    const calls = Array.from({ length: 250 }, () => orders.say({ value: 'hang' }));
+    await until('all run', () => pod.stats.running === 250);
+    expect(pod.stats.opened - opened).toBe(3);
+    expect(manager.balancer.snapshot().endpoints[0]).toMatchObject({ capacity: 300, connections: 3 });
+    await pod.command('release');
+    await Promise.all(calls);
+    const both = await startOrders(pods, 'Connect', { waitTimeoutMs: 60_000 });
+    const answers = await Promise.all(Array.from({ length: CALLS }, () => both.orders.say({ value: 'hello' })));
+    expect(new Set(answers.map(podOf))).toEqual(new Set(['a', 'b']));
+  });
+
+  it('carry running streams to their end after a GOAWAY, and no new call', async () => {
+    const opened = pod.stats.opened;
+    const { orders, manager, attempts } = await startOrders([pod]);
+    const stream = orders.count({ value: 'tick' })[Symbol.asyncIterator]();
+    await stream.next();
+    await pod.command('goaway');
+    await until('there is another', () => pod.stats.opened - opened === 2);
+    await connected(manager, 1);
+    await orders.say({ value: 'hello' });
+    for (let message = 0; message < 5; message++) expect((await stream.next()).done).toBe(false);
+    expect(pod.stats.open).toBe(2);
+    await pod.command('release');
+    while ((await stream.next()).done !== true);
+    await until('the first is closed', () => pod.stats.open === 1);
+    expect(attempts.map(({ outcome: { kind } }) => kind)).toEqual(['success', 'success']);
+  });
+
+  it('are sent a PING when they are silent, and end when nothing answers it', async () => {
+    await using frozen = await ConnectPod.start();
+    const options = { pingIntervalMs: 1_000, pingTimeoutMs: 500 };
+    const { orders, manager } = await startOrders([frozen], 'Connect', options);
+    await orders.say({ value: 'hello' });
+    const call = orders.say({ value: 'hang' });
+    await until('the pod has it', () => frozen.stats.running === 1);
+    frozen.freeze();
+    await expect(call).rejects.toMatchObject({ rawMessage: expect.stringContaining('did not answer a PING') });
+    expect(inFlight(manager)).toBe(0);
+    frozen.thaw();
+  });
+});
+
+describe('TLS', () => {
+  const authority = createCertificate({ commonName: 'authority' });
+  const tls = { ca: authority.cert };
+  const secure = 'https://orders.shop';
+
+  it('takes pods that show a certificate of the Service, whatever their address, and no others', async () => {
+    const { cert, key } = createCertificate({ hosts: ['orders.shop'], issuer: authority });
+    await using ours = await ConnectPod.start({ tls: { cert, key } });
+    const { orders, manager } = await ordersOver([ours], 'gRPC', { tls: () => Promise.resolve(tls) }, secure);
+    expect(podOf(await orders.say({ value: 'hello' }))).toBe('pod');
+    await until('it got it', () => ours.stats.paths[0] === 'POST https://orders.shop:443/shop.Orders/Say');
+    await manager.close();
+
+    const stranger = createCertificate({ hosts: ['stock.shop'], issuer: authority });
+    await using theirs = await ConnectPod.start({ tls: { cert: stranger.cert, key: stranger.key } });
+    const resolver = `static:127.0.0.1:${theirs.endpoint.port}`;
+    const wrong = await ordersOver([], 'gRPC', { tls, resolver, waitTimeoutMs: 200 }, secure);
+    await expect(wrong.orders.say({ value: 'hello' })).rejects.toMatchObject({ code: Code.Unavailable });
+    expect(theirs.stats.requests).toBe(0);
+    await wrong.manager.close();
+  });
+});
+
+describe('a request of node:http2', () => {
+  it('is answered by a pod as by a session: head, body and trailers, under the name of the Service', async () => {
+    const { http2 } = await startHttp2([pod]);
+    const stream = http2.request({ ':method': 'POST', ':path': '/echo', 'x-asked': 'yes' });
+    const trailers = once(stream, 'trailers');
+    stream.write('hel');
+    stream.end('lo');
+    const [head] = await once(stream, 'response');
+    expect(head).toMatchObject({ ':status': 200, 'x-pod': 'a' });
+    expect(await bodyOf(stream)).toBe('hello');
+    expect((await trailers)[0]).toMatchObject({ 'x-trailer': 'end' });
+    await until('it is closed', () => stream.destroyed);
+    expect(stream.rstCode).toBe(0);
+    await until('the pod got it', () => pod.stats.paths.at(-1) === 'POST http://orders.shop:8080/echo');
+  });
+
+  it('sends a large body both ways, with pauses on either side', async () => {
+    const { http2 } = await startHttp2([pod]);
+    const stream = http2.request({ ':method': 'POST', ':path': '/echo' });
+    const part = Buffer.alloc(300_000, 'x');
+    let received = 0;
+    for (let sent = 0; sent < 10; sent++) if (!stream.write(part)) setImmediate(() => {});
+    stream.end();
+    for await (const chunk of stream) {
+      received += (chunk as Buffer).length;
+      if (received % 7 === 0) await new Promise(setImmediate);
+    }
+    expect(received).toBe(3_000_000);
+  });
+
+  it('of a method without a body needs no end, and a GET that is cut is sent to another pod', async () => {
+    const { http2, attempts } = await startHttp2(pods);
+    expect(await bodyOf(http2.request())).toMatch(/^[ab]$/);
+    await until('it is over there', () => pod.stats.running + other.stats.running === 0);
+    const stream = http2.request({ ':path': '/hold' });
+    await until('one has it', () => pod.stats.running + other.stats.running === 1);
+    const [cut, next] = pod.stats.running === 1 ? [pod, other] : [other, pod];
+    await cut.command('reset');
+    await until('the other has it', () => next.stats.running === 1);
+    await next.command('release');
+    expect(await bodyOf(stream)).toBe(next.name);
+    await until('all have ended', () => attempts.length === 3);
+    expect(attempts.map(({ outcome, retrying }) => [outcome.cause ?? outcome.kind, retrying])).toEqual([
+      ['success', false],
+      ['reset', true],
+      ['success', false],
+    ]);
+  });
+
+  it('that may have been processed is not sent twice', async () => {
+    const { http2, attempts } = await startHttp2(pods);
+    const stream = http2.request({ ':method': 'POST', ':path': '/hold' });
+    stream.end('once');
+    const ended = expect(bodyOf(stream)).rejects.toMatchObject({ code: 'ECONNRESET' });
+    await until('one has it', () => pod.stats.running + other.stats.running === 1);
+    await (pod.stats.running === 1 ? pod : other).command('reset');
+    await ended;
+    expect(attempts.map(({ outcome, retrying }) => [outcome.cause, retrying])).toEqual([['reset', false]]);
+  });
+
+  it('that a pod refuses goes to another with its body, and fails if all refuse', async () => {
+    await using refusing = await ConnectPod.start({ refuse: true });
+    const { http2, attempts } = await startHttp2([refusing, pod]);
+    for (let round = 0; round < 4; round++) {
+      const stream = http2.request({ ':method': 'POST', ':path': '/echo' });
+      stream.end(`body ${round}`);
+      expect(await bodyOf(stream)).toBe(`body ${round}`);
+    }
+    expect(attempts.filter(({ retrying }) => retrying).length).toBeGreaterThan(0);
+    for (const { outcome } of attempts) expect(['success', 'not-started']).toContain(outcome.kind);
+    const alone = await startHttp2([refusing]);
+    const stream = alone.http2.request({ ':method': 'POST', ':path': '/echo' });
+    stream.end('body');
+    await expect(bodyOf(stream)).rejects.toThrow('NGHTTP2_REFUSED_STREAM');
+    expect(stream.rstCode).toBe(7);
+    for (const client of open.splice(0)) await client[Symbol.asyncDispose]();
+  });
+
+  it('that a pod resets ends as on a session of Node', async () => {
+    const { http2, attempts } = await startHttp2([pod]);
+    const failed = http2.request({ ':method': 'POST', ':path': '/reset/2' }).end();
+    await expect(bodyOf(failed)).rejects.toMatchObject({ code: 'ERR_HTTP2_STREAM_ERROR' });
+    const cancelled = http2.request({ ':method': 'POST', ':path': '/reset/8' }).end();
+    await once(cancelled, 'close');
+    expect([failed.rstCode, cancelled.rstCode, cancelled.aborted]).toEqual([2, 8, false]);
+    expect(attempts.map(({ outcome: { cause } }) => cause)).toEqual(['reset', 'reset']);
+  });
+
+  it('with headers that Node refuses fails, and the pod keeps its reputation', async () => {
+    const { http2, attempts } = await startHttp2([pod]);
+    await expect(bodyOf(http2.request({ ':unknown': 'x' }))).rejects.toMatchObject({
+      code: 'ERR_HTTP2_INVALID_PSEUDOHEADER',
+    });
+    expect(attempts.map(({ outcome: { kind } }) => kind)).toEqual(['cancelled']);
+  });
+
+  it('ends with its signal, before it is sent and while it runs', async () => {
+    const { http2 } = await startHttp2([pod]);
+    const before = pod.stats.requests;
+    await expect(bodyOf(http2.request({}, { signal: AbortSignal.abort() }))).rejects.toMatchObject({
+      code: 'ABORT_ERR',
+    });
+    const giveUp = new AbortController();
+    const stream = http2.request({ ':path': '/hold' }, { signal: giveUp.signal });
+    await until('the pod has it', () => pod.stats.running === 1);
+    const ended = expect(bodyOf(stream)).rejects.toMatchObject({ name: 'AbortError' });
+    giveUp.abort();
+    await ended;
+    await until('the pod has lost it', () => pod.stats.running === 0);
+    expect(pod.stats.requests - before).toBe(1);
+  });
+});
+
+describe('close', () => {
+  it('lets running streams finish, refuses new calls, and cuts what takes too long', async () => {
+    const { orders, manager } = await startOrders([pod]);
+    const call = orders.say({ value: 'hang' });
+    await until('it runs', () => pod.stats.running === 1);
+    const closing = manager.close();
+    await expect(orders.say({ value: 'late' })).rejects.toMatchObject({ code: Code.Unavailable });
+    await pod.command('release');
+    expect(podOf(await call)).toBe('a');
+    await closing;
+
+    const impatient = await startOrders([pod], 'gRPC', { pool: { drainTimeoutMs: 50 } });
+    const stream = impatient.orders.count({ value: 'tick' })[Symbol.asyncIterator]();
+    await stream.next();
+    const cut = (async () => {
+      while ((await stream.next()).done !== true);
+    })();
+    cut.catch(() => {});
+    await impatient.manager.close();
+    await expect(cut).rejects.toThrow();
+  });
+
+  it('is not needed for a process to end by itself, nor is the end of its calls', async () => {
+    await buildPackage();
+    const program = new URL('support/idle-client.mjs', import.meta.url).pathname;
+    for (const how of ['idle', 'closed', 'calls']) {
+      expect((await outputOf([program, how, String(pod.endpoint.port)])).trim()).toBe(`a hello\n${how}`);
+    }
+  });
+});
