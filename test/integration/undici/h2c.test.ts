@@ -1,3 +1,9 @@
+import {
+  createServer as createHttp2Server,
+  type Http2Server,
+  type ServerHttp2Session,
+  type ServerOptions,
+} from 'node:http2';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type Resolver, roundRobin, staticEndpoints } from 'evenkeel';
 import {
@@ -10,6 +16,7 @@ import {
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pod, Pods } from '../../support/pods/pods.js';
+import { RefusingHttp2Pod } from '../../support/pods/refusing-http2-pod.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { Cluster } from './support/cluster.js';
@@ -34,13 +41,36 @@ it('a request over HTTP/1.1 to a pod that knows HTTP/2 only fails, and says why'
   await orders.destroy();
 });
 
+/** An HTTP/2 server in the clear, in this process. */
+const ownServer = async (options: ServerOptions = {}): Promise<Http2Server & AsyncDisposable> => {
+  const server = createHttp2Server(options);
+  const sessions = new Set<ServerHttp2Session>();
+  server.on('session', (session) => {
+    sessions.add(session);
+    session.on('error', () => {});
+    session.on('close', () => sessions.delete(session));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return Object.assign(server, {
+    async [Symbol.asyncDispose](): Promise<void> {
+      await orders.destroy();
+      for (const session of sessions) session.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  });
+};
+const addressOf = (server: Http2Server): { address: string; port: number } => ({
+  address: '127.0.0.1',
+  port: (server.address() as AddressInfo).port,
+});
+let orders: ServiceDispatcher;
+
 describe.runIf(carriesHttp2)(
   titleOf('with undici 8, HTTP/2 in the clear', carriesHttp2, 'it needs undici 8.10'),
   () => {
     let only: Pods;
     let both: Pods;
     let http1: Pods;
-    let orders: ServiceDispatcher;
 
     const open = async (pods: readonly Pod[], options: DispatcherOptions = {}): Promise<void> => {
       orders = createDispatcher(origin, {
@@ -168,6 +198,78 @@ describe.runIf(carriesHttp2)(
       await Promise.all(only.all.map((pod) => pod.goaway()));
       expect(await Promise.all(running)).toEqual(new Array(10).fill(200));
       for (const pod of only.all) await pod.behave({ delayMs: 0 });
+      expect(await spoken()).toBe('HTTP/2');
+    });
+
+    it.each(['goaway', 'reset'] as const)(
+      'a POST that a pod refuses by %s goes to another one, once',
+      async (refusal) => {
+        await using refusing = await RefusingHttp2Pod.start(undefined, refusal);
+        const before = await only.total('requests');
+        orders = createDispatcher(origin, {
+          resolver: staticEndpoints([refusing.endpoint, ...only.endpoints]),
+          useH2c: true,
+          picker: roundRobin(),
+        });
+        await connected(orders.balancer, 3);
+        const answers = await Promise.all(
+          [1, 2, 3].map(async () => {
+            const { body } = await orders.request({ path: '/', method: 'POST', body: 'once' });
+            return ((await body.json()) as { length: number }).length;
+          }),
+        );
+        expect(answers).toEqual([4, 4, 4]);
+        expect((await only.total('requests')) - before).toBe(3);
+        expect(refusing.requests).toBeGreaterThan(0);
+      },
+    );
+
+    it('a pod that takes one request at a time gets one at a time', async () => {
+      await using server = await ownServer({ settings: { maxConcurrentStreams: 1 } });
+      let running = 0;
+      let most = 0;
+      server.on('stream', (stream) => {
+        most = Math.max(most, ++running);
+        setImmediate(() => {
+          running--;
+          stream.respond({ ':status': 200 });
+          stream.end('ok');
+        });
+      });
+      orders = createDispatcher(origin, { resolver: staticEndpoints([addressOf(server)]), useH2c: true });
+      const texts = Array.from({ length: 30 }, async () =>
+        (await orders.request({ path: '/', method: 'GET' })).body.text(),
+      );
+      expect(await Promise.all(texts)).toEqual(new Array(30).fill('ok'));
+      expect(most).toBe(1);
+    });
+
+    it('a request is sent once, to a pod that begins its first connections with GOAWAY', async () => {
+      await using server = await ownServer();
+      let sessions = 0;
+      const requests: string[] = [];
+      // The first is the question.
+      server.on('session', (session) => {
+        if (++sessions <= 3) session.goaway(0, 0);
+      });
+      server.on('stream', (stream, headers) => {
+        requests.push(String(headers[':method']));
+        stream.respond({ ':status': 200 });
+        stream.end('ok');
+      });
+      orders = createDispatcher(origin, { resolver: staticEndpoints([addressOf(server)]), useH2c: true });
+      const { body } = await orders.request({ path: '/', method: 'POST', body: 'once' });
+      expect(await body.text()).toBe('ok');
+      expect(requests).toEqual(['POST']);
+    });
+
+    it('a header that the pod finds too large fails its request, and no other', async () => {
+      await open(only.all.slice(0, 1));
+      const running = orders.request({ path: '/drip/3/20', method: 'GET' });
+      const large = orders.request({ path: '/', method: 'GET', headers: { 'x-large': 'v'.repeat(200_000) } });
+      const [status] = await Promise.allSettled([large.then(({ statusCode }) => statusCode)]);
+      if (status.status === 'fulfilled') expect(status.value).toBe(431);
+      expect(await (await running).body.text()).toBe('1\n2\n3\n');
       expect(await spoken()).toBe('HTTP/2');
     });
 

@@ -1,5 +1,5 @@
-import type { AddressInfo } from 'node:net';
-import { createServer, type Server, type TLSSocket } from 'node:tls';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import type { Certificate } from '../../../src/testing/servers/api-server-certificate.js';
 
 /**
@@ -25,14 +25,17 @@ export class RefusingHttp2Pod implements AsyncDisposable {
   connections = 0;
   readonly #server: Server;
   readonly #refusal: Refusal;
-  readonly #sockets = new Set<TLSSocket>();
+  readonly #sockets = new Set<Socket>();
 
-  private constructor(certificate: Certificate, refusal: Refusal) {
+  private constructor(certificate: Certificate | undefined, refusal: Refusal) {
     this.#refusal = refusal;
-    this.#server = createServer({ ...certificate, ALPNProtocols: ['h2'] }, (socket) => this.#serve(socket));
+    const serve = (socket: Socket): void => this.#serve(socket);
+    const tls = certificate && { ...certificate, ALPNProtocols: ['h2'] };
+    this.#server = tls ? createTlsServer(tls, serve) : createServer(serve);
   }
 
-  static async start(certificate: Certificate, refusal: Refusal): Promise<RefusingHttp2Pod> {
+  /** @param certificate Undefined: in the clear. */
+  static async start(certificate: Certificate | undefined, refusal: Refusal): Promise<RefusingHttp2Pod> {
     const pod = new RefusingHttp2Pod(certificate, refusal);
     await new Promise<void>((resolve) => {
       pod.#server.listen(0, '127.0.0.1', resolve);
@@ -51,7 +54,7 @@ export class RefusingHttp2Pod implements AsyncDisposable {
     });
   }
 
-  #serve(socket: TLSSocket): void {
+  #serve(socket: Socket): void {
     this.connections++;
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));
@@ -73,7 +76,7 @@ export class RefusingHttp2Pod implements AsyncDisposable {
     });
   }
 
-  #heard(socket: TLSSocket, bytes: Buffer): void {
+  #heard(socket: Socket, bytes: Buffer): void {
     const type = bytes[3];
     const isAck = ((bytes[4] as number) & ACK) !== 0;
     const stream = bytes.readUInt32BE(5);
