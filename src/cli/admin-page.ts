@@ -56,7 +56,7 @@ function factsOf(text: string): AdminFacts {
     const { balancers, left } = JSON.parse(text) as Partial<AdminFacts>;
     if (Array.isArray(balancers)) return { balancers, left: Array.isArray(left) ? left : undefined };
   } catch {
-    // Not even JSON.
+    // The page is not even JSON.
   }
   throw new Error('this is no admin page of evenkeel');
 }

@@ -9,7 +9,7 @@ import { quoted } from '../runtime/check.js';
 /** A parsed `evenkeel doctor`. */
 export interface DoctorCommand {
   readonly name: 'doctor';
-  /** As given. */
+  /** The target as the user wrote it. */
   readonly target: string;
   readonly parsed: Target;
   /** The host of a target that is an https URL. */
@@ -36,10 +36,10 @@ export interface TopCommand {
 /** A parsed `evenkeel explain`. */
 export interface ExplainCommand {
   readonly name: 'explain';
-  /** Of the recording. */
+  /** The path of the recording. */
   readonly file: string;
   readonly call: number | undefined;
-  /** As given. */
+  /** The moment as the user wrote it. */
   readonly at: string | undefined;
   readonly pod: string | undefined;
   readonly balancer: string | undefined;
@@ -48,7 +48,7 @@ export interface ExplainCommand {
 /** A parsed `evenkeel replay`. */
 export interface ReplayCommand {
   readonly name: 'replay';
-  /** Of the recording. */
+  /** The path of the recording. */
   readonly file: string;
   readonly balancer: string | undefined;
 }

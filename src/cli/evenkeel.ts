@@ -65,7 +65,7 @@ function clear(): void {
   process.stdout.write('\u001b[H\u001b[2J');
 }
 
-/** Undefined if the output goes to a file or another program. */
+/** The size of the terminal; undefined if the output goes to a file or another program. */
 function terminalSize(): TerminalSize | undefined {
   const { isTTY, rows, columns } = process.stdout;
   return isTTY === true ? { rows, columns } : undefined;

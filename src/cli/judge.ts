@@ -44,7 +44,7 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
   return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.mode)}${unchecked(parsed, facts)}` };
 }
 
-/** What the Service's only port is needs no number; whether the number is right takes a permission. */
+/** What was not checked: the meaning of a Service's only port needs no number, and whether the number is right takes a permission. */
 function unchecked(parsed: Target, { api, use }: Facts): string {
   if (parsed.kind === 'static' || parsed.kind === 'dns' || typeof parsed.port !== 'number') return '';
   if (api?.getService.state !== 'forbidden' || (use.mode !== undefined && use.mode !== 'slices')) return '';

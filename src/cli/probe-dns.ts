@@ -10,7 +10,7 @@ import type { DnsAnswerFacts, DnsFacts, NamespaceFacts } from './report.js';
 const patience = { timeoutMs: 2_000, tries: 2 };
 
 export interface DnsProbe {
-  /** Absolute, with the trailing dot. */
+  /** The absolute name, with the trailing dot. */
   readonly name: string;
   /** Name of the port, if it has one. */
   readonly srv: string | undefined;

@@ -38,7 +38,7 @@ export class WallClock {
     this.#offsetMs = madeAtMs - nowMs;
   }
 
-  /** In UTC, to the millisecond. */
+  /** Formats a time in UTC, to the millisecond. */
   of(atMs: number): string {
     return isoOf(atMs + this.#offsetMs)?.slice(11, 23) ?? `${atMs} ms`;
   }

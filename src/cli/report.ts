@@ -5,14 +5,14 @@ import type { LeftClient } from './admin-page.js';
 
 /** Whether a question could be asked, and the answer. */
 export interface Permission {
-  /** `not-asked`: pointless after an earlier answer. */
+  /** The answer; `not-asked`: pointless after an earlier answer. */
   readonly state: 'allowed' | 'forbidden' | 'failed' | 'not-asked';
   readonly message?: string;
 }
 
 /** What the API server says. */
 export interface ApiFacts {
-  /** Undefined if there is no server to ask; `reason` says why. */
+  /** The URL of the API server; undefined if there is none to ask, and `reason` says why. */
   readonly server: string | undefined;
   readonly reason?: string;
   readonly namespace: string | undefined;
@@ -79,11 +79,11 @@ export interface NamespaceFacts {
 
 /** The library's own result. */
 export interface UseFacts {
-  /** As the resolver calls it: `slices`, `dns` or `name` for plain targets. */
+  /** The mode as the resolver calls it: `slices`, `dns` or `name` for plain targets. */
   readonly mode: string | undefined;
   readonly reason: string | undefined;
   readonly advice: string | undefined;
-  /** Undefined if nothing was found in time. */
+  /** The endpoints that were found; undefined if none were found in time. */
   readonly endpoints: readonly Endpoint[] | undefined;
   readonly errors: readonly string[];
   readonly warnings: readonly string[];

@@ -34,7 +34,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   readonly #closed = new SeriesSet();
   /** Conventions that have been requested. */
   readonly #wanted = new Set<Convention>();
-  /** By what they measure. */
+  /** Durations by protocol, under the text of what they measure. */
   readonly #protocols = new Map<string, ProtocolDurations>();
   readonly #recent = new WeakMap<Live, RecentPicks>();
   readonly #unwatch: () => void;
@@ -205,7 +205,7 @@ function addEndpoint(set: SeriesSet, target: string, endpoint: EndpointSnapshot)
   if (endpoint.place !== undefined) set.add('evenkeel.endpoint.place', of, endpoint.place);
 }
 
-/** Those that are open, and how many of them are in use: a call needs one at most. */
+/** How many connections are open, and how many of them are in use: a call needs one at most. */
 function connectionsOf({ endpoints }: BalancerSnapshot): { readonly open: number; readonly active: number } {
   let open = 0;
   let active = 0;

@@ -47,7 +47,7 @@ export interface RecentShares {
   readonly most: number | undefined;
   /** Picks of the least busy ready endpoint over the mean, by weight; undefined where `most` is. */
   readonly least: number | undefined;
-  /** By zone; empty if no zone is known. */
+  /** The picks by zone; empty if no zone is known. */
   readonly zones: ReadonlyMap<string, number>;
 }
 

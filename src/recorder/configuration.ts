@@ -14,7 +14,7 @@ export function configurationOf(balancer: RecordedBalancer): Configuration {
   };
 }
 
-/** Undefined for what cannot be created again, because it contains something of the application's. */
+/** How a plug-in was made; undefined if it cannot be created again, because it contains something of the application's. */
 function madeBy(factory: unknown): Made | undefined {
   const description = descriptionOf(factory);
   return description === undefined ? undefined : madeOf(description);

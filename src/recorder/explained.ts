@@ -10,13 +10,13 @@ import { type Look, ReplicaSubchannel } from './replica-subchannel.js';
 /** An endpoint the picker considered for a call. */
 export interface Candidate {
   readonly endpoint: RecordedEndpoint;
-  /** Undefined: the picker only asked whether it has room, or costs are unknown. */
+  /** The cost that the picker read; undefined: it only asked whether the endpoint has room, or costs are unknown. */
   readonly cost: number | undefined;
   readonly hasRoom: boolean;
   readonly inFlight: number;
   readonly weight: number;
   readonly facts: LoadFacts;
-  /** Undefined if none ended in the recording. */
+  /** The last call on the endpoint; undefined if none ended in the recording. */
   readonly last: LastCall | undefined;
   readonly isWinner: boolean;
 }
@@ -35,7 +35,7 @@ export interface ExplainedCall {
   readonly lighter: readonly { readonly endpoint: RecordedEndpoint; readonly stage: number; readonly weight: number }[];
   /** What the picker considered, in order; empty if it considers none. */
   readonly looked: readonly Candidate[];
-  /** Those with a place in an order of preference, in this order; at most 8, including the winner. */
+  /** The candidates that have a place in an order of preference, in this order; at most 8, including the winner. */
   readonly ordered: readonly Candidate[];
   /** What the load said about all it could choose from, cheapest first; at most 8, including the winner. */
   readonly cheapest: readonly Candidate[];
@@ -53,7 +53,7 @@ export interface ExplainedCall {
   readonly knowsLoad: boolean;
 }
 
-/** Undefined if the recording has no such call. Throws EVENKEEL_RECORDING. */
+/** Explains the pick of a call; undefined if the recording has no such call. Throws EVENKEEL_RECORDING. */
 export function explainCall({ configuration, parts }: DumpedBalancer, call: number): ExplainedCall | undefined {
   return reading(() => {
     let explained: ExplainedCall | undefined;
@@ -192,7 +192,7 @@ export interface Contents {
   readonly same: number;
 }
 
-/** Throws EVENKEEL_RECORDING. */
+/** Lists what a recording contains. Throws EVENKEEL_RECORDING. */
 export function contentsOf({ configuration, parts }: DumpedBalancer): Contents {
   return reading(() => {
     const calls = new Map<number, ListedCall>();

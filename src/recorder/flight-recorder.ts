@@ -85,7 +85,7 @@ class RingRecorder implements FlightRecorder {
     const onPanic = this.#onPanic;
     if (onPanic === undefined || nowMs < this.#quietUntilMs) return;
     this.#quietUntilMs = nowMs + PANIC_PAUSE_MS;
-    // Stages are running.
+    // The stages are running now, so this waits for the end of the turn.
     clock.defer(() => {
       inBackground(() => {
         try {

@@ -28,9 +28,9 @@ export const kinds = {
   refused: 8,
   /** Count: subchannels the next pick avoids. They follow, two per unit. */
   avoid: 9,
-  /** Number: how many numbers follow. */
+  /** A record of numbers: how many numbers follow. */
   numbers: 10,
-  /** As `report`, without a time: the report in the next end's outcome. */
+  /** A report as in `report`, without a time: the one in the outcome of the next end of a call. */
   held: 11,
 } as const;
 
@@ -69,7 +69,7 @@ export interface Made {
 export interface Configuration {
   readonly picker?: Made;
   readonly load?: Made;
-  /** Undefined for the application's own. */
+  /** The stages, each by name; null for the application's own. */
   readonly stages: readonly (string | null)[];
 }
 
@@ -131,10 +131,10 @@ export interface StartSubchannel {
 
 /** An endpoint without calls, and the stage that decided so. */
 export interface Out {
-  /** -1: there is no subchannel. */
+  /** The number of the subchannel; -1: there is none. */
   readonly id: number;
   readonly endpoint?: RecordedEndpoint;
-  /** -1: unknown. */
+  /** Which stage left it out; -1: unknown. */
   readonly stage: number;
 }
 

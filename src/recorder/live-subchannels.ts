@@ -15,7 +15,7 @@ interface Live {
 export class LiveSubchannels {
   readonly #live: (Live | undefined)[] = [];
   readonly #free: number[] = [];
-  /** Those that are closed but keep their number: calls on them may still end, and the picker's set may still have them. */
+  /** Subchannels that are closed but keep their number: calls on them may still end, and the picker's set may still have them. */
   readonly #closed = new Set<RecordedSubchannel>();
 
   /** Gives the subchannel a number. Undefined if there are more than numbers: it and its calls are not recorded. */
@@ -28,7 +28,7 @@ export class LiveSubchannels {
     return { id, endpoint };
   }
 
-  /** Returns whether the subchannel was there. */
+  /** Removes a subchannel. Returns whether it was there. */
   remove(subchannel: RecordedSubchannel): boolean {
     const live = this.#live[subchannel.recordedAs];
     if (live?.subchannel !== subchannel) return false;

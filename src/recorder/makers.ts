@@ -9,7 +9,7 @@ import type { PickerFactory } from '../picker/picker.js';
 import { quoted } from '../runtime/check.js';
 import type { Made } from './format.js';
 
-/** Some take no options, and say so when they get any. */
+/** A function that makes a plug-in. Some take no options, and throw when they get any. */
 type Maker<T> = ((options: never) => T) | (() => T);
 
 const loads: Readonly<Record<string, Maker<LoadFactory>>> = { inFlight, peakEwma, relativeLatency, reported };

@@ -14,7 +14,7 @@ export interface PartWriter {
 export interface Part {
   readonly track: PartWriter;
   readonly buffer: ArrayBuffer;
-  /** Used units. */
+  /** How many units of the part are used. */
   units: number;
   readonly fromMs: number;
   toMs: number;
@@ -64,7 +64,7 @@ export class Parts {
     return part;
   }
 
-  /** Nothing more is written to it. */
+  /** The part is complete: nothing more is written to it. */
   done(part: Part): void {
     if (!this.#current.delete(part)) return;
     this.#done.push(part);

@@ -37,7 +37,7 @@ export interface PodsAt {
 
 interface Seen {
   readonly endpoint: RecordedEndpoint;
-  /** Until when it was in the set, if it is no longer. */
+  /** Until when the pod was in the set, if it no longer is. */
   atMs: number;
   calls: number;
 }

@@ -6,7 +6,7 @@ import { recordsOf } from './records.js';
 export class Pseudonyms {
   readonly #pseudonymOf = new Map<string, string>();
   readonly #counts = new Map<string, number>();
-  /** By balancer: the number of each key, by its hash. */
+  /** For each balancer: the number of each key, by the key's hash. */
   readonly #keys = new Map<number, Map<number, number>>();
   #keyCount = 0;
 

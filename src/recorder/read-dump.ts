@@ -3,7 +3,7 @@ import { type Configuration, checksumOf, type DumpHeader, MAGIC, type Made, UNIT
 
 /** A parsed dump. */
 export interface Dump {
-  /** In ms since 1970. */
+  /** When the dump was made, in ms since 1970. */
   readonly madeAtMs: number;
   readonly pseudonyms: boolean;
   readonly leftOut: number;
@@ -15,7 +15,7 @@ export interface DumpedBalancer {
   readonly configuration: Configuration;
   readonly nowMs: number;
   readonly closed: boolean;
-  /** In the order they were written. */
+  /** The parts in the order they were written. */
   readonly parts: readonly Uint8Array<ArrayBuffer>[];
 }
 

@@ -39,25 +39,25 @@ export class RecordWriter {
     return this.at + units <= this.size || this.#makeRoom(units);
   }
 
-  /** One unit. */
+  /** Writes a number, which takes one unit. */
   number(value: number): void {
     this.#numbers[this.at++] = value;
   }
 
-  /** One unit. */
+  /** Writes a word, which takes one unit. */
   word(value: number): void {
     this.#words[2 * this.at] = value;
     this.#words[2 * this.at + 1] = 0;
     this.at++;
   }
 
-  /** Two units. */
+  /** Writes four words, which take two units. */
   fourWords(words: Int32Array): void {
     for (let index = 0; index < 4; index++) this.#words[2 * this.at + index] = words[index] as number;
     this.at += 2;
   }
 
-  /** Half a unit each. */
+  /** Writes the numbers of subchannels, which take half a unit each. */
   ids(subchannels: Iterable<RecordedSubchannel>, count: number): void {
     let at = 2 * this.at;
     for (const { recordedAs } of subchannels) this.#words[at++] = recordedAs;

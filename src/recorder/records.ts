@@ -5,7 +5,7 @@ import { kinds, UNIT, unreadable } from './format.js';
 export interface RecordPlace {
   readonly kind: number;
   readonly flags: number;
-  /** A subchannel, or a count. */
+  /** The number of a subchannel, or a count. */
   readonly id: number;
   readonly number: number;
   /** The record's offset and length, in units. */

@@ -8,9 +8,9 @@ export interface ReplayedPick {
   readonly atMs: number;
   /** The number of the call; 0 = none began. */
   readonly call: number;
-  /** Undefined: none could take it. */
+  /** The subchannel that was picked; undefined: none could take the call. */
   readonly recorded: ReplicaSubchannel | undefined;
-  /** `'unknown'`: the picker is the application's. */
+  /** The subchannel that is picked again; `'unknown'`: the picker is the application's. */
   readonly again: ReplicaSubchannel | undefined | 'unknown';
   readonly avoid: ReadonlySet<ReplicaSubchannel> | undefined;
   readonly keyed: boolean;

@@ -12,7 +12,7 @@ export const replicaClock: Clock = { now: () => 0, timer: () => ({ cancel() {}, 
 /** What a picker looked at. */
 export interface Look {
   readonly subchannel: ReplicaSubchannel;
-  /** What one more call would cost there; undefined if it was only asked for room. */
+  /** What one more call would have cost there; undefined if the picker only asked for room. */
   cost: number | undefined;
   readonly hasRoom: boolean;
   readonly inFlight: number;
@@ -34,7 +34,7 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
   becomes(state: SubchannelState, room: number): void {
     this.state = state;
     const capacity = room < 0 ? -1 - room : room;
-    // Its connection is only asked how much it carries.
+    // The connection is only asked how many calls it can carry.
     this.connection = { capacity, watchCapacity: () => {} } as never;
   }
 

@@ -227,7 +227,7 @@ export class Replica {
     }
   }
 
-  /** Its number stays known until another has it: calls on it may still end. */
+  /** The number of the subchannel stays known until another one has it: calls on it may still end. */
   #close(subchannel: ReplicaSubchannel): void {
     subchannel.becomes('closed', 0);
     this.#loads.loads.delete(subchannel.load);

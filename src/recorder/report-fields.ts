@@ -2,7 +2,7 @@ import type { LoadReport } from '../endpoint/outcome.js';
 import { requestsInFlight, requestsWaiting } from '../load/orca.js';
 import { type Made, reportFields } from './format.js';
 
-// Their places in `reportFields`.
+// Positions in `reportFields`.
 const APPLICATION = 0;
 const CPU = 1;
 const RPS = 2;

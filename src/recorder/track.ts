@@ -110,7 +110,7 @@ export class Track implements Recording {
     let all = flags;
     if (avoid !== undefined && avoid.size > 0) {
       all |= pickFlags.avoiding;
-      // One that is gone has no number, and is not picked either.
+      // A subchannel that is gone has no number, and is not picked either.
       const known = [...avoid].filter(({ recordedAs }) => recordedAs >= 0);
       if (writer.begin(kinds.avoid, 0, known.length, 0, halved(known.length))) writer.ids(known, known.length);
     }
@@ -208,7 +208,7 @@ export class Track implements Recording {
     return mask !== 0 && this.#writer.fields(kind, id, mask, values, nowMs);
   }
 
-  /** A record does not fit. */
+  /** A record does not fit into the current part: makes room for it. */
   #makeRoom(units: number): boolean {
     if (this.isClosed) return false;
     const writer = this.#writer;

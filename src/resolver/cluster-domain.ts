@@ -12,7 +12,7 @@ export interface ClusterFiles {
 
 /** How short names are completed. */
 export interface ClusterNames {
-  /** Without leading or trailing dots, such as `cluster.local`. */
+  /** The cluster's domain without leading or trailing dots, such as `cluster.local`. */
   readonly domain: string;
   /** Namespace of this pod; undefined if unknown (not in a pod). */
   readonly namespace: string | undefined;
@@ -21,9 +21,9 @@ export interface ClusterNames {
 /** The parts of a host that may name a Service. */
 export interface ServiceHost {
   readonly service: string;
-  /** Undefined: this pod's namespace. */
+  /** The namespace in the name; undefined: this pod's. */
   readonly namespace: string | undefined;
-  /** Undefined: this cluster's domain. */
+  /** The domain in the name; undefined: this cluster's. */
   readonly domain: string | undefined;
 }
 
@@ -36,7 +36,7 @@ export interface ClusterSettings {
   readonly clusterFiles?: ClusterFiles | undefined;
 }
 
-/** What the settings say, and this pod's files where they say nothing. Never rejects. */
+/** The names that the settings give, or this pod's files if the settings give none. Never rejects. */
 export async function clusterNames(settings: ClusterSettings): Promise<ClusterNames> {
   const { clusterDomain, namespace, clusterFiles } = settings;
   if (clusterDomain !== undefined && namespace !== undefined) return { domain: clusterDomain, namespace };

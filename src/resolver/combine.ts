@@ -40,9 +40,9 @@ export function union(resolvers: readonly Resolver[], options?: CombineOptions):
 /** The last result of one of the combined resolvers. */
 interface Source {
   readonly endpoints: readonly Endpoint[] | undefined;
-  /** Why there are none, in words. */
+  /** Why the resolver found no endpoints, in words. */
   readonly reason?: string | undefined;
-  /** Set while its endpoints are stale or unknown. */
+  /** The last error; set while the endpoints are stale or unknown. */
   readonly error: ResolveError | undefined;
 }
 

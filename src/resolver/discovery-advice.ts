@@ -10,7 +10,7 @@ export type DiscoveryMode = 'slices' | 'dns' | 'name';
 /** What is known about the first mode. */
 export type Finding =
   | { readonly kind: 'watching' }
-  /** No answer yet. */
+  /** The API server has not answered yet. */
   | { readonly kind: 'silent' }
   /** The host is not the name of a Service of this cluster. */
   | { readonly kind: 'no-service' }

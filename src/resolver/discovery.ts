@@ -237,8 +237,8 @@ export class DiscoveryWatch implements Resolution {
   }
 
   /**
-   * Nothing in DNS either, and a reason not to wait for a second answer (D7): empty, with the reason. Where the API server refuses us,
-   * DNS is all there is, and calls must not wait for a name that is misspelt; they make it look again.
+   * DNS has nothing either, and there is a reason not to wait for a second answer (D7): the set is empty, with the reason. If the API
+   * server refuses us, DNS is all there is, and calls must not wait for a misspelt name; they make DNS look again.
    */
   #giveUp(): void {
     if (!(this.#dnsError instanceof NothingSoFar)) return;
@@ -284,7 +284,7 @@ export class DiscoveryWatch implements Resolution {
     const isEmpty = endpoints.length === 0;
     // "No such name" from DNS does not outweigh what the slices said before they were lost.
     if (this.#mode === 'slices' && isEmpty) return;
-    // Already known, with the reason.
+    // The set is known to be empty already, with the reason.
     if (isEmpty && this.#saysHopeless) return;
     // Nor do pods at a port that not all of them have.
     const isGuessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
@@ -333,7 +333,7 @@ export class DiscoveryWatch implements Resolution {
     return this.#hopeless !== undefined && this.#report.error === this.#hopeless;
   }
 
-  /** Nothing was ever found. */
+  /** No mode has ever found anything: fails with the problem of each. */
   #failWithoutAny(): void {
     if (this.#dnsError === undefined || this.#mode !== undefined) return;
     const error = withoutAnyError(this.#options.target, this.#finding, this.#dnsError);

@@ -5,7 +5,7 @@ import { optionError } from '../runtime/check.js';
 export interface DnsAddress {
   /** An IPv4 or IPv6 address as text. */
   readonly address: string;
-  /** In seconds. Node only gives it for the first 256 records of an answer. */
+  /** How long the record is valid, in seconds. Node only gives it for the first 256 records of an answer. */
   readonly ttl?: number | undefined;
 }
 
@@ -13,7 +13,7 @@ export interface DnsAddress {
 export interface DnsService {
   /** The host that serves, to be resolved to addresses. */
   readonly name: string;
-  /** From 1 to 65535. */
+  /** The port, from 1 to 65535. */
   readonly port: number;
   /** Hosts with a smaller one go first. Kubernetes gives all the same. */
   readonly priority: number;
@@ -45,7 +45,7 @@ export interface NodeDnsOptions {
   readonly servers: readonly string[] | undefined;
   /** Per try, in ms; it doubles with each (D8). */
   readonly timeoutMs: number;
-  /** Per name server. */
+  /** How often each name server is tried. */
   readonly tries: number;
 }
 

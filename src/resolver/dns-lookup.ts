@@ -4,7 +4,7 @@ import type { DnsAddress, DnsClient, DnsService } from './dns-client.js';
 
 /** A complete question. */
 export interface DnsQuestion {
-  /** Absolute, with a trailing dot. */
+  /** The absolute name, with a trailing dot. */
   readonly name: string;
   /** Port of every address; with `srv`, the fallback. */
   readonly port: number | undefined;
@@ -17,7 +17,7 @@ export interface DnsQuestion {
 export interface DnsTarget {
   readonly address: string;
   readonly port: number;
-  /** Host name, if SRV gave one. */
+  /** The host name of the pod, if SRV gave one. */
   readonly name: string | undefined;
   readonly weight: number;
 }
@@ -105,7 +105,7 @@ async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFo
   const single = hosts.size === 1 && `${[...hosts][0]}.` === name;
   const port = onlyPort(records);
   if (port !== undefined && isBelow(hosts, name)) {
-    // One query for all instead of one per pod, if it returns as many addresses as SRV has targets.
+    // One query for all pods instead of one per pod, if it returns as many addresses as SRV has targets.
     const all = await addresses(client, question);
     if (new Set(all.map((record) => record.address)).size === hosts.size) return { ...atPort(all, port), single };
   }

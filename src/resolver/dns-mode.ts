@@ -8,7 +8,7 @@ import { AddressKind, type SlotOptions, slotMaker } from './single-address.js';
 
 /** The parts of the lower discovery modes. */
 export interface DnsModeOptions {
-  /** As given by the user. */
+  /** The target as the user wrote it. */
   readonly target: string;
   /** The name in the target. */
   readonly host: string;
@@ -16,7 +16,7 @@ export interface DnsModeOptions {
   readonly port: number | string;
   /** `host`, `port` and `srv` are filled in here. */
   readonly dns: Omit<ResolvedDnsOptions, 'host' | 'port' | 'srv'>;
-  /** For a Service's single address. */
+  /** How many connections a Service's single address gets, and for how long. */
   readonly slots: SlotOptions;
 }
 

@@ -201,7 +201,7 @@ function nothingFound(absolute: string, srv: string | undefined): string {
   const nothing = `DNS has no ${records} for ${absolute}`;
   const service = parseServiceHost(absolute);
   if (service === undefined) return nothing;
-  // One answer for all of these (D6).
+  // DNS gives the same answer for all of these cases (D6).
   const which = `is the namespace ${service.namespace} right?`;
   return `${nothing}: there is no such Service, or none of its pods is ready; ${which}`;
 }

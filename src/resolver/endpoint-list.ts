@@ -1,6 +1,6 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 
-/** Sorted by key, each key once: answers arrive shuffled and with duplicates, but mean sets (S10, D3). */
+/** The endpoints sorted by key, each key once: answers arrive shuffled and with duplicates, but mean sets (S10, D3). */
 export function sortedEndpoints(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const byKey = new Map<string, Endpoint>();
   for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);

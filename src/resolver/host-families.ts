@@ -48,7 +48,7 @@ function listed(): InterfaceAddress[] {
   try {
     return Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   } catch {
-    // Where the system does not let a process see its interfaces, nothing is known about them.
+    // If the system does not let a process see its interfaces, nothing is known about them.
     return [];
   }
 }

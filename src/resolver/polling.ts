@@ -24,7 +24,7 @@ export type PollLook = (signal: AbortSignal) => Promise<PollAnswer>;
 
 /** Options of `polling`. */
 export interface PollingOptions {
-  /** For messages and snapshots. */
+  /** The name of the resolver, for messages and snapshots. */
   readonly name: string;
   /** Called once per watch; the lookup it returns may keep state between calls. */
   readonly open: (context: ResolverContext) => PollLook;
@@ -89,11 +89,11 @@ class PollWatch implements Resolution {
   #last: readonly Endpoint[] | undefined;
   /** When the current sequence of empty results began. */
   #emptySinceMs: number | undefined;
-  /** Consecutive failures. */
+  /** How many lookups failed in a row. */
   #failures = 0;
   /** The last argument of `fail`, so that one problem is reported once. */
   #reportedFailure: string | undefined;
-  /** Runs only between lookups. */
+  /** The timer of the next lookup; it runs only between lookups. */
   #timer: Timer | undefined;
   #dueAtMs = 0;
   #running: AbortController | undefined;

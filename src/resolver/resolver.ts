@@ -11,7 +11,7 @@ import type { Rng } from '../runtime/rng.js';
  * takes back the last good set because of an error.
  */
 export interface Resolver {
-  /** For messages and snapshots, such as `endpointslices shop/orders:http`. */
+  /** The name of the resolver, for messages and snapshots, such as `endpointslices shop/orders:http`. */
   readonly name: string;
   /** Starts to look. Nothing runs before this call or after `Resolution.close`. */
   watch(listener: ResolverListener, context: ResolverContext): Resolution;

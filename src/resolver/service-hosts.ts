@@ -28,9 +28,9 @@ export interface ServiceHostsOptions {
 export interface ServiceHostSnapshot {
   /** The absolute name that was queried. */
   readonly name: string;
-  /** Undefined during the first lookup. */
+  /** Whether the host is a Service; undefined during the first lookup. */
   readonly service: boolean | undefined;
-  /** Why DNS could not say. */
+  /** Why DNS could not answer. */
   readonly trouble?: string;
 }
 
@@ -71,7 +71,7 @@ export class ServiceHosts {
   readonly #dns: ReturnType<typeof resolveDnsOptions>;
   readonly #rule: ServiceRule | undefined;
   readonly #known = new Map<string, Known>();
-  /** Cancels running lookups. */
+  /** Functions that cancel the running lookups. */
   readonly #questions = new Set<() => void>();
   /** How short names are completed, once read. */
   #names: ClusterNames | undefined;
@@ -165,7 +165,7 @@ export class ServiceHosts {
     }
     if (known.lookup === undefined && this.#questions.size < MAX_ASKING) {
       const entry = known;
-      // Not in the async context of whichever request comes first.
+      // The lookup runs outside the async context of whichever request comes first.
       known.lookup = inBackground(() => this.#queryDns(name, entry));
     }
     // After an earlier "no", callers do not wait to hear it again.
@@ -228,7 +228,7 @@ function checkHosts(value: unknown): void {
 }
 
 function checked(result: unknown): boolean | undefined {
-  // A promise is truthy.
+  // A promise is truthy, so it must not be taken for a "yes".
   if (result === undefined || typeof result === 'boolean') return result;
   throw optionError('services()', 'a function that returns true, false or undefined', result);
 }

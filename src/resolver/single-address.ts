@@ -6,7 +6,7 @@ import type { DnsTarget } from './dns-lookup.js';
 
 /** How to use an address behind which another balancer picks. */
 export interface SlotOptions {
-  /** Connections to it, each picked separately. */
+  /** How many connections the address gets, each of which is picked separately. */
   readonly connections: number;
   /** Mean age at which each is replaced, in ms. */
   readonly connectionAgeMs: number;
@@ -18,7 +18,7 @@ export interface SlotOptions {
  * pods, and a slot that hit a bad pod is ejected on its own.
  */
 export function slotMaker({ connections, connectionAgeMs }: SlotOptions): (target: DnsTarget) => readonly Endpoint[] {
-  // One object for all: equal sets must stay equal from lookup to lookup.
+  // The same object for all slots and lookups: equal sets must stay equal from lookup to lookup.
   const attributes = Attributes.empty.with(endpointConnectionAgeMs, connectionAgeMs);
   return ({ address, port }) =>
     Array.from({ length: connections }, (_, index) =>

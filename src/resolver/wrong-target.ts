@@ -20,7 +20,7 @@ export class WrongTarget extends ResolveError {
 
 /** A port number that could mean several ports, while the Service may not be read (S11). */
 export class AmbiguousPort extends ResolveError {
-  /** The possible port names. */
+  /** The names of the ports that there are. */
   readonly names: readonly string[];
 
   constructor(message: string, names: readonly string[], cause?: unknown) {

@@ -69,9 +69,9 @@ export class Admission {
     return this.#room.shed;
   }
 
-  /** Undefined: it may begin. Otherwise resolves when it may; rejects when it is refused. */
+  /** Lets a request begin. Undefined: it may begin at once. Otherwise resolves when it may, and rejects when it is refused. */
   enter(call: ServedCall): Promise<true> | undefined {
-    // Waiting requests came first.
+    // Requests that already wait go first.
     this.#room.wake();
     if (this.#room.size === 0 && this.#limit.hasRoom) {
       this.#begin();

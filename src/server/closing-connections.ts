@@ -38,19 +38,19 @@ export class ClosingConnections<C extends LivingConnection> {
     if (this.#isClosing) this.#close(connection);
   }
 
-  /** The pod closes. */
+  /** The pod begins to close: its connections are told to leave. */
   begin(): void {
     if (!this.#isClosing) this.#after(this.#times.leaveMs, () => this.#spread());
   }
 
-  /** Closes all that are still open. */
+  /** Closes all connections that are still open. */
   closeAll(): void {
     this.#isClosing = true;
     this.#stop();
     for (const connection of [...this.#open]) this.#close(connection);
   }
 
-  /** Resolves when all are closed. */
+  /** Resolves when all connections are closed. */
   async ended(): Promise<void> {
     for (const connection of this.#open) {
       await new Promise<void>((resolve) => {

@@ -31,7 +31,7 @@ export function tcpClosing(
     try {
       finish(socket);
     } catch {
-      // It can no longer be written to, for example.
+      // The socket can no longer be written to, for example.
       socket.destroy();
     }
   };

@@ -14,7 +14,7 @@ export const readText: ReadText = async (path) => {
 
 /** The CPU this pod may use, and how much it has used. */
 export interface CpuBudget {
-  /** Cores, including fractions. */
+  /** How many cores the process may use, including fractions. */
   readonly cores: number;
   /** CPU time used so far by everything under the limit, in ms; undefined if it can no longer be read. */
   usedMs(): Promise<number | undefined>;
@@ -60,7 +60,7 @@ async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefi
   return tightest;
 }
 
-/** From lines such as `4:cpu,cpuacct:/kubepods/pod1`. */
+/** Reads the cgroup's path from lines such as `4:cpu,cpuacct:/kubepods/pod1`. */
 function pathOfCpu(own: string): string | undefined {
   for (const line of own.split('\n')) {
     const [, controllers = '', ...path] = line.split(':');

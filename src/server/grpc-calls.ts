@@ -21,7 +21,7 @@ const RESOURCE_EXHAUSTED = 8;
 /** How long clients should wait before they try again, in ms (gRFC A6). */
 const PUSHBACK = 'grpc-retry-pushback-ms';
 
-/** Set on a request's metadata: its call. The objects handlers get share nothing else with ours. */
+/** Property of a request's metadata: its call. The objects that handlers get share nothing else with ours. */
 const servedBy: unique symbol = Symbol('evenkeel.servedBy');
 
 /** The part of grpc-js used here; it is not imported, since its classes come with each call. */
@@ -94,7 +94,7 @@ class GrpcCall {
   readonly #method: Method;
   readonly #call: ServerCall;
   readonly #sendStatus: ServerCall['sendStatus'];
-  /** Of the request; undefined until received. */
+  /** The metadata of the request; undefined until it is received. */
   #requestMetadata: Metadata | undefined;
   #served: ServedCall | undefined;
   #body: AwaitedBody | undefined;
@@ -202,7 +202,7 @@ class GrpcCall {
     }
   }
 
-  /** The call is not begun. */
+  /** Refuses the call before it begins. */
   #turnAway({ text, retryAfterMs }: HttpRefusal): void {
     if (!this.#isOpen) return;
     const trailers = new ((this.#requestMetadata as Metadata).constructor as new () => Metadata)();
@@ -220,7 +220,7 @@ class GrpcCall {
     this.#served?.over(isAnswered, isFailure);
   }
 
-  /** In ms from now. grpc-js ends the call at that time. */
+  /** How much time the call has, in ms from now. grpc-js ends it at that time. */
   get #deadlineMs(): number | undefined {
     const date = this.#call.getDeadline?.();
     const remainingMs = date === undefined || date === Number.POSITIVE_INFINITY ? undefined : untilDate(Number(date));

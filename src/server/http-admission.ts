@@ -38,7 +38,7 @@ export interface HttpAdmissionParts extends ServedCallOwner {
   readonly headers: RequestHeaders;
   readonly rules: RequestRules;
   readonly reporter: LoadReporter | undefined;
-  /** Undefined: it does not refuse requests for being busier than others. */
+  /** What decides whether this pod is busier than others; undefined: requests are not refused for that. */
   readonly queueing: Queueing | undefined;
   readonly admission: Admission | undefined;
   readonly context: ServedContext | undefined;

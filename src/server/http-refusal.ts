@@ -4,16 +4,16 @@ import type { HttpRequest, HttpResponse } from './http-requests.js';
 
 /** Why a request is refused, and when its caller may try again. */
 export interface HttpRefusal {
-  /** Shown to the caller. */
+  /** The reason, as it is shown to the caller. */
   readonly text: string;
-  /** In ms; undefined = do not try again, because the deadline is over. */
+  /** When the caller may try again, in ms; undefined = not at all, because the deadline is over. */
   readonly retryAfterMs: number | undefined;
 }
 
 /** Answers 503 and says that the request was not begun, for a caller that said it could go elsewhere. */
 export function answerBusy(response: HttpResponse, mark: string, report: readonly [name: string, value: string]): void {
   const headers = { 'content-length': '0', [notBegunHeader]: busyMark(mark), [report[0]]: report[1] };
-  // Both kinds of response accept this.
+  // The responses of both HTTP versions accept these headers.
   (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
   response.end();
 }
@@ -32,7 +32,7 @@ export function answerNotBegun(
   if (retryAfterMs !== undefined) headers['retry-after'] = String(Math.ceil(retryAfterMs / 1_000));
   const mark = markOf(request);
   if (mark !== undefined) headers[notBegunHeader] = mark;
-  // Both kinds of response accept this.
+  // The responses of both HTTP versions accept these headers.
   (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
   response.end(text);
 }

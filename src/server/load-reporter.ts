@@ -11,7 +11,7 @@ const MAX_KEPT = 256;
 
 /** The source of the number of requests in flight. */
 export interface InFlightSource {
-  /** Undefined while unknown. */
+  /** How many requests are in flight; undefined while unknown. */
   readonly inFlight: number | undefined;
 }
 
@@ -22,7 +22,7 @@ export class LoadReporter {
   /** The sample the cached parts were made from. */
   #of: ReportedLoad | undefined;
   #text = '';
-  /** Whole reports, by requests in flight. */
+  /** Reports as text, by the number of requests in flight. */
   readonly #texts = new Map<number, string>();
   #json = '';
 

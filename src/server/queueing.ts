@@ -3,7 +3,7 @@ import type { Offer } from '../propagation/may-refuse.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { InFlightSource } from './load-reporter.js';
 
-/** With fewer requests in flight, none waits for another. */
+/** With fewer requests in flight than this, none waits for another. */
 const FEWEST = 2;
 /** A pod refuses requests only with this many times the requests in flight that its caller's other pods have. */
 const RATIO = 1.5;
@@ -62,7 +62,7 @@ export class Queueing {
     this.#timer = undefined;
   }
 
-  /** Nothing is known about the last moments. */
+  /** Begins to watch the event loop: nothing is known about the last moments. */
   #start(): void {
     this.#last = this.#eventLoop();
     this.#busy = 0;

@@ -3,7 +3,7 @@ import { mayRefuseHeader, type Offer, parseOffer } from '../propagation/may-refu
 import { parseDeadline } from '../propagation/propagated.js';
 import type { ReportFormat } from './load-reporter.js';
 
-/** No header has this name. */
+/** The name used where there is no header to look for: no header has it. */
 const NONE = ' ';
 
 /** The headers to read; undefined = not this one. */
@@ -20,7 +20,7 @@ export class RequestHeaders {
   format: ReportFormat | undefined;
   deadlineMs: number | undefined;
   priority: string | undefined;
-  /** Undefined if the request must be served here. */
+  /** The caller's offer to be refused; undefined if the request must be served here. */
   offer: Offer | undefined;
   readonly #deadline: string;
   readonly #priority: string;

@@ -14,7 +14,7 @@ export interface SamplesParts {
   readonly utilization: (() => number) | undefined;
   readonly metrics: (() => Readonly<Record<string, number>>) | undefined;
   readonly read: ReadText;
-  /** Since the start, or since an earlier reading. */
+  /** The use of the event loop since the start, or since an earlier reading. */
   readonly eventLoop?: (since?: EventLoopUtilization) => EventLoopUtilization;
 }
 
@@ -61,7 +61,7 @@ export class Samples {
     try {
       await this.#sample();
     } catch {
-      // It may be readable next time.
+      // The file may be readable next time.
     }
     if (!this.#closed) this.#timer = clock.timer(() => void this.#next(), sampleMs);
   }

@@ -17,9 +17,9 @@ export class ServedCall implements ServedRequest, Timed {
   readonly priority: Priority | undefined;
   /** When its handler began, on the clock; undefined while waiting. */
   begunMs: number | undefined;
-  /** When it arrived, on the clock. */
+  /** When the request arrived, on the clock. */
   readonly cameMs: number;
-  /** Set while its place depends on its body. */
+  /** Set while the request's turn depends on its body. */
   body: { cancel(): void } | undefined;
   readonly #owner: ServedCallOwner;
   readonly #dueMs: number;

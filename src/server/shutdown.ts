@@ -229,7 +229,7 @@ class PodShutdown implements Shutdown {
     if (this.#exits) process.exit(0);
   }
 
-  /** Tells callers not to come back. */
+  /** Closes the servers: callers are told not to come back. */
   #close(): void {
     if (this.#phase !== 'leaving') return;
     this.#phase = 'closing';

@@ -111,7 +111,7 @@ export class WorkerCount implements InFlightSource {
 export class PrimaryCounts {
   readonly #stops: readonly (() => void)[];
   readonly #clock: Clock;
-  /** By worker: its count, and what it was last told. */
+  /** For each worker: its own count, and the count of the others that it was last sent. */
   readonly #workers = new Map<Worker, { count: number; sent: number | undefined }>();
   #timer: Timer | undefined;
   readonly #onMessage = (worker: Worker, message: unknown): void => {

@@ -52,7 +52,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     return this;
   }
 
-  /** Neither side has ended it. */
+  /** Whether neither side has ended the connection. */
   get isOpen(): boolean {
     return this.#open;
   }
@@ -84,7 +84,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     this.#resolveLeaving();
   }
 
-  /** Another connection should replace it. */
+  /** Says that another connection should replace this one. */
   outdate(): void {
     this.#resolveOutdated();
   }

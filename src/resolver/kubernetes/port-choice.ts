@@ -16,7 +16,7 @@ const CHECK_MS = 1_000;
 export interface PortChoiceOptions {
   /** A port's name, the Service's port number, or undefined for the only port. */
   readonly port: string | number | undefined;
-  /** For messages, such as `shop/orders`. */
+  /** The Service, for messages, such as `shop/orders`. */
   readonly subject: string;
   /** Reads the Service. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
@@ -180,7 +180,7 @@ export class PortChoice {
   }
 
   #refuse(error: WrongTarget): void {
-    // Someone may add that port to the Service, which changes no slice.
+    // Someone may add that port to the Service, which changes no slice: the Service is read again now and then.
     this.#lookUpLater('now and then');
     this.#settle(error);
   }

@@ -11,7 +11,7 @@ const AGAIN_MS = 30_000;
 
 /** The parts of a `ServicePresence`. */
 export interface ServicePresenceOptions {
-  /** For messages, such as `shop/orders`. */
+  /** The Service, for messages, such as `shop/orders`. */
   readonly subject: string;
   /** Reads the Service. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;

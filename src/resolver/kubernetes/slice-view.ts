@@ -16,7 +16,7 @@ import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber }
 /** How one resolver views a Service's slices. */
 export interface ViewOptions {
   readonly subject: WatchSubject;
-  /** For messages, such as `shop/orders`. */
+  /** The Service, for messages, such as `shop/orders`. */
   readonly subjectName: string;
   readonly port: string | number | undefined;
   readonly podPort: number | undefined;
@@ -38,14 +38,14 @@ export class SliceView implements Resolution, WatchSubscriber {
   /** The only family this host can use; undefined if it has both, or none that is known. */
   readonly #hostFamily: AddressFamily | undefined = onlyHostFamily();
   #union: EndpointUnion | undefined;
-  /** The family and port of `#union`. */
+  /** The address family and the port that `#union` was made for. */
   #unionKey = '';
   #changed = new Set<string>();
   #settling = false;
   #sliceCount: number | undefined;
   #watchFailure: ResolveError | undefined;
   #portFailure: ResolveError | undefined;
-  /** There is no such Service. */
+  /** The error that there is no such Service; undefined while there is one, as far as is known. */
   #missing: ResolveError | undefined;
   /** The set is larger than allowed and was not published. */
   #sizeFailure: ResolveError | undefined;

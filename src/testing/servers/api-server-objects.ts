@@ -24,7 +24,7 @@ export interface KubernetesObject {
 
 /** One entry of a slice's `endpoints`. */
 export interface SliceEndpoint {
-  /** Of one pod: clients use the first. */
+  /** The addresses of one pod: clients use the first. */
   readonly addresses: readonly string[];
   /** The pod's state; a missing `ready` or `serving` counts as true. */
   readonly conditions?: { readonly ready?: boolean; readonly serving?: boolean; readonly terminating?: boolean };

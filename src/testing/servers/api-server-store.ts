@@ -48,9 +48,9 @@ export class StoredObject {
 export interface StoreEvent {
   readonly revision: number;
   readonly resource: ResourceName;
-  /** Undefined if the object was created. */
+  /** The object before the write; undefined if the write created it. */
   readonly before: StoredObject | undefined;
-  /** Undefined if it was deleted. */
+  /** The object after the write; undefined if the write deleted it. */
   readonly after: StoredObject | undefined;
 }
 

@@ -14,7 +14,7 @@ const MAX_LOG = 10_000;
 /** Counts the queries of a DNS server, by canonical name. */
 export class QueryCounters {
   readonly #log: DnsQueryEntry[] = [];
-  /** By name, and by name and type. */
+  /** How many queries arrived, by name, and by name and type. */
   readonly #counts = new Map<string, number>();
   readonly #running = new Map<string, Set<string>>();
   readonly #peaks = new Map<string, number>();

@@ -42,7 +42,7 @@ interface Target {
  */
 export class KubernetesZone {
   readonly #domain: string;
-  /** In seconds, for records and for "no such name". */
+  /** How long answers are valid, in seconds: of records, and of "no such name". */
   ttl: number;
   /** Existing namespaces, in addition to those of its Services. */
   readonly namespaces: Set<string> = new Set(['default', 'kube-system']);

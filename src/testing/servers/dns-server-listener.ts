@@ -46,7 +46,7 @@ export class DnsListener {
     }
   }
 
-  /** Closes both, and every connection. */
+  /** Closes both sockets, and every connection. */
   async stop(): Promise<void> {
     const udp = this.#udp;
     this.#udp = undefined;

@@ -245,7 +245,7 @@ function faultAnswer(rcode: Extract<DnsFault, { kind: 'rcode' }>['rcode']): DnsA
   return empty(rcode === 'NODATA' ? 'NOERROR' : rcode);
 }
 
-/** Fisher–Yates. */
+/** Shuffles a list (Fisher–Yates). */
 function shuffled<T>(items: readonly T[], rng: Rng): T[] {
   const result = [...items];
   for (let index = result.length - 1; index > 0; index--) {

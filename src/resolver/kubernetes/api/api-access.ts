@@ -14,7 +14,7 @@ export interface TlsMaterial {
 
 /** Everything a request to the API server needs besides its path. */
 export interface ApiTarget {
-  /** Without a trailing slash. */
+  /** The URL of the API server, without a trailing slash. */
   readonly server: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsMaterial;

@@ -7,7 +7,7 @@ import type { Clock } from '../../../runtime/clock.js';
 import { nodeHttp } from '../../../runtime/node-http.js';
 import type { ApiSession, ApiTarget } from './api-access.js';
 
-/** As it is now: what later replaces it, such as tracing, is for the app's requests. */
+/** `request` as it is at the start: what replaces it later, such as tracing, is for the app's requests. */
 const { request: httpRequest } = nodeHttp;
 
 /** W10: probes on a silent connection; Node sends one a second after that and gives up after ten. */
@@ -29,7 +29,7 @@ export interface ApiRequest {
 /** A response whose headers have arrived. Its body must be read or discarded. */
 export interface ApiReply {
   readonly status: number;
-  /** The value of `Retry-After`. */
+  /** The pause that the server asked for by `Retry-After`, in ms. */
   readonly retryAfterMs: number | undefined;
   /**
    * Reads the body to its end. `onData` is called for each chunk as it arrives; if it throws, reading stops and this rejects with the
@@ -178,7 +178,7 @@ class HttpApiReply implements ApiReply {
     this.#response = response;
     this.#mayBeGzip = mayBeGzip;
     this.#signal = signal;
-    // Until the body is read: `read` reports errors from before.
+    // Errors from before the body is read are reported by `read`.
     response.on('error', () => {});
   }
 
@@ -235,7 +235,7 @@ function gunzip(response: IncomingMessage): Readable {
   return response.pipe(body);
 }
 
-/** For promises of external code that may never settle: a token function, an exec plug-in. */
+/** Rejects when the signal aborts, for promises of external code that may never settle: a token function, an exec plug-in. */
 function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(signal.reason);

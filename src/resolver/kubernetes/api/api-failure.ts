@@ -12,19 +12,19 @@ export type FailureKind =
   | 'unauthorized'
   /** 404 on the collection: this server has no EndpointSlices. */
   | 'missing'
-  /** 429, 503. */
+  /** The server asks for patience: status 429 or 503. */
   | 'throttled'
-  /** 500 and other 5xx, InternalError. */
+  /** The server failed: status 500 and other 5xx, or InternalError. */
   | 'internal'
-  /** Any other status. */
+  /** The server answered with any other status. */
   | 'rejected'
-  /** No answer in time. */
+  /** No answer came in time. */
   | 'timeout'
   /** The response was not what an API server sends. */
   | 'protocol'
-  /** No connection, or a broken one. */
+  /** There was no connection, or it broke. */
   | 'network'
-  /** Unknown server or credentials. */
+  /** The server's address or the credentials are unknown. */
   | 'credentials';
 
 /** Why a list or watch failed, classified. */
@@ -87,7 +87,7 @@ function describe(code: number, { reason, message }: StatusFacts): string {
     .slice(0, 1_000);
 }
 
-/** Any error as a failure. */
+/** Converts any error to a failure of the API. */
 export function failureOf(error: unknown): ApiFailure {
   if (error instanceof ApiFailure) return error;
   if (isResolveError(error)) {
@@ -95,7 +95,7 @@ export function failureOf(error: unknown): ApiFailure {
   }
   if (error instanceof LineError) return new ApiFailure('protocol', 'line', error.message, { cause: error });
   const { code, name, message } = asError(error) as NodeJS.ErrnoException;
-  // Not the message: it may differ each time, and failures are reported once per label.
+  // The label is not the message: that may differ each time, and failures are reported once per label.
   const label = code ?? name;
   return new ApiFailure('network', label, message || label, { cause: error });
 }

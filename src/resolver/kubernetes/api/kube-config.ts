@@ -22,7 +22,7 @@ export interface KubeConfigLike {
   applyToHTTPSOptions(options: Record<string, unknown>): Promise<void>;
   /** Says which namespace a Service without one is in. */
   getContextObject?(name: string): { readonly namespace?: string } | null;
-  /** The name to ask `getContextObject` for. */
+  /** The name of the context that `getContextObject` returns. */
   getCurrentContext?(): string;
   /** The user whose credentials are used; null = none. */
   getCurrentUser?(): object | null;
@@ -139,7 +139,7 @@ class KubeConfigSession implements ApiSession {
     return this.#loaded;
   }
 
-  /** Undefined if the file is unreadable but there are other credentials. */
+  /** The token in a file; undefined if the file is unreadable but there are other credentials. */
   async #readToken(path: string, headers: Readonly<Record<string, string>>): Promise<string | undefined> {
     if (this.#tokenFile?.path !== path) this.#tokenFile = new CredentialFile(path, this.#clock);
     try {

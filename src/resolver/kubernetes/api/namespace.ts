@@ -11,7 +11,7 @@ export class ApiNamespace {
     this.#session = session;
   }
 
-  /** Rejects with a ResolveError while unknown. */
+  /** The namespace. Rejects with a ResolveError while it is unknown. */
   async get(): Promise<string> {
     this.#known ??= await this.#session.namespace();
     if (this.#known === undefined) {

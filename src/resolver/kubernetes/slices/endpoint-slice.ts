@@ -14,7 +14,7 @@ const MAX_MALFORMED = 3;
 
 /** A TCP port of a slice, with a number (S6). */
 export interface SlicePort {
-  /** "" for an unnamed Service port. */
+  /** The name of the port; "" for an unnamed one. */
   readonly name: string;
   readonly port: number;
   /** What the pods speak there, such as `kubernetes.io/h2c`; undefined where the Service does not say. */
@@ -31,9 +31,9 @@ export interface SliceMember
 /** One EndpointSlice, checked and reduced to what we use. Immutable. */
 export interface EndpointSlice {
   readonly name: string;
-  /** `metadata.resourceVersion`, opaque except for U6. */
+  /** The `metadata.resourceVersion` of the object, opaque except for U6. */
   readonly version: string;
-  /** Undefined for FQDN and unknown types: such a slice has no members (S3). */
+  /** The family of the addresses; undefined for FQDN and unknown types: such a slice has no members (S3). */
   readonly family: AddressFamily | undefined;
   readonly ports: readonly SlicePort[];
   readonly members: readonly SliceMember[];

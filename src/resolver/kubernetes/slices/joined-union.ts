@@ -14,9 +14,11 @@ import {
 
 /** A pod on one port: entries of slices that have the same `targetRef.uid`, or one entry without a uid. */
 interface Pod {
-  /** Its `address:port`s of each family, the family that is dialed first in front. */
+  /** The pod's `address:port`s of each family, the family that is dialed first in front. */
   readonly addresses: readonly [Set<string>, Set<string>];
-  /** What is listed for it, by the `address:port` under which it is listed. Both addresses of a pod are one endpoint. */
+  /**
+   * The endpoints that are listed for the pod, by the `address:port` under which each is listed. Both addresses of a pod are one endpoint.
+   */
   listed: ReadonlyMap<string, Endpoint>;
   /** Whether its slices of the two families say different things of it. */
   isDisputed: boolean;

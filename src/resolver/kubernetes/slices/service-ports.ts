@@ -10,7 +10,7 @@ export const MAX_SERVICE_CONTAINERS = 100_000;
 
 /** One port of a Service. */
 export interface ServicePort {
-  /** Empty if it has none. */
+  /** The name of the port; empty if it has none. */
   readonly name: string;
   /** The Service's own number. */
   readonly port: number;

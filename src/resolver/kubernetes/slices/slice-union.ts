@@ -8,7 +8,7 @@ import type { EndpointSlice, SliceMember, SlicePort } from './endpoint-slice.js'
 /** A slice in the union. A new object per change, so that outdated candidates are recognized by their source. */
 interface Source {
   readonly slice: EndpointSlice;
-  /** All its `address:port`s. */
+  /** Every `address:port` of the slice. */
   readonly addresses: Set<string>;
 }
 
@@ -31,7 +31,7 @@ export interface EndpointUnion {
   at(address: string): Endpoint | undefined;
   /** Whether a slice has this `address:port`, for a pod with another uid. */
   hasOther(address: string, uid: string | undefined): boolean;
-  /** Every such `address:port`, in published order. */
+  /** Every `address:port` that has changed, in published order. */
   readonly addresses: readonly string[];
   /** Replaces a slice, or removes it. Takes effect in `settle`. */
   set(name: string, slice: EndpointSlice | undefined): void;

@@ -25,7 +25,7 @@ export class UpdateThrottle {
   #lastAtMs = Number.NEGATIVE_INFINITY;
   /** When each vanished endpoint must go, in the order they vanished. */
   readonly #lingering = new Map<string, number>();
-  /** Changed and not yet published. */
+  /** Addresses that have changed and are not yet published. */
   readonly #dirty = new Set<string>();
   #paceTimer: Timer | undefined;
   #lingerTimer: Timer | undefined;

@@ -10,7 +10,7 @@ export class WatchRequest {
   readonly #clock: Clock;
   readonly #what: string;
   readonly #timers = new Set<Timer>();
-  /** The current limit's number. */
+  /** The number of the current limit, so that an earlier one that fires late is recognized. */
   #limits = 0;
   #receivedAtMs = 0;
   #silenceMs: number | undefined;
@@ -42,7 +42,7 @@ export class WatchRequest {
     this.#receivedAtMs = this.#clock.now();
   }
 
-  /** From now on a pause in the stream longer than `silenceMs` ends it; later calls may allow longer ones. */
+  /** From now on a pause in the stream longer than `silenceMs` ends the request; later calls may allow longer pauses. */
   expectBytesEvery(silenceMs: number): void {
     const isFirst = this.#silenceMs === undefined;
     this.#silenceMs = silenceMs;

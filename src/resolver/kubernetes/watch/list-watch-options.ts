@@ -15,7 +15,7 @@ export interface ListWatchListener {
    * and again as permanent if it lasts.
    */
   failed(error: ResolveError): void;
-  /** In touch again: the state we have is current, or will be in a moment. */
+  /** The loop is in touch with the server again: the known state is current, or will be in a moment. */
   confirmed(): void;
   /** Something odd was handled; once per kind until the next list. */
   warned(message: string, error?: unknown): void;

@@ -49,7 +49,7 @@ export class ListWatch {
   /** The next list must read consistently: the server cannot use the version we have. */
   #consistent = false;
   #relistDueMs = 0;
-  /** Until then, lists are requested as plain lists. */
+  /** Until this time, lists are requested as plain lists, on the clock. */
   #streamDueMs = Number.NEGATIVE_INFINITY;
   #shortWatches = 0;
   #attempt: WatchRequest | undefined;
@@ -82,7 +82,7 @@ export class ListWatch {
     if (dueMs < pause.dueMs) this.#pauseUntil(dueMs);
   }
 
-  /** Ends it at once, including requests. */
+  /** Ends the loop at once, including its requests. */
   close(): void {
     this.#closed = true;
     this.#news.close();
@@ -217,7 +217,7 @@ export class ListWatch {
   /** A streaming list failed: older servers refuse it, others do not know it and never say that it is complete. */
   async #withoutStream(failure: ApiFailure | undefined): Promise<Step> {
     this.#streamDueMs = this.#options.clock.now() + STREAM_AGAIN_MS;
-    // Only a server that asks for a pause gets it (W12); for all other failures, the list will show.
+    // A server that asks for a pause gets it (W12); after any other failure, the next list shows what is wrong.
     if (failure?.kind === 'throttled') return await this.#recover('list', failure);
     return { next: 'list', pauseMs: 0 };
   }
@@ -306,7 +306,7 @@ export class ListWatch {
   }
 }
 
-/** A pause of the loop. */
+/** A pause of the loop, which can be cut short. */
 interface Pausing {
   readonly end: () => void;
   readonly dueMs: number;

@@ -14,7 +14,7 @@ const MAX_PAGES = 1_000;
 
 /** A complete list. */
 export interface SliceList {
-  /** The version to watch from. */
+  /** The version from which to watch. */
   readonly version: string;
   readonly items: readonly Unchecked[];
 }

@@ -44,7 +44,7 @@ export class StreamEvents {
     if (event.type !== 'bookmark') this.#change(event.name, event.type === 'put' ? event.object : undefined);
     else if (this.#initial === undefined) this.#listener.bookmarked();
     else {
-      // Another bookmark would carry a version of which we have seen only a part.
+      // Any other bookmark would carry a version of which only a part has been seen.
       if (!event.endsInitialEvents || event.version === undefined) return;
       const slices = [...this.#initial.values()];
       this.#initial = undefined;

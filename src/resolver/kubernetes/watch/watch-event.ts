@@ -17,7 +17,7 @@ export type WatchEvent =
   /** `endsInitialEvents`: the state that a streaming list starts with is complete (W11). */
   | { readonly type: 'bookmark'; readonly version: string | undefined; readonly endsInitialEvents: boolean }
   | { readonly type: 'error'; readonly status: StatusFacts }
-  /** Not for us: an unknown event type, or an object of another kind. */
+  /** An event that is not used: of an unknown type, or with an object of another kind. */
   | { readonly type: 'other'; readonly what: string };
 
 /** Reads a line. Throws LineError for anything that is not a JSON object with `type` and `object.metadata` (W7). */

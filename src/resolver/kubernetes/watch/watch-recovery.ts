@@ -25,7 +25,7 @@ export interface Step {
 
 /** The reaction to a failure. */
 export interface Remedy extends Step {
-  /** Whether to report it. */
+  /** Whether the failure is reported to the observer. */
   readonly isNews: boolean;
   /** Whether it may pass soon: only reported to listeners that have no set yet. */
   readonly isPassing?: boolean;
@@ -38,9 +38,9 @@ export class WatchRecovery {
   readonly #clock: Clock;
   readonly #rng: Rng;
   readonly #backoff: WatchBackoff;
-  /** For 410s only: one tells that the server works, so the time that it was away for does not count. */
+  /** The backoff for 410s alone: a 410 shows that the server works, so the time that it was away does not count. */
   readonly #expiredBackoff: WatchBackoff;
-  /** Since the last success. */
+  /** How many requests failed since the last success. */
   #failuresInRow = 0;
   #forbiddenInRow = 0;
   /** We may list but not watch: then we list from time to time, and have reported it. */
@@ -114,7 +114,7 @@ export class WatchRecovery {
         return { next: lasting ? 'list' : verb, pauseMs: this.#pause(failure), isNews: true, isOutdated: false };
       }
       case 'rejected':
-        // The version may be wrong.
+        // The version that was asked for may be wrong, so the next request is a list.
         return { next: 'list', pauseMs: this.#pause(failure), isNews: true, isOutdated: verb === 'list' };
       case 'credentials': {
         const pauseMs = failure.label === 'permanent' ? this.#backoff.longest() : this.#pause(failure);
@@ -154,5 +154,5 @@ export class WatchRecovery {
   }
 }
 
-/** What a hurry does not help against: the server asks for patience, or only a person can mend it. */
+/** Failures that are not repeated sooner for a waiting caller: the server asks for patience, or only a person can mend them. */
 const patient: ReadonlySet<FailureKind> = new Set(['throttled', 'forbidden', 'missing', 'credentials']);
