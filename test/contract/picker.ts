@@ -199,7 +199,7 @@ export function pickerContract(contract: PickerContract): void {
       expect(full.start()).toBe(freed);
     });
 
-    it('avoids what it is told to while anything else has room', () => {
+    it('avoids the endpoints in `avoid` while any other has room', () => {
       const members = many(4);
       const [a, b, c, d] = members as [TestSubchannel, TestSubchannel, TestSubchannel, TestSubchannel];
       const avoiding = caller(members);

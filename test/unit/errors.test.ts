@@ -10,7 +10,7 @@ describe('errors', () => {
     expect('cause' in new EvenkeelError('EVENKEEL_CLOSED', 'closed')).toBe(false);
   });
 
-  it('are told by brand and code, not by class', () => {
+  it('are recognized by brand and code, not by class', () => {
     const error = new EvenkeelError('EVENKEEL_CLOSED', 'closed');
     expect(isEvenkeelError(error)).toBe(true);
     expect(isEvenkeelError(error, 'EVENKEEL_CLOSED')).toBe(true);

@@ -69,7 +69,7 @@ const shown = async (target: string) => {
 };
 
 describe('the admin handler', () => {
-  it('gives out what a recorder holds, with pseudonyms if wanted, to those who may see the page', async () => {
+  it('serves what a recorder holds, with pseudonyms if wanted, to clients that may see the page', async () => {
     expect(await text('/recording')).toMatchObject({ statusCode: 404, text: 'no balancer has a recorder\n' });
     const { one } = await balancer(flightRecorder());
     one.pick()?.end(outcomes.success);
@@ -132,7 +132,7 @@ describe('the admin handler', () => {
     }
   });
 
-  it('changes nothing, and can be framed or cached by nobody', async () => {
+  it('changes nothing, and cannot be framed or cached', async () => {
     expect((await text('/balancers', {}, 'POST')).statusCode).toBe(405);
     expect((await text('/nothing')).statusCode).toBe(404);
     const page = await text('/');
@@ -244,7 +244,7 @@ describe('the admin handler', () => {
 });
 
 describe('evenkeel top', () => {
-  it('reads the page, and says what is wrong with one that is none', async () => {
+  it('reads the page, and says what is wrong with a page of something else', async () => {
     const { target } = await balancer();
     const run = (url: string) => runProgram(process.execPath, ['dist/cli/evenkeel.js', 'top', url, '--once'], root);
     await buildPackage();

@@ -248,7 +248,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(counts(brokers)).toEqual([2, 2, 2]);
     });
 
-    it('managers that listen are told, and move when it suits them', async () => {
+    it('managers that listen are notified, and move when it suits them', async () => {
       const heard: [ConnectionLeaving, object][] = [];
       const { brokers, leave } = service({ onLeaving: (leaving, client) => void heard.push([leaving, client]) });
       const managers = await managersOf(brokers, 3);
@@ -266,7 +266,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(total(counts(brokers))).toBe(3);
     });
 
-    it('amqplib: the connection is told, waits for its confirms and is replaced; none is lost or sent twice', async () => {
+    it('amqplib: a connection is notified, waits for its confirms and is replaced; no message is lost or sent twice', async () => {
       const channel = await queue('replaced');
       const { brokers, leave } = service({ pool: { drainTimeoutMs: 20_000 } });
       let current: ConfirmChannel;

@@ -276,7 +276,7 @@ describe.each(Object.entries(entryPoints))('attemptEnded of %s', (name, opened) 
     return { attempts, entryPoint };
   }
 
-  it('is told once of a call that succeeds, when its lease has ended', async () => {
+  it('gets one event for a call that succeeds, when its lease has ended', async () => {
     const { attempts, entryPoint } = await start();
     await entryPoint.call('answer');
     await until('it was told', () => attempts.length > 0);
@@ -285,7 +285,7 @@ describe.each(Object.entries(entryPoints))('attemptEnded of %s', (name, opened) 
     expect(attempts[0]?.error).toBeUndefined();
   });
 
-  it('is told once of a call whose connection is lost and that may not be sent twice', async () => {
+  it('gets one event for a call whose connection is lost and that may not be sent twice', async () => {
     const { attempts, entryPoint } = await start();
     await expect(entryPoint.call('cut')).rejects.toThrow();
     await until('it was told', () => attempts.length > 0);
@@ -295,7 +295,7 @@ describe.each(Object.entries(entryPoints))('attemptEnded of %s', (name, opened) 
 
   // Statements and commands take no signal.
   if (['mysql2', 'pg', 'redis'].includes(name)) return;
-  it('is told once of a call its caller gives up', async () => {
+  it('gets one event for a call that its caller gives up', async () => {
     const { attempts, entryPoint } = await start();
     const abort = new AbortController();
     const call = expect(entryPoint.call('hang', abort.signal)).rejects.toThrow();

@@ -77,7 +77,7 @@ describe.each([
   ['workers of a cluster', 'fleet-primary.mjs', { placesWorkers: true }],
   ['threads of a process', 'fleet-threads.mjs', {}],
 ])('%s', (_what, program, task) => {
-  it('divide the pods evenly without being told', async () => {
+  it('divide the pods evenly without being told their number', async () => {
     const clients = start(program, task);
     await until('all pods are used alike', () => isEven(clients));
     // Each pod once, and once more where one lies between two clients; without subsets it would be 88.
@@ -91,7 +91,7 @@ describe.each([
 });
 
 describe('a worker of a cluster', () => {
-  it('takes the part of the one it replaces, and nobody else moves', async () => {
+  it('takes the part of the client it replaces, and no other client moves', async () => {
     const clients = start('fleet-primary.mjs', { placesWorkers: true });
     await until('all pods are used alike', () => isEven(clients));
     const [killed, ...others] = [...clients.keys()] as [number, ...number[]];

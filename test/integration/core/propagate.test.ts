@@ -138,7 +138,7 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
     );
   });
 
-  it('refuses names that are none', async () => {
+  it('refuses invalid names', async () => {
     for (const propagate of [{ deadlineHeader: 'a b' }, { priorityHeader: '' }, { context: {} }, { other: 1 }]) {
       await expect(send({ propagate })).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
     }

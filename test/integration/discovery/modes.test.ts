@@ -150,7 +150,7 @@ describe('a mistake in the target', () => {
     expect(world.dns.queries).toEqual([]);
   });
 
-  it('that is put right in the Service heals by itself', async () => {
+  it('that is corrected in the Service works without a restart', async () => {
     const orders = service('cluster-ip', '10.0.0.1');
     const one = watch('orders.shop:8081');
     await one.until('the error', () => one.listener.errors.length > 0);
@@ -207,7 +207,7 @@ describe('a mistake in the target', () => {
 });
 
 describe('an API server that has just started and refuses everybody', () => {
-  it('keeps nobody waiting: DNS is asked after one refusal, and the slices are watched after the next answer', async () => {
+  it('does not make calls wait: DNS is queried after one refusal, and the slices are watched after the next answer', async () => {
     service('cluster-ip', '10.0.0.1', '10.0.0.2');
     world.api.failNext('watch', { kind: 'status', status: 403 });
     world.api.failNext('list', { kind: 'status', status: 403 });

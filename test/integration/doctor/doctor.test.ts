@@ -220,7 +220,7 @@ describe('evenkeel doctor', () => {
       expect(stdout).not.toMatch(/headless|kube-proxy|What to do/);
     });
 
-    it('that nobody lets us read: 0', async () => {
+    it('that may not be read: 0', async () => {
       world.allow([]);
       externalName(['127.0.1.1', '127.0.1.2']);
       const { code, stdout } = await run(`db.shop:${pods.port}`);

@@ -86,7 +86,7 @@ describe('a health check by grpc.health.v1', () => {
     await expect(ask()).rejects.toThrow('its health service answered UNKNOWN');
   });
 
-  it('asks for the service it is told to', async () => {
+  it('checks the health of the service that is configured', async () => {
     await (await orders('test.v1.Echo')).ask();
     await expect((await orders('test.v1.Missing')).ask()).rejects.toThrow('knows no service "test.v1.Missing"');
   });

@@ -98,7 +98,7 @@ describe('retryPolicy of the service config', () => {
     ]);
   });
 
-  it('hears the pushback of the server', async () => {
+  it('honors the pushback of the server', async () => {
     const { client, started } = await orders(2, methods({ retryPolicy }), {
       stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
     });
@@ -175,7 +175,7 @@ describe('hedgingPolicy of the service config', () => {
 });
 
 describe('hedges that the budget does not cover', () => {
-  it('wait, and harm nobody', async () => {
+  it('wait, and no call fails', async () => {
     const hedgingPolicy = { maxAttempts: 3, hedgingDelay: '0.01s', nonFatalStatusCodes: ['UNAVAILABLE'] };
     const { client, started, balancer } = await orders(2, methods({ hedgingPolicy }), {
       stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
@@ -192,7 +192,7 @@ describe('hedges that the budget does not cover', () => {
 });
 
 describe('without a service config', () => {
-  it('no call fails that a GOAWAY overtakes, though nobody announced it', async () => {
+  it('no call fails that a GOAWAY overtakes without an announcement', async () => {
     const { client, started, balancer } = await orders(3);
     const traffic = new Traffic(client, 50);
     await until('traffic flows', () => traffic.calls > 500);

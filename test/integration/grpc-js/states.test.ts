@@ -410,7 +410,7 @@ describe('two copies of grpc-js', () => {
   let folder: string;
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  it('are told of when the client is made', async () => {
+  it('are reported when the client is made', async () => {
     folder = await mkdtemp(join(tmpdir(), 'evenkeel-grpc-'));
     const modules = fileURLToPath(new URL('../../../node_modules', import.meta.url));
     await cp(join(modules, '@grpc/grpc-js'), join(folder, 'grpc-js'), { recursive: true });

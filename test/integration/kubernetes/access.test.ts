@@ -186,7 +186,7 @@ describe('S11 over the wire', () => {
     await service.sees('10.0.0.1:8080 10.0.0.2:9090');
   });
 
-  it('a port nobody has is an empty set, and a warning that names what there is', async () => {
+  it('a port that no pod has is an empty set, and a warning that names the ports there are', async () => {
     const api = await openApi();
     api.service('shop', 'orders', { ports }).setPods([{ name: 'one', address: '10.0.0.1' }]);
     const service = new WatchedService(api, { port: 'htp' });
@@ -198,7 +198,7 @@ describe('S11 over the wire', () => {
 });
 
 describe('what a slice may name', () => {
-  it('addresses no pod has are refused unless allowed, and told once', async () => {
+  it('addresses that no pod has are refused unless allowed, and reported once', async () => {
     const api = await openApi();
     const slice = sliceObject('s1', 'aR');
     const unsafe = ['127.0.0.1', '127.0.0.2', '169.254.169.254', '224.0.0.1', '0.0.0.0'].map((address) => ({
@@ -217,7 +217,7 @@ describe('what a slice may name', () => {
     expect(strict.warnings).toHaveLength(1);
   });
 
-  it('more endpoints than allowed: told, and the last set stays', async () => {
+  it('more endpoints than allowed: reported, and the last set stays', async () => {
     const api = await openApi();
     api.slices.put(sliceObject('s1', 'aR bR'));
     const service = new WatchedService(api, { port: 'http', maxEndpoints: 2 });
@@ -276,7 +276,7 @@ describe('the client underneath', () => {
     expect(untrusting.listener.errors[0]?.message).toMatch(/certificate|UNABLE/i);
   });
 
-  it('a kept connection the server had closed already: sent again, nobody hears of it', async () => {
+  it('a kept connection that the server had closed already: the request is sent again, and the caller does not notice', async () => {
     const answered: number[] = [];
     let connections = 0;
     const server = createServer((socket) => {

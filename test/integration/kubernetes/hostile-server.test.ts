@@ -173,7 +173,7 @@ describe('an API server, or a proxy before it, that means harm', () => {
     240_000,
   );
 
-  it('sends a watch compressed, which nobody asked for: it is not unpacked', async () => {
+  it('sends a watch compressed without being asked: it is not unpacked', async () => {
     const server = new HostileServer();
     const bookmark = `${JSON.stringify({ type: 'MODIFIED', object: slice('10.0.0.66') })}\n`;
     server.watches.push(packed(gzipSync(bookmark)));

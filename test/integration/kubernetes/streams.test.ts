@@ -14,7 +14,7 @@ cleanUpAfterEach();
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 describe('W7 spoilt streams over sockets', () => {
-  it('300 of them end in the true set', async () => {
+  it('300 random streams end in the true set', async () => {
     const api = await openApi({ historyLimit: 50 });
     const rng = seededRng(8);
     const names = Object.keys(addresses).filter((name) => name !== 'a6');

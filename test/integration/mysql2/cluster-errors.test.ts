@@ -107,7 +107,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     const refusals = (by: PoolCluster): number =>
       by.balancer.snapshot().endpoints.filter(({ lastError }) => lastError?.includes('Access denied')).length;
 
-    it('is told once every server has refused it, and forgotten when one no longer does', async () => {
+    it('fails once every server has refused the log-in, and no longer when one accepts it', async () => {
       const servers = await over([denied, denied, denied]);
       await using(servers, async () => {
         const replicas = create({ resolver: resolverOf(servers), waitTimeoutMs: 600_000 });
@@ -175,7 +175,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     await Promise.all(Array.from({ length: 3 }, () => replicas.query('DO SLEEP(0.02)')));
   });
 
-  it('a server with too many connections is held to those it gave, and nobody hears of it but the observer', async () => {
+  it('a server with too many connections keeps those it gave, and only the observer is notified', async () => {
     const replicas = create({ waitTimeoutMs: 20_000, connectionLimit: 30 });
     const answers = await Promise.allSettled(Array.from({ length: 60 }, () => replicas.query('DO SLEEP(0.02)')));
     expect(answers.filter(({ status }) => status === 'rejected')).toEqual([]);

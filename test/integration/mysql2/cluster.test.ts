@@ -122,7 +122,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       }
     };
 
-    it.each(cases)('%s, its caller hears of it and nobody blames the server', async (_what, options, ask) => {
+    it.each(cases)('%s, its caller gets the error and the server is not blamed', async (_what, options, ask) => {
       const resolver = staticEndpoints(world.endpoints.slice(0, 1));
       const ends: Outcome[] = [];
       const lost: (Error | undefined)[] = [];

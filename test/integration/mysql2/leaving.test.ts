@@ -127,7 +127,7 @@ describe('a server that leaves while it is waited for', () => {
     await running;
   });
 
-  it('where there is no other the caller is told so, and the same one is used again when it is back', async () => {
+  it('without another server the caller gets the error, and the same server is used again when it is back', async () => {
     await create();
     leaving.reaction = () => 'hold';
     const running = cluster.query('SELECT id');
@@ -147,7 +147,7 @@ describe('a server that leaves while it is waited for', () => {
     await running;
   });
 
-  it('whoever gave up before hears nothing more, and nothing is left open', async () => {
+  it('a caller that gave up before is not called again, and nothing is left open', async () => {
     await create();
     leaving.reaction = () => 'hold';
     const running = cluster.query('SELECT id');

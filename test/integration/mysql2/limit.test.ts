@@ -114,7 +114,7 @@ describe('limit', () => {
     await Promise.all(late);
   });
 
-  it('refuses a priority that is none', async () => {
+  it('refuses an unknown priority', async () => {
     await open(60);
     expect(await codeOf(cluster.query({ sql: 'SELECT id', priority: 'high' as never }))).toBe('EVENKEEL_OPTION');
   });

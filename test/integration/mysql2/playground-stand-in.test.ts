@@ -46,7 +46,7 @@ test('answers with the name of the pod, counts connections by user, and leaves o
   expect(await once(child, 'exit')).toEqual([0, null]);
 });
 
-test('fails every statement when it is told to, and no longer when it is healed', async () => {
+test('fails every statement while the fault is on, and no statement afterwards', async () => {
   const { child, port } = await startPod();
   const connection = await connect(port);
   child.send({ type: 'fault', fault: 'failing' });

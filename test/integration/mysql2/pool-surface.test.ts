@@ -114,7 +114,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     });
   });
 
-  it('errors by event or stream: once, with no rejection that nobody handles', async () => {
+  it('errors by event or stream: once, without an unhandled rejection', async () => {
     const replicas = create();
     const rejections: unknown[] = [];
     const note = (reason: unknown): unknown => rejections.push(reason);

@@ -55,7 +55,7 @@ describe('the connections to one server', () => {
     expect(connection.capacity).toBe(10);
   });
 
-  it('are told goodbye when they end', async () => {
+  it('say goodbye to the server when they end', async () => {
     const connection = await connect();
     const [seen] = server.connections;
     await connection.close();
@@ -112,7 +112,7 @@ describe('the connections to one server', () => {
     await until('it is replaced', () => server.accepted === 2 && server.open === 1);
   });
 
-  it('past their age stay where no other is to be had, and are not asked for again and again', async () => {
+  it('past their age stay if no replacement can be opened, and that is not tried again and again', async () => {
     const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
     server.greeting = { code: 1040, message: 'Too many connections' };
     clock.advance(60_000);

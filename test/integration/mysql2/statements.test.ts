@@ -85,7 +85,7 @@ describe('a statement whose connection dies', () => {
     expect(story()).toEqual(['not-started again', 'success']);
   });
 
-  it('is not repeated when the server shuts down in the midst of it', async () => {
+  it('is not repeated when the server shuts down while it runs', async () => {
     await create();
     let seen: ScriptedConnection | undefined;
     for (const server of servers) {
@@ -141,7 +141,7 @@ describe('an error the server answers with', () => {
 });
 
 describe('a statement whose server hangs up on every new connection', () => {
-  it('waits for a place elsewhere while all other servers have as much to do as they may', async () => {
+  it('waits for another server while all of them are at their limit', async () => {
     await create({ connectionLimit: 2 });
     holdAll();
     const asking = [1, 2, 3].map(() => cluster.query('SELECT id'));
@@ -227,7 +227,7 @@ describe('a connection that was idle for long', () => {
     expect(first().connections[0]).toMatchObject({ pings: 2, id: 1 });
   });
 
-  it('does not answer: the statement goes to another server, and the caller hears nothing of it', async () => {
+  it('does not answer: the statement goes to another server, and the caller does not notice', async () => {
     await create({ ...options, validateTimeoutMs: 100 });
     first().answersPings = false;
     for (let i = 0; i < 4; i++) await cluster.query('INSERT INTO t VALUES (1)');
@@ -359,7 +359,7 @@ describe('a server that accepts connections and greets nobody', () => {
 });
 
 describe('a checked-out connection', () => {
-  it('that is released twice is not taken from whoever has it by then', async () => {
+  it('that is released twice is not taken from its next user', async () => {
     await create({ connectionLimit: 2 }, 1);
     const mine = await cluster.getConnection();
     mine.release();
@@ -478,7 +478,7 @@ describe('both forms of mysql2', () => {
     expect(first().connections[0]?.statements).toEqual(['SELECT 7 AS a']);
   });
 
-  it('leave errors of a callback to the application: the connection is none the worse', async () => {
+  it('leave errors of a callback to the application, and the connection stays usable', async () => {
     await create({ connectionLimit: 1 }, 1);
     const uncaught: string[] = [];
     const note = (error: Error): unknown => uncaught.push(error.message);

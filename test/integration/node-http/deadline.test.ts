@@ -69,7 +69,7 @@ describe('the deadline of a request over node:http', () => {
     expect(error).toMatchObject({ code: 'EVENKEEL_DEADLINE', endpoint: `127.0.0.1:${pods.at(0).port}` });
   });
 
-  it('ends the waiting for a pod, and leaves nobody in the queue', async () => {
+  it('ends the wait for a pod, and leaves no request in the queue', async () => {
     const agent = await open({ deadlineMs: 100, resolver: new FakeResolver(), waitTimeoutMs: 60_000 }, 0);
     await expect(send(agent, `${origin}/`)).rejects.toEqual(missed('it waited for an endpoint'));
     expect(running(agent)).toBe(0);

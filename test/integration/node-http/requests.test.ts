@@ -248,7 +248,7 @@ describe('a caller who gives up', () => {
 });
 
 describe('an answer nobody reads', () => {
-  it('is thrown away where nobody listens for it, as by Node', async () => {
+  it('is discarded if nobody listens for it, as by Node', async () => {
     const agent = await open();
     await closed(get(`${origin}/bytes/300000`, { agent }));
     expect(outcomesOf()).toEqual([{ kind: 'success' }]);
@@ -371,7 +371,7 @@ describe('closing', () => {
     await closing;
   });
 
-  it('destroy cuts what runs, says so to nobody’s detriment, and cannot be undone', async () => {
+  it('destroy cuts running requests, fails them cleanly, and cannot be undone', async () => {
     const agent = await open();
     const answer = send(agent, `${origin}/hang`);
     await until('the pod has it', async () => (await pod.stats()).requests === 1);

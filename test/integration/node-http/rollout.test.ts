@@ -117,7 +117,7 @@ describe('a rolling update, seen in EndpointSlices', () => {
 });
 
 describe('kill -9 of a pod under load', () => {
-  it('costs no more than over keep-alive Agents that are told of it at once', { timeout: LIMIT_MS }, async () => {
+  it('costs no more than over keep-alive Agents that get the response at once', { timeout: LIMIT_MS }, async () => {
     await start(PODS);
     // What one would write without us, and better informed than we are: it leaves the pod out in the moment of its death.
     const bare = new Agent({ keepAlive: true });

@@ -211,7 +211,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
       expect(states).toEqual(['connecting', 'ready']);
     });
 
-    it('another is opened though nobody asks for one', async () => {
+    it('another is opened although no call needs one', async () => {
       const pool = opened({});
       await pool.query('SELECT 1');
       await terminate();
@@ -232,7 +232,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
       expect(states).toEqual(['connecting', 'ready', 'connecting', 'ready']);
     });
 
-    it('the statement or client it is ended under fails, and no other', async () => {
+    it('the statement or client that uses it fails, and no other', async () => {
       const pool = opened({ max: 2 });
       const client = await pool.connect();
       client.on('error', () => {});

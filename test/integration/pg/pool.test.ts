@@ -108,7 +108,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(pool.totalCount).toBeLessThanOrEqual(2);
   });
 
-  it('gives nobody a transaction that somebody else left open, and says so once', async () => {
+  it('lends no session with a transaction that another caller left open, and says so once', async () => {
     const warnings: string[] = [];
     const warned = open({ observer: { warned: ({ message }) => void warnings.push(message) }, max: 1 });
     for (let round = 0; round < 2; round++) {
@@ -239,7 +239,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     })();
   });
 
-  it('lets statements finish that were begun before the end, and calls nobody back too early', async () => {
+  it('lets statements finish that began before the end, and calls no callback too early', async () => {
     const fresh = open({ max: 2 });
     const answers = Array.from({ length: 20 }, (_, n) => fresh.query('SELECT $1::int AS n', [n]));
     await fresh.end();

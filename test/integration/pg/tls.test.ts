@@ -37,7 +37,7 @@ describe.skipIf(noPostgres)(titled('createPool over TLS'), () => {
     expect(rows).toEqual([{ ssl: true }]);
   });
 
-  it('says at once that the certificate is for another name, or from nobody it knows', async () => {
+  it('says at once that the certificate is for another name, or from an unknown authority', async () => {
     const refused = { code: 'EVENKEEL_CONNECT' };
     await expect(open({ ssl, host: 'orders.shop' }).query('SELECT 1')).rejects.toMatchObject(refused);
     await pool.end();

@@ -120,7 +120,7 @@ describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
     await inUse(replicas, [1, 2]);
   });
 
-  it('answer all the same if there is no other, and may be read from', async () => {
+  it('serve reads all the same if there is no other server', async () => {
     const replicas = await open();
     await world.at(2).command('REPLICAOF', '127.0.0.1', String(link.port));
     await world.inStep();

@@ -98,7 +98,7 @@ describe.skipIf(noRedis)(titled('Redis replicas with TLS and users'), () => {
       await expect(read(elsewhere)).rejects.toMatchObject({ message: expect.stringContaining('other.shop') });
     });
 
-    it('refuses a certificate nobody vouches for', async () => {
+    it('refuses a certificate of an unknown authority', async () => {
       const tls = { tls: { ca: ofReplica.cert }, socket: { ca: ofReplica.cert } };
       const replicas = await open({ clientOptions: tls }, { tls: true });
       await expect(read(replicas)).rejects.toMatchObject({ message: expect.stringMatching(/certificate/) });

@@ -130,7 +130,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
   });
 
-  it('turns away whom it has no room for: 503, Retry-After, and that it was not begun', async () => {
+  it('refuses requests beyond its limit with 503, Retry-After, and a note that they were not begun', async () => {
     const app = await start(name, { limit: fixed(1), maxWaiting: 0, retryAfterMs: 1_500 });
     const first = statusOf(fetch(app.url('/1')));
     await app.hasBegun(1);
@@ -151,7 +151,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     expect(await again).toBe(200);
   });
 
-  it('does not begin what nobody waits for any more', async () => {
+  it('does not begin requests whose callers have given up', async () => {
     const app = await start(name, { limit: fixed(1, { shedAfterMs: never }) });
     const first = statusOf(fetch(app.url('/1')));
     await app.hasBegun(1);
@@ -675,7 +675,7 @@ describe('our clients, when a pod has not begun a request', () => {
 });
 
 describe('a limit that adapts', () => {
-  it('has calls whose callers left among those that took too long', async () => {
+  it('counts calls whose callers gave up among those that took too long', async () => {
     const app = await start('node:http', { limit: adaptive({ initial: 4 }) });
     const asked = [1, 2, 3, 4].map((number) => statusOf(fetch(app.url(`/${number}`))));
     await app.hasBegun(4);

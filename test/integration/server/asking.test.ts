@@ -222,7 +222,7 @@ describe.each(Object.entries(tested))('%s', (_name, { serve, ours, stock }) => {
     for (const report of heard.slice(1)) expect(report?.namedMetrics).toMatchObject({ evenkeel_in_flight: 1 });
   });
 
-  it('asks those who say so where others do not', async () => {
+  it('asks the servers that announce reports, and not the others', async () => {
     const [reports, plain] = [await serve('reports'), await serve('plain')];
     await times(20, ours([reports.endpoint, plain.endpoint]));
     expect(asks(reports)).toEqual([false, ...Array(9).fill(true)]);
@@ -248,7 +248,7 @@ describe.each(Object.entries(tested))('%s', (_name, { serve, ours, stock }) => {
     expect(asks(again).slice(-4)).toEqual(Array(4).fill(true));
   });
 
-  it('hears reports that come unasked, and asks nobody for them', async () => {
+  it('uses load reports that arrive without being asked for, and asks for none', async () => {
     const pod = await serve('orca');
     const heard: (LoadReport | undefined)[] = [];
     const attemptEnded: Observer['attemptEnded'] = ({ outcome }) => heard.push(outcome.report);
@@ -293,7 +293,7 @@ describe('a server with evenkeel/server', () => {
     }
   });
 
-  it('does not say so to those who ask, nor with reports: false', async () => {
+  it('does not announce reports to requests that ask for one, nor with reports: false', async () => {
     const { endpoint } = await serveHttp('reports');
     expect(await said(endpoint.port, 3, { [ASK]: 'TEXT' })).toEqual([undefined, undefined, undefined]);
     const pod = createBackend({ reports: false });

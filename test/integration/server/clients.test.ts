@@ -92,7 +92,7 @@ const clients: Record<string, (served: Served, heard: (event: Ended) => void, op
 };
 
 describe.each(Object.entries(clients))('%s', (_name, send) => {
-  it('asks for a report, and hears it', async () => {
+  it('asks for a load report, and uses the one that arrives', async () => {
     const served = await serve();
     const heard: Ended[] = [];
     expect(await send(served, (event) => heard.push(event), { askForReports: 'always' })).toBe('hello');

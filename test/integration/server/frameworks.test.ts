@@ -98,7 +98,7 @@ const frameworks: Record<string, (pod: Backend) => Promise<number>> = {
 };
 
 describe.each(Object.entries(frameworks))('%s', (_name, start) => {
-  it('reports to who asks, on every kind of answer, to a stock client', async () => {
+  it('reports to requests that ask, on every kind of response, to a stock client', async () => {
     const pod = createBackend();
     closing.push(() => pod.close());
     const port = await start(pod);
@@ -139,7 +139,7 @@ describe.each(Object.entries(frameworks))('%s', (_name, start) => {
     expect(reports[1]).toMatchObject({ applicationUtilization: 0.5, namedMetrics: { evenkeel_in_flight: 1, jobs: 7 } });
   });
 
-  it('counts no request for ever that its caller gives up', async () => {
+  it('no longer counts a request once its caller has given up', async () => {
     const pod = createBackend();
     closing.push(() => pod.close());
     const port = await start(pod);
@@ -152,7 +152,7 @@ describe.each(Object.entries(frameworks))('%s', (_name, start) => {
     await until('none runs', () => pod.inFlight === 0);
   });
 
-  it('answers nobody with reports: false', async () => {
+  it('sends no report with reports: false', async () => {
     const pod = createBackend({ reports: false });
     closing.push(() => pod.close());
     const port = await start(pod);

@@ -113,7 +113,7 @@ function ask(
 }
 
 describe('a grpc-js server with a limit', () => {
-  it('begins as many calls as it allows, by priority of whoever is trusted, and none whose caller is gone', async () => {
+  it('begins as many calls as it allows, by the priority that trusted callers send, and none whose caller is gone', async () => {
     const orders = await serve({
       limit: fixed(1, { shedAfterMs: never }),
       trust: (request) => 'metadata' in request && request.path === method.path && request.getPeer() !== '',

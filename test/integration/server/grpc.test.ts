@@ -137,7 +137,7 @@ describe('reports of a grpc-js server', () => {
     await until('none runs', () => pod.inFlight === 0);
   });
 
-  it('count no call for ever: cancelled, past its deadline, cut with its connection', async () => {
+  it('no longer count a call that was cancelled, is past its deadline or was cut with its connection', async () => {
     const { port, pod } = await serve(() => {});
     const client = stock(port);
     expect((await call(client, { deadlineMs: 100, ask: 'BIN' })).code).toBe(status.DEADLINE_EXCEEDED);

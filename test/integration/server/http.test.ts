@@ -355,7 +355,7 @@ describe('requests in flight', () => {
     expect(pod.inFlight).toBe(0);
   });
 
-  it('stay right through ten thousand requests of which some are cut', { timeout: 240_000 }, async () => {
+  it('stay right through ten thousand requests, some of which are cut', { timeout: 240_000 }, async () => {
     const { port, pod } = await serve((incoming, response) => {
       if (Number(incoming.url?.slice(1)) % 10 === 0) return;
       response.end('.');

@@ -83,7 +83,7 @@ class BusyPod {
 }
 
 describe('a pod that may refuse', () => {
-  it('refuses who may go elsewhere while requests queue here: at once, verifiably, without Retry-After', async () => {
+  it('refuses requests that may go elsewhere while others queue here: at once, verifiably, without Retry-After', async () => {
     const pod = await BusyPod.start();
     expect((await pod.offered('2, 0.0')).statusCode).toBe(200);
     await pod.beBusy(3);
@@ -103,14 +103,14 @@ describe('a pod that may refuse', () => {
     await until('none runs', async () => (await pod.ask('state')).inFlight === 0);
   });
 
-  it('refuses nobody while all pods are equally full', async () => {
+  it('refuses no request while all pods are equally full', async () => {
     const pod = await BusyPod.start();
     await pod.beBusy(6);
     expect((await pod.offered('2, 6.0')).statusCode).toBe(200);
     expect((await pod.offered('2, 3.9')).statusCode).toBe(503);
   });
 
-  it('refuses nobody for requests that wait for something else, as they do on the other pods', async () => {
+  it('refuses no request while those in flight wait for something else, as on the other pods', async () => {
     const pods = [await BusyPod.start(), await BusyPod.start()];
     for (const pod of pods) await pod.hold('/wait', 50);
     const refused: unknown[] = [];
@@ -125,7 +125,7 @@ describe('a pod that may refuse', () => {
     expect(refused).toEqual([]);
   });
 
-  it('refuses nobody unless it is told to, and understands no other offers', async () => {
+  it('refuses no request unless that is switched on, and ignores invalid offers', async () => {
     const never = await BusyPod.start('never');
     await never.hold('/work', 3);
     expect((await never.offered('2, 0.0')).statusCode).toBe(200);

@@ -142,7 +142,7 @@ class Caller {
 }
 
 describe('connections that are idle when a pod begins to leave', () => {
-  it('stay open longer than Node keeps them, and are told at their next request', async () => {
+  it('stay open longer than Node keeps them, and are closed by the answer to their next request', async () => {
     const server = createServer((request, response) => {
       request.resume();
       response.end('ok');
@@ -193,7 +193,7 @@ describe('a pod that leaves', () => {
     expect(await exited).toBe(0);
   });
 
-  it('answers every request of callers who have not heard: POSTs over kept connections, and new ones', async () => {
+  it('answers every request of callers that do not know yet that the pod leaves: POSTs over kept connections, and new ones', async () => {
     const { child, port, exited } = await start({ delayMs: 300, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
     const agent = new Agent({ keepAlive: true });
     const undici = new Pool(`http://127.0.0.1:${port}`, { connections: 4 });

@@ -152,7 +152,7 @@ describe.runIf(isProof)(
         await page.waitForURL(/\/(reference|guide|api)\//);
       });
 
-      it('asks no other host for anything, and nothing fails', () => {
+      it('makes no request to another host, and nothing fails', () => {
         expect(wrong).toEqual([]);
       });
     });

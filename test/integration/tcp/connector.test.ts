@@ -490,7 +490,7 @@ describe('a pod that leaves', () => {
     await until('all are there', () => stayer.stats.open === 10);
   });
 
-  it('is left in time by those that do not listen, as their protocol closes', async () => {
+  it('is left in time by connections without a listener, closed as their protocol does', async () => {
     const { made, resolver, pods } = await world({ pool: { drainTimeoutMs: 300 }, leaveSpreadMs: 100 });
     const [leaver, stayer] = pods;
     const finish = (socket: Socket): void => void socket.end('QUIT\n');

@@ -148,7 +148,7 @@ for (const [name, open] of Object.entries(clients)) {
         await until('all connections have ended', () => sockets.size === 0);
       });
 
-      it(`${how}: what it throws is told, and ends when it answers again`, async () => {
+      it(`${how}: what it throws is reported, and calls succeed when it answers again`, async () => {
         let fails = true;
         const failing = answer(() => {
           if (fails) throw new Error('no token');
@@ -270,18 +270,18 @@ for (const [name, open] of Object.entries(clients)) {
       expect(sockets.size).toBe(1);
     });
 
-    it('settings Node cannot use are told', async () => {
+    it('settings that Node cannot use fail with an error that names them', async () => {
       orders = open(() => ({ ca: authority.cert, cert: 'no certificate', key: 'no key' }));
       const returned = 'the function given as "tls" returned what cannot be used';
       await expect(orders.ask()).rejects.toThrow(returned);
     });
 
-    it('settings that are none of its business are told', async () => {
+    it('settings that the transport decides are refused by name', async () => {
       orders = open(() => ({ host: '127.0.0.1' }));
       await expect(orders.ask()).rejects.toThrow('tls.host must be left out');
     });
 
-    it('one that does not answer is told', async () => {
+    it('one that does not answer fails with an error that says so', async () => {
       // It may take a tenth less than the connection: far enough apart for a busy machine to keep them in order.
       orders = open(() => new Promise(() => {}), { connectTimeoutMs: 1_000 });
       await expect(orders.ask()).rejects.toThrow('the function given as "tls" took more than 900 ms');

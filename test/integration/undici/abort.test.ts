@@ -79,7 +79,7 @@ describe.each(Object.entries(clients))('%s: the caller gives up', (_name, send) 
     expect(running(dispatcher)).toBe(0);
   });
 
-  it('while its socket opens, in vain: the pod was not connected, whatever the caller does', async () => {
+  it('gives up while its socket cannot be opened: the pod was not connected, whatever the caller does', async () => {
     const pod = await Pod.start({ backlog: 1 });
     const ended: Outcome[] = [];
     const dispatcher = open({

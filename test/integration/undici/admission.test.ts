@@ -94,7 +94,7 @@ describe('when every pod hangs', () => {
     });
   });
 
-  it('who waits for an endpoint for waitTimeoutMs is told so, deadline or not', async () => {
+  it('a call that waited for an endpoint for waitTimeoutMs fails with that reason, deadline or not', async () => {
     await open({ deadlineMs: 60_000, waitTimeoutMs: 200 });
     await hangAll();
     const controller = new AbortController();

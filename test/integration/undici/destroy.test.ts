@@ -72,7 +72,7 @@ describe('destroy', () => {
     for (const error of await outcomes(all)) expect(error).toBe(reason);
   });
 
-  it('hands it to those that wait for the first pod, with a callback too; who comes later hears it is closed', async () => {
+  it('fails requests that wait for the first pod with it, with a callback too; later requests fail because it is closed', async () => {
     const orders = createDispatcher(origin, { resolver: new FakeResolver() });
     const waiting = get(orders, '/');
     const reason = new Error('the process ends');

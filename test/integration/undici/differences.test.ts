@@ -106,7 +106,7 @@ it('a request behind a broken answer goes out on another connection', async () =
   await orders.close();
 });
 
-it('an Agent of undici whose factory makes dispatchers hears when nothing is waiting any more', async () => {
+it('an Agent of undici whose factory makes dispatchers gets `drain` when nothing is waiting any more', async () => {
   const agent = new undici.Agent({ factory: (to) => createDispatcher(to) });
   const drained = once(agent, 'drain');
   const { body } = await agent.request(get());

@@ -146,7 +146,7 @@ describe('createFetch', () => {
     expect(atOther).toHaveLength(2);
   });
 
-  it('leaves what is no URL, or none of HTTP, to fetch', async () => {
+  it('leaves URLs that are invalid, or not of HTTP, to fetch', async () => {
     open();
     expect(await (await orders('data:,hello')).text()).toBe('hello');
     for (const input of ['http://', Symbol('x'), { url: '/x' }]) {

@@ -118,7 +118,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
     );
   });
 
-  it('interceptors.responseError: an answer of 400 and above is an error, told with its body', async () => {
+  it('interceptors.responseError: a response of 400 and above is an error that contains its body', async () => {
     const composed = subject.compose(undici.interceptors.responseError());
     await expect(get(composed, '/status/404')).rejects.toMatchObject({ statusCode: 404, body: 'status 404' });
     expect((await get(composed, '/')).statusCode).toBe(200);

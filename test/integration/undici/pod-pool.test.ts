@@ -151,7 +151,7 @@ describe('the Pool of a pod', () => {
     expect(seen.map(({ path }) => path).sort()).toEqual(['/a', '/b', '/c', '/d', '/e', '/f']);
   });
 
-  it('lets nobody pass those who wait for a connection', async () => {
+  it('lets no request overtake those that wait for a connection', async () => {
     open(1);
     const first = get('/first').then(() => get('/third'));
     const second = get('/second');

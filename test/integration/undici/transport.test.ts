@@ -220,7 +220,7 @@ describe('a pod that takes no further connection', () => {
     expect(closed.value).toBeUndefined();
   });
 
-  it('but works on the ones it has is only crowded: it keeps those, and gets no more calls than they carry', async () => {
+  it('but works on those it has is only full: it keeps them, and gets no more calls than they carry', async () => {
     const connection = await connect({ connectTimeoutMs: 1_000 });
     const told = toldCapacity(connection);
     const [closed, leaving] = [watch(connection.closed), watch(connection.leaving as Promise<void>)];

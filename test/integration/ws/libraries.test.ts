@@ -33,7 +33,7 @@ async function world(kind: WsPodOptions['kind'], options: WebSocketsOptions = {}
 }
 
 describe('socket.io-client', () => {
-  it('is placed, is told to go in words of the protocol, and is back on another pod', async () => {
+  it('is placed, is asked to leave as its protocol does, and is back on another pod', async () => {
     const { chat, pods, leave } = await world('socket.io');
     const names: string[][] = [];
     const clients = Array.from({ length: 6 }, (_, index) => {

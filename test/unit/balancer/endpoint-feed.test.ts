@@ -40,7 +40,7 @@ describe('what the resolver says', () => {
     expect(fixture.balancer.snapshot()).toMatchObject({ staleForMs: 0, version: 2 });
   });
 
-  it('one kind of failure is told of once, until it is over', async () => {
+  it('one kind of failure is reported once, until it is over', async () => {
     const told: Failed[] = [];
     const fixture = new BalancerFixture({ observer: { resolveFailed: (event) => told.push(event) } });
     for (let attempt = 0; attempt < 50; attempt++) fixture.resolver.fail(new ResolveError('no answer'));

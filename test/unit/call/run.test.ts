@@ -55,7 +55,7 @@ describe('run', () => {
     }
   });
 
-  it('leaves an endpoint alone that calls in vain open connections to by themselves', async () => {
+  it('leaves an endpoint alone if calls that open connections by themselves fail to reach it', async () => {
     const fixture = new BalancerFixture({ stages: standardStages() });
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     const uses = new Map<string, number>();

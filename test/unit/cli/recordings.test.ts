@@ -82,7 +82,7 @@ describe('evenkeel explain', () => {
     expect(text).toContain('It ended after 3.0 ms: failure (timeout).');
   });
 
-  it('lists those of one pod, and those from a time on', async () => {
+  it('lists the calls of one pod, and those from a time on', async () => {
     const ofOne = await said('explain', file, '--pod', 'orders-a');
     expect(ofOne.text).not.toContain('orders-b');
     const { text } = await said('explain', file);
@@ -185,7 +185,7 @@ describe('evenkeel explain', () => {
     await expect(said('explain', file, ...args)).rejects.toThrow(message);
   });
 
-  it('refuses a file that is none', async () => {
+  it('refuses a file that is no recording', async () => {
     await expect(said('explain', join(folder, 'none.bin'))).rejects.toThrow('cannot read');
     writeFileSync(join(folder, 'other.bin'), 'hello');
     await expect(said('explain', join(folder, 'other.bin'))).rejects.toMatchObject({ code: 'EVENKEEL_RECORDING' });

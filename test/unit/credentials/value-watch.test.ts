@@ -35,7 +35,7 @@ describe('a function whose answer a connection was opened with', () => {
     });
   }
 
-  it('is heard when it answers otherwise for another connection', async () => {
+  it('is noticed when the function returns another value for another connection', async () => {
     let answer = 'first';
     const { clock, watched, isOutdated } = watch(() => answer);
     void watched.read();

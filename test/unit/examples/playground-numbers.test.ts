@@ -99,7 +99,7 @@ describe('the figures the playground shows', () => {
     expect(recorder.take()).toEqual([]);
   });
 
-  test('of what ran while a client was late, only who answered is counted', () => {
+  test('of requests that ran while a client was late, only the pod that answered is counted', () => {
     const recorder = new Recorder();
     for (const pod of ['a', undefined]) recorder.leaveOut(recorder.begin(1), pod);
     expect(recorder.take()).toMatchObject([{ requests: 2, leftOut: 2, pods: { a: 1 }, errors: {}, latency: [] }]);

@@ -4,7 +4,7 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
 
 describe('a load that no subchannel has', () => {
-  it('counts by itself what it is told of, as when another load is made of it', () => {
+  it('counts by itself the calls that it is given, as when another load is made from it', () => {
     const load = inFlight()();
     load.start(0);
     load.start(0);

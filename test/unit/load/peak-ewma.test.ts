@@ -37,7 +37,7 @@ describe('peak EWMA', () => {
     expect(ms(load, 110_000)).toBeCloseTo(20 + 480 / Math.E, -1);
   });
 
-  it('fades while nothing is heard, so that everybody is tried again', () => {
+  it('fades while no answers arrive, so that every endpoint is tried again', () => {
     const load = settled();
     expect(ms(load, 110_000)).toBeCloseTo(20 / Math.E, 0);
     expect(load.value(10_000_000)).toBeGreaterThan(0);
@@ -71,7 +71,7 @@ describe('peak EWMA', () => {
     expect(ms(load)).toBeGreaterThan(20 * 20);
   });
 
-  it('does not fade while only failures are heard', () => {
+  it('does not fade while only failures arrive', () => {
     const load = settled();
     for (let nowMs = 100_000; nowMs <= 130_000; nowMs += 1_000) {
       const before = load.value(nowMs - 1_000);

@@ -25,7 +25,7 @@ describe('reported load', () => {
     expect(having({ cpuUtilization: 0.4, rpsFractional: 10, eps: 2 }, { errorPenalty: 0 }).value(0)).toBe(400);
   });
 
-  it('holds whoever says more for busier, whatever the unit of the metric', () => {
+  it('counts an endpoint that reports more as busier, whatever the unit of the metric', () => {
     const options = { metric: 'queue_bytes' };
     const values = [0.5, 3_000, 2_500_000, 4_294_968, 1e12, 1e300, 1.7e308].map((bytes) =>
       having({ namedMetrics: { queue_bytes: bytes } }, options).value(0),
@@ -76,7 +76,7 @@ describe('reported load', () => {
     }
   });
 
-  it('believes no more errors than calls, and makes no number of them that is none', () => {
+  it('counts at most as many errors as calls, and never computes NaN from them', () => {
     expect(having({ cpuUtilization: 0.4, rpsFractional: 10, eps: 1e308 }).value(0)).toBe(1_400);
     const none = having({ cpuUtilization: 0.4, rpsFractional: 1e-300, eps: 1e308 }, { errorPenalty: 0 });
     expect([none.value(0), none.rate?.(20_000)]).toEqual([400, 1e-300 / 0.4]);
@@ -105,7 +105,7 @@ describe('reported load', () => {
     };
     const values = (loads: readonly Load[], nowMs = 0): number[] => loads.map((load) => load.value(nowMs));
 
-    it('nobody counts as less busy than 0.7 times the usual, nor as more than ten times', () => {
+    it('no endpoint counts as less busy than 0.7 times the usual, or as more than ten times', () => {
       expect(values(saying(0, 0.4, 0.6, 0.8, 1e300)[0])).toEqual([420, 420, 600, 800, 6_000, 600]);
       // Of two, the one that claims to be idle does not say what is usual.
       expect(values(saying(0, 1)[0])).toEqual([700, 1_000, 1_000]);
@@ -113,7 +113,7 @@ describe('reported load', () => {
       expect(values(saying(0)[0])).toEqual([350, 500]);
     });
 
-    it('what is usual is looked at again, and is that of those whose reports are believed', () => {
+    it('the usual load is computed again, from the reports that are believed', () => {
       const [loads, report] = saying(0.4, 0.4, 0.4);
       const [first, second, third] = loads as [Load, Load, Load];
       for (const load of [first, second, third]) report(load, 0.8, 999);
@@ -125,7 +125,7 @@ describe('reported load', () => {
       expect(values(loads, 12_500)).toEqual([200, 200, 200, 200]);
     });
 
-    it('of thousands the last 1,024 to come say it, and those of before are let go', () => {
+    it('of thousands of endpoints the last 1,024 to report determine it, and earlier ones are forgotten', () => {
       const factory = reported();
       for (let index = 0; index < 5_000; index++) {
         const load = factory();

@@ -142,7 +142,7 @@ describe('metrics', () => {
   });
 });
 
-it('names the convention that is none', () => {
+it('names the unknown convention', () => {
   expect(() => prometheusText({ conventions: ['http', 'htp' as never] })).toThrowError(
     'conventions[] must be one of http, grpc, rpc, db, got "htp"',
   );

@@ -136,7 +136,7 @@ describe('durations under the names of conventions', () => {
 });
 
 describe('conventions', () => {
-  it('are measured and reported for those who ask, and for nobody else', async () => {
+  it('are measured and reported only to readers that ask for them', async () => {
     const collector = new Collector(new FakeClock());
     const transport = Object.assign(new FakeTransport(), { protocol: http });
     const fixture = new BalancerFixture({ transport });

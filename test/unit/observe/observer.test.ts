@@ -127,7 +127,7 @@ describe('the bridge to node:diagnostics_channel', () => {
 });
 
 describe('warnings', () => {
-  it('of one kind are told of once a minute', async () => {
+  it('of one kind are reported once a minute', async () => {
     const clock = new FakeClock();
     const heard: string[] = [];
     const warnings = new Warnings({ warned: ({ message }) => heard.push(message) }, clock);

@@ -128,7 +128,7 @@ describe('instrumentTraces', () => {
     expect(JSON.stringify([call?.attributes, call?.status])).not.toContain('password');
   });
 
-  it('makes attempts a client’s spans where it is told to', async () => {
+  it('makes attempts spans of a client if that is configured', async () => {
     instrument({ tracer, attemptKind: 'client' });
     const { balancer } = await onePod();
     await balancer.run(() => 1);

@@ -71,7 +71,7 @@ describe('the places of the workers of a cluster', () => {
     expect(placesOf(places)).toEqual(['0/2', '1/2']);
   });
 
-  it('pass to a worker that replaces another one, and move nobody else', () => {
+  it('pass to a worker that replaces another one, and no other worker moves', () => {
     const cluster = new FakeCluster();
     new PrimaryPlaces(cluster.asCluster, cluster.clock);
     const all = Array.from({ length: 4 }, () => cluster.fork());

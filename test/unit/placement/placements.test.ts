@@ -152,7 +152,7 @@ describe('an endpoint that leaves', () => {
     expect(of(events, 'cut')).toHaveLength(0);
   });
 
-  it('does not close those that left when they were told', async () => {
+  it('does not close connections that left when they were notified', async () => {
     const { events, pass, placements } = await leaving({}, { moves: true });
     await pass(40_000, 500);
     expect([of(events, 'told').length, of(events, 'finished').length, placements.size]).toEqual([20, 0, 0]);

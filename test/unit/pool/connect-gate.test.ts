@@ -25,7 +25,7 @@ function gate(limit: number): {
 }
 
 describe('the connect gate', () => {
-  it('lets so many begin at once, the others in order as places become free', async () => {
+  it('lets a limited number begin at once, and the others in order as earlier ones end', async () => {
     const { gate: subject, begun, enter } = gate(2);
     const [a] = ['a', 'b', 'c', 'd'].map((name) => enter(name));
     expect(begun).toEqual(['a', 'b']);

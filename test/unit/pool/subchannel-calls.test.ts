@@ -54,7 +54,7 @@ describe('what a subchannel counts', () => {
     expect(told.slice(4)).toEqual(['connected', 'success']);
   });
 
-  it('tells trackers of a time-out how many calls began since it was last heard of, by whatever end', async () => {
+  it('tells trackers at a time-out how many calls have begun since the last answer of any kind', async () => {
     const ends = [outcomes.success, outcomes.status, outcomes.reset, outcomes.cancelled, outcomes.overload];
     for (const ignoresSuccess of [false, true]) {
       for (const outcome of ends) {
@@ -98,7 +98,7 @@ describe('what a subchannel counts', () => {
     expect(fixture.subchannel.capacity).toBe(7);
   });
 
-  it('asks its connection for its capacity on every pick, or is told when it changes', () => {
+  it('reads the capacity of its connection at every pick, or is notified when it changes', () => {
     const asked = subchannel(0);
     slotsOf(asked).capacity = 1;
     asked.start(0);

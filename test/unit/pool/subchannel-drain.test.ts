@@ -217,7 +217,7 @@ describe('the end of a subchannel', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('calls that end after it are counted, and no stage hears of them', async () => {
+  it('calls that end after it are counted, and no stage is notified of them', async () => {
     const fixture = await readyFixture();
     const call = fixture.call();
     fixture.subchannel.destroy();

@@ -400,7 +400,7 @@ describe('observers that call back in', () => {
     },
   );
 
-  it('may drain it while they hear of ready: it is not told to be connected', async () => {
+  it('may drain it while it becomes ready: trackers are not told that it is connected', async () => {
     const fixture: SubchannelFixture = new SubchannelFixture({
       observer: {
         subchannelChanged: ({ to }) => {

@@ -98,7 +98,7 @@ describe('flightRecorder', () => {
     }
   });
 
-  it('says who was out, and which stage decided so', async () => {
+  it('says which endpoints were out, and which stage decided that', async () => {
     const recorder = flightRecorder();
     const fixture = await recorded(recorder, 0);
     await fixture.publish(...pods(2), {

@@ -46,7 +46,7 @@ describe('firstAvailable', () => {
     expect(listener.events).toEqual(['10.0.0.2:80', '10.0.0.1:80', '10.0.0.2:80', '10.0.0.1:80']);
   });
 
-  it('a failure that turns out to be final is told again as final', () => {
+  it('a failure that turns out to be final is reported again as final', () => {
     for (const permanent of [false, true]) {
       a.fail(new ResolveError('refused', { permanent }));
       b.fail(new ResolveError('down', { permanent }));
@@ -63,7 +63,7 @@ describe('firstAvailable', () => {
     expect(listener.events).toEqual(['10.0.0.1:80', 'fail down', 'fresh']);
   });
 
-  it('trouble of a resolver not in use is not told', () => {
+  it('trouble of a resolver that is not in use is not reported', () => {
     a.update('10.0.0.1');
     b.fail(down());
     expect(listener.events).toEqual(['10.0.0.1:80']);

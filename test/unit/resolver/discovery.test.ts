@@ -290,7 +290,7 @@ describe('no permission', () => {
     ]);
   });
 
-  it('a first refusal is enough to ask DNS, and told no more than once when it lasts', async () => {
+  it('a first refusal is enough to query DNS, and is reported once while it lasts', async () => {
     headless('10.0.0.1');
     await watch();
     slices.fail(new ResolveError(forbidden.message, { code: 'EVENKEEL_FORBIDDEN' }));
@@ -415,7 +415,7 @@ describe('a silent API server', () => {
     expect(warnings[0]).toContain('kind: RoleBinding');
   });
 
-  it('of which more is learnt by and by: the mode is told once, and again only after another', async () => {
+  it('of which more is learnt over time: the mode is reported once, and again only after another', async () => {
     headless('10.0.0.9');
     await watch();
     await turn(2_500);
@@ -466,7 +466,7 @@ describe('one address', () => {
     }
   });
 
-  it('found by port name is told from a pod by the SRV record itself', async () => {
+  it('found by port name is distinguished from a pod by the SRV record itself', async () => {
     client.answers[`SRV _http._tcp.${orders}.`] = [{ name: orders, port: 80, priority: 0, weight: 100 }];
     client.answers[`A ${orders}.`] = ['10.96.0.7'];
     await watch({ port: 'http' });
@@ -557,7 +557,7 @@ it('outside a cluster the name is asked for as it stands', async () => {
   await expect.poll(() => listener.keys).toBe('192.0.2.1:80 192.0.2.2:80');
 });
 
-it('outside a cluster a name that is in no DNS is told with what to do there, at once, and found if it appears', async () => {
+it('outside a cluster a name that is not in DNS fails at once, with what to do there, and is found if it appears', async () => {
   await watch({ slices: async () => 'this is no pod', dns: outside() });
   const advice =
     'not in a cluster, and DNS has no such name here. From a laptop: kubectl port-forward -n shop service/orders 80, ' +

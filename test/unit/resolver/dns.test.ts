@@ -301,7 +301,7 @@ describe('SRV (D2)', () => {
 });
 
 describe('addresses no pod has', () => {
-  it('are refused, told once, and the others used', async () => {
+  it('are refused and reported once, and the others are used', async () => {
     client.answers[`A ${orders}.`] = ['10.0.0.1', '127.0.0.1'];
     await watch();
     await clock.advanceAsync(20_000);

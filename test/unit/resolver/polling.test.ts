@@ -81,7 +81,7 @@ describe('when it looks', () => {
     expect(clock.nextInMs).toBe(5_000);
   });
 
-  it('looks up to 20 % sooner than told, never later (D4)', async () => {
+  it('looks up to 20 % sooner than the TTL says, never later (D4)', async () => {
     chance = 0.999_999;
     watch();
     await settle();
@@ -299,7 +299,7 @@ describe('empty answers (D7)', () => {
     expect(listener.events.slice(1)).toEqual(['10.0.0.1:80', 'fail down', '∅']);
   });
 
-  it('a first one is told of, as a reason to wait; a later one is not', async () => {
+  it('a first one is reported, as a reason to wait; a later one is not', async () => {
     watch({ emptyAgreementMs: 5_000 });
     await settle();
     await answer(set());

@@ -187,7 +187,7 @@ it.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])(
   },
 );
 
-it('silence: whoever waits is told no after the time-out, the question is called off, and nobody waits again', async () => {
+it('silence: callers get "no" after the time-out, the query is cancelled, and nobody waits again', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = silent;
   await fixture.judge('warm.up');
@@ -262,7 +262,7 @@ it('a Service that is forgotten is asked for again', async () => {
   expect(await fixture.judge('orders.shop')).toBe(false);
 });
 
-it('closed: whoever waits is told no, and so is whoever comes', async () => {
+it('closed: waiting and later callers get "no"', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = silent;
   await fixture.judge('warm.up');

@@ -26,7 +26,7 @@ it('finishes once, cuts for whichever signal aborts, and listens to none afterwa
   expect(heard).toEqual(['finish', 'cut', 'cut']);
 });
 
-it('may be called again from within, by those who are told of the end', async () => {
+it('may be called again from within, by code that is notified of the end', async () => {
   const heard: string[] = [];
   let again: Promise<void> | undefined;
   const closing: Closing = new Closing(

@@ -21,7 +21,7 @@ describe('the CPU limit', () => {
     expect(await budget.usedMs()).toBe(2_500);
   });
 
-  it('is the tightest of those above (v2)', async () => {
+  it('is the tightest limit of all its parents (v2)', async () => {
     const budget = await cpuBudget(
       files({
         '/proc/self/cgroup': '0::/kubepods/pod1/app\n',

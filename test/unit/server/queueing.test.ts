@@ -59,7 +59,7 @@ describe('requests queue', () => {
     expect([pod.refuses(6), pod.refuses(4.1), pod.refuses(4), pod.refuses(0)]).toEqual([false, false, true, true]);
   });
 
-  it('for nobody who has no refusal left, or while the count is unknown', () => {
+  it('does not refuse a request that may not be refused again, or while the count is unknown', () => {
     const pod = new Fixture().after(50, 1, 6);
     expect(pod.refuses(0, 0)).toBe(false);
     pod.inFlight = undefined;

@@ -36,7 +36,7 @@ describe('outlier ejection', () => {
     expect(pods.events).toEqual([`ejected ${b}: no answer to 5 calls`]);
   });
 
-  it('judges alike whether it is told of the successes it ignores or only how many they were', () => {
+  it('judges the same whether it gets the successes that it ignores one by one or only their number', () => {
     const options = { consecutiveFailures: Number.POSITIVE_INFINITY, failureRatio: 0.2, minCalls: 10 };
     let ignored = 0;
     const verdicts = Array.from({ length: 300 }, (_, seed) => {
@@ -69,7 +69,7 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([a, b]);
   });
 
-  it('counts only the causes it is told to', () => {
+  it('counts only the causes that are configured', () => {
     const pods = fixture(2, { causes: ['timeout'] });
     pods.completed(a, outcomes.status, 20);
     expect(pods.usable).toEqual([a, b]);

@@ -72,7 +72,7 @@ describe('slow start', () => {
     expect(weight(pods, c)).toBe(1);
   });
 
-  it('hears of no success of those that are old: calls need not pay for it', () => {
+  it('gets no successes of endpoints that are warm: calls need not pay for that', () => {
     const pods = withNewcomer({ calls: 100 });
     const successes = (count: number): Outcome[] => Array.from({ length: count }, () => outcomes.success);
     expect(pods.completedUnlessIgnored(a, successes(10))).toBe(10);

@@ -101,7 +101,7 @@ describe('watch', () => {
     expect(stream.events[0]).toMatchObject({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } });
   });
 
-  it('remembers only so many writes', async () => {
+  it('remembers a limited number of writes', async () => {
     const api = await server({ historyLimit: 3 });
     const first = api.slices.put(slice('s1', ['10.0.0.1']));
     for (let index = 0; index < 3; index++) api.slices.put(slice('s1', [`10.0.1.${index}`]));
@@ -160,7 +160,7 @@ describe('watch', () => {
     expect(early.text).toContain('ResourceVersionTooLarge');
   });
 
-  it('from a restored backup: the open watch hears nothing, a list has the old state and version', async () => {
+  it('from a restored backup: the open watch gets nothing, a list has the old state and version', async () => {
     const api = await server();
     api.slices.put(slice('s1', ['10.0.0.1']));
     const backup = api.backup();

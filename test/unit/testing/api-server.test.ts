@@ -62,7 +62,7 @@ describe('list', () => {
     expect((await get(api.url, 'continue=nonsense')).status).toBe(400);
   });
 
-  it('ignores a limit for resourceVersion=0, unless told to page there too', async () => {
+  it('ignores a limit for resourceVersion=0, unless it is configured to page there too', async () => {
     const api = await server();
     const paging = await server({ pagesFromCache: true });
     for (const each of [api, paging]) for (const name of ['s1', 's2']) each.slices.put(slice(name, ['10.0.0.1']));

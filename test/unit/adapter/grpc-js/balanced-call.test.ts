@@ -215,7 +215,7 @@ describe('observers', () => {
     expect(told.length).toBe(2);
   });
 
-  it('hear that another follows also where it was made before the first was told to have ended', () => {
+  it('report that another attempt follows even if it was made before the end of the first was reported', () => {
     const { call, attempt, told } = world();
     const made = call();
     const first = attempt(made);

@@ -35,7 +35,7 @@ describe('what a server answers', () => {
     expect(fromServer(status[code])).toEqual({ kind: 'failure', cause: 'status' });
   });
 
-  it('a code nobody has heard of counts as UNKNOWN', () => {
+  it('an unknown code counts as UNKNOWN', () => {
     expect(fromServer(99 as status)).toEqual({ kind: 'failure', cause: 'status' });
   });
 

@@ -67,7 +67,7 @@ describe('ReplicationLag', () => {
     expect(lag.isBehind(at(100))).toBe(false);
   });
 
-  it('believes a replica that has long not heard of its primary', () => {
+  it('counts a replica that has had no contact with its primary for long as behind', () => {
     const lag = new ReplicationLag(5_000, new FakeClock());
     lag.primaryReached(at(100));
     expect(lag.isBehind(at(90, 'a', 6_000))).toBe(true);

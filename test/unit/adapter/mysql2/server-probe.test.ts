@@ -125,7 +125,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.weights).toEqual([1, 1]);
   });
 
-  it('that cannot be asked are believed to take them, and that is told of once', async () => {
+  it('that cannot be queried are believed to take writes, and that is reported once', async () => {
     fixture.answers['10.0.0.1'] = () => Promise.reject(new Error('no permission'));
     await fixture.connect();
     await fixture.connect();
@@ -306,7 +306,7 @@ describe('replicas that may not be too far behind', () => {
     expect(one.weights).toEqual([1, 1]);
   });
 
-  it('whose probe returns something else stay as they are, and that is told of', async () => {
+  it('whose probe returns something else stay as they are, and that is reported', async () => {
     const replicas = fixture({ lagProbe: () => Promise.resolve('much') });
     await replicas.connect();
     expect(replicas.weights).toEqual([1, 1]);

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { ConnectionCap } from '../../../../src/adapter/sql/connection-cap.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
-it('a server that refuses connections is capped, then tried with one more, then with twice as many, and all are told', () => {
+it('a server that refuses connections is capped, then tried with one more, then with twice as many, and each step is reported', () => {
   const clock = new FakeClock();
   const told: number[] = [];
   const cap = new ConnectionCap(clock, 10, (capacity) => told.push(capacity));

@@ -339,7 +339,7 @@ describe('while DNS is being asked', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('a handler that throws when told of the start hears what it threw, once', async () => {
+  it('a handler that throws at the start gets its own error, once', async () => {
     open();
     const errors: string[] = [];
     const handler = {
@@ -369,7 +369,7 @@ describe('while DNS is being asked', () => {
     expect(outside.origins).toEqual([]);
   });
 
-  it('destroy hands its error to those who wait; who comes later hears that it is closed', async () => {
+  it('destroy fails waiting requests with its error; later requests fail because it is closed', async () => {
     open();
     const answer = get('http://orders.shop/');
     answer.catch(() => {});
@@ -557,7 +557,7 @@ describe('an agent', () => {
     expect(await get('http://orders.shop/')).toBe('pod');
   });
 
-  it('a dispatcher outside that throws: to the caller, or to the handler that was told of a start', async () => {
+  it('what a dispatcher outside throws goes to the caller, or to the handler if that knows of a start', async () => {
     outside.dispatch = () => {
       throw new Error('out of order');
     };

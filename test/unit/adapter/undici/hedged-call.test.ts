@@ -34,7 +34,7 @@ describe('an answer that is asked of another pod', () => {
     expect(fixture.inFlight).toBe(0);
   });
 
-  it('is read up to 64 KB and for a second, then cut; its pod is told of as if it had ended', async () => {
+  it('is read up to 64 KB and for a second, then cut; its pod counts as if it had ended', async () => {
     const fixture = await new HedgeFixture(4, { retry: { statuses: [503], maxAttempts: 4 } }).ready();
     const caller = fixture.ask();
     fixture.requests[0]?.head(503).data(60_000).end();
@@ -217,7 +217,7 @@ describe('a hedge', () => {
     expect(fixture.requests).toHaveLength(110);
   });
 
-  it('lets one that fails be forgotten, and the last one be heard', async () => {
+  it('lets a response that fails be forgotten, and gives the caller the last one', async () => {
     const fixture = await hedged();
     const caller = fixture.ask();
     fixture.clock.advance(50);
@@ -349,7 +349,7 @@ describe('the deadline', () => {
     );
   });
 
-  it('is told once, also when an attempt fails at the same moment', async () => {
+  it('fails its caller once, also when an attempt fails at the same moment', async () => {
     const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask({}, 100);
     await fixture.clock.advanceAsync(100);

@@ -49,7 +49,7 @@ beforeEach(() => {
   left = 0;
 });
 
-it('tells of the start once, and passes everything else on, both ways', () => {
+it('reports the start once, and passes everything else on, both ways', () => {
   const request = hold();
   request.begin();
   expect(told.splice(0)).toEqual(['start']);

@@ -69,7 +69,7 @@ describe.each(waiting)('a request that would wait %s', (_where, make) => {
 
 // What undici's `compose` hands an interceptor has every method.
 describe.each(waiting.slice(0, -1))('a request that would wait %s', (_where, make) => {
-  it('is refused for a handler that can be told nothing', () => {
+  it('is refused for a handler without methods for errors', () => {
     const dispatcher = make();
     expect(() => dispatcher.dispatch(get, {})).toThrow(undici.errors.InvalidArgumentError);
     expect(() => dispatcher.dispatch(get, { onConnect() {} } as never)).toThrow(undici.errors.InvalidArgumentError);

@@ -224,7 +224,7 @@ it('options that come from a prototype are read as undici reads them', async () 
   expect(came).toEqual(['carol /1', 'carol /1']);
 });
 
-it('headers that cannot be iterated over fail their request, and are told its handler', async () => {
+it('headers that cannot be iterated over fail their request, and its handler gets the error', async () => {
   const dispatcher = await balanced();
   const broken = new Error('no more headers');
   const headers = {

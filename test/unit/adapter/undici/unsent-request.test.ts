@@ -157,7 +157,7 @@ describe('a request that never got a pod is told of on the channels of undici', 
   });
 });
 
-it('a request that gets a pod in the end is told of once, by undici', async () => {
+it('a request that gets a pod in the end is published once, by undici', async () => {
   listen();
   const server = createServer((_request, response) => response.end()).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -171,7 +171,7 @@ it('a request that gets a pod in the end is told of once, by undici', async () =
   server.close();
 });
 
-it('a request undici refuses is not told of', async () => {
+it('a request that undici refuses is not published', async () => {
   listen();
   const answer = open().request({ origin, path: '/', method: 'GET', headers: { a: '\n' } });
   await expect(answer).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });

@@ -212,7 +212,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.error?.message).toBe('Service shop/orders has no port 8000; it has http 80, metrics 9090');
   });
 
-  it('the table cannot be read for now: told, and tried again soon', async () => {
+  it('the table cannot be read for now: reported, and tried again soon', async () => {
     const choosing = new Choosing(80);
     choosing.answer = async () => {
       throw new Error('ECONNREFUSED');

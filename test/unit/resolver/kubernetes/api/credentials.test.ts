@@ -219,7 +219,7 @@ describe('kubeconfig access', () => {
     return kubeConfigAccess({ path: join(directory, 'config') }).open(clock);
   };
 
-  it('a password in the URL of the server becomes a header, and is in nothing that is told', async () => {
+  it('a password in the URL of the server becomes a header, and is in no message', async () => {
     const session = await sessionOf(undefined, 'https://us%40er:hunt%3Aer2@api:6443/base/');
     expect(await session.target()).toMatchObject({
       server: 'https://api:6443/base',
@@ -234,7 +234,7 @@ describe('kubeconfig access', () => {
     }
   });
 
-  it('what is no YAML is told without the lines around it', async () => {
+  it('an error for what is no YAML does not quote the lines around it', async () => {
     await write('config', 'users:\n - name: me\n  token: hunter2\n bad');
     const session = kubeConfigAccess({ path: join(directory, 'config') }).open(clock);
     const error: unknown = await session.target().catch((thrown: unknown) => thrown);
@@ -275,7 +275,7 @@ describe('kubeconfig access', () => {
     expect((await session.target()).headers.authorization).toBe('Bearer here now');
   });
 
-  it('a user of whom nothing is understood is an error, and no system:anonymous', async () => {
+  it('a user entry without anything known is an error, and not system:anonymous', async () => {
     for (const user of [{ tokenFiel: 'hunter2' }, { as: 'admin' }, { 'auth-provider': { name: 'gone' } }]) {
       const session = await sessionOf(user);
       const error = await session.target().catch((thrown: unknown) => thrown);

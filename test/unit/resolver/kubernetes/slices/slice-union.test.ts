@@ -212,7 +212,7 @@ describe('many slices that name one address', () => {
 });
 
 describe('SliceStore', () => {
-  it('has room for so many slices and so much text; what does not fit leaves what there was', () => {
+  it('holds a limited number of slices and amount of text; what does not fit leaves the rest as it was', () => {
     const store = new SliceStore();
     for (let index = 0; index < 10_000; index++) expect(store.set(`s${index}`, slice(`s${index}`, '1'))).toBe(true);
     expect(store.set('more', slice('more', '1'))).toBe(false);

@@ -90,7 +90,7 @@ describe('W4 the end of a watch', () => {
     }
   });
 
-  it('a clean end after the time-out: watched again at once from the last version, no list, nothing told', async () => {
+  it('a clean end after the time-out: watched again at once from the last version, without a list or a report', async () => {
     const loop = new Loop(high);
     const watch = await loop.begin(10);
     watch.event('MODIFIED', wireSlice('s1', 20, ['10.0.0.2']));

@@ -25,7 +25,7 @@ async function open(loop: Loop): Promise<PendingGet> {
 }
 
 describe('W11 streaming lists', () => {
-  it('is one request: nothing is told before the state is complete, and then the whole; what follows are changes', async () => {
+  it('a streaming list is one request: the set is published once it is complete, and changes follow', async () => {
     const loop = streaming();
     const watch = await open(loop);
     watch.event('ADDED', wireSlice('s2', 7, ['10.0.0.2']));
@@ -105,7 +105,7 @@ describe('W11 streaming lists', () => {
       },
     ],
   ] as const) {
-    it(`${what}: a list at once, nothing is told of it`, async () => {
+    it(`${what}: a list at once, and no report`, async () => {
       const loop = streaming();
       await settle();
       await answer(loop.client.last);
@@ -185,7 +185,7 @@ describe('W11 streaming lists', () => {
     expect(loop.told).toEqual(['list', 'confirmed']);
   });
 
-  it('without an answer for 3 s callers are told', async () => {
+  it('without an answer for 3 s callers get an error', async () => {
     const loop = streaming();
     await settle();
     await loop.clock.advanceAsync(3_100);

@@ -285,7 +285,7 @@ describe('hurry: connections to endpoints fail, so the set may be outdated', () 
 });
 
 describe('the table of results', () => {
-  it('403 to the first list: told at once, as final only after two more within 2 s, then tried every 30 to 60 s', async () => {
+  it('403 to the first list: reported at once, as final only after two more within 2 s, then tried every 30 to 60 s', async () => {
     const loop = new Loop();
     await settle();
     const startMs = loop.clock.now();
@@ -321,7 +321,7 @@ describe('the table of results', () => {
     expect(loop.told.at(-1)).toBe('confirmed');
   });
 
-  it('403 of 20 ms after a restart: nothing told, no list', async () => {
+  it('403 for 20 ms after a restart: no report, no list', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     await loop.clock.advanceAsync(60_000);
@@ -347,7 +347,7 @@ describe('the table of results', () => {
     expect(loop.client.count('list')).toBe(1);
   });
 
-  it('403 on the watch alone: told once, then listed every 30 to 60 s instead', async () => {
+  it('403 on the watch alone: reported once, then listed every 30 to 60 s instead', async () => {
     const loop = new Loop();
     await settle();
     await loop.list(10);
@@ -365,7 +365,7 @@ describe('the table of results', () => {
     expect(loop.errors[0]?.message).toContain('watch endpointslices');
   });
 
-  it('404: told as permanent, tried again slowly', async () => {
+  it('404: reported as permanent, tried again slowly', async () => {
     const loop = new Loop();
     await settle();
     await loop.client.last.answer(404, '404 page not found');
@@ -395,7 +395,7 @@ describe('the table of results', () => {
     expect(loop.requests).toBe('list 0, watch 10, watch 10, watch 10');
   });
 
-  it('ECONNRESET during a watch: resumed at once, nothing told', async () => {
+  it('ECONNRESET during a watch: resumed at once, without a report', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     await loop.clock.advanceAsync(60_000);
@@ -405,7 +405,7 @@ describe('the table of results', () => {
     expect(loop.told.length).toBe(before);
   });
 
-  it('each kind of failure is told once, until in touch again', async () => {
+  it('each kind of failure is reported once, until in touch again', async () => {
     const loop = new Loop();
     await settle();
     for (const code of ['ECONNREFUSED', 'ECONNREFUSED', 'ENOTFOUND', 'CERT_HAS_EXPIRED', 'ECONNREFUSED']) {
@@ -450,7 +450,7 @@ describe('the table of results', () => {
     expect(loop.told).toEqual(['list', 'confirmed']);
   });
 
-  it('a namespace that cannot be found out: told as it is, tried again', async () => {
+  it('a namespace that cannot be found out: reported as such, and tried again', async () => {
     let known = false;
     const loop = new Loop(low, async () => {
       if (!known) throw new ResolveError('no namespace', { permanent: true });

@@ -139,7 +139,7 @@ describe('W10 watchdogs', () => {
     expect(loop.errors.at(-1)?.message).toContain('no answer to the list within 60 s');
   });
 
-  it('tells of a first list that is not answered after 3 s, and goes on waiting for it', async () => {
+  it('reports a first list that is not answered after 3 s, and goes on waiting for it', async () => {
     const loop = new Loop(low);
     await settle();
     await loop.clock.advanceAsync(2_999);
