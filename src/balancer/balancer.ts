@@ -38,7 +38,7 @@ export interface Balancer<C> extends AsyncDisposable {
   snapshot(): BalancerSnapshot;
   /** The name of its resolver: as a rule the target. */
   readonly name: string;
-  /** For adapters that measure time. */
+  /** The balancer's clock, for adapters that measure time. */
   readonly clock: Clock;
   /** The current limit on running calls, if there is one. For adapters whose calls wait outside the balancer. */
   readonly limit: { readonly max: number; readonly running: number } | undefined;

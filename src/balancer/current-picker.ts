@@ -28,7 +28,7 @@ export class CurrentPicker<C> {
   /** The one request object all picks share. */
   readonly request: PickRequest = createPickRequest();
   // Only this class writes the next three fields; calls read them.
-  /** Undefined before the first set, and after `clear`. */
+  /** The picker that calls use now; undefined before the first set, and after `clear`. */
   picker: Picker<Subchannel<C>> | undefined;
   /** Whether the picker has an `ended`. */
   wantsEnds = false;
@@ -53,7 +53,7 @@ export class CurrentPicker<C> {
     return this.#set !== undefined && this.#set.subchannels.length > 0;
   }
 
-  /** What the picker was built with. */
+  /** The set that the picker was built with. */
   get set(): PickSet<Subchannel<C>> | undefined {
     return this.#set;
   }

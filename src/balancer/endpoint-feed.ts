@@ -112,7 +112,7 @@ export class EndpointFeed {
     }
     this.#endpoints = [...endpoints];
     const byKey = new Map<string, Endpoint>();
-    // Of two with the same key the first counts, as in an endpoint set.
+    // Of two endpoints with the same key the first counts, as in an endpoint set.
     for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
     this.#byKey = byKey;
     this.#version++;

@@ -66,7 +66,7 @@ export interface HedgePart<C> {
 
 /** How an attempt failed, and whether another is safe. */
 export interface FailedAttempt {
-  /** For the endpoint's load and stages, and for the observer. */
+  /** How the attempt ended: for the endpoint's load and stages, and for the observer. */
   readonly outcome: Outcome;
   /** What the caller gets if no further attempt succeeds; undefined for a response that the caller gets then. */
   readonly error: unknown;

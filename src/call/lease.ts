@@ -106,7 +106,7 @@ export class CallLease<C> implements Lease<C> {
     return this.#times.owner.placeOf(this.subchannel);
   }
 
-  /** Its number in a recording; 0 = it is not recorded. */
+  /** The number of the call in a recording; 0 = it is not recorded. */
   get call(): number {
     return this.#marks >> 1;
   }

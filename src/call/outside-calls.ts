@@ -6,7 +6,7 @@ import type { Clock } from '../runtime/clock.js';
 /** The meters of a balancer; both are undefined while nobody reads metrics. */
 export interface CallMeters {
   readonly meter: CallMeter | undefined;
-  /** For metrics with the names of the protocol. */
+  /** Measures calls under the names of their protocol. */
   readonly protocolMeter: ProtocolMeter | undefined;
 }
 

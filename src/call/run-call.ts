@@ -152,7 +152,7 @@ function outcomeOf(error: unknown, classify: (error: unknown) => Outcome = class
  */
 export function classifyError(error: unknown): Outcome {
   if (typeof error !== 'object' || error === null) return outcomes.protocol;
-  // From another evenkeel client that the call used: it says nothing about this endpoint.
+  // The error comes from another evenkeel client that the call used: it says nothing about this endpoint.
   if (isEvenkeelError(error)) return error.code === 'EVENKEEL_DEADLINE' ? outcomes.timeout : outcomes.cancelled;
   const { code, name, syscall } = error as { code?: unknown; name?: unknown; syscall?: unknown };
   if (name === 'AbortError') return outcomes.cancelled;

@@ -110,7 +110,7 @@ export interface ProcessFacts {
   readonly url: string;
   /** Why the page could not be read. */
   readonly error?: string;
-  /** Undefined if `evenkeel/register` is not in use there, or nothing is known. */
+  /** The clients that are not balanced; undefined if `evenkeel/register` is not in use there, or nothing is known. */
   readonly left?: readonly LeftClient[] | undefined;
 }
 
@@ -124,9 +124,9 @@ export interface Facts {
   /** The IP families of the addresses this host has, loopback and link-local ones aside. */
   readonly hostFamilies: readonly AddressFamily[];
   readonly connections: readonly ConnectFacts[];
-  /** Undefined unless the target is an https URL and its pods speak HTTP/2. */
+  /** What was found about HTTP/2; undefined unless the target is an https URL and its pods speak HTTP/2. */
   readonly http2?: Http2Facts | undefined;
-  /** Undefined if no admin page was named. */
+  /** What the app's process says about its clients; undefined if no admin page was named. */
   readonly process?: ProcessFacts | undefined;
 }
 

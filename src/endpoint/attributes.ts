@@ -1,6 +1,6 @@
 /** A typed name for extra metadata of an endpoint. Two keys with the same name are different keys. */
 export interface AttributeKey<T> {
-  /** For messages; it does not identify the key. */
+  /** The name that messages show; it does not identify the key. */
   readonly name: string;
   /** Only for the type checker; never set. */
   readonly _type?: T;

@@ -118,7 +118,7 @@ function embeddedIPv4(groups: readonly number[]): readonly string[] {
   return found;
 }
 
-/** By prefix length: 96, 48, 56, 64. Leading zeroes mean that the prefix is a different one. */
+/** The IPv4 addresses at the positions for prefix lengths 96, 48, 56 and 64. Leading zeroes mean that the prefix is a different one. */
 function localNat64(d: number, e: number, f: number, g: number, h: number): readonly string[] {
   if ((g & 255) !== 0 || h !== 0) return [dotted(g, h)];
   const [low, high] = [e & 255, f >> 8];

@@ -10,7 +10,7 @@ export interface Cell {
   readonly fields?: number;
 }
 
-/** For loads that need no numbers beyond calls in flight. */
+/** The cell of loads that need no numbers beyond calls in flight. */
 export const noCell: Cell = { numbers: new Float64Array(0), at: 0 };
 
 /**

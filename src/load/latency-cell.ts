@@ -20,7 +20,7 @@ export const FAILING_AT = 7;
 export const FIRST = 8;
 /** The `COST` that an order of preference uses: it need not avoid an endpoint that is only slow, since it moves that backwards. */
 export const ORDER_COST = 9;
-/** Its place in the order of preference, from 1; 0 = it never had one. */
+/** The endpoint's place in the order of preference, from 1; 0 = it never had one. */
 export const PLACE = 10;
 /** Mean of the logarithm of the latency over the last calls. */
 export const TYPICAL = 11;

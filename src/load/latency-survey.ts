@@ -90,7 +90,7 @@ export class LatencySurvey {
       if ((numbers[at + SAMPLES] as number) > 0) {
         const ageMs = nowMs - (numbers[at + UPDATED] as number);
         if (ageMs > RARE_MS) rare++;
-        // As `latencyMs`, which would put the number on the heap to return it, once per endpoint.
+        // The same computation as in `latencyMs`, which would put its result on the heap, once per endpoint.
         const faded = isFading && ageMs >= SURVEY_MS ? Math.exp(-ageMs / FORGIVEN_MS) : 1;
         this.#values[measured++] = medianMs + ((numbers[at + LATENCY] as number) - medianMs) * faded;
       }
@@ -105,7 +105,7 @@ export class LatencySurvey {
     const wasOutage = this.#isOutage;
     this.#isOutage = 2 * failing > measured;
     if (measured === 0) return;
-    // For an even number the lower of the two middle ones: of two endpoints, the slow one must not set the limit.
+    // For an even number the lower of the two middle latencies counts: of two endpoints, the slow one must not set the limit.
     this.medianMs = lowerMedian(this.#values, measured);
     if (isPreferring) preferences.surveyed(this.medianMs);
     this.slowRatio = size >= MANY && 2 * rare > measured ? SLOW_RATIO_WHEN_RARE : SLOW_RATIO;

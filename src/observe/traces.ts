@@ -80,7 +80,7 @@ const channelsOf = (name: string): TraceChannels => ({
   error: channel(`tracing:${name}:error`),
 });
 
-/** From the start of a call until its caller has the result. */
+/** The channels of calls: from the start of a call until its caller has the result. */
 export const callChannels: TraceChannels = channelsOf('evenkeel:call');
-/** From when an attempt has an endpoint until its end. */
+/** The channels of attempts: from when an attempt has an endpoint until its end. */
 export const attemptChannels: TraceChannels = channelsOf('evenkeel:attempt');

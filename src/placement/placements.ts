@@ -58,12 +58,12 @@ export class Placements implements PlacementOwner {
     return this.#parts.options;
   }
 
-  /** For whoever holds connections: the clock all of them share. */
+  /** The clock that all code which holds connections shares. */
   get clock(): Clock {
     return this.#parts.clock;
   }
 
-  /** For whoever holds connections: the chance all of them share. */
+  /** The source of chance that all code which holds connections shares. */
   get rng(): Rng {
     return this.#parts.rng;
   }

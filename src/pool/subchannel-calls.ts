@@ -63,9 +63,9 @@ export abstract class SubchannelCalls<C> {
   protected readonly trackers: Trackers;
   readonly #clock: Clock;
   readonly #warnings: Warnings;
-  /** Its index in the current picker's set, for pickers that use it; only they read and write it. */
+  /** The subchannel's index in the current picker's set, for pickers that use it; only they read and write it. */
   indexInSet = -1;
-  /** Its number in a recording; only that reads and writes it. */
+  /** The subchannel's number in a recording; only the recording reads and writes it. */
   recordedAs = -1;
   readonly #recording: SubchannelRecording | undefined;
   /** Unsuccessful calls since creation. */

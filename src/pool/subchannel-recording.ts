@@ -6,7 +6,7 @@ import type { Connection } from './transport.js';
 
 /** A subchannel as its recording sees it. */
 export interface RecordedSubchannel {
-  /** Its number in the recording; only the recording reads and writes it. */
+  /** The subchannel's number in the recording; only the recording reads and writes it. */
   recordedAs: number;
   readonly state: SubchannelState;
   readonly connection: Connection<unknown> | undefined;

@@ -13,6 +13,6 @@ export interface ServedRequest {
  * AsyncLocalStorage; an application that keeps its own context can pass its own.
  */
 export interface CallContext {
-  /** Undefined outside a request. Called for every call. */
+  /** The request that is being served; undefined outside of one. Called for every call. */
   current(): ServedRequest | undefined;
 }

@@ -5,7 +5,7 @@ import { optionError } from '../runtime/check.js';
  */
 export type Priority = 'critical' | 'default' | 'sheddable';
 
-/** From the first served to the last. */
+/** All priorities, from the first served to the last. */
 export const priorities: readonly Priority[] = ['critical', 'default', 'sheddable'];
 
 /** Whether a value, such as that of a header, is one of the priorities. */

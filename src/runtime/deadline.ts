@@ -4,7 +4,7 @@ import type { Clock, Timer } from './clock.js';
 const STALLED_MS = 50;
 /** Time to handle what arrived during the stall, in ms. */
 const GRACE_MS = 250;
-/** On a machine so busy that every turn takes long, it waits this many times; then it is too late all the same. */
+/** On a machine so busy that every turn takes long, a late timeout waits at most this many times. */
 const MOST_GRACES = 40;
 
 /**

@@ -1,7 +1,7 @@
 /** What created a function of ours, and with which options: enough to create it again in another process. */
 export interface Description {
   readonly name: string;
-  /** As given; may contain functions. */
+  /** The options as they were passed; may contain functions. */
   readonly options: object;
 }
 
@@ -14,7 +14,7 @@ export function described<T extends object>(made: T, name: string, options: obje
   return made;
 }
 
-/** Undefined for an application's own functions. */
+/** What created a function; undefined for an application's own functions. */
 export function descriptionOf(value: unknown): Description | undefined {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return undefined;
   return (value as { readonly [description]?: Description })[description];

@@ -3,7 +3,7 @@ import { deadline } from './deadline.js';
 
 /** Called when its time has come. */
 export interface Timed {
-  /** Its delay is over; the timer is cancelled already. Must not throw. */
+  /** The delay is over; the timer is cancelled already. Must not throw. */
   timedOut(): void;
 }
 
@@ -139,7 +139,7 @@ class Queue {
 
 class Entry implements SharedTimer {
   readonly dueMs: number;
-  /** Undefined once it is over, so that keeping the entry does not keep the call. */
+  /** What is called when the delay is over; undefined afterwards, so that keeping the entry does not keep the call. */
   timed: Timed | undefined;
   previous: Entry = this;
   next: Entry = this;

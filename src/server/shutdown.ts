@@ -190,8 +190,8 @@ class PodShutdown implements Shutdown {
   }
 
   get isReady(): boolean {
-    // Its slice already says `terminating`. Where all pods of a Service leave at once, those still ready get the requests, and a probe
-    // that fails takes that away while requests are still served.
+    // The slice of the pod already says `terminating`. If all pods of a Service leave at once, those still ready get the requests, and a
+    // probe that fails takes that away while requests are still served.
     return this.#isStarted && this.#phase !== 'ending';
   }
 

@@ -65,7 +65,7 @@ export const subsetPlaceTable: OptionTable<Place> = optionTable('subset.client',
 type Settings = Complete<Pick<SubsetOptions, 'size'>> & { readonly client: Place | string | undefined };
 
 export const subsetTable: OptionTable<Settings> = optionTable('subset', {
-  // As in Finagle: a few failures still leave a choice.
+  // The default is Finagle's: a few failures still leave a choice.
   size: numberOption(12, count),
   client: checkedOption<Place | string | undefined>(undefined, (name, client) =>
     typeof client === 'string' ? checkString(name, client) : placeOf(client),

@@ -224,7 +224,7 @@ export class Admission {
       return this.#because('EVENKEEL_NO_ENDPOINTS', reason === undefined ? why : `${why}; ${this.#unnamed(reason)}`);
     }
     if (this.#impatient) return this.#waitedTooLong();
-    // As with gRPC's own policies: once every endpoint has failed, calls fail until one works.
+    // Calls fail once every endpoint has failed, until one works, as with gRPC's own policies.
     const { all } = set;
     if (
       all.length > 0 &&

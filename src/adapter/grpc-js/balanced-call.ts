@@ -28,7 +28,7 @@ export interface AttemptOwner {
   readonly admission: Admission;
 }
 
-/** For metrics with the names of gRPC. */
+/** A call that is measured under gRPC's names. */
 interface MeasuredCall {
   readonly meter: NonNullable<Balancer<PodConnection>['outside']['meters']['protocolMeter']>;
   readonly clock: Clock;

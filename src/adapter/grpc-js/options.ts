@@ -179,7 +179,7 @@ export const grpcTable: OptionTable<GrpcSettings> = optionTable('options', {
 
 /** `GrpcOptions` after defaults were filled in and everything was checked, without the options that are grpc-js's own. */
 export interface ResolvedGrpcOptions extends Omit<GrpcSettings, 'priority' | 'propagate'> {
-  /** For `createBalancer`. */
+  /** The options that `createBalancer` gets. */
   readonly balancing: BalancingOptions;
   readonly priority: CallPriority | undefined;
   /** Whether calls have priorities that their metadata does not say. */

@@ -148,7 +148,7 @@ export function dialler(
 
   return (dialled) => {
     let settled = false;
-    /** While a function is providing TLS settings. */
+    /** The time limit of the function that provides TLS settings, while it has not answered. */
     let tlsTimer: Timer | undefined;
     const settle = (error: Error | undefined, socket: Socket): void => {
       if (settled) return;
@@ -225,7 +225,7 @@ export function dialler(
     try {
       socket = begin();
     } catch (error) {
-      // Of settings that were given as they are it was always thrown, and where they are checked first.
+      // Settings passed as a value throw here, as they always have; those of a function fail the connection.
       if (typeof tls !== 'function') {
         timer.cancel();
         throw error;

@@ -16,7 +16,7 @@ export interface ServiceSessionManager extends AsyncDisposable {
     headers: OutgoingHttpHeaders,
     options: Omit<ClientSessionRequestOptions, 'signal'>,
   ): Promise<ClientHttp2Stream>;
-  /** For the transport. */
+  /** Called by Connect's transport for each chunk of a response. */
   notifyResponseByteRead(stream: ClientHttp2Stream): void;
   /**
    * Accepts no new call. Waiting ones get a pod and running ones finish, for at most `pool.drainTimeoutMs` (30 s if that is not set);

@@ -99,7 +99,7 @@ export class Dial implements PlacedConnection {
     this.#release = this.#settings.placements.hold(this.lease, this);
   }
 
-  /** For `Placements`, as the next three. */
+  /** `Placements` calls this method and the next three. */
   leave(leaving: ConnectionLeaving): boolean {
     return this.#held?.leave(leaving) === true;
   }

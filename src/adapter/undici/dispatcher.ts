@@ -242,7 +242,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     if (this.#waiting.remove()) this.emit('drain' as 'connect', new URL(this.origin), [this]);
   }
 
-  /** As undici's Client does, but not in the middle of other work. */
+  /** Emits the error as undici's Client does, but not in the middle of other work. */
   handlerThrew(error: unknown): void {
     queueMicrotask(() => {
       if (!this.emit('error' as never, error as never)) throw error;

@@ -57,7 +57,7 @@ export function answerList(store: ObjectStore, query: ListQuery): ListAnswer {
   const wanted = Number(resourceVersion || '0');
   if (match === 'Exact' && wanted === 0)
     return invalid('resourceVersionMatch: Forbidden: "Exact" is forbidden for resourceVersion "0"');
-  // From before the match parameter existed, a limit together with a version has meant "exactly this version".
+  // Before the match parameter existed, a limit together with a version meant "exactly this version"; that still holds.
   const exact = match === 'Exact' || (match === '' && wanted > 0 && query.limit > 0);
   if (wanted > store.revision) return { kind: 'early', wanted, status: tooLargeStatus(wanted, store.revision) };
   if (exact) {

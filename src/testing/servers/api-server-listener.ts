@@ -12,7 +12,7 @@ export interface LoopbackListenerParts {
   readonly host: string;
   /** 0 for any free port, which is then kept for every later start. */
   readonly port: number;
-  /** Undefined: plain HTTP. */
+  /** The certificate of the server; undefined: plain HTTP. */
   readonly certificate: Certificate | undefined;
   readonly clock: Clock;
   readonly answer: RequestListener;

@@ -10,11 +10,11 @@ export interface RecordedRequest {
   readonly path: string;
   /** The collection; undefined for a path the server does not have. */
   readonly resource: ResourceName | undefined;
-  /** From the path; empty = all namespaces. */
+  /** The namespace in the path; empty = all namespaces. */
   readonly namespace: string;
   /** The query's parameters, decoded. */
   readonly query: Readonly<Record<string, string>>;
-  /** As Node parses them: names in lower case. */
+  /** The headers as Node parses them: names in lower case. */
   readonly headers: IncomingMessage['headers'];
   /** The status that was sent; 0 until there is a response. */
   status: number;

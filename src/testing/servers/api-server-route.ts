@@ -9,7 +9,7 @@ export interface ApiPath {
   readonly name: string;
 }
 
-/** Undefined for an unknown path. */
+/** Reads a path; undefined for an unknown one. */
 export function parseRoute(path: string): ApiPath | undefined {
   for (const { name: resource, root } of Object.values(resourceTypes)) {
     if (!path.startsWith(`${root}/`)) continue;

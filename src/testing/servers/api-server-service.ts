@@ -60,7 +60,7 @@ interface Slice {
   readonly name: string;
   readonly addressType: 'IPv4' | 'IPv6';
   readonly ports: readonly SlicePort[];
-  /** By pod name. */
+  /** The endpoints by pod name. */
   readonly endpoints: Map<string, SliceEndpoint>;
 }
 

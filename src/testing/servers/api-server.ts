@@ -25,7 +25,7 @@ export interface StartOptions {
 export interface Collection<T extends KubernetesObject> {
   /** Creates or replaces an object; the namespace defaults to `default`. Returns its new version. */
   put(object: T): string;
-  /** Undefined if there is none; the namespace defaults to `default`. */
+  /** An object; undefined if there is none. The namespace defaults to `default`. */
   get(name: string, namespace?: string): T | undefined;
   /** All objects, in every namespace. */
   list(): readonly T[];

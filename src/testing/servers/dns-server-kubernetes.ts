@@ -68,7 +68,7 @@ export class KubernetesZone {
     return `${service.name}.${service.namespace}.svc.${this.#domain}`;
   }
 
-  /** Undefined outside the cluster domain. */
+  /** Answers a query; undefined outside the cluster domain. */
   answer(question: string, type: string): DnsAnswer | undefined {
     const name = canonicalName(question);
     if (name === this.#domain) return this.#no('NOERROR');

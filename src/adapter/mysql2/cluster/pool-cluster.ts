@@ -25,7 +25,7 @@ export interface ReadyOptions {
   readonly connections?: number | undefined;
 }
 
-/** For how many patterns it is remembered whose turn it is. */
+/** For this many patterns it is remembered whose turn it is. */
 const MAX_NAMESPACES = 100;
 
 /** Events of a cluster: those of mysql2's pools and clusters. Servers are named `address:port`. */

@@ -95,7 +95,7 @@ export function exclusiveCheckout(of: ExclusiveCheckoutOf, over: (all: boolean) 
     over(all);
     stop('destroy');
   };
-  /** A caller that keeps a connection keeps it for long: then no more arrive. */
+  /** A caller that keeps a connection usually keeps it for long, so no more connections arrive after it. */
   const look = (): void => {
     looks = held.length > progress ? 0 : looks + 1;
     progress = held.length;

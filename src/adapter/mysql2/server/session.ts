@@ -185,7 +185,7 @@ export class MysqlSession implements PooledSession {
     free();
   }
 
-  /** Has it closed rather than kept when it is given back. Nothing is wrong with its server. */
+  /** Has the session closed, not kept, when it is given back. Nothing is wrong with its server. */
   discard(): void {
     this.#isDiscarded = true;
     this.#endedBy = 'application';

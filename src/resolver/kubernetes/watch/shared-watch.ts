@@ -21,7 +21,7 @@ export interface WatchSubscriber {
 /** What is watched, and with whose permissions. */
 export interface WatchSubject {
   readonly access: ApiAccess;
-  /** Undefined: the namespace that comes with the access. */
+  /** The namespace of the Service; undefined: the one that comes with the access. */
   readonly namespace: string | undefined;
   readonly service: string;
   readonly keepsProcessAlive: boolean;
