@@ -1,3 +1,6 @@
+// What this file replaces in Node and in client libraries is undocumented: here, and in no other file, a function for each. Whatever it
+// replaces it puts back when something goes wrong.
+//
 // Loaded by `node --require evenkeel/register`, and through NODE_OPTIONS by every Node of a container: npm, tsc, workers, scripts. So it is
 // written in JavaScript that Node 12 can parse, does nothing before an app calls what may be a Service, and whatever goes wrong leaves
 // the app as it was. What it needs from evenkeel is loaded by then, by engine of client: node-http.js, undici.js, grpc-js.js.

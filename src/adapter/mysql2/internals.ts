@@ -106,3 +106,21 @@ export function knowsGracefulEnd(): boolean {
   };
   return new ConnectionConfig({}).gracefulEnd !== undefined;
 }
+
+/** Whether a connection waits for its statements when its user ends it. Without it, one that still works would go back to the others. */
+export function endsGracefully(connection: PoolConnection): boolean {
+  return (connection as { readonly config: { readonly gracefulEnd?: boolean } }).config.gracefulEnd === true;
+}
+
+/**
+ * Whether an error without a code says that the server asked for a file, for which the caller gave no stream: mysql2 sent an empty one, and
+ * the server answered. Without it, the server would be blamed.
+ */
+export function isMissingFile({ message }: { readonly message?: unknown }): boolean {
+  return /^As a result of LOCAL INFILE command/.test(String(message));
+}
+
+/** Whether an error without a code says that the connection was closed before the statement. Without it, it would not be sent again. */
+export function isClosedBefore({ message }: { readonly message?: unknown }): boolean {
+  return /in closed state|pool is closed/i.test(String(message));
+}

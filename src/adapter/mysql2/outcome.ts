@@ -2,6 +2,7 @@
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 import type { ConnectRefusal } from '../sql/session-pool.js';
+import { isClosedBefore, isMissingFile } from './internals.js';
 import { isOwnFault, wasReadToItsEnd } from './own-functions.js';
 
 /** The server answered that it takes no writes. A success of the server, distinguished from others by identity. */
@@ -90,10 +91,8 @@ export function verdictOf(error: unknown): MysqlVerdict {
   const known = typeof code === 'string' ? byCode.get(code) : undefined;
   if (known !== undefined) return known;
   if (outcomeOfSystemError(code) !== undefined) return lost;
-  // Has no code: the server asked for a file, and without a factory for its stream mysql2 sent an empty one.
-  if (/^As a result of LOCAL INFILE command/.test(String(message))) return answered;
-  // Has no code either: the connection was closed before the statement.
-  return /in closed state|pool is closed/i.test(String(message)) ? refused : broken;
+  if (isMissingFile({ message })) return answered;
+  return isClosedBefore({ message }) ? refused : broken;
 }
 
 /** `wait_timeout` is at least a second, and we may have noticed late that the connection was idle. In ms. */

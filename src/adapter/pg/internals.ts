@@ -93,3 +93,18 @@ export function isEnded(client: PoolClient): boolean {
   const { _ending: isEnding, _queryable: isQueryable } = internalsOf(client);
   return isEnding === true || isQueryable === false;
 }
+
+/** Whether a message of pg, whose own errors have no codes, says that a statement took too long. Without it, the server would not be blamed. */
+export function isReadTimeout(message: unknown): boolean {
+  return message === 'Query read timeout';
+}
+
+/** Whether a message of pg says that the connection was lost. Without it, a statement that went down with it would count as answered. */
+export function isConnectionLoss(message: unknown): boolean {
+  return typeof message === 'string' && message.startsWith('Connection terminated');
+}
+
+/** Whether a message of pg says that the server closed the connection. Without it, idle connections that are closed would count as lost. */
+export function isClosedByServer(message: unknown): boolean {
+  return message === 'Connection terminated unexpectedly';
+}

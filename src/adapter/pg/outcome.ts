@@ -1,5 +1,6 @@
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
+import { isClosedByServer, isConnectionLoss, isReadTimeout } from './internals.js';
 
 /** What an error of a sent statement means for the statement, its server and its connection. */
 export interface PgVerdict {
@@ -86,9 +87,9 @@ export function verdictOf(error: unknown): PgVerdict {
   }
   if (isEvenkeelError(error, 'EVENKEEL_CLOSED')) return verdict(outcomes.cancelled, false, false);
   const { code, message } = (error ?? {}) as PgError;
-  if (message === 'Query read timeout') return timedOut;
+  if (isReadTimeout(message)) return timedOut;
   if (outcomeOfSystemError(code) !== undefined || isEvenkeelError(error)) return lost;
-  if (typeof message === 'string' && message.startsWith('Connection terminated')) return lost;
+  if (isConnectionLoss(message)) return lost;
   // pg could not send it or read the answer: unsupported values, or a type parser that throws.
   return verdict(outcomes.success, false, true);
 }
@@ -96,7 +97,7 @@ export function verdictOf(error: unknown): PgVerdict {
 /** Whether the server itself ended the session: it gave its reason, or closed the connection while nothing ran on it. */
 export function isOrderlyEnd(error: unknown, isIdle: boolean): boolean {
   if (sqlState(error) !== undefined) return true;
-  return isIdle && (error as PgError | undefined)?.message === 'Connection terminated unexpectedly';
+  return isIdle && isClosedByServer((error as PgError | undefined)?.message);
 }
 
 /** Whether a standby canceled the statement in favor of replication. */

@@ -4,6 +4,7 @@ import type { DialOptions } from '../http/dial.js';
 import { MockedDial } from '../http/mocked-dial.js';
 import { afterPendingIo } from '../kit/index.js';
 import { asHandlerV2, type HandlerV2, refuse, tellFailed, withRawHeaders } from './handler.js';
+import { isMockActive } from './internals.js';
 import { type WebSocketLimits, webSocketLimits } from './options.js';
 import { withoutDispatcher } from './request-options.js';
 
@@ -53,8 +54,7 @@ export class Fallback {
    * Whether a mock answers. undici's `fetch` then passes bodies on unchanged, so that the mock can match them.
    */
   get isMockActive(): boolean {
-    const { fallbackDispatcher } = this.#options;
-    return (fallbackDispatcher as { readonly isMockActive?: unknown } | undefined)?.isMockActive === true;
+    return isMockActive(this.#options.fallbackDispatcher);
   }
 
   /** The fallback's options for EventSources; undefined = undici's defaults. */

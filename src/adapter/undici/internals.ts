@@ -87,3 +87,19 @@ export function unparsedOf(error: Error): string | undefined {
   const { data } = error as { readonly data?: unknown };
   return typeof data === 'string' ? data : undefined;
 }
+
+/** Whether `error` says that a server takes no WebSocket over HTTP/2 (RFC 8441): it has no code of its own. Without it, pods would be blamed. */
+export function isNoExtendedConnect(error: Error): boolean {
+  const { code, message } = error as Error & { readonly code?: unknown };
+  return code === 'UND_ERR_INFO' && message === 'HTTP/2: Extended CONNECT protocol not supported by server';
+}
+
+/** Whether `error` is about a handler without methods, which `dispatch` checks after all else. Without it, no request could be checked alone. */
+export function isAboutHandler({ message }: Error): boolean {
+  return /^invalid on\w+ method$/.test(message);
+}
+
+/** Whether undici's `fetch` takes a dispatcher for a mock. Without it, `fetch` would hand a mock a stream in place of the body it has to match. */
+export function isMockActive(dispatcher: object | undefined): boolean {
+  return (dispatcher as { readonly isMockActive?: unknown } | undefined)?.isMockActive === true;
+}

@@ -3,10 +3,7 @@ import { type Endpoint, type Outcome, outcomes } from '../../index.js';
 import { asPodLeftError, isDialError, isPodLeftError, podLeftMessage } from '../http/dial.js';
 import { isDeadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import { outcomeAtDeadline, outcomeOfSystemError } from '../kit/index.js';
-import { isRefusedError } from './internals.js';
-
-/** undici's message for a WebSocket over HTTP/2 to a server that does not offer them (RFC 8441); the error has no code of its own. */
-const NO_EXTENDED_CONNECT = 'HTTP/2: Extended CONNECT protocol not supported by server';
+import { isNoExtendedConnect, isRefusedError } from './internals.js';
 
 /** Errors that end a request after it may have been sent, by code. The core knows those of the system. */
 const byCode: ReadonlyMap<string, Outcome> = new Map([
@@ -53,7 +50,7 @@ export function outcomeOfError(error: Error, sent: boolean): Outcome {
   const code = codeOf(error);
   if (!sent) return code === '' || wrongRequest.has(code) ? outcomes.cancelled : outcomes.notStarted;
   // The caller has to try another way, as undici's WebSocket does. Nothing was sent, and nothing is wrong with the pod.
-  if (code === 'UND_ERR_INFO' && error.message === NO_EXTENDED_CONNECT) return outcomes.cancelled;
+  if (isNoExtendedConnect(error)) return outcomes.cancelled;
   const known = byCode.get(code) ?? outcomeOfSystemError(code);
   if (known !== undefined) return known;
   // llhttp rejects what the pod sent.

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { markCallersError } from './handler.js';
+import { isMockActive } from './internals.js';
 
 /** The body, if it is a stream. */
 export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
@@ -26,7 +27,7 @@ export function dispatcherKnowing(dispatcher: Dispatcher, body: unknown): Pick<D
       ),
     // undici's `fetch` reads this.
     get isMockActive() {
-      return (dispatcher as { readonly isMockActive?: boolean }).isMockActive;
+      return isMockActive(dispatcher);
     },
   } as Pick<Dispatcher, 'dispatch'>;
 }

@@ -3,6 +3,7 @@ import { channel } from 'node:diagnostics_channel';
 import { stringify } from 'node:querystring';
 import { Client, type Dispatcher } from 'undici';
 import { asError } from '../kit/index.js';
+import { isAboutHandler } from './internals.js';
 import { bodyOf } from './request-body.js';
 
 const created = channel('undici:request:create');
@@ -93,8 +94,6 @@ export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: E
 
 /** A Client that never connects, and so never sends a request. */
 let judge: Client | undefined;
-/** undici's message for a handler without methods, which it checks last. */
-const ofHandler = /^invalid on\w+ method$/;
 
 /** The error undici would refuse a request with at `dispatch`. For requests that wait and so do not reach undici yet. */
 export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
@@ -105,7 +104,7 @@ export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefine
     judge.dispatch(checked, {});
   } catch (error) {
     const refusal = asError(error);
-    return ofHandler.test(refusal.message) ? undefined : refusal;
+    return isAboutHandler(refusal) ? undefined : refusal;
   }
   return undefined;
 }

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
 import type { EndedBy, OwnAnswer, PooledSession, SessionOwner } from '../../sql/session.js';
-import { nameServer, replaceMethods, reset, sayGoodbye } from '../internals.js';
+import { endsGracefully, nameServer, replaceMethods, reset, sayGoodbye } from '../internals.js';
 import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from '../outcome.js';
 import { isOwnFault } from '../own-functions.js';
 import {
@@ -246,8 +246,7 @@ export class MysqlSession implements PooledSession {
 
   /** The session's user calls `end()`. That gives it back; with `gracefulEnd`, mysql2 closes it once its statements have ended. */
   #endedByUser(ended: ((error?: Error) => void) | undefined): void {
-    const { config } = this.connection as { readonly config: { readonly gracefulEnd?: boolean } };
-    if (config.gracefulEnd === true && this.#isBusy) {
+    if (endsGracefully(this.connection) && this.#isBusy) {
       this.#state = 'leaving';
       this.#endedBy = 'application';
     }
