@@ -28,6 +28,8 @@ export interface Pod {
   readonly name: string;
   /** Its IP address; IPv4 and IPv6 pods go into slices of their own. */
   readonly address: string;
+  /** Its IP address of the other family, in a dual-stack cluster: it is in a slice of each, with one uid. */
+  readonly otherAddress?: string;
   /** Tells a pod from a later one with its name or address. @defaultValue derived from the name, so that a pod with the same name counts as the same pod */
   readonly uid?: string;
   /** Whether its readiness probe passes. @defaultValue true */
@@ -159,7 +161,7 @@ export class ServiceController {
 
   #sync(): void {
     const groups = new Map<string, { addressType: Slice['addressType']; ports: readonly SlicePort[]; pods: Pod[] }>();
-    for (const pod of this.#pods) {
+    for (const pod of this.#pods.flatMap(entriesOf)) {
       const addressType = isIPv6(pod.address) ? 'IPv6' : 'IPv4';
       const ports = this.#portsOf(pod);
       const key = `${addressType} ${JSON.stringify(ports)}`;
@@ -284,4 +286,9 @@ export class ServiceController {
     const suffix = Array.from({ length: 5 }, () => letters[drawIndex(this.#rng, letters.length)]).join('');
     return `${this.name}-${suffix}`;
   }
+}
+
+/** A pod once for each of its addresses. */
+function entriesOf(pod: Pod): readonly Pod[] {
+  return pod.otherAddress === undefined ? [pod] : [pod, { ...pod, address: pod.otherAddress }];
 }

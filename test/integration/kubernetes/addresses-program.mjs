@@ -157,8 +157,10 @@ async function dual() {
   result.shown = shown(client);
 
   // A fourth pod: the slice of IPv6 is written first, and that of IPv4 once it is in use.
-  const sizes = new Set();
-  const watched = setInterval(() => sizes.add(client.dispatcher.balancer.snapshot().endpoints.length), 1);
+  let most = 0;
+  const watched = setInterval(() => {
+    most = Math.max(most, client.dispatcher.balancer.snapshot().endpoints.length);
+  }, 1);
   write('IPv6', [1, 2, 3, 4]);
   await until('four connected pods', allReady(client, 4));
   await ask(client, 8);
@@ -167,7 +169,7 @@ async function dual() {
   result.late = await ask(client, 80);
   result.connectionsOfLate = Object.values((await fourth?.connections()) ?? {});
   clearInterval(watched);
-  result.sizes = [...sizes].sort();
+  result.most = most;
 
   // The Service loses IPv6: what used IPv4 keeps its connections, the fourth pod changes over. The second one has no address left.
   const before = await connections();
@@ -184,7 +186,50 @@ async function dual() {
   );
   await client.close();
   for (const pod of pods) pod.stop();
-  return result;
+  return { ...result, ...(await rollout()) };
+}
+
+/** Every pod of a Service is replaced while requests run, and killed once it has left; the slices are written as the controller does. */
+async function rollout() {
+  const service = api.service('shop', 'carts', { ports: [{ name: 'http', port: 80, targetPort: PORT }] });
+  const entry = (/** @type {number} */ pod) => ({ name: `carts-${pod}`, address: v4(pod), otherAddress: v6(pod) });
+  const start = (/** @type {number} */ pod) => startPod(pod, [v4(pod), v6(pod)]);
+  let running = await Promise.all([5, 6].map(start));
+  service.setPods([5, 6].map(entry));
+  const client = clientOf(slices({ service: 'carts' }));
+  await until('two connected pods', allReady(client, 2));
+  const keys = () => client.dispatcher.balancer.snapshot().endpoints.map(({ key }) => key);
+  let isDoubled = false;
+  let isOver = false;
+  /** @type {Record<string, number>} */
+  const served = {};
+  const traffic = Promise.all(
+    [1, 2, 3, 4].map(async () => {
+      while (!isOver) {
+        for (const [name, count] of Object.entries(await ask(client, 1))) served[name] = (served[name] ?? 0) + count;
+        isDoubled ||= new Set(keys()).size !== keys().length;
+      }
+    }),
+  );
+  for (const [old, next] of /** @type {const} */ ([
+    [5, 7],
+    [6, 8],
+  ])) {
+    const successor = await start(next);
+    service.putPod(entry(next));
+    await until('the new pod', () => shown(client)[`carts-${next}`]?.[0] === 'ready');
+    service.updatePod(`carts-${old}`, { terminating: true });
+    await until('the old pod to leave', () => shown(client)[`carts-${old}`] === undefined);
+    service.removePod(`carts-${old}`);
+    running[old - 5]?.stop();
+    running = [...running, successor];
+  }
+  await until('requests to the new pods', () => (served['pod-7'] ?? 0) > 20 && (served['pod-8'] ?? 0) > 20);
+  isOver = true;
+  await traffic;
+  await client.close();
+  for (const pod of running) pod.stop();
+  return { failedInRollout: served.failed, isDoubled };
 }
 
 process.stdout.write(JSON.stringify(await (world === 'dual' ? dual() : onlyIpv6())));

@@ -108,6 +108,24 @@ describe('ServiceController', () => {
     ).toEqual(['IPv4', 'IPv6']);
   });
 
+  it('a pod with two addresses is in a slice of each family, with one uid; each is written by itself', () => {
+    const { slices, controller, events } = service();
+    controller.setPods([{ name: 'a', address: '10.0.0.1', otherAddress: 'fd00::1' }]);
+    const listed = slices().map(({ addressType, endpoints }) => [
+      addressType,
+      endpoints?.map(({ addresses, targetRef }) => [addresses, targetRef?.uid]),
+    ]);
+    expect(listed.sort()).toEqual([
+      ['IPv4', [[['10.0.0.1'], 'uid-a']]],
+      ['IPv6', [[['fd00::1'], 'uid-a']]],
+    ]);
+    events.length = 0;
+    controller.updatePod('a', { ready: false });
+    expect(events).toHaveLength(2);
+    controller.setPods([{ name: 'a', address: '10.0.0.1' }]);
+    expect(slices().map(({ addressType }) => addressType)).toEqual(['IPv4']);
+  });
+
   it('creates before updates before deletes', () => {
     const { controller, events } = service({ maxEndpointsPerSlice: 1 });
     controller.setPods(pods(2));
