@@ -186,9 +186,6 @@ type BalancingDefaults = Pick<
 /** The defaults, for adapters; see `docs/reference/options.md`. */
 export const balancerDefaults: BalancingDefaults = balancingTable.defaults;
 
-/** Names of `BalancingOptions`: adapters pass these on and keep the others. */
-export const balancingOptionNames: readonly (keyof BalancingOptions)[] = balancingTable.names;
-
 /** Checks the options of an entry point before it has a transport. Throws as `resolveBalancerOptions` does. */
 export function checkBalancingOptions(options: BalancingOptions): void {
   balancingTable.resolve(options);

@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { Balancer } from '../../index.js';
 import {
   asError,
-  balancingOptionNames,
+  balancingTable,
   checkFunction,
   checkKeys,
   type Dial,
@@ -73,7 +73,7 @@ class ServiceBrokers implements Brokers {
     const { onLeaving, stages = [], ...rest } = options;
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
     // The placer would accept it, but the library does TLS.
-    checkKeys('options', rest, [...balancingOptionNames, ...placingTable.names]);
+    checkKeys('options', rest, [...balancingTable.names, ...placingTable.names]);
     const all = Array.isArray(stages) ? [this.#blocked.stage, ...stages] : stages;
     this.#url = url;
     this.#onLeaving = onLeaving;

@@ -13,12 +13,12 @@ import {
 } from '../../index.js';
 import {
   type AskForReports,
-  balancingOptionNames,
-  type Complete,
+  balancingTable,
+  type ConnectionCounts,
   checkAskForReports,
   checkBalancingOptions,
   checkedOption,
-  checkNumber,
+  connectionsOption,
   functionOption,
   isPriority,
   numberOption,
@@ -27,7 +27,6 @@ import {
   optionTable,
   type PropagateOptions,
   Propagation,
-  requiredOption,
   unknownOption,
 } from '../kit/index.js';
 import { isHidden } from './internals.js';
@@ -137,24 +136,14 @@ export interface GrpcSettings {
   /** The name of a metadata entry, or a function. */
   readonly priority: string | CallPriority | undefined;
   readonly propagate: Propagation;
-  readonly connections: { readonly min: number; readonly max: number };
+  readonly connections: ConnectionCounts;
   readonly maxConcurrentStreams: number;
   readonly healthService: string;
   readonly askForReports: AskForReports;
   readonly onBalancer: ((balancer: ChannelBalancer) => void) | undefined;
 }
 
-/** Connections to one pod. */
-const count = { min: 1, max: 100, integer: true };
 const propagated = ['context', 'priorityHeader'] as const;
-
-const growingTable = optionTable<Complete<GrowingConnections>>('connections', {
-  min: numberOption(1, count),
-  max: requiredOption((name, value) => {
-    if (value === undefined) throw optionError(name, 'a number', undefined);
-    return checkNumber(name, value, 1, count);
-  }),
-});
 
 export const grpcTable: OptionTable<GrpcSettings> = optionTable('options', {
   key: checkedOption<CallKey | undefined>(undefined, (name, value) =>
@@ -167,7 +156,7 @@ export const grpcTable: OptionTable<GrpcSettings> = optionTable('options', {
     new Propagation(undefined, propagated),
     (_name, value) => new Propagation(value as PropagateOptions, propagated),
   ),
-  connections: checkedOption({ min: 1, max: 1 }, checkConnections),
+  connections: connectionsOption({ min: 1, max: 1 }),
   maxConcurrentStreams: numberOption(Number.POSITIVE_INFINITY, { min: 1, integer: true, infinite: true }),
   healthService: checkedOption('', (name, value) => {
     if (typeof value !== 'string') throw optionError(name, 'the name of a service', value);
@@ -216,8 +205,8 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   for (const [name, value] of Object.entries(options)) {
     if (isGrpcOption(name) || (grpcTable.names as readonly string[]).includes(name)) continue;
     if (name === 'retry') checkRetry(value);
-    if (!(balancingOptionNames as readonly string[]).includes(name)) {
-      const known = [...balancingOptionNames, ...grpcTable.names];
+    if (!(balancingTable.names as readonly string[]).includes(name)) {
+      const known = [...balancingTable.names, ...grpcTable.names];
       throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...clientOptionNames, ...known]);
     }
     balancing[name] = value;
@@ -238,15 +227,6 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     clock,
     rng,
   };
-}
-
-function checkConnections(name: string, value: unknown): GrpcSettings['connections'] {
-  if (typeof value !== 'object' || value === null) {
-    const fixed = checkNumber(name, value, 1, count);
-    return { min: fixed, max: fixed };
-  }
-  const { min, max } = growingTable.resolve(value);
-  return { min, max: checkNumber('connections.max', max, min, { ...count, min }) };
 }
 
 /** The name of a metadata entry. */

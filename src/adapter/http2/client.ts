@@ -4,7 +4,7 @@ import { resolverOf, serviceOrigin } from '../http/origin.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
   type AskForReports,
-  balancingOptionNames,
+  balancingTable,
   checkKeys,
   checkPriority,
   offAbort,
@@ -77,7 +77,7 @@ export class BalancedHttp2 implements Http2Client, CallOwner {
     this.#errorFor = errorFor;
     const { pool = {}, key } = options;
     this.#drainTimeoutMs = pool.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
-    const balancing = pickNames(options, balancingOptionNames);
+    const balancing = pickNames(options, balancingTable.names);
     const picker = options.picker ?? (key === undefined ? undefined : pickerOf(key));
     this.balancer = createBalancer({
       ...balancing,

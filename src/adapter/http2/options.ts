@@ -1,14 +1,21 @@
 import type { ClientSessionOptions, ClientSessionRequestOptions, OutgoingHttpHeaders } from 'node:http2';
 import type { ConnectionOptions } from 'node:tls';
 import { type BalancingOptions, type Clock, type Priority, type Rng, systemClock, systemRng } from '../../index.js';
+import { httpTransportTable } from '../http/transport-options.js';
 import {
   type AskForReports,
-  balancingOptionNames,
+  balancingTable,
+  type ConnectionCounts,
   checkAskForReports,
-  checkFunction,
+  checkedOption,
   checkKeys,
-  checkNumber,
+  connectionsOption,
+  type Filled,
+  functionOption,
+  numberOption,
+  type OptionTable,
   optionError,
+  optionTable,
   type PerEndpoint,
 } from '../kit/index.js';
 
@@ -76,95 +83,59 @@ export type Http2RequestOptions = Pick<ClientSessionRequestOptions, 'endStream' 
 /** Names of `Http2RequestOptions`. */
 export const requestOptionNames: readonly (keyof Http2RequestOptions)[] = ['endStream', 'signal', 'waitForTrailers'];
 
-/** `Http2Options` without those of every balancer, complete and checked. */
-export interface ResolvedHttp2Options {
-  readonly connections: { readonly min: number; readonly max: number };
+type OwnOptions = Omit<Http2Options, keyof BalancingOptions | 'connections' | 'maxConcurrentStreams'>;
+
+/** `Http2Options` without those of every balancer, after defaults were filled in and everything was checked. */
+export interface Http2Settings extends Filled<OwnOptions, 'healthPath' | 'key' | 'priority'> {
+  readonly connections: ConnectionCounts;
   readonly maxConcurrentStreams: number;
-  readonly tls: PerEndpoint<ConnectionOptions>;
-  readonly credentialsRefreshMs: number;
-  readonly session: SessionSettings;
-  readonly pingIntervalMs: number;
-  readonly pingTimeoutMs: number;
-  readonly healthPath: string | undefined;
-  readonly key: Http2Options['key'];
-  readonly priority: Http2Options['priority'];
-  readonly askForReports: AskForReports;
+}
+
+/** `Http2Options`, complete and checked, as far as it concerns sessions. */
+export interface ResolvedHttp2Options extends Http2Settings {
   readonly clock: Clock;
   readonly rng: Rng;
 }
 
-/** Names of `Http2Options` that are not options of every balancer. */
-const ownNames = [
-  'connections',
-  'maxConcurrentStreams',
-  'tls',
-  'credentialsRefreshMs',
-  'session',
-  'pingIntervalMs',
-  'pingTimeoutMs',
-  'healthPath',
-  'key',
-  'priority',
-  'askForReports',
-] as const satisfies readonly (keyof Http2Options)[];
-
-/** The most sessions to one pod. */
-const MAX_SESSIONS = 100;
+const { credentialsRefreshMs, healthPath } = httpTransportTable.options;
 /** Longest time of an option, in ms: a day. */
 const MAX_MS = 86_400_000;
+
+export const http2Table: OptionTable<Http2Settings> = optionTable('options', {
+  connections: connectionsOption({ min: 1, max: 10 }),
+  maxConcurrentStreams: numberOption(Number.POSITIVE_INFINITY, { min: 1, integer: true, infinite: true }),
+  tls: checkedOption<PerEndpoint<ConnectionOptions>>({}, (name, value) => {
+    const fits = typeof value === 'function' || (typeof value === 'object' && value !== null);
+    if (!fits) throw optionError(name, 'an object as for tls.connect, or a function that returns one', value);
+    return typeof value === 'function' ? (value as PerEndpoint<ConnectionOptions>) : checkTls(value);
+  }),
+  credentialsRefreshMs,
+  session: checkedOption<SessionSettings>({}, (name, value) => {
+    if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for http2.connect', value);
+    for (const other of ['createConnection', 'protocol']) {
+      if (!(other in value)) continue;
+      throw optionError(`${name}.${other}`, 'left out, the transport sets it', value[other as never]);
+    }
+    return { ...value };
+  }),
+  pingIntervalMs: numberOption(Number.POSITIVE_INFINITY, { min: 1_000, max: MAX_MS, infinite: true }),
+  pingTimeoutMs: numberOption(15_000, { min: 1, max: MAX_MS }),
+  healthPath,
+  key: functionOption<NonNullable<Http2Options['key']>>(),
+  priority: functionOption<NonNullable<Http2Options['priority']>>(),
+  askForReports: checkedOption<AskForReports>(true, checkAskForReports),
+});
+
 /** Settings that the transport decides. */
 const dialled = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
 export function resolveHttp2Options(origin: URL, options: Http2Options): ResolvedHttp2Options {
-  checkKeys('options', options, [...balancingOptionNames, ...ownNames]);
-  const { tls, session = {}, healthPath, key, priority, clock = systemClock, rng = systemRng } = options;
-  if (tls !== undefined) {
-    const fits = typeof tls === 'function' || (typeof tls === 'object' && tls !== null);
-    if (!fits) throw optionError('tls', 'an object as for tls.connect, or a function that returns one', tls);
-    if (origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
-    if (typeof tls !== 'function') checkTls(tls);
-  }
-  if (typeof session !== 'object' || session === null) {
-    throw optionError('session', 'an object as for http2.connect', session);
-  }
-  for (const name of ['createConnection', 'protocol']) {
-    if (name in session)
-      throw optionError(`session.${name}`, 'left out, the transport sets it', session[name as never]);
-  }
-  if (healthPath !== undefined && (typeof healthPath !== 'string' || !healthPath.startsWith('/'))) {
-    throw optionError('healthPath', 'a path that begins with /', healthPath);
-  }
-  if (key !== undefined) checkFunction('key', key);
-  if (priority !== undefined) checkFunction('priority', priority);
-  return {
-    connections: resolveSessions(options.connections),
-    maxConcurrentStreams: checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, Number.POSITIVE_INFINITY, {
-      min: 1,
-      integer: true,
-      infinite: true,
-    }),
-    tls: tls ?? {},
-    credentialsRefreshMs: checkNumber('credentialsRefreshMs', options.credentialsRefreshMs, 60_000, {
-      min: 1_000,
-      max: MAX_MS,
-      integer: true,
-      infinite: true,
-    }),
-    session: { ...session },
-    pingIntervalMs: checkNumber('pingIntervalMs', options.pingIntervalMs, Number.POSITIVE_INFINITY, {
-      min: 1_000,
-      max: MAX_MS,
-      infinite: true,
-    }),
-    pingTimeoutMs: checkNumber('pingTimeoutMs', options.pingTimeoutMs, 15_000, { min: 1, max: MAX_MS }),
-    healthPath,
-    key,
-    priority,
-    askForReports: checkAskForReports('askForReports', options.askForReports),
-    clock,
-    rng,
-  };
+  checkKeys('options', options, [...balancingTable.names, ...http2Table.names]);
+  const { tls, clock = systemClock, rng = systemRng } = options;
+  const settings = http2Table.resolveOwn(options);
+  if (tls !== undefined && origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
+  return { ...settings, clock, rng };
 }
 
 /** Checks TLS settings. Throws EVENKEEL_OPTION. */
@@ -174,17 +145,4 @@ export function checkTls(tls: ConnectionOptions): ConnectionOptions {
     if (name in tls) throw optionError(`tls.${name}`, 'left out, the transport sets it', tls[name as never]);
   }
   return tls;
-}
-
-function resolveSessions(connections: Http2Options['connections']): ResolvedHttp2Options['connections'] {
-  const bounds = { min: 1, max: MAX_SESSIONS, integer: true };
-  if (connections === undefined) return { min: 1, max: 10 };
-  if (typeof connections !== 'object' || connections === null) {
-    const count = checkNumber('connections', connections, 1, bounds);
-    return { min: count, max: count };
-  }
-  checkKeys('connections', connections, ['min', 'max']);
-  const min = checkNumber('connections.min', connections.min, 1, bounds);
-  if (connections.max === undefined) throw optionError('connections.max', 'a number', undefined);
-  return { min, max: checkNumber('connections.max', connections.max, min, { ...bounds, min }) };
 }

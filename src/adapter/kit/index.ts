@@ -4,7 +4,6 @@
 
 export {
   balancerDefaults,
-  balancingOptionNames,
   balancingTable,
   checkBalancingOptions,
 } from '../../balancer/balancer-options.js';
@@ -110,6 +109,7 @@ export { exactStages } from '../../stage/standard-stages.js';
 export { closeFrame, leaveCodeOption } from './close-frame.js';
 export { OpenConnection, socketConnection } from './connection.js';
 export { ConnectionGroup, type GroupMember, type MemberEvents } from './connection-group.js';
+export { type ConnectionCounts, connectionsOption } from './connections-option.js';
 export { type Dial, type DialledConnection, Site } from './dial.js';
 export { outcomeOfGrpcStatus } from './grpc-status.js';
 export { openSocket, serviceTls } from './open-socket.js';

@@ -1,5 +1,5 @@
 import { type Balancer, createBalancer } from '../../balancer/balancer.js';
-import { type BalancingOptions, balancingOptionNames } from '../../balancer/balancer-options.js';
+import { type BalancingOptions, balancingTable } from '../../balancer/balancer-options.js';
 import type { Transport } from '../../pool/transport.js';
 import type { ServiceHost } from '../../resolver/cluster-domain.js';
 import { parseTarget } from '../../resolver/target-grammar.js';
@@ -42,9 +42,9 @@ export function serviceBalancer<C>(
   transport: (service: ServiceName) => Transport<C>,
 ): Balancer<C> {
   const service = serviceName(target);
-  checkKeys('options', options, [...balancingOptionNames, ...ownNames]);
+  checkKeys('options', options, [...balancingTable.names, ...ownNames]);
   return createBalancer({
-    ...pickNames(options, balancingOptionNames),
+    ...pickNames(options, balancingTable.names),
     resolver: options.resolver ?? (target as string),
     transport: transport(service),
   });

@@ -15,7 +15,6 @@ import { checkClusterDomain, originMatcher, resolverOf, serviceOrigin } from '..
 import { type DeadlineOf, deadlineOption } from '../http/request-deadline.js';
 import {
   type AskForReports,
-  balancingOptionNames,
   balancingTable,
   checkAskForReports,
   checkedOption,
@@ -188,7 +187,7 @@ export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCore
     errorOf,
     balancer: createBalancer({
       picker: pickerOf(key),
-      ...pickNames(options, balancingOptionNames),
+      ...pickNames(options, balancingTable.names),
       resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
       transport,
     }),

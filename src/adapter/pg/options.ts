@@ -5,7 +5,7 @@ import {
   anyOption,
   asError,
   balancerDefaults,
-  balancingOptionNames,
+  balancingTable,
   booleanOption,
   type Complete,
   checkedOption,
@@ -218,8 +218,8 @@ export interface PoolSettings extends ServerSettings, Omit<OwnSettings, 'target'
   readonly endTimeoutMs: number;
 }
 
-const ours: readonly string[] = [...balancingOptionNames, ...pgTable.names];
-const known: readonly string[] = [...balancingOptionNames, ...pgOptionNames];
+const ours: readonly string[] = [...balancingTable.names, ...pgTable.names];
+const known: readonly string[] = [...balancingTable.names, ...pgOptionNames];
 
 /** Throws EVENKEEL_OPTION if there is one that neither pg nor evenkeel knows. */
 export function checkOptionNames(options: PgPoolOptions): void {

@@ -8,14 +8,7 @@ import {
   systemClock,
   systemRng,
 } from '../../index.js';
-import {
-  balancingOptionNames,
-  checkBalancingOptions,
-  checkBoolean,
-  checkString,
-  pickNames,
-  Warnings,
-} from '../kit/index.js';
+import { balancingTable, checkBalancingOptions, checkBoolean, checkString, pickNames, Warnings } from '../kit/index.js';
 import { type CallOwner, PgCall } from './call.js';
 import type { PgServer } from './connection.js';
 import {
@@ -77,7 +70,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
         },
       },
     });
-    const balancing: BalancingOptions = pickNames(options as BalancingOptions, balancingOptionNames);
+    const balancing: BalancingOptions = pickNames(options as BalancingOptions, balancingTable.names);
     this.balancer = createBalancer<PgServer>({
       ...balancing,
       // What servers say about themselves comes first: ejection and panic are about those that remain.
@@ -297,6 +290,6 @@ export const ServicePool: new (options?: PgPoolOptions) => PgPool = PoolOverServ
  */
 export function createPool(options: PgPoolOptions = {}): PgPool {
   checkOptionNames(options);
-  checkBalancingOptions(pickNames(options as BalancingOptions, balancingOptionNames));
+  checkBalancingOptions(pickNames(options as BalancingOptions, balancingTable.names));
   return new ServicePool(options);
 }

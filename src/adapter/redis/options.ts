@@ -1,7 +1,7 @@
 import type { Balancer, BalancingOptions, Endpoint } from '../../index.js';
 import {
   asError,
-  balancingOptionNames,
+  balancingTable,
   type Complete,
   checkBalancingOptions,
   checkedOption,
@@ -166,8 +166,8 @@ export const replicasTable: OptionTable<Complete<Omit<ReplicasOptions, keyof Bal
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field; no message contains a secret. */
 export function replicasSettings(target: unknown, options: ReplicasOptions): ReplicasSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-  checkKeys('options', options, [...balancingOptionNames, ...replicasTable.names]);
-  checkBalancingOptions(pickNames(options, balancingOptionNames));
+  checkKeys('options', options, [...balancingTable.names, ...replicasTable.names]);
+  checkBalancingOptions(pickNames(options, balancingTable.names));
   const { readCommands, ...settings } = replicasTable.resolveOwn(options);
   return { ...settings, service: serviceName(target), reads: new Set([...readCommandNames, ...readCommands]) };
 }

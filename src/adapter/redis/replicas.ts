@@ -15,7 +15,7 @@ import {
   type AttemptedCall,
   Attempts,
   asError,
-  balancingOptionNames,
+  balancingTable,
   type CallFacts,
   type LogPosition,
   lagObjection,
@@ -105,7 +105,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
       close: (signal) => this.close({ signal }),
     });
     this.balancer = createBalancer<Server>({
-      ...pickNames(options, balancingOptionNames),
+      ...pickNames(options, balancingTable.names),
       // What replicas say about themselves comes first: ejection and panic are about those that remain.
       stages: [this.#stage, ...(options.stages ?? [])],
       resolver: options.resolver ?? target,

@@ -9,7 +9,7 @@ import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
   type AskForReports,
   asError,
-  balancingOptionNames,
+  balancingTable,
   checkKeys,
   checkPriority,
   inheritedPriority,
@@ -147,7 +147,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     );
     const balancer = createBalancer({
       picker: pickerOf(options.key),
-      ...pickNames(options, balancingOptionNames),
+      ...pickNames(options, balancingTable.names),
       resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
       transport: this.transport,
     });

@@ -14,7 +14,7 @@ import {
 import {
   anyOption,
   balancerDefaults,
-  balancingOptionNames,
+  balancingTable,
   booleanOption,
   checkBalancingOptions,
   choiceOption,
@@ -101,7 +101,7 @@ export function createService(
     ...serviceTable.names,
     ...lagTable.names,
     ...renamedOptionNames,
-    ...balancingOptionNames,
+    ...balancingTable.names,
   ]);
   const options = withOwnNames(callersOptions);
   const { resolver, host } = whereabouts(options);
@@ -117,7 +117,7 @@ export function createService(
   const lag = replicaLag(options, query);
   if (lag !== undefined) own.push(lag);
   const balancing: Record<string, unknown> = {};
-  for (const option of balancingOptionNames) {
+  for (const option of balancingTable.names) {
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];
   }
   checkBalancingOptions(balancing);
