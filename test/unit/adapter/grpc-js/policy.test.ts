@@ -154,6 +154,32 @@ describe('a policy', () => {
     expect(presence.snapshot()).toMatchObject({ counts: { calls: 0, picks: 0 }, endpoints: [{ inFlight: 0 }] });
   });
 
+  it.each([
+    ['is repeated if its server refused it', status.UNAVAILABLE, 'Stream refused by server', PickResultType.COMPLETE],
+    ['is not repeated if its connection was lost', status.UNAVAILABLE, 'Connection dropped', PickResultType.DROP],
+  ])('a call without a retry policy %s, whatever grpc-js asks', async (_, code, details, expected) => {
+    const { resolver, update, call, pickFor } = world();
+    update();
+    resolver.update('10.0.0.1', '10.0.0.2');
+    for (let i = 0; i < 3; i++) await turn();
+    const one = call();
+    const first = pickFor(one) as experimental.PickResult;
+    first.onCallStarted?.();
+    first.onCallEnded?.(code, details, new Metadata());
+    const previous = new Metadata();
+    previous.set('grpc-previous-rpc-attempts', '1');
+    const second = pickFor(one, previous);
+    expect(second.pickResultType).toBe(expected);
+    if (expected === PickResultType.DROP) expect(second.status).toMatchObject({ code, details });
+    // As grpc-js reports a status of its own for an attempt after the first.
+    second.onCallEnded?.(status.UNAVAILABLE, 'Stream refused by server', previous.clone());
+    if (expected === PickResultType.COMPLETE) {
+      const third = new Metadata();
+      third.set('grpc-previous-rpc-attempts', '2');
+      expect(pickFor(one, third).pickResultType).toBe(PickResultType.COMPLETE);
+    }
+  });
+
   it('has a call wait that a careless picker sends to a connection lost this very moment', async () => {
     const { fake, resolver, update, pick, presence } = world({ picker: (set) => ({ pick: () => set.subchannels[0] }) });
     update();
