@@ -3,34 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BalancerSnapshot } from '../balancer/snapshot.js';
 import { liveBalancers } from '../balancer/snapshot.js';
 import { prometheusText } from '../metrics/index.js';
-import { optionError } from '../runtime/check.js';
-import type { Complete } from '../runtime/complete.js';
-import { checkedOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { timeOfDay } from '../runtime/wall-clock.js';
+import { type AdminOptions, adminTable } from './options.js';
 import { pageOf } from './page.js';
 import { type RecentEvent, RecentEvents } from './recent-events.js';
 import { withoutSecrets } from './secrets.js';
 
-export type { RecentEvent };
-
-/** Options of `createAdminHandler`. */
-export interface AdminOptions {
-  /**
-   * Host names by which the page may be requested, in addition to IP addresses and `localhost`. A page of another site whose name
-   * resolves to this address (DNS rebinding) is refused. Without port. @defaultValue []
-   */
-  readonly hosts?: readonly string[] | undefined;
-  /** How many endpoints of each balancer get series of their own in `/metrics`, at most 10,000. @defaultValue 0 */
-  readonly perEndpoint?: number | undefined;
-}
-
-export const adminTable: OptionTable<Complete<AdminOptions>> = optionTable('options', {
-  hosts: checkedOption<readonly string[]>([], (name, value) => {
-    if (Array.isArray(value) && value.every((host) => typeof host === 'string' && host !== '')) return value;
-    throw optionError(name, 'a list of host names', value);
-  }),
-  perEndpoint: numberOption(0, { min: 0, max: 10_000, integer: true }),
-});
+export type { AdminOptions, RecentEvent };
 
 /** A balancer as `/balancers` shows it. */
 export interface AdminBalancer extends BalancerSnapshot {

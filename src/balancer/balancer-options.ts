@@ -112,6 +112,7 @@ type BalancingSettings = Omit<ResolvedBalancerOptions<unknown>, 'resolver' | 'tr
 
 const durations = { min: 0, max: 86_400_000 };
 
+/** The options of every entry point, with defaults and bounds. */
 export const balancingTable: OptionTable<BalancingSettings> = optionTable('options', {
   resolver: checkedOption<Resolver | undefined>(undefined, resolverOf),
   picker: {

@@ -67,6 +67,7 @@ type PlacingSettings = Filled<Omit<PlacingOptions<never>, 'rebalance'>, 'onLeavi
   readonly rebalance: Complete<RebalanceOptions> | undefined;
 };
 
+/** `PlacingOptions`, with defaults and bounds. */
 export const placingTable: OptionTable<PlacingSettings> = optionTable('options', {
   onLeaving: functionOption<NonNullable<PlacingOptions<never>['onLeaving']>>(),
   closeLeaving: booleanOption(false),

@@ -30,6 +30,7 @@ export interface PoolOptions {
 /** Pool options with every default filled in. */
 export type ResolvedPoolOptions = Complete<PoolOptions>;
 
+/** `PoolOptions`, with defaults and bounds. */
 export const poolTable: OptionTable<Complete<PoolOptions>> = optionTable('pool', {
   connectTimeoutMs: numberOption(2_000, { min: 1, max: 600_000 }),
   maxConnecting: numberOption(32, { min: 1, integer: true, infinite: true }),

@@ -12,19 +12,23 @@ import { type Rng, systemRng } from './rng.js';
 
 /** One option: its default, and the check of a value, which throws EVENKEEL_OPTION. */
 export interface Option<T> {
+  /** What holds where the option is left out. */
   readonly default: T;
   /** Whether the option must be given: `check` is then called for undefined too. */
   readonly isRequired?: boolean;
   /** What numbers it takes; for the reference. */
   readonly bounds?: NumberBounds;
-  /** @param name Of the option, with its path, for the error. */
+  /** Returns the value as it is used. @param name The option's, with its path, for the error. */
   readonly check: (name: string, value: unknown) => T;
 }
 
 /** What a group of options is, said once. `Settings` are the options after defaults were filled in: see `Complete` and `Filled`. */
 export interface OptionTable<Settings> {
+  /** The options by name, for tables that contain them too. */
   readonly options: { readonly [Name in keyof Settings]-?: Option<Settings[Name]> };
+  /** The names of the options, in the order of the table. */
   readonly names: readonly (keyof Settings & string)[];
+  /** The settings where every option is left out. */
   readonly defaults: Settings;
   /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
   resolve(values: unknown): Settings;
@@ -33,6 +37,8 @@ export interface OptionTable<Settings> {
 }
 
 /**
+ * Makes a table of options.
+ *
  * @param path Of the group, for errors: `pool` for `pool.connectTimeoutMs`. Options that are the caller's own argument are the group `options`,
  * and are named without it.
  */
@@ -65,12 +71,14 @@ export function optionTable<Settings extends object>(
   };
 }
 
+/** A number within bounds. */
 export const numberOption = (fallback: number, bounds: NumberBounds = {}): Option<number> => ({
   default: fallback,
   bounds,
   check: (name, value) => checkNumber(name, value, fallback, bounds),
 });
 
+/** True or false. */
 export const booleanOption = (fallback: boolean): Option<boolean> => ({
   default: fallback,
   check: (name, value) => checkBoolean(name, value, fallback),
@@ -132,6 +140,7 @@ export const requiredOption = <T>(check: (name: string, value: unknown) => T): O
 export const anyOption = <T>(): Option<T | undefined> =>
   checkedOption<T | undefined>(undefined, (_name, value) => value as T);
 
+/** The clock of whatever the options are for. */
 export const clockOption: Option<Clock> = checkedOption(systemClock, (name, value) => {
   if (typeof value !== 'object' || value === null) throw optionError(name, 'a clock with now, timer and defer', value);
   const clock = value as Clock;
@@ -141,6 +150,7 @@ export const clockOption: Option<Clock> = checkedOption(systemClock, (name, valu
   return clock;
 });
 
+/** The randomness of whatever the options are for. */
 export const rngOption: Option<Rng> = checkedOption(systemRng, (name, value) => {
   checkFunction(`${name}.next`, (value as Rng | null)?.next);
   return value as Rng;

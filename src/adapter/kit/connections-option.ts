@@ -3,7 +3,9 @@ import { numberOption, type Option, optionTable, requiredOption } from '../../ru
 
 /** How many connections each pod has: at least `min`, which are kept open, and at most `max`. */
 export interface ConnectionCounts {
+  /** Kept open. */
   readonly min: number;
+  /** Never exceeded. */
   readonly max: number;
 }
 

@@ -19,7 +19,7 @@ import { connectorTable } from '../../../src/adapter/tcp/options.js';
 import { appAgentTable } from '../../../src/adapter/undici/app-agent/app-options.js';
 import { dispatcherTable, undiciConnectionTable, webSocketTable } from '../../../src/adapter/undici/options.js';
 import { webSocketsTable } from '../../../src/adapter/ws/options.js';
-import { adminTable } from '../../../src/admin/index.js';
+import { adminTable } from '../../../src/admin/options.js';
 import { balancerTable } from '../../../src/balancer/balancer-options.js';
 import { peakEwmaTable } from '../../../src/load/peak-ewma.js';
 import { reportedTable } from '../../../src/load/reported.js';
@@ -88,7 +88,7 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   DnsSettings: { file: 'resolver/dns', table: dnsTable },
   EndpointSlicesOptions: { file: 'resolver/kubernetes/endpoint-slices', table: endpointSlicesTable },
   TargetOptions: { file: 'resolver/target', table: targetTable },
-  AdminOptions: { file: 'admin/index', table: adminTable },
+  AdminOptions: { file: 'admin/options', table: adminTable },
   Mysql2ConnectionOptions: { file: 'adapter/mysql2/options', table: mysql2ConnectionTable },
   ServiceOptions: { file: 'adapter/mysql2/cluster/service', table: serviceTable },
   PoolClusterOptions: { file: 'adapter/mysql2/cluster/pool-cluster', table: { options: {} } },
