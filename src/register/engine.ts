@@ -1,5 +1,5 @@
 import type { ServiceRule } from '../adapter/kit/index.js';
-import { EvenkeelError, isEvenkeelError, type TargetOptions } from '../index.js';
+import { isEvenkeelError, type TargetOptions } from '../index.js';
 
 /** What `register.cjs` says to each engine. */
 export interface EngineOptions {
@@ -42,20 +42,17 @@ export function discoveryOf({ config }: EngineOptions): TargetOptions {
  */
 export function stockError(error: Error, host: string, timeoutCode = 'ETIMEDOUT'): Error {
   if (!isEvenkeelError(error) || error.code === 'EVENKEEL_OPTION') return error;
-  const system = systemErrorOf(error);
-  const code = system?.code ?? (error.code === 'EVENKEEL_DEADLINE' ? timeoutCode : 'ECONNREFUSED');
-  return Object.assign(new Error(system?.message ?? `connect ${code} ${host}`, { cause: error }), {
-    code,
-    syscall: 'connect',
-    ...(system?.errno !== undefined && { errno: system.errno }),
-  });
+  const found = libraryErrorOf(error);
+  if (found !== undefined) return Object.assign(new Error(found.message, { cause: error }), found);
+  const code = error.code === 'EVENKEEL_DEADLINE' ? timeoutCode : 'ECONNREFUSED';
+  return Object.assign(new Error(`connect ${code} ${host}`, { cause: error }), { code, syscall: 'connect' });
 }
 
-function systemErrorOf(error: Error): NodeJS.ErrnoException | undefined {
-  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+/** What Node, OpenSSL or undici said, whose code and other fields apps know. */
+function libraryErrorOf(error: Error): NodeJS.ErrnoException | undefined {
+  for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    if (!(cause instanceof EvenkeelError) && typeof code === 'string' && /^(E[A-Z]+|UND_ERR_\w+)$/.test(code))
-      return cause;
+    if (!isEvenkeelError(cause) && typeof code === 'string') return cause;
   }
   return undefined;
 }

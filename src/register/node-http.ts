@@ -1,4 +1,5 @@
 import type { Agent, ClientRequest } from 'node:http';
+import { constants } from 'node:os';
 import type { ConnectionOptions } from 'node:tls';
 import { type AppRouter, openAppRouter, type ServiceOptions } from '../adapter/node-http/app-agents.js';
 import { discoveryOf, type EngineOptions, servicesRule, stockError } from './engine.js';
@@ -17,7 +18,7 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
     services: servicesRule(options),
     ...(config.http !== undefined && { options: config.http as ServiceOptions }),
     discovery: discoveryOf(options),
-    errorOf: stockError,
+    errorOf: requestError,
   });
   const queues = new WeakMap<Agent, Map<string, Queue>>();
   return {
@@ -37,6 +38,14 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
         queueOf(queues, agent, `${requestOptions.host}:${requestOptions.port}`).add(request, agent.maxSockets, begin);
     },
   };
+}
+
+/** Node's own request writes before the handshake has ended: what OpenSSL says about that is the error of the write. */
+function requestError(error: Error, host: string): Error {
+  const stock: NodeJS.ErrnoException = stockError(error, host);
+  if (stock === error || stock.code?.startsWith('ERR_SSL_') !== true) return stock;
+  const message = `write EPROTO ${stock.message}`;
+  return Object.assign(stock, { message, code: 'EPROTO', errno: -constants.errno.EPROTO, syscall: 'write' });
 }
 
 type AgentOptions = ConnectionOptions & { readonly timeout?: number };

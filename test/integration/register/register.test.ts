@@ -4,6 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
+import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
 import { bytesMethod } from '../../support/pods/grpc-method.js';
@@ -177,6 +178,17 @@ describe('node --require evenkeel/register', () => {
       EVENKEEL_CONFIG: await configWith('http: { waitTimeoutMs: 100 }, fetch: { waitTimeoutMs: 100 }'),
     }).result;
     expect(failed).toEqual({ [code]: 10 });
+  });
+
+  it.each(['https.get', 'fetch', 'undici'])('%s: errors of certificates are those of OpenSSL', async (client) => {
+    const { cert, key } = createCertificate({ commonName: 'elsewhere', hosts: ['elsewhere'] });
+    const secret = await Pods.start(1, { tls: { cert, key } });
+    const name = `secret-of-${client.replace('.', '-')}`;
+    exist(name, secret);
+    const url = `https://${name}.shop:8080/`;
+    const { failed } = await start([app, client, url, '10']).result;
+    await secret[Symbol.asyncDispose]();
+    expect(failed).toEqual({ DEPTH_ZERO_SELF_SIGNED_CERT: 10 });
   });
 
   async function configWith(more: string): Promise<string> {

@@ -49,6 +49,10 @@ const clients = {
         }).on('error', reject);
       });
   },
+  'https.get': async () => {
+    const { get } = await import('node:https');
+    return (to) => new Promise((resolve, reject) => get(to, () => resolve({ pod: 'some' })).on('error', reject));
+  },
   'agent of the app': async () => {
     const { Agent, get } = await import('node:http');
     const agent = new Agent({ keepAlive: true, timeout: 30_000 });
