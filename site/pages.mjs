@@ -6,7 +6,7 @@ import { dirname, join, posix, relative } from 'node:path';
 const guideGroups = {
   'Start here': ['index', 'whole-app', 'switch-on', 'frameworks', 'jest-and-commonjs', 'migrating', 'testing-your-app'],
   HTTP: ['http', 'http-tls', 'node-http', 'service-clients', 'gateways', 'agents', 'llm'],
-  gRPC: ['grpc'],
+  'gRPC and Connect': ['grpc', 'connect'],
   'Databases and caches': ['mysql', 'mysql-orms', 'mysql-tls', 'mysql-pool-cluster', 'postgres', 'redis'],
   'Long-lived connections': ['websocket', 'amqp', 'tcp', 'rsocket'],
   'Finding pods': ['endpoint-slices', 'rbac', 'headless-dns', 'fleets'],

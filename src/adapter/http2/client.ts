@@ -24,7 +24,7 @@ import {
 import { http2Transport, type PodSessions } from './transport.js';
 
 /** What `http2.connect` returns, for all pods of a Service. */
-export interface Http2Client extends AsyncDisposable {
+export interface ServiceHttp2Client extends AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /** `scheme://host:port` of the Service. */
@@ -51,12 +51,12 @@ export interface Http2Client extends AsyncDisposable {
  * const orders = createHttp2Client('https://orders.shop');
  * const stream = orders.request({ ':path': '/v1/orders/42' });
  */
-export function createHttp2Client(target: string | URL, options: Http2Options = {}): Http2Client {
+export function createHttp2Client(target: string | URL, options: Http2Options = {}): ServiceHttp2Client {
   return new BalancedHttp2(target, options);
 }
 
 /** `createHttp2Client`, with the parts that a session manager needs. */
-export class BalancedHttp2 implements Http2Client, CallOwner {
+export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   readonly balancer: Balancer<PodSessions>;
   readonly authority: string;
   readonly clock: Clock;

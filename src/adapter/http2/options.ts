@@ -34,7 +34,7 @@ export interface Http2Options extends BalancingOptions {
    * kept open, and a request uses the one with the fewest streams. @defaultValue { min: 1, max: 10 }
    */
   readonly connections?: number | GrowingSessions | undefined;
-  /** Concurrent streams on one session, if the pod allows as many. @defaultValue what the pod allows */
+  /** Concurrent streams on one session, if the pod allows as many. @defaultValue Infinity: as many as the pod allows */
   readonly maxConcurrentStreams?: number | undefined;
   /**
    * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked

@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createBrokers } from '../../../src/adapter/amqp/index.js';
 import { serviceChannelOptions } from '../../../src/adapter/grpc-js/index.js';
+import { createHttp2Client } from '../../../src/adapter/http2/index.js';
 import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { createPool } from '../../../src/adapter/pg/index.js';
@@ -34,6 +35,11 @@ const entryPoints = {
     return agent;
   },
   'grpc-js': (options: object) => serviceChannelOptions({ resolver, ...options }),
+  http2: (options: object) => {
+    const client = createHttp2Client('https://orders.shop', { resolver, ...options });
+    open.push(() => client.close());
+    return client;
+  },
   mysql2: (options: object) => {
     const cluster = createPoolCluster({ resolver, host: 'orders.shop', user: 'app', ...options });
     open.push(() => cluster.end());
@@ -114,7 +120,11 @@ const values: Readonly<Record<string, unknown>> = {
 
 /** The rows of docs/decision/0019-option-names.md that are options: what each entry point calls the concept. */
 const concepts: readonly [concept: string, names: readonly string[], at: Partial<Record<EntryPoint, string>>][] = [
-  ['what hash pickers go by', ['key', 'hashKey'], { undici: 'key', 'node:http': 'key', 'grpc-js': 'key', run: 'key' }],
+  [
+    'what hash pickers go by',
+    ['key', 'hashKey'],
+    { undici: 'key', 'node:http': 'key', 'grpc-js': 'key', http2: 'key', run: 'key' },
+  ],
   [
     'connections per endpoint',
     ['connections', 'connectionsPerPod', 'connectionLimit', 'max'],
@@ -122,6 +132,7 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
       undici: 'connections',
       'node:http': 'connections',
       'grpc-js': 'connections',
+      http2: 'connections',
       mysql2: 'connectionLimit',
       pg: 'max',
     },
@@ -130,12 +141,12 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
   [
     'calls at once on one connection',
     ['maxConcurrentStreams', 'maxStreamsPerConnection'],
-    { undici: 'maxConcurrentStreams', 'grpc-js': 'maxConcurrentStreams' },
+    { undici: 'maxConcurrentStreams', 'grpc-js': 'maxConcurrentStreams', http2: 'maxConcurrentStreams' },
   ],
   [
     'who goes first where calls wait',
     ['priority'],
-    { undici: 'priority', 'node:http': 'priority', 'grpc-js': 'priority', run: 'priority' },
+    { undici: 'priority', 'node:http': 'priority', 'grpc-js': 'priority', http2: 'priority', run: 'priority' },
   ],
   ['which servers get calls', ['role', 'writable', 'fallback'], { mysql2: 'role', pg: 'role', redis: 'role' }],
   [
@@ -157,12 +168,21 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
   [
     'TLS settings',
     ['tls', 'ssl'],
-    { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', pg: 'ssl', rsocket: 'tls', tcp: 'tls', ws: 'tls' },
+    {
+      undici: 'tls',
+      'node:http': 'tls',
+      http2: 'tls',
+      mysql2: 'ssl',
+      pg: 'ssl',
+      rsocket: 'tls',
+      tcp: 'tls',
+      ws: 'tls',
+    },
   ],
   [
     'whether servers are asked for reports',
     ['askForReports'],
-    { undici: 'askForReports', 'node:http': 'askForReports', 'grpc-js': 'askForReports' },
+    { undici: 'askForReports', 'node:http': 'askForReports', 'grpc-js': 'askForReports', http2: 'askForReports' },
   ],
   [
     'where other calls go',
@@ -197,6 +217,7 @@ describe('names of options', () => {
 const closing: Readonly<Record<Exclude<EntryPoint, 'grpc-js' | 'run'>, readonly string[]>> = {
   undici: ['close', 'destroy'],
   'node:http': ['close', 'destroy'],
+  http2: ['close'],
   mysql2: ['end'],
   redis: ['close'],
   pg: ['end'],

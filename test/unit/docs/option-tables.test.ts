@@ -3,6 +3,7 @@ import { connectTable } from '../../../src/adapter/amqp/options.js';
 import { grpcTable } from '../../../src/adapter/grpc-js/options.js';
 import { appTable } from '../../../src/adapter/http/app-options.js';
 import { hedgeTable } from '../../../src/adapter/http/hedging.js';
+import { http2Table } from '../../../src/adapter/http2/options.js';
 import { propagateTable } from '../../../src/adapter/kit/propagation.js';
 import { placeTable, socketPlacerTable } from '../../../src/adapter/kit/socket-placer.js';
 import { lagTable } from '../../../src/adapter/mysql2/checks/standby.js';
@@ -79,6 +80,7 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   WebSocketsOptions: { file: 'adapter/ws/options', table: webSocketsTable },
   ConnectOptions: { file: 'adapter/amqp/options', table: connectTable },
   GrpcOptions: { file: 'adapter/grpc-js/options', table: grpcTable },
+  Http2Options: { file: 'adapter/http2/options', table: http2Table },
   RSocketOptions: { file: 'adapter/rsocket/options', table: rsocketTable },
   ReplicasOptions: { file: 'adapter/redis/options', table: replicasTable },
   PgPoolOptions: { file: 'adapter/pg/options', table: pgTable },
@@ -126,6 +128,7 @@ const pages = [
   'reference/targets',
   'guide/admin-page',
   'guide/amqp',
+  'guide/connect',
   'guide/deadlines',
   'guide/endpoint-slices',
   'guide/graceful-rollout',

@@ -4,8 +4,8 @@ import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
 import {
   createHttp2Client,
   createSessionManager,
-  type Http2Client,
   type Http2Options,
+  type ServiceHttp2Client,
   type ServiceSessionManager,
 } from 'evenkeel/http2';
 import type { ConnectPod } from '../../../support/pods/connect-pods.js';
@@ -61,14 +61,14 @@ export function transportOf(protocol: Protocol, baseUrl: string, sessionManager?
 export async function http2Over(
   pods: readonly Pick<ConnectPod, 'endpoint'>[],
   options: Http2Options = {},
-): Promise<{ http2: Http2Client; attempts: Attempts }> {
+): Promise<{ http2: ServiceHttp2Client; attempts: Attempts }> {
   const attempts: Attempts = [];
   const http2 = createHttp2Client(origin, { ...balancing(pods, attempts), ...options });
   await connected(http2, pods.length);
   return { http2, attempts };
 }
 
-export function connected({ balancer }: Pick<Http2Client, 'balancer'>, count: number): Promise<void> {
+export function connected({ balancer }: Pick<ServiceHttp2Client, 'balancer'>, count: number): Promise<void> {
   return until(
     `${count} pods are connected`,
     () => balancer.snapshot().endpoints.filter(({ state }) => state === 'ready').length === count,
@@ -76,7 +76,7 @@ export function connected({ balancer }: Pick<Http2Client, 'balancer'>, count: nu
 }
 
 /** Calls whose lease has not ended. */
-export const inFlight = ({ balancer }: Pick<Http2Client, 'balancer'>): number =>
+export const inFlight = ({ balancer }: Pick<ServiceHttp2Client, 'balancer'>): number =>
   balancer.snapshot().endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
 
 /** All messages of a stream. */
