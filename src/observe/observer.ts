@@ -37,9 +37,10 @@ export interface ObserverEvents {
     readonly reason: string;
     /**
      * For machines: failures in a row, calls without an answer, the share of failures, a failed call on probation, failed health
-     * probes (`activeHealth`), or the server's own report (MySQL).
+     * probes (`activeHealth`), or the server's own report (MySQL, PostgreSQL, Redis), which is told once more when its reason changes.
      */
     readonly cause?: 'consecutive' | 'unanswered' | 'ratio' | 'probation' | 'probe' | 'server';
+    /** For how long, in ms; with `server` how soon it is asked again. */
     readonly durationMs: number;
   };
   /** The endpoint is no longer suspect. */
