@@ -156,7 +156,7 @@ export class CallLease<C> implements Lease<C> {
     if (this.#outcome === undefined) this.subchannel.confirm(this.startedMs);
   }
 
-  /** @param note Describes the call in terms of its protocol; only needed if it `isMeasured`. */
+  /** As `Lease.end`. @param note Describes the call in terms of its protocol; only needed if it `isMeasured`. */
   end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
     if (this.#outcome !== undefined) return;
     let usable = outcome;

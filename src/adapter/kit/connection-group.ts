@@ -104,6 +104,7 @@ export class ConnectionGroup<M extends GroupMember> {
     return this.#ready.length;
   }
 
+  /** `changed` is called when the number of calls that the connections take together has changed. */
   watchCapacity(changed: () => void): void {
     this.#capacityChanged = changed;
   }
@@ -134,6 +135,7 @@ export class ConnectionGroup<M extends GroupMember> {
     return best;
   }
 
+  /** A call begins on `member`. Opens another connection if all are full. */
   callStarted(member: M): void {
     member.streams++;
     member.wasUsed = true;
@@ -141,6 +143,7 @@ export class ConnectionGroup<M extends GroupMember> {
     if (this.#streams >= this.#capacity) this.#grow();
   }
 
+  /** A call on `member` has ended. */
   callEnded(member: M): void {
     member.streams--;
     this.#streams--;

@@ -104,11 +104,13 @@ export class Dial implements PlacedConnection {
     return this.#held?.leave(leaving) === true;
   }
 
+  /** Closes the connection as its protocol does. */
   finish(): void {
     this.#isOurs = true;
     this.#held?.finish();
   }
 
+  /** Cuts the connection, or the dial while there is none. */
   cut(): void {
     this.#isOurs = true;
     const held = this.#held;
@@ -116,6 +118,7 @@ export class Dial implements PlacedConnection {
     else held.cut();
   }
 
+  /** Whether the connection dials another endpoint by itself. */
   get movesItself(): boolean {
     return this.#held?.movesItself === true;
   }
