@@ -92,9 +92,11 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     return { protocol: 'http', method: this.#method, service: this.#owner.origin };
   }
 
-  readonly setHeader = (name: string, value: string): void => {
-    this.#headers[name.toLowerCase()] = value;
-  };
+  get setHeader(): (name: string, value: string) => void {
+    return (name, value) => {
+      this.#headers[name.toLowerCase()] = value;
+    };
+  }
 
   get deadlineMs(): number | undefined {
     const limitMs = timeoutOf(this.#headers);
@@ -180,7 +182,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     });
     native.on('headers', (headers, flags) => stream.emit('headers', headers, flags));
     native.on('continue', () => stream.emit('continue'));
-    native.on('wantTrailers', () => stream.emit('wantTrailers'));
+    if (this.#options.waitForTrailers) native.on('wantTrailers', () => stream.emit('wantTrailers'));
     native.on('error', (error) => {
       this.#failure ??= error;
     });
