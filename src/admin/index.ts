@@ -143,9 +143,9 @@ function common(response: ServerResponse): void {
 
 /** A client that `evenkeel/register` found and does not balance, as `/balancers` shows it. */
 export interface LeftClient {
-  /** Which clients, in words. */
+  /** Which clients, in words for the page. */
   readonly what: string;
-  /** Requests so far, or clients. */
+  /** How many requests they have sent so far; where those cannot be seen, how many clients there are. */
   readonly count: number;
   /** What to write in the app. */
   readonly remedy: string;

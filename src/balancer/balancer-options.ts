@@ -87,7 +87,7 @@ export interface BalancingOptions {
   readonly rng?: Rng | undefined;
 }
 
-/** Options of `createBalancer`. */
+/** What a balancer needs, `resolver` and `transport`, and how it balances, all of which has a default. */
 export interface BalancerOptions<C> extends BalancingOptions {
   /**
    * Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. Other entry points find one themselves.

@@ -41,11 +41,11 @@ export function traceOf(source: TracedSource, call: { facts?(): CallFacts }): Ca
  */
 export class CallTrace implements TracedCall {
   readonly target: string;
-  /** As `TracedCall.protocol`. */
+  /** `http`, `grpc`, `custom` and others: see `CallFacts.protocol`. */
   readonly protocol: string;
-  /** As `TracedCall.method`. */
+  /** The method or operation, such as `GET` or `/shop.Orders/Get`; undefined where a call has none. */
   readonly method: string | undefined;
-  /** As `TracedCall.service`. */
+  /** The Service as its caller names it: an origin, or `host:port`. Undefined if unknown. */
   readonly service: string | undefined;
   attempts = 0;
   waitedMs = 0;
@@ -86,7 +86,7 @@ export class CallTrace implements TracedCall {
     this.#waitsSinceMs ??= this.#clock.now();
   }
 
-  /** The call stops waiting for an endpoint. */
+  /** The call stops waiting for an endpoint: the time since `waits` counts as waited. Does nothing if it was not waiting. */
   waited(): void {
     if (this.#waitsSinceMs === undefined) return;
     this.#restedMs += this.#clock.now() - this.#waitsSinceMs;

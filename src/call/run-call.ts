@@ -14,7 +14,10 @@ export interface RunOptions {
   readonly signal?: AbortSignal | undefined;
   /** For hash pickers: calls with one key go to one endpoint. @defaultValue none */
   readonly key?: string | undefined;
-  /** Whether the call may be done twice without harm. @defaultValue false */
+  /**
+   * Whether the call may be done twice without harm: it is then repeated on another endpoint when its connection is lost. A call of which
+   * nothing was sent is repeated in any case. @defaultValue false
+   */
   readonly idempotent?: boolean | undefined;
   /**
    * How long the whole call may take, in ms: waiting and every attempt. Then it rejects with EVENKEEL_DEADLINE, and the

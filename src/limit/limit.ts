@@ -1,6 +1,6 @@
 /** How many calls of a balancer may run at once. One object per balancer, which tells it about calls. */
 export interface Limit {
-  /** The limit. Read for every call. */
+  /** How many calls may run at once, at this moment. Read for every call, so it may change at any time. */
   readonly max: number;
   /**
    * Once calls have waited this long, in ms, older ones are shed and the newest is served first. Until then, first come, first
@@ -13,9 +13,10 @@ export interface Limit {
    */
   readonly leastMs?: number | undefined;
   /**
-   * A call succeeded.
-   * @param latencyMs Time to the first byte.
-   * @param inFlight How many calls were running, including this one.
+   * A call succeeded: an adaptive limit learns from how long that took with so many calls running.
+   * @param latencyMs Time to the first byte, in ms.
+   * @param inFlight How many calls of the balancer were running, including this one.
+   * @param nowMs The time of the balancer's clock, in ms.
    */
   answered(latencyMs: number, inFlight: number, nowMs: number): void;
   /** A caller gave up on an unanswered call after this long: it would have taken longer. */
@@ -24,5 +25,5 @@ export interface Limit {
   overloaded(nowMs: number): void;
 }
 
-/** Makes the limit of a balancer. */
+/** Makes the limit of a balancer; called once for each, so that none shares what it learned: what `adaptive()` and `fixed()` return. */
 export type LimitFactory = () => Limit;

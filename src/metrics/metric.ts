@@ -26,6 +26,6 @@ export interface Metric {
   readonly convention?: Convention;
   /** Attributes in addition to `evenkeel.target`, or to those of the server in metrics of a convention. */
   readonly attributes?: readonly string[];
-  /** One series per endpoint, if enabled. */
+  /** Whether it also has one series per endpoint; only where the option `perEndpoint` asks for them. */
   readonly perEndpoint?: true;
 }

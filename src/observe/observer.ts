@@ -43,7 +43,7 @@ export interface ObserverEvents {
     /** For how long, in ms; with `server` how soon it is asked again. */
     readonly durationMs: number;
   };
-  /** The endpoint is no longer suspect. */
+  /** The endpoint is no longer suspect: it gets calls again. `reason` says why, in words for people. */
   restored: { readonly endpoint: Endpoint; readonly reason: string };
   /** All endpoints are used because too many are suspect (true), or no longer (false). */
   panicChanged: { readonly panicking: boolean; readonly suspects: number; readonly total: number };
@@ -58,7 +58,7 @@ export interface ObserverEvents {
     readonly hedged?: boolean;
     readonly error?: unknown;
   };
-  /** A call got no endpoint. */
+  /** A call got no endpoint, and its caller this error; its `code` says why, such as EVENKEEL_NOT_READY. */
   refused: { readonly error: EvenkeelError };
   /** Something unexpected was handled; worth a log line. */
   warned: { readonly message: string; readonly error?: unknown };

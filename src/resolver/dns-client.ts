@@ -32,7 +32,7 @@ export interface DnsClient {
   resolve6(name: string): Promise<readonly DnsAddress[]>;
   /** SRV records: of a headless Service one per pod and port. */
   resolveSrv(name: string): Promise<readonly DnsService[]>;
-  /** Rejects all running queries. */
+  /** Rejects all running queries, with the code `ECANCELLED`. Later queries work. */
   cancel(): void;
 }
 

@@ -27,7 +27,7 @@ export class TriedEndpoints<C> {
     return this.#tried;
   }
 
-  /** Records how an attempt ended. */
+  /** Records where an attempt was made and how it ended, for `avoid` and `allows`. Call it once per attempt, before the next one. */
   add({ subchannel, handle }: TriedAttempt<C>, outcome: Outcome): void {
     this.#tried.add(subchannel);
     if (outcome.cause === 'connect') this.#refusing.set(subchannel, handle);

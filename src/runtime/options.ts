@@ -12,23 +12,26 @@ import { type Rng, systemRng } from './rng.js';
 
 /** One option: its default, and the check of a value, which throws EVENKEEL_OPTION. */
 export interface Option<T> {
-  /** What holds where the option is left out. */
+  /** The value where the option is left out. */
   readonly default: T;
   /** Whether the option must be given: `check` is then called for undefined too. */
   readonly isRequired?: boolean;
   /** What numbers it takes; for the reference. */
   readonly bounds?: NumberBounds;
-  /** Returns the value as it is used. @param name The option's, with its path, for the error. */
+  /**
+   * Returns the value to use. Throws EVENKEEL_OPTION for any that does not fit.
+   * @param name Of the option, with its path, for the error.
+   */
   readonly check: (name: string, value: unknown) => T;
 }
 
 /** What a group of options is, said once. `Settings` are the options after defaults were filled in: see `Complete` and `Filled`. */
 export interface OptionTable<Settings> {
-  /** The options by name, for tables that contain them too. */
+  /** Each option by name: to build another table that has some of them too. */
   readonly options: { readonly [Name in keyof Settings]-?: Option<Settings[Name]> };
-  /** The names of the options, in the order of the table. */
+  /** The names in the order of `options`: to tell a group's own options from others in one object. */
   readonly names: readonly (keyof Settings & string)[];
-  /** The settings where every option is left out. */
+  /** Every option at its default, frozen; undefined for those that must be given. */
   readonly defaults: Settings;
   /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
   resolve(values: unknown): Settings;
@@ -71,20 +74,20 @@ export function optionTable<Settings extends object>(
   };
 }
 
-/** A number within bounds. */
+/** A number within bounds, `fallback` where it is left out. Without bounds any finite number. */
 export const numberOption = (fallback: number, bounds: NumberBounds = {}): Option<number> => ({
   default: fallback,
   bounds,
   check: (name, value) => checkNumber(name, value, fallback, bounds),
 });
 
-/** True or false. */
+/** True or false, `fallback` where it is left out. Nothing else counts as either: a 0 or a `'true'` throws EVENKEEL_OPTION. */
 export const booleanOption = (fallback: boolean): Option<boolean> => ({
   default: fallback,
   check: (name, value) => checkBoolean(name, value, fallback),
 });
 
-/** A function that may be left out. */
+/** A function that may be left out; only that it is one is checked, not its parameters. */
 export const functionOption = <T>(): Option<T | undefined> => ({
   default: undefined,
   check(name, value) {
@@ -99,13 +102,13 @@ export const optionalBoolean: Option<boolean | undefined> = {
   check: (name, value) => checkBoolean(name, value, false),
 };
 
-/** An option with a check of its own. */
+/** An option with a check of its own, which returns the value to use or throws (`optionError`). It is not called where the option is left out. */
 export const checkedOption = <T>(fallback: T, check: (name: string, value: unknown) => T): Option<T> => ({
   default: fallback,
   check,
 });
 
-/** A number that may be left out. */
+/** A number within bounds that may be left out: there is no default, and undefined means what its reader says. */
 export const optionalNumber = (bounds: NumberBounds): Option<number | undefined> => ({
   default: undefined,
   bounds,
@@ -115,7 +118,7 @@ export const optionalNumber = (bounds: NumberBounds): Option<number | undefined>
 /** A non-empty string that may be left out. */
 export const optionalString: Option<string | undefined> = checkedOption<string | undefined>(undefined, checkString);
 
-/** One of several values. */
+/** One of `choices`, compared as it is, `fallback` where it is left out. The error names them all. */
 export const choiceOption = <const T extends string | number, F extends T | undefined>(
   fallback: F,
   choices: readonly T[],
@@ -140,7 +143,7 @@ export const requiredOption = <T>(check: (name: string, value: unknown) => T): O
 export const anyOption = <T>(): Option<T | undefined> =>
   checkedOption<T | undefined>(undefined, (_name, value) => value as T);
 
-/** The clock of whatever the options are for. */
+/** The clock of a balancer or a server: the machine's, unless a test passes its own. */
 export const clockOption: Option<Clock> = checkedOption(systemClock, (name, value) => {
   if (typeof value !== 'object' || value === null) throw optionError(name, 'a clock with now, timer and defer', value);
   const clock = value as Clock;
@@ -150,7 +153,7 @@ export const clockOption: Option<Clock> = checkedOption(systemClock, (name, valu
   return clock;
 });
 
-/** The randomness of whatever the options are for. */
+/** Where random numbers come from: the machine's, unless a test passes a seeded one. */
 export const rngOption: Option<Rng> = checkedOption(systemRng, (name, value) => {
   checkFunction(`${name}.next`, (value as Rng | null)?.next);
   return value as Rng;

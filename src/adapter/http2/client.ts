@@ -27,7 +27,7 @@ import { http2Transport, type PodSessions } from './transport.js';
 export interface ServiceHttp2Client extends AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
-  /** `scheme://host:port` of the Service. */
+  /** The origin of the Service, such as `https://orders.shop` or `http://orders.shop:8080`; never that of a pod. A default port is left out. */
   readonly authority: string;
   /**
    * Sends a request to one of the pods, picked when this is called, or when one can take it. `:authority` and `:scheme` are the Service's. The

@@ -15,7 +15,7 @@ export function closeFrame(code: number, reason: string): Buffer {
 
 const codes = { min: 1000, max: 4999, integer: true };
 
-/** The code of a close frame. */
+/** The code of a WebSocket's close frame, 1000 to 4999. Codes that may not be sent (1004 to 1006, 1015 to 2999) throw EVENKEEL_OPTION. */
 export const leaveCodeOption = (usual: number): Option<number> => ({
   default: usual,
   bounds: codes,

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { jittered, type Rng } from '../../runtime/rng.js';
 
-/** One connection of a group. */
+/** One connection that carries many calls at once, such as an HTTP/2 session. Its adapter creates it, the `ConnectionGroup` counts its calls. */
 export interface GroupMember {
   /** Calls running on it; written by its group. */
   streams: number;
@@ -9,7 +9,7 @@ export interface GroupMember {
   wasUsed: boolean;
   /** When it became ready, in ms; written by its group. */
   readyAtMs: number;
-  /** How many calls may run on it at once. */
+  /** How many calls may run on it at once. After a change the adapter calls `countCapacity` of the group. */
   readonly capacity: number;
   /** Gives it up: it gets no new call, and closes once the running ones have ended. */
   release(): void;
@@ -17,7 +17,7 @@ export interface GroupMember {
 
 /** Events of a member; never called before it was created. */
 export interface MemberEvents {
-  /** The connection can carry calls. */
+  /** The connection is open: the group gives it calls from now on. */
   ready(): void;
   /** The connection could not be opened, or takes no further call: it is useless from now on. */
   lost(error: Error | undefined): void;
@@ -99,12 +99,12 @@ export class ConnectionGroup<M extends GroupMember> {
     return this.#capacity;
   }
 
-  /** How many connections take calls. */
+  /** How many connections are open and take calls; those being opened, and those that leave, are not among them. */
   get size(): number {
     return this.#ready.length;
   }
 
-  /** `changed` is called when the number of calls that the connections take together has changed. */
+  /** Calls `changed` whenever `capacity` has changed, as for a `Connection`. One watcher; a later one replaces it. */
   watchCapacity(changed: () => void): void {
     this.#capacityChanged = changed;
   }
@@ -135,7 +135,7 @@ export class ConnectionGroup<M extends GroupMember> {
     return best;
   }
 
-  /** A call begins on `member`. Opens another connection if all are full. */
+  /** A call begins on a connection that `next` returned. Opens another connection if all are full now and there may be more. */
   callStarted(member: M): void {
     member.streams++;
     member.wasUsed = true;
@@ -143,7 +143,7 @@ export class ConnectionGroup<M extends GroupMember> {
     if (this.#streams >= this.#capacity) this.#grow();
   }
 
-  /** A call on `member` has ended. */
+  /** A call that `callStarted` reported has ended, however it ended. The last one lets `close` finish. */
   callEnded(member: M): void {
     member.streams--;
     this.#streams--;
@@ -160,7 +160,7 @@ export class ConnectionGroup<M extends GroupMember> {
     signal?.removeEventListener('abort', this.#settleClosed);
   }
 
-  /** Gives up every connection immediately. */
+  /** Gives up every connection now: none takes a new call, and each closes once its running calls have ended. @param reason For the error. */
   release(reason: string): void {
     if (this.#released) return;
     this.#released = true;

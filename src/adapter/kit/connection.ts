@@ -79,12 +79,12 @@ export class OpenConnection<C> implements Connection<C> {
     return this.#running;
   }
 
-  /** A call begins. */
+  /** A call begins: `close` waits until `callEnds` has been called for it too. */
   callBegins(): void {
     if (this.#running++ === 0) this.#busy?.(true);
   }
 
-  /** A call that began has ended. */
+  /** A call has ended. To be called exactly once for each `callBegins`, however it ended. */
   callEnds(): void {
     if (--this.#running > 0) return;
     this.#busy?.(false);

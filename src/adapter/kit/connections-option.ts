@@ -3,9 +3,9 @@ import { numberOption, type Option, optionTable, requiredOption } from '../../ru
 
 /** How many connections each pod has: at least `min`, which are kept open, and at most `max`. */
 export interface ConnectionCounts {
-  /** Kept open. */
+  /** Kept open even when idle, from 1. */
   readonly min: number;
-  /** Never exceeded. */
+  /** The most that are opened under load, from `min` to 100. */
   readonly max: number;
 }
 

@@ -36,9 +36,9 @@ export interface DialSettings {
   readonly waitTimeoutMs: number;
 }
 
-/** How an open connection leaves. */
+/** An open connection, as the dialing code passes it to `Dial.opened`: how it is told to leave, to finish, and how it is destroyed. */
 export interface DialledConnection extends Omit<PlacedConnection, 'cut'> {
-  /** Destroys it. @defaultValue the signal of the dial aborts */
+  /** Destroys the connection at once, whatever still runs on it. @defaultValue the signal of the dial aborts instead */
   readonly cut?: (() => void) | undefined;
 }
 
@@ -84,7 +84,7 @@ export class Dial implements PlacedConnection {
     return this.#dialing !== undefined;
   }
 
-  /** The connection is open. */
+  /** Reports an open connection. From now on it holds the pick: call `ended` when it ends. Does nothing if the dial has had a result. */
   opened(connection: DialledConnection): void {
     if (!this.#settle()) return;
     this.#held = connection;

@@ -47,7 +47,7 @@ export const socketPlacerTable: OptionTable<SocketPlacerSettings> = optionTable(
   }),
 });
 
-/** Options of one connection. */
+/** What one connection does otherwise than the options of its connector say. */
 export interface PlaceOptions {
   /** Stops waiting and dialing; `connect` rejects with its reason. @defaultValue none */
   readonly signal?: AbortSignal | undefined;

@@ -36,7 +36,7 @@ import { AgentCore, type AgentCoreParts } from './agent-core.js';
 import { Fallback } from './fallback.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionTable, PodTransport } from './transport.js';
 
-/** Options of `createAgent`. */
+/** How an agent finds and picks pods, and connects to them. All may be left out. */
 export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpConnectionOptions {
   /**
    * Where requests for any other origin go (redirects, a client shared by several hosts). Destroying it stays up to the caller.

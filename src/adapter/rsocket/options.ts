@@ -24,7 +24,7 @@ import {
   optionTable,
 } from '../kit/index.js';
 
-/** Options of `createRSocket`. */
+/** How connections to the pods start, and how the pod of each request is picked. All may be left out. */
 export interface RSocketOptions extends BalancingOptions {
   /**
    * How each connection starts, as for the library's `RSocketConnector`: `payload`, `dataMimeType`, `metadataMimeType`. A
@@ -51,13 +51,13 @@ export interface RSocketOptions extends BalancingOptions {
   readonly tls?: ConnectionOptions | undefined;
 }
 
-/** Options of one call. */
+/** Which pod one request goes to. */
 export interface CallOptions {
   /** For hash pickers: calls with the same key go to the same pod. @defaultValue none */
   readonly key?: string | undefined;
 }
 
-/** Options of `requestResponse`. */
+/** Where one request goes, and whether it may be repeated. */
 export interface RequestResponseOptions extends CallOptions {
   /** Whether the request may be sent twice: it is then retried if its connection is lost before the response. @defaultValue false */
   readonly idempotent?: boolean | undefined;

@@ -9,7 +9,7 @@ import {
   type SocketPlacerOptions,
 } from '../kit/index.js';
 
-/** Options of `createConnector`. */
+/** How the pod of each socket is found and picked, and what happens to open ones when their pod leaves. All may be left out. */
 export interface ConnectorOptions extends SocketPlacerOptions {
   /**
    * Closes a connection that should leave, as its protocol does: `(socket) => socket.end('QUIT\r\n')`. If it is still open 5 s
@@ -22,7 +22,7 @@ export const connectorTable: OptionTable<Filled<Pick<ConnectorOptions, 'finish'>
   finish: functionOption<NonNullable<ConnectorOptions['finish']>>(),
 });
 
-/** Options of one connection. */
+/** What one `connect` does otherwise than its connector. */
 export interface ConnectOptions extends PlaceOptions {}
 
 /** Connects to the pods of a Service, for any protocol. */

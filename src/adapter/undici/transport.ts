@@ -291,17 +291,17 @@ function dialFor(
 
 /** The connections and requests of a dispatcher, as undici counts those of a Pool. */
 export interface DispatcherStats {
-  /** Connections. */
+  /** Open connections, over all pods. */
   readonly connected: number;
   /** Connections without a running request. */
   readonly free: number;
-  /** Requests not sent yet. */
+  /** Requests not sent yet, those without a connection (`queued`) or a pod included. */
   readonly pending: number;
   /** Requests not sent yet, for which there is no connection. */
   readonly queued: number;
   /** Requests sent, without a complete response. */
   readonly running: number;
-  /** All requests. */
+  /** All requests that have not ended: `pending` and `running`. */
   readonly size: number;
 }
 

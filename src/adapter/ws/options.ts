@@ -11,7 +11,7 @@ import {
   type SocketPlacerOptions,
 } from '../kit/index.js';
 
-/** Options of `createWebSockets`. */
+/** How the pod of each WebSocket is found and picked, and what happens to open ones when their pod leaves. All may be left out. */
 export interface WebSocketsOptions
   extends BalancingOptions,
     PlacingOptions<WebSocket | Socket>,

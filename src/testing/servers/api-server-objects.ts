@@ -2,7 +2,7 @@
 export interface ObjectMetadata {
   /** Unique in its namespace, per kind. */
   readonly name: string;
-  /** Where it lives. @defaultValue 'default' */
+  /** The namespace it belongs to; with its kind and `name` it identifies the object. @defaultValue 'default' */
   readonly namespace?: string;
   /** What watches select by, such as `kubernetes.io/service-name`. */
   readonly labels?: Readonly<Record<string, string>>;
@@ -15,7 +15,7 @@ export interface ObjectMetadata {
   readonly [field: string]: unknown;
 }
 
-/** Anything with metadata. */
+/** What every kind of object has in common; other fields are kept as they are. */
 export interface KubernetesObject {
   /** Its name, namespace and labels. */
   readonly metadata: ObjectMetadata;

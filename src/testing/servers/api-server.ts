@@ -103,6 +103,7 @@ export interface ApiServer {
   restart(options?: StartOptions & { readonly downMs?: number }): Promise<void>;
   /** Ends everything; resolves when every socket is closed. Idempotent. */
   close(): Promise<void>;
+  /** As `close`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 

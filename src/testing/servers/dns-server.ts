@@ -164,6 +164,7 @@ export class DnsServer {
     await this.stop();
   }
 
+  /** As `close`, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

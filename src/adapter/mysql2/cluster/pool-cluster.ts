@@ -155,6 +155,7 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
     void this.#ending.then(() => callback(null));
   }
 
+  /** As `end`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.end();
   }

@@ -117,10 +117,13 @@ interface Flow {
   resume(): void;
 }
 
-/** Events of a statement: those of mysql2's Query. */
+/**
+ * Events of a statement, as of mysql2's Query: `fields` before the rows, `result` for each row (or the header of a write), then `end`;
+ * `error` where it failed.
+ */
 export type StatementEvent = 'fields' | 'result' | 'error' | 'end';
 
-/** A listener of one of these events. */
+/** A listener of a `StatementEvent`: gets the fields, a row and its index, or the error; nothing at the end. */
 // biome-ignore lint/suspicious/noExplicitAny: each event has values of its own.
 export type StatementListener = (...values: any[]) => void;
 
