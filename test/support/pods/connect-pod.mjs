@@ -7,7 +7,7 @@
  *   count <n>         (Count) n messages                   tick         (Count) a message every 20 ms until `release`
  *
  * Other paths are plain HTTP/2: `/echo` answers with the body and trailers, `/status/<n>` with a status, `/hold` not until `release`, `/reset/<code>`
- * with RST_STREAM, `/busy` as a server that has not begun the request. Requests are counted and reported with every change.
+ * with RST_STREAM. Requests are counted and reported with every change.
  */
 import { constants, createSecureServer, createServer } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -79,10 +79,7 @@ function plain(request, response) {
     request.pipe(response);
   } else if (what === 'hold') void released.then(() => response.end(name));
   else if (what === 'reset') stream.close(Number(argument));
-  else if (what === 'busy') {
-    response.writeHead(503, { 'evenkeel-not-begun': `${address}:${port}` });
-    response.end();
-  } else {
+  else {
     response.writeHead(Number(argument ?? 200), { 'x-pod': name });
     response.end(name);
   }
