@@ -13,7 +13,7 @@ import { bootstrapMedian, judgeLimit, median, quantile, shuffled } from './lib/s
 import { table, withInterval } from './lib/table.mjs';
 
 /** @typedef {import('evenkeel/adapter').Subchannel<undefined>} Subchannel */
-/** @typedef {import('evenkeel').Picker<Subchannel>} Picker */
+/** @typedef {import('evenkeel').Picker} Picker */
 /** @typedef {{ name: string, size: number, limitNs: number | undefined, sample: (operations: number) => number, most?: number, ns: number[] }} Case */
 
 const quick = process.argv.includes('--quick');
