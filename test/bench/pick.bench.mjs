@@ -139,6 +139,7 @@ function pickLoop(
     const now = moments[i];
     request.nowMs = now;
     request.key = keys[i & 1_023];
+    /** @type {any} a subchannel, of which pickers see the load only */
     const chosen = picker.pick(request) ?? first;
     chosen.start(now);
     const ended = running[slot];
