@@ -6,7 +6,7 @@ import type { StageFactory } from '../../index.js';
  * whole cluster; then all are used.
  */
 export class BlockedBrokers {
-  /** Connections that are blocked, by the key of their broker. */
+  /** How many connections to a broker are blocked, by the broker's key. */
   readonly #blocked = new Map<string, number>();
   #invalidate = (): void => {};
   readonly stage: StageFactory = (context) => {
@@ -20,7 +20,7 @@ export class BlockedBrokers {
     };
   };
 
-  /** Returns an object that follows one connection to this broker. */
+  /** Returns a function that records whether one connection to this broker is blocked. */
   watch(key: string): (isBlocked: boolean) => void {
     let was = false;
     return (is) => {

@@ -33,14 +33,14 @@ export class BrokerUrl {
     this.#url = parsed.href;
   }
 
-  /** The URL with the port of a broker. */
+  /** The broker URL with this port in place of its own. */
   withPort(port: number | undefined): string {
     const url = new URL(this.#url);
     url.port = String(port ?? this.port);
     return url.href;
   }
 
-  /** The URL with a user, for a library that reads the user only from there. */
+  /** The broker URL with this user, for a library that reads the user only from the URL. */
   withUser(username: string, password: string): string {
     const url = new URL(this.#url);
     if (url.username === '' && url.password === '') {
@@ -50,7 +50,7 @@ export class BrokerUrl {
     return url.href;
   }
 
-  /** Options for one dial. */
+  /** Options of `net.connect` or `tls.connect` that connect to the broker of this dial. */
   dialOptions(dial: Dial): DialOptions {
     const answer = lookupOf(dial.lease.endpoint.address);
     const lookup: LookupFunction = (host, options, callback) => {
@@ -60,12 +60,12 @@ export class BrokerUrl {
     return { lookup, signal: dial.signal, ...this.tlsName };
   }
 
-  /** Options for a dial that fails with this error. */
+  /** Options of `net.connect` or `tls.connect` that make the connection fail with this error. */
   noDialOptions(error: Error): Pick<DialOptions, 'lookup'> {
     return { lookup: (_host, _options, callback) => callback(error, '', 0) };
   }
 
-  /** The name `tls.connect` sends and checks. */
+  /** The server name that `tls.connect` sends and checks in the certificate. */
   get tlsName(): { readonly servername?: string } {
     return isIP(this.#host) === 0 ? { servername: this.#host } : {};
   }
@@ -80,7 +80,7 @@ function lookupOf(address: string): LookupFunction {
   };
 }
 
-/** Whether a broker rejected the user or the virtual host. All other brokers of the cluster would too. */
+/** Whether a broker rejected the user or the virtual host of a connection. All other brokers of the cluster would reject them too. */
 export function isRefusal(error: unknown): boolean {
   if (error instanceof TypeError || error instanceof RangeError) return true;
   const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };

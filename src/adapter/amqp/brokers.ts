@@ -54,11 +54,11 @@ interface Manager extends EventEmitter {
   close: () => Promise<void>;
 }
 
-/** How long a manager waits for confirmations before it moves, in ms. */
+/** Milliseconds a manager waits for its published messages to be confirmed before it moves to another broker. */
 const CONFIRM_MS = 1_000;
-/** How often it looks whether its channels still wait for answers, in ms. */
+/** Milliseconds between two checks whether a manager's channels still wait for answers to their commands. */
 const ANSWER_MS = 5;
-/** How long a manager may take to drop a closed connection, in ms. */
+/** Milliseconds a manager may take to drop a closed connection. */
 const DROP_MS = 100;
 
 class ServiceBrokers implements Brokers {
@@ -72,7 +72,7 @@ class ServiceBrokers implements Brokers {
     checkObject('options', options);
     const { onLeaving, stages = [], ...rest } = options;
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
-    // The placer would accept it, but the library does TLS.
+    // The placer would accept a `tls` option, but here the AMQP library does TLS.
     checkKeys('options', rest, [...balancingTable.names, ...placingTable.names]);
     const all = Array.isArray(stages) ? [this.#blocked.stage, ...stages] : stages;
     this.#url = url;
@@ -117,7 +117,7 @@ class ServiceBrokers implements Brokers {
       try {
         dial = this.#placer.dial(await this.#placer.balancer.acquire({ signal: closing.signal }));
       } catch (error) {
-        // If this failed, the manager would dial the previous broker again without asking.
+        // If choosing a broker failed, the manager would dial its previous broker again without asking for a new one.
         return { url: this.#url.withPort(undefined), connectionOptions: this.#url.noDialOptions(asError(error)) };
       }
       const connectionOptions = { ...connectOptions.connectionOptions, ...this.#url.dialOptions(dial) };
@@ -231,14 +231,16 @@ class ServiceBrokers implements Brokers {
     connection.on('error', () => {});
   }
 
-  /** Waits until the channels of a connection have the answers to their commands, or the time is over. */
+  /** Waits until the channels of an amqplib connection have the answers to their commands, or until the time for that is over. */
   async #answered(connection: Model): Promise<void> {
     for (let leftMs = CONFIRM_MS; leftMs > 0 && awaitsAnswer(connection); leftMs -= ANSWER_MS) {
       await new Promise<void>((resolve) => void this.#placer.clock.timer(resolve, ANSWER_MS));
     }
   }
 
-  /** Waits until messages in flight are confirmed, so that they need not be sent again, or the time is over. */
+  /**
+   * Waits until the published messages in flight are confirmed, so that they need not be sent again, or until the time for that is over.
+   */
   async #confirmed(connection: Model): Promise<void> {
     const waiting = confirmations(connection);
     if (waiting.length === 0) return;
@@ -261,7 +263,7 @@ class ServiceBrokers implements Brokers {
     }, DROP_MS);
   }
 
-  /** How a client leaves: it emits `leaving`, and moves. */
+  /** How a client leaves its broker: it emits `leaving`, and moves to another broker. */
   #held(client: EventEmitter, { move, close = move, movesItself = false, cut }: Leave): DialledConnection {
     const onLeaving = this.#onLeaving;
     return {
@@ -276,11 +278,11 @@ class ServiceBrokers implements Brokers {
   }
 }
 
-/** The application may have closed the client. */
+/** Runs `act` and ignores what it throws: the application may have closed the client. */
 function attempt(act: () => void): void {
   try {
     act();
   } catch {
-    // The application has closed it.
+    // The application has closed the client.
   }
 }

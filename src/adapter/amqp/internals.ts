@@ -12,7 +12,7 @@ interface ModelChannel {
 }
 
 interface ModelInternals {
-  /** The connection behind the one that applications get. */
+  /** The connection on the wire, behind the object that amqplib gives to applications. */
   readonly connection: EventEmitter & {
     /** Channels by number. */
     readonly channels?: readonly ({ readonly channel?: ModelChannel } | null)[];

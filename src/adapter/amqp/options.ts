@@ -13,7 +13,7 @@ import {
 /** Options of `createBrokers`. `onLeaving` gets the connection or manager that `Brokers` returned. */
 export interface BrokersOptions extends BalancingOptions, PlacingOptions<object> {}
 
-/** Options of one connection of amqplib. */
+/** Options of one amqplib connection. */
 export interface ConnectOptions extends Pick<PlaceOptions, 'signal' | 'key'> {
   /** What amqplib's `connect` takes as its second argument: TLS settings, `clientProperties`, `noDelay` … @defaultValue none */
   readonly socketOptions?: object | undefined;
@@ -30,7 +30,7 @@ export const connectTable: OptionTable<Filled<ConnectOptions, 'signal' | 'key'>>
 
 /** Opens connections to the brokers behind a Service, with the library that is passed in. */
 export interface Brokers extends AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the brokers' balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /**
    * For amqplib: opens a connection to the broker with the fewest connections of this process, or to another if that fails. Rejects with EVENKEEL_NOT_READY (no broker could be connected to in time) and the other codes of `balancer.acquire`,
@@ -71,9 +71,9 @@ export interface Brokers extends AsyncDisposable {
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
-/** After how long a manager reconnects by default, in s. */
+/** Seconds after which a manager reconnects by default. */
 export const RECONNECT_SECONDS = 0.2;
-/** First pause of rabbitmq-client before it reconnects by default, in ms. */
+/** The first pause of rabbitmq-client before it reconnects, by default, in ms. */
 export const RETRY_LOW_MS = 200;
 
 /** Throws EVENKEEL_OPTION unless `value` is an object. */

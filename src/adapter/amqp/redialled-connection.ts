@@ -13,7 +13,7 @@ export interface Client extends EventEmitter {
 /** What to do when a client should leave its broker. */
 export interface Leave {
   readonly move: () => void;
-  /** @defaultValue `move` */
+  /** How the client leaves its broker when `Brokers` is closed. @defaultValue `move` */
   readonly close?: (() => void) | undefined;
   readonly movesItself?: boolean | undefined;
   readonly cut?: (() => void) | undefined;
@@ -30,7 +30,7 @@ interface Parts {
 /** `connection.close` on channel 0: class 10, method 50, code 200, no text. The broker answers it and waits for the socket to end. */
 const CLOSE = Buffer.from([1, 0, 0, 0, 0, 0, 11, 0, 10, 0, 50, 0, 200, 0, 0, 0, 0, 0, 0xce]);
 
-/** How long a broker may take to answer that, in ms. */
+/** Milliseconds a broker may take to answer a `connection.close`. */
 const END_MS = 100;
 
 /** One socket of the client, from the moment it is dialed. */
@@ -66,7 +66,7 @@ export class RedialledConnection {
     return {
       ...own,
       ...url.tlsName,
-      // The first of these options that is read.
+      // The library reads `port` first of all these options, so a broker is chosen here.
       get port() {
         return begin();
       },
@@ -92,7 +92,7 @@ export class RedialledConnection {
     const { placer, url } = this.#parts;
     const dialled: Dialled = { cut: new AbortController(), dial: undefined, isClosed: false };
     this.#current = dialled;
-    // The client has the socket once it has dialed.
+    // The client stores its socket only after it has dialed.
     queueMicrotask(() => this.#watch(dialled));
     const lease = placer.balancer.pick();
     if (lease !== undefined) {
@@ -108,7 +108,7 @@ export class RedialledConnection {
     return { dialled, port: url.port, lookup };
   }
 
-  /** No broker is known, or none can be connected to. The port has already been read. */
+  /** Waits until a broker can be connected to: none was, when the library read the port of this dial. */
   async #waitForBroker(dialled: Dialled): Promise<Dial> {
     const { placer, url } = this.#parts;
     if (placer.isClosing) void this.#client?.close().catch(() => {});
@@ -154,10 +154,10 @@ export class RedialledConnection {
     if (dialled?.dial === undefined) return;
     this.#blocked = this.#parts.watchBlocked(dialled.dial.lease.endpoint.key);
     const leave: Leave = {
-      // The client has no method for this. A frame on channel 0 is valid between any two frames of other channels.
+      // The client has no method that leaves a broker. A frame on channel 0 is valid between any two frames of other channels.
       move: () => {
         socket.write(CLOSE);
-        // Later writes have no effect, and must not break the connection before the broker has read this frame.
+        // Writes after `connection.close` have no effect, and must not break the connection before the broker has read that frame.
         this.#parts.placer.clock.timer(() => socket.end(), END_MS);
       },
       close: () => void client.close().catch(() => {}),

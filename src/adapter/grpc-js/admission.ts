@@ -3,10 +3,10 @@ import { type Clock, EvenkeelError, type PickSet, type ResolveError, type Timer 
 import { balancerDefaults, type Subchannel } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
-/** Why calls fail. The code is in their message, and in their metadata as `evenkeel-code`. */
+/** Why calls of a channel fail. The code is in the message of each call's error, and in its metadata as `evenkeel-code`. */
 export class PickFailure {
   readonly error: EvenkeelError;
-  /** Whether calls that wait for ready fail too. */
+  /** Whether calls with `waitForReady` fail as well. */
   readonly final: boolean;
   readonly code: status;
   readonly details: string;
@@ -18,7 +18,7 @@ export class PickFailure {
     this.details = `${error.message} (${error.code})`;
   }
 
-  /** The result for one call. Its metadata is a copy, because grpc-js writes to it. */
+  /** The pick result for one failing call. Its metadata is a copy, because grpc-js writes to it. */
   result(): experimental.PickResult {
     const { TRANSIENT_FAILURE, DROP } = experimental.PickResultType;
     const metadata = new Metadata();
@@ -33,14 +33,14 @@ export class PickFailure {
   }
 }
 
-/** Why a channel that was closed, or whose balancer was, takes no calls. */
+/** The error for calls on a channel that was closed, or whose balancer was closed. */
 export function closedError(service: string): EvenkeelError {
   return new EvenkeelError('EVENKEEL_CLOSED', `${service}: the channel is closed`);
 }
 
 /** What decides whether a call waits or fails. */
 export interface AdmissionOptions {
-  /** The Service by name, for every message, and whether no call is placed any more. */
+  /** The name of the Service, which every message contains, and whether the channel is closed and places no more calls. */
   readonly channel: { readonly service: string; readonly closed: boolean };
   readonly clock: Clock;
   readonly waitTimeoutMs?: number | undefined;
@@ -50,7 +50,7 @@ export interface AdmissionOptions {
   readonly isEmpty: () => boolean;
 }
 
-/** How often waiting calls are recounted while their number is at its limit, in ms. */
+/** Milliseconds between two recounts of the waiting calls while their number is at its limit. */
 const RECOUNT_MS = 100;
 
 /**
@@ -67,23 +67,26 @@ export class Admission {
   readonly #isEmpty: () => boolean;
   readonly #changed: () => void;
   readonly #full: PickFailure;
-  /** Calls told to wait since they were last tried again; those that gave up in between are still counted. Only this writes it. */
+  /**
+   * How many calls have been made to wait since all were last tried again; those that gave up since then are still counted. Only
+   * `Admission` writes it.
+   */
   waiting = 0;
-  /** A call was told to wait, and none was placed since: the next to be placed has to say so. */
+  /** Whether a call was made to wait and none has been placed since; the next call that is placed must report that (`placed`). */
   isWaited = false;
-  /** A call need not wait any longer, whatever the state of the channel: all are to be tried again. */
+  /** Whether all waiting calls are to be tried again, because one of them need not wait any longer whatever the state of the channel. */
   isSettled = false;
-  /** The set to pick from, once a first set is known. */
+  /** The endpoints to pick from; undefined until the resolver has delivered its first set. */
   #set: PickSet<Subchannel<PodConnection>> | undefined;
   /** How many endpoints the resolver listed. */
   #listed = 0;
-  /** Why there is no first set. */
+  /** The resolver's error while there is no first set. */
   #resolveError: ResolveError | undefined;
   #staleError: ResolveError | undefined;
-  /** Why there is no endpoint, in words. */
+  /** Why the endpoint set is empty, in words. */
   #emptyReason: string | undefined;
   #refusal: PickFailure | undefined;
-  /** Runs from the first call told to wait until a call is placed. */
+  /** A timer that runs from the first call made to wait until a call is placed. */
   #patience: Timer | undefined;
   #impatient = false;
   #recount: Timer | undefined;
@@ -101,7 +104,7 @@ export class Admission {
     this.#full = new PickFailure(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
   }
 
-  /** Why calls fail, as of the last `assess`. */
+  /** Why calls fail, as of the last `assess`; undefined if they do not. */
   get refusal(): PickFailure | undefined {
     return this.#refusal;
   }
@@ -113,7 +116,7 @@ export class Admission {
     this.#staleError = undefined;
   }
 
-  /** @param stale There is a set, which stays in use; if it is empty, `error` says why. */
+  /** The resolver failed. @param stale There is a set, which stays in use; if it is empty, `error` says why. */
   resolveFailed(error: ResolveError, stale: boolean): void {
     if (stale) this.#staleError = error;
     else this.#resolveError = error;
@@ -124,7 +127,7 @@ export class Admission {
     this.#staleError = undefined;
   }
 
-  /** There is a new picker over this set. */
+  /** The balancer has built a new picker over this set. */
   setChanged(set: PickSet<Subchannel<PodConnection>>): void {
     this.#set = set;
     if (set.subchannels.length > 0) this.#impatient = false;
@@ -137,18 +140,18 @@ export class Admission {
     this.#changed();
   }
 
-  /** A call that waited for the limit, or for the retry budget, has its turn or is turned away. */
+  /** A call that waited for the limit on running calls, or for the retry budget, can start or is turned away. */
   settled(): void {
     this.isSettled = true;
     this.#changed();
   }
 
-  /** A call ended, or a pod can take more: a waiting call may start. */
+  /** A call ended, or a pod can take more calls: a waiting call may start. */
   capacityFreed(): void {
     if (this.waiting > 0) this.#changed();
   }
 
-  /** Stops the timers. */
+  /** Stops the timers of the admission. */
   stop(): void {
     this.#patience?.cancel();
     this.#patience = undefined;
@@ -156,7 +159,7 @@ export class Admission {
     this.#recount = undefined;
   }
 
-  /** A call was placed. To be called while one `isWaited` for. */
+  /** A call was placed. To be called while `isWaited` is true. */
   placed(): void {
     this.isWaited = false;
     this.#patience?.cancel();
@@ -171,7 +174,7 @@ export class Admission {
   wait(call: { sinceMs: number | undefined }): PickFailure | undefined {
     const nowMs = this.#clock.now();
     call.sinceMs ??= nowMs;
-    // Other calls may have got endpoints meanwhile.
+    // The timer may not have fired although this call has waited long enough, because other calls were placed meanwhile.
     if (nowMs - call.sinceMs >= this.#waitTimeoutMs) return this.#waitedTooLong();
     if (this.waiting >= this.#maxWaiting) {
       this.#recount ??= this.#clock.timer(() => {
@@ -190,13 +193,13 @@ export class Admission {
     return undefined;
   }
 
-  /** Waiting calls are about to be tried again, one after the other. */
+  /** grpc-js is about to try all waiting calls again, one after the other. */
   retrying(): void {
     this.waiting = 0;
     this.isSettled = false;
   }
 
-  /** Reassesses everything: sets `refusal`, returns the channel's state. */
+  /** Reassesses the channel: sets `refusal`, and returns the channel's connectivity state. */
   assess(): connectivityState {
     const set = this.#set;
     const { service, closed } = this.#channel;
@@ -246,14 +249,14 @@ export class Admission {
     return new PickFailure(new EvenkeelError(code, `${service}: ${this.#unnamed(why)}`));
   }
 
-  /** Without the name of the Service, which stands before it anyway. */
+  /** The error message without the name of the Service, because the caller's message already begins with that name. */
   #unnamed(why: string): string {
     const name = `${this.#channel.service}: `;
     return why.startsWith(name) ? why.slice(name.length) : why;
   }
 }
 
-/** `2 connecting, 1 at capacity; <what went wrong last>`. */
+/** The states of the endpoints as text: `2 connecting, 1 at capacity; <what went wrong last>`. */
 function describe({ all }: PickSet<Subchannel<PodConnection>>): string {
   if (all.length === 0) return 'all are on standby';
   const states = new Map<string, number>();

@@ -10,23 +10,23 @@ import { registeredName, serviceChannelOptions } from './target.js';
 export interface AppChannelsOptions {
   /** Which hosts are Services. @defaultValue DNS decides */
   readonly services?: ServiceRule | undefined;
-  /** The same for all Services. @defaultValue {} */
+  /** How calls are balanced, the same for all Services. @defaultValue {} */
   readonly options?: GrpcOptions | undefined;
   /** How Services and their pods are found. @defaultValue from this pod's environment */
   readonly discovery?: TargetOptions | undefined;
 }
 
-/** The channels of a whole app. */
+/** The channels to all addresses that an app calls. */
 export interface AppChannels {
   /** What a client or channel for `address` adds to its options; the address is `host:port`, with or without `dns:`. */
   optionsFor(address: string): ClientOptions;
 }
 
-/** The target scheme of channels that turn out to be for a Service, or for any other host. */
+/** The target scheme of an app's channels, whether their host turns out to be a Service or not. */
 const SCHEME = 'evenkeel-app';
-/** The option in which such a channel's resolver finds the `ServiceHosts` that decide. */
+/** The channel option in which the resolver of an app's channel finds the `ServiceHosts` that decide whether the host is a Service. */
 const hostsKey = hiddenName('hosts');
-/** How long DNS may take to say whether a host is a Service, in ms; then it counts as none. */
+/** Milliseconds DNS may take to say whether a host is a Service; after that the host counts as none. */
 const LOOKUP_TIMEOUT_MS = 2_000;
 const ADDRESS = /^(?:dns:)?(?:\/\/([^/]*)\/)?(.+)$/;
 
@@ -96,7 +96,7 @@ class AppResolver implements experimental.Resolver {
       return;
     }
     this.#isLookingUp = true;
-    // The promise never rejects.
+    // The promise of `judge` never rejects.
     void verdict.then((isService) => {
       this.#isLookingUp = false;
       if (!this.#isDestroyed) this.#resolve(isService);

@@ -19,24 +19,24 @@ import type { Method } from './service-config.js';
 import { endTrace } from './traced-call.js';
 import type { WaitingCall } from './waiting-call.js';
 
-/** Read once, because `PickResultType` is a getter in grpc-js. */
+/** The constant `COMPLETE`, read once because `PickResultType` is a getter in grpc-js. */
 const { COMPLETE } = experimental.PickResultType;
 const { OK } = statusCode;
 
-/** What the attempts of a policy share. */
+/** What all attempts of one channel's load balancing policy share. */
 export interface AttemptOwner {
   readonly admission: Admission;
 }
 
-/** A call that is measured under gRPC's names. */
+/** A call whose duration and attempts are recorded as metrics with gRPC's names. */
 interface MeasuredCall {
   readonly meter: NonNullable<Balancer<PodConnection>['outside']['meters']['protocolMeter']>;
   readonly clock: Clock;
-  /** When it was first to be placed, on that clock. */
+  /** When the call first asked for an endpoint, on the clock that measures it. */
   readonly begunMs: number;
 }
 
-/** How an attempt ended, as its caller is told. */
+/** How an attempt ended, as its caller sees it. */
 export interface CallStatus {
   readonly code: statusCode;
   readonly details: string;
@@ -49,31 +49,31 @@ export interface CallStatus {
  */
 export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
   readonly method: Method;
-  /** The latest attempt, which refers to the one before it: nearly all calls have only one. */
+  /** The call's latest attempt, which refers to the one before it: nearly all calls have only one. */
   last: GrpcAttempt | undefined;
   messages = 0;
-  /** Attempts that were paid for, the first included; 0 until it is first to be placed. */
+  /** Attempts of the call that were paid for from the retry budget, or were the first; 0 until the call is first to be placed. */
   paid = 0;
   /** How the call's last attempt failed. */
   lastStatus: CallStatus | undefined;
-  /** An attempt waits until the retry budget covers it, or no other runs. */
+  /** Whether an attempt of the call waits until the retry budget covers it, or until no other attempt of the call runs. */
   isOverBudget = false;
-  /** No attempt follows: the call ends as its last attempt did. */
+  /** Whether no further attempt of the call follows, so that it ends as its last attempt did. */
   isGivenUp = false;
   /** Whether the caller was told how the call ended. */
   isOver = false;
-  /** Set while the call waits for an endpoint. */
+  /** The state of the wait while the call waits for an endpoint; otherwise undefined. */
   waiting: WaitingCall | undefined;
   /** The trace of the call; undefined unless somebody traces calls. */
   trace: CallTrace | undefined;
-  /** What measures the call; undefined unless metrics with the names of gRPC are on. */
+  /** What measures the call; undefined unless metrics with gRPC's names are on. */
   measured: MeasuredCall | undefined;
 
   constructor(method: Method) {
     this.method = method;
   }
 
-  /** A balancer is asked for an endpoint for the first time. */
+  /** The call asks a balancer for an endpoint for the first time. */
   begins({ outside, clock, retries }: Balancer<PodConnection>): void {
     this.paid = 1;
     const meter = outside.meters.protocolMeter;
@@ -81,7 +81,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     retries.budget.deposit();
   }
 
-  /** Subchannels this call was tried on before. */
+  /** The subchannels that earlier attempts of this call used. */
   get tried(): ReadonlySet<PickTarget> | undefined {
     if (this.last === undefined) return undefined;
     const tried = new Set<PickTarget>();
@@ -91,7 +91,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return tried;
   }
 
-  /** Whether an attempt is running. */
+  /** Whether an attempt of the call is running. */
   get isRunning(): boolean {
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) {
       if (!attempt.isOver) return true;
@@ -99,17 +99,17 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return false;
   }
 
-  /** Whether it may have another attempt, as far as its method is concerned. */
+  /** Whether the call's method allows another attempt. */
   get mayRepeat(): boolean {
     return !this.method.repeatsRefusedOnly || this.last?.isRefused === true;
   }
 
-  /** Whether its last attempt was refused because the connection takes no more calls: that says nothing about the server's load. */
+  /** Whether the call's last attempt was refused because its connection takes no more calls: that says nothing about the server's load. */
   get isRefusedForFree(): boolean {
     return this.last?.isRefused === true && !this.last.isConnected;
   }
 
-  /** Another pick for this call follows. */
+  /** grpc-js picks again for this call. */
   followedByPick(): void {
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.followedByPick();
   }
@@ -145,7 +145,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     }
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
     if (this.waiting !== undefined) this.waiting.callEnded(status.code);
-    // grpc-js allows a picker only some codes.
+    // grpc-js allows a picker to end calls with only some status codes.
     const reported = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
     if (this.measured !== undefined) {
       const { meter, clock, begunMs } = this.measured;
@@ -163,14 +163,14 @@ export class GrpcAttempt implements experimental.PickResult {
   readonly status: null = null;
   readonly onCallEnded: experimental.PickResult['onCallEnded'];
   readonly lease: CallLease<PodConnection>;
-  /** The attempt before it. */
+  /** The attempt of the same call before this one. */
   readonly previous: GrpcAttempt | undefined;
   readonly #call: BalancedCall;
   readonly #leaf: Leaf;
   readonly #owner: AttemptOwner;
   isOver = false;
   #begun = false;
-  /** Another attempt was made; grpc-js may start it before it reports the end of this one. */
+  /** Whether the call made another attempt after this one; grpc-js may start that before it reports the end of this one. */
   #followed = false;
   #reported = false;
   #error: object | undefined;
@@ -190,14 +190,14 @@ export class GrpcAttempt implements experimental.PickResult {
     lease.handle.callStarted(leaf);
   }
 
-  /** Says to those who trace `call` that it begins. `metadata` are its own. */
+  /** Reports the start of this attempt to those who trace `call`. `metadata` are the attempt's own. */
   trace(call: CallTrace, metadata: Metadata): void {
     const setHeader = (name: string, value: string): void => metadata.set(name, value);
     this.#trace = call.attempt(this.lease, { attempt: this.#number, reason: this.#reason, setHeader });
     this.#trace.start(() => {});
   }
 
-  /** grpc-js sent the call. Between pick and this it waits for call credentials. */
+  /** grpc-js sent this attempt. Between the pick and this it waits for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
     const { measured, method } = this.#call;
@@ -206,18 +206,18 @@ export class GrpcAttempt implements experimental.PickResult {
     this.#note = { operation: method.path, status: undefined };
   }
 
-  /** Whether it ended before a server saw it. */
+  /** Whether the attempt ended before a server saw it. */
   get isRefused(): boolean {
     const { outcome } = this.lease;
     return outcome?.kind === 'not-started' && outcome.cause === undefined;
   }
 
-  /** Whether its connection takes calls. */
+  /** Whether the attempt's connection still takes calls. */
   get isConnected(): boolean {
     return this.#leaf.ready;
   }
 
-  /** The response has begun: with a limit, another call may start. */
+  /** The response has begun: if the calls that run are limited, another one may start. */
   answered(): void {
     this.lease.progressed();
     this.#freed();
@@ -252,7 +252,7 @@ export class GrpcAttempt implements experimental.PickResult {
     if (report !== undefined) lease.handle.reportAsking.reported();
     if (reportsHeader in trailers && announcesReports(trailers, lease.endpoint)) lease.handle.reportAsking.announced();
     if (code !== OK || report !== undefined) {
-      // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
+      // A stream that was quiet until its caller or its deadline ended it says nothing about its pod.
       const quiet = answeredMs !== undefined || method.streaming;
       outcome = outcomeOf({ code, details, metadata, quiet, endpoint: lease.endpoint }, report);
       if (outcome.kind === 'cancelled') {
@@ -285,7 +285,7 @@ export class GrpcAttempt implements experimental.PickResult {
     if (admission.waiting > 0) admission.capacityFreed();
   }
 
-  /** The number of the attempt, from 1. */
+  /** The number of this attempt within its call, from 1. */
   get #number(): number {
     let number = 1;
     for (let attempt = this.previous; attempt !== undefined; attempt = attempt.previous) number++;
@@ -302,7 +302,10 @@ export class GrpcAttempt implements experimental.PickResult {
     return this.#isHedge ? 'hedge' : 'retry';
   }
 
-  /** Whether another attempt follows is known only when it starts, or when the call is over. */
+  /**
+   * Reports the end of the attempt to the observer, once it is known whether another follows: when that one starts, or when the call is
+   * over.
+   */
   #report(): void {
     const { lease } = this;
     if (!this.isOver || this.#reported) return;

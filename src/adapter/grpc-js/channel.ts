@@ -40,17 +40,17 @@ import type { PodConnection } from './pod-connection.js';
 import { Method, mergeServiceConfig, type ServiceConfig } from './service-config.js';
 import { type TracedChannel, tracedChannel, traceFromStart, traceOfCall } from './traced-call.js';
 
-/** Where a policy finds the state of its channel. */
+/** The hidden channel option in which a load balancing policy finds the state of its channel. */
 export const stateKey: string = hiddenName('state');
 
-/** How many methods of a channel are remembered. */
+/** How many methods a channel remembers. */
 const MAX_METHODS = 1_000;
 
 /** What `serviceChannelOptions` adds to the options of grpc-js. */
 export class HiddenOptions {
   static readonly key: string = hiddenName('options');
   readonly options: ResolvedGrpcOptions;
-  /** Whether any number of channels may have them. */
+  /** Whether any number of channels may have these options. */
   readonly isShared: boolean;
   /** The state of the one channel that has these options, if its target is a Service. */
   state: ChannelState | undefined;
@@ -66,7 +66,7 @@ export class HiddenOptions {
   }
 }
 
-/** A channel that evenkeel creates: it adds to each call what goes along with it. */
+/** A channel that evenkeel creates. It adds a deadline and a priority to each call. */
 export class BalancedChannel extends Channel {
   readonly #options: ResolvedGrpcOptions;
   readonly #traced: TracedChannel;
@@ -86,7 +86,10 @@ export class BalancedChannel extends Channel {
     if (this.#state !== undefined) this.#state.channel = this;
   }
 
-  /** Calls made while a request is served get no more time than is left of it. grpc-js says so to the server. */
+  /**
+   * Creates a call. A call made while a request is served gets no more time than is left of that request, and grpc-js sends this to the
+   * server.
+   */
   override createCall(
     method: string,
     deadline: Deadline,
@@ -115,7 +118,10 @@ export class BalancedChannel extends Channel {
   }
 }
 
-/** Has a call say a priority, unless its caller does. Where it is placed, nothing is left of the request that is being served. */
+/**
+ * Makes a call send a priority, unless its caller set one. At the point where the call is placed, the request being served is no longer
+ * known.
+ */
 function sayPriority(call: ChannelCall, name: string, priority: Priority): void {
   beginWith(call, (start, metadata, listener) => {
     const own = metadata.clone();
@@ -137,14 +143,17 @@ export interface RunningPolicy {
  * the one object that follows it through its attempts.
  */
 export class ChannelState implements experimental.Resolver, experimental.ConfigSelector {
-  /** The Service's name as the user wrote it. */
+  /** The Service's name as the application wrote it. */
   readonly service: string;
   readonly options: ResolvedGrpcOptions;
-  /** The arguments with which the channel's subchannels are made. */
+  /** The channel options with which subchannels are created. */
   readonly args: ChannelOptions;
-  /** The channel, if evenkeel created it. */
+  /** The grpc-js channel, if evenkeel created it. */
   channel: Channel | undefined;
-  /** Whether the channel, or its balancing, was closed for good. grpc-js forgets that as soon as somebody waits for the channel again. */
+  /**
+   * Whether the channel, or its balancing, was closed for good. grpc-js forgets that it was closed as soon as somebody waits for the
+   * channel again.
+   */
   closed = false;
   readonly #listener: experimental.ResolverListener;
   readonly #serviceConfig: ServiceConfig;
@@ -152,9 +161,9 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
   readonly #methods = new Map<string, Method>();
   #phase: 'new' | 'awake' | 'asleep' = 'new';
   #policy: RunningPolicy | undefined;
-  /** A first set was known before the channel went idle. */
+  /** Whether the resolver had delivered a first set before the channel went idle. */
   #wasReady = false;
-  /** Why the balancer could not be created. */
+  /** The error with which the balancer could not be created. */
   #broken: unknown;
   readonly #waiters = new Set<() => void>();
 
@@ -181,7 +190,7 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
   updateResolution(): void {
     if (this.#phase === 'awake') return;
     this.#phase = 'awake';
-    // Never synchronously (the contract of gRPC's resolvers).
+    // The contract of gRPC's resolvers forbids a synchronous report.
     queueMicrotask(() => {
       if (this.#phase !== 'awake') return;
       const { statusOrFromValue } = experimental;
@@ -216,19 +225,19 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
     this.#methods.clear();
   }
 
-  /** The channel looks for endpoints from now on. */
+  /** The channel's policy has created a balancer, which looks for endpoints from now on. */
   awoke(policy: RunningPolicy): void {
     this.#policy = policy;
     this.#resume();
   }
 
-  /** The channel cannot look for endpoints. */
+  /** The channel's policy could not create a balancer. */
   broke(error: unknown): void {
     this.#broken = error;
     this.#resume();
   }
 
-  /** The channel went idle or was closed. */
+  /** The channel went idle or was closed, so its balancer ends. */
   sleeps(policy: RunningPolicy): void {
     if (this.#policy !== policy) return;
     if (policy.balancer.snapshot().state !== 'starting') this.#wasReady = true;
@@ -275,7 +284,7 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
     this.#waiters.clear();
   }
 
-  /** Has the channel look for endpoints, as a first call would. */
+  /** Ends the channel's idle state, as a first call would. */
   #awake(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const resume = (): void => {
@@ -289,13 +298,13 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
       onAbort(signal, aborted);
       this.#waiters.add(resume);
       if (this.channel !== undefined) this.channel.getConnectivityState(true);
-      // A channel created by other code is only known not to be closed before it first stopped.
+      // A channel that other code created is known not to be closed only until it first stops.
       else if (this.#phase === 'asleep') this.#resume();
       else this.updateResolution();
     });
   }
 
-  /** What the application gets to inspect: the balancer, without what is grpc-js's. */
+  /** What the application gets to inspect a channel: the balancer, without the parts that are grpc-js's. */
   #inspected(): ChannelBalancer {
     return {
       ready: (options) => this.ready(options),

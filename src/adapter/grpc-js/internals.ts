@@ -13,9 +13,9 @@ import {
   type Metadata,
 } from '@grpc/grpc-js';
 
-/** A call as a channel makes it. */
+/** A call as grpc-js's `Channel.createCall` returns it. */
 export type ChannelCall = ReturnType<Channel['createCall']>;
-/** What a config selector says about a call. */
+/** What a config selector of grpc-js returns for a call. */
 export type CallConfig = ReturnType<experimental.ConfigSelector['invoke']>;
 
 const { SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX: HIDDEN } = experimental;
@@ -28,12 +28,15 @@ export function hiddenName(name: string): string {
   return `${HIDDEN}.evenkeel.${name}`;
 }
 
-/** Whether grpc-js keeps an option out of the arguments of subchannels. */
+/** Whether grpc-js leaves this channel option out of the arguments of subchannels. */
 export function isHidden(name: string): boolean {
   return name.startsWith(HIDDEN);
 }
 
-/** What a resolver publishes beside addresses, with the selector that is to configure each call. Without it, no call could be followed. */
+/**
+ * What a resolver of grpc-js publishes besides addresses, with the config selector that is to configure each call. Without that selector, a
+ * call could not be followed through its attempts.
+ */
 export function resolutionWith(selector: experimental.ConfigSelector, own: Record<string, unknown>): ChannelOptions {
   return { ...own, [experimental.CHANNEL_ARGS_CONFIG_SELECTOR_KEY]: selector };
 }
@@ -46,12 +49,12 @@ export function asPickInformation(call: object): CallConfig['pickInformation'] {
   return call as unknown as CallConfig['pickInformation'];
 }
 
-/** What the config selector gave as pick information. It may be that of an application's own selector. */
+/** The pick information that the config selector set for this pick. It may be that of an application's own selector. */
 export function pickInformationOf({ extraPickInfo }: experimental.PickArgs): unknown {
   return extraPickInfo;
 }
 
-/** Has a call begin with `begin`. Without it, what a channel adds to calls would have to be an interceptor of each of its clients. */
+/** Makes a call run `begin` first. Without it, what a channel adds to calls would have to be an interceptor of each of its clients. */
 export function beginWith(
   call: ChannelCall,
   begin: (start: ChannelCall['start'], ...args: Parameters<ChannelCall['start']>) => void,
@@ -70,7 +73,7 @@ export function identifiable(metadata: Metadata): Metadata {
   return copy;
 }
 
-/** The identity of metadata, if `identifiable` made them. */
+/** The object that identifies this metadata, if `identifiable` made it. */
 export function identityOf(metadata: Metadata): object {
   return metadata.getOptions();
 }
@@ -83,7 +86,7 @@ export function clientOver(channel: ChannelInterface): Client {
   return new Client('unused', credentials.createInsecure(), { channelOverride: channel });
 }
 
-/** Has a subchannel connect now that waits after an attempt that failed. Without it, grpc-js's pauses would be added to the pool's. */
+/** Makes a subchannel connect now although it waits after a failed attempt. Without it, grpc-js's pauses would be added to the pool's. */
 export function endBackoff(subchannel: experimental.SubchannelInterface): void {
   subchannel.getRealSubchannel().resetBackoff();
 }
@@ -99,12 +102,12 @@ export function isRefusedStream(details: string): boolean {
   return REFUSED.test(details);
 }
 
-/** The metadata entry in which grpc-js counts the attempts before this one, those that its policy made. */
+/** The metadata entry in which grpc-js writes how many attempts its own retry policy made before the current one. */
 export const previousAttempts = 'grpc-previous-rpc-attempts';
 
 /**
- * Whether grpc-js made a status itself: a server's trailers contain at least its content type. grpc-js counts attempts in both. Without it,
- * servers would be blamed.
+ * Whether grpc-js made a status itself: a server's trailers contain at least its content type, and grpc-js counts attempts in both. Without
+ * it, servers would be blamed for errors of this client.
  */
 export function isOwnStatus(trailers: Metadata): boolean {
   return Object.keys(trailers.getMap()).every((name) => name === previousAttempts);

@@ -10,27 +10,27 @@ import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
 import type { GroupMember, MemberEvents } from '../kit/index.js';
 import { clientOver, endBackoff } from './internals.js';
 
-/** What the leaves of a channel share. */
+/** What the leaves (the single connections) of a channel share. */
 export interface LeafContext {
   readonly helper: experimental.ChannelControlHelper;
-  /** The channel's own options, as arguments of its subchannels. */
+  /** The channel's own options, which become arguments of its subchannels. */
   readonly args: ChannelOptions;
   readonly options: { readonly maxConcurrentStreams: number };
-  /** How many connections were opened, could not be, or were lost, for metrics. */
+  /** How many connections were opened, could not be opened, or were lost, for metrics. */
   readonly attempts: { succeeded: number; failed: number; disconnections: number };
-  /** The lowest number that no connection to the endpoint with this key has; taken until it is freed. */
+  /** Reserves the lowest number that no connection to the endpoint with this key has. The number stays taken until it is freed. */
   takeNumber(key: string): number;
   freeNumber(key: string, number: number): void;
 }
 
-/** A unary method of evenkeel's own and its serialization. */
+/** A unary method that evenkeel itself calls, such as a health check, and its serialization. */
 export interface UnaryMethod<Request, Response> {
   readonly method: string;
   readonly encode: (request: Request) => Buffer;
   readonly decode: (message: Buffer) => Response;
 }
 
-/** How a unary call of evenkeel's own ended. */
+/** How a unary call that evenkeel itself made ended. */
 export type UnaryResult<Response> =
   | { readonly error: ServiceError; readonly answer?: undefined }
   | { readonly error?: undefined; readonly answer: Response };
@@ -49,7 +49,7 @@ export class Leaf implements GroupMember {
   readonly #context: LeafContext;
   readonly #number: number;
   #listener: MemberEvents | undefined;
-  /** Over which its server is asked, once it was. */
+  /** The channel over which evenkeel makes its own calls to the server of this connection; created by the first such call. */
   #ownChannel: ChannelInterface | undefined;
   #opened = false;
   #released = false;
@@ -62,12 +62,12 @@ export class Leaf implements GroupMember {
     this.#context = context;
     this.#listener = listener;
     this.#number = context.takeNumber(key);
-    // The uid is part of a pod's identity: another pod at this address never gets this connection (U7).
+    // The uid is part of a pod's identity: a later pod at the same address never gets this connection (U7).
     const identity = { 'evenkeel.connection': this.#number, ...(uid !== undefined && { 'evenkeel.uid': uid }) };
     try {
       this.subchannel = helper.createSubchannel({ host: address, port }, { ...args, ...identity });
     } catch (error) {
-      // Credentials may refuse to make a connection.
+      // Channel credentials may refuse to make a connection, by throwing.
       context.freeNumber(key, this.#number);
       throw error;
     }
@@ -81,7 +81,7 @@ export class Leaf implements GroupMember {
     return !this.#released && this.subchannel.getConnectivityState() === connectivityState.READY;
   }
 
-  /** Gives it up. Its calls run to their end; then the connection closes, within the 10 s of grpc-js's own sweep. */
+  /** Gives the connection up. Its calls run to their end; then the connection closes, within the 10 s of grpc-js's own sweep. */
   release(): void {
     if (this.#released) return;
     this.#released = true;
@@ -89,10 +89,11 @@ export class Leaf implements GroupMember {
     const { helper, attempts } = this.#context;
     if (this.#opened) attempts.disconnections++;
     helper.removeChannelzChild(this.subchannel.getChannelzRef());
-    // Otherwise it stays listed in channelz forever.
+    // A channel that is not closed stays listed in channelz forever.
     this.#ownChannel?.close();
     if (this.subchannel.getConnectivityState() === connectivityState.CONNECTING) {
-      // A dial cannot be canceled. Its number stays taken, so that the next attempt dials again instead of waiting for it.
+      // A dial of grpc-js cannot be canceled. The number of this connection stays taken, so that the next attempt dials again instead of
+      // waiting for it.
       this.subchannel.unref();
       return;
     }
@@ -102,7 +103,7 @@ export class Leaf implements GroupMember {
   }
 
   /**
-   * A call of evenkeel's own over this connection: it is not balanced and contains nothing of any caller's. Rejects with the signal's
+   * Makes a call of evenkeel's own over this connection: it is not balanced and contains nothing of any caller's. Rejects with the signal's
    * reason; any answer of the server, including errors, is the result.
    */
   callUnary<Request, Response>(
@@ -122,7 +123,7 @@ export class Leaf implements GroupMember {
         signal.removeEventListener('abort', onAbort);
         resolve(error === null ? { answer: answer as Response } : { error });
       };
-      // No grpc-js deadline: on such a channel its timer would outlive the call. The signal ends it.
+      // The call has no grpc-js deadline, because on such a channel the deadline's timer would outlive the call. The signal ends the call.
       const call = client.makeUnaryRequest(method, encode, decode, request, new Metadata(), {}, done);
       signal.addEventListener('abort', onAbort, { once: true });
     });
@@ -135,7 +136,7 @@ export class Leaf implements GroupMember {
         this.#isReady();
         break;
       case connectivityState.TRANSIENT_FAILURE:
-        // Shared, and in the backoff of an earlier attempt. The pool decides when to try.
+        // The subchannel is shared, and waits after a failed attempt. The pool decides when to try again.
         endBackoff(this.subchannel);
         break;
       default:

@@ -53,7 +53,7 @@ export type CallKey = (metadata: Metadata) => string | null | undefined;
 /** Reads the priority from a call's metadata; undefined = default. */
 export type CallPriority = (metadata: Metadata) => Priority | undefined;
 
-/** Options of grpc-js that have types. */
+/** Options of grpc-js for which it declares types. */
 type KnownGrpcOptions = {
   readonly [Name in keyof ChannelOptions as Name extends `grpc.${string}` | `grpc-node.${string}`
     ? Name
@@ -65,9 +65,9 @@ type KnownGrpcOptions = {
  * that had no call for 5 to 10 minutes is closed.
  */
 export interface GrowingConnections {
-  /** Kept open; calls use them first. @defaultValue 1 */
+  /** How many connections to a pod stay open; calls use them first. @defaultValue 1 */
   readonly min?: number | undefined;
-  /** Never exceeded; 1 to 100, and not below `min`. */
+  /** The largest number of connections to a pod; 1 to 100, and not below `min`. */
   readonly max: number;
 }
 
@@ -133,7 +133,7 @@ export interface GrpcOptions
 /** The options that are neither grpc-js's nor those of balancing, after defaults were filled in and everything was checked. */
 export interface GrpcSettings {
   readonly key: CallKey | undefined;
-  /** The name of a metadata entry, or a function. */
+  /** Where a call's priority is read: the name of a metadata entry, or a function. */
   readonly priority: string | CallPriority | undefined;
   readonly propagate: Propagation;
   readonly connections: ConnectionCounts;
@@ -171,7 +171,7 @@ export interface ResolvedGrpcOptions extends Omit<GrpcSettings, 'priority' | 'pr
   /** The options that `createBalancer` gets. */
   readonly balancing: BalancingOptions;
   readonly priority: CallPriority | undefined;
-  /** Whether calls have priorities that their metadata does not say. */
+  /** Whether calls can have a priority that their metadata does not contain. */
   readonly hasPriority: boolean;
   readonly propagation: Propagation;
   readonly clock: Clock;
@@ -191,7 +191,7 @@ export function isGrpcOption(name: string): boolean {
   return isChannelOption(name) || (clientOptionNames as readonly string[]).includes(name);
 }
 
-/** The options grpc-js's transport and credentials read; the same for equal channels, so that these share connections. */
+/** All options of grpc-js's transport and credentials. Equal channels get the same object, so that they share connections. */
 export function subchannelArgs(channelOptions: ChannelOptions): ChannelOptions {
   return Object.fromEntries(
     Object.entries(channelOptions).filter(([name]) => isChannelOption(name) && !isHidden(name)),
@@ -229,7 +229,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   };
 }
 
-/** The name of a metadata entry. */
+/** Checks the name of a metadata entry. Throws EVENKEEL_OPTION. */
 function checkEntryName(name: string, value: unknown): string {
   if (typeof value === 'string' && /^[0-9a-z_.-]+$/i.test(value)) return value;
   throw optionError(name, 'the name of a metadata entry, or a function', value);
@@ -277,7 +277,7 @@ export function serviceOf(address: string): string | undefined {
   return /^(unix|unix-abstract|xds|vsock):/.test(service) ? undefined : service;
 }
 
-/** Checks the user's name of the Service. Throws EVENKEEL_OPTION. */
+/** Checks the Service name that the application passed. Throws EVENKEEL_OPTION. */
 export function checkService(service: unknown): string {
   // The authority of the target becomes part of a URL, which cannot have a port above 65535.
   const isService =

@@ -7,9 +7,9 @@ import { isOwnStatus, isRefusedStream } from './internals.js';
 export interface EndedCall {
   readonly code: status;
   readonly details: string;
-  /** The trailers; empty if grpc-js created the status itself. */
+  /** The trailers of the call; empty if grpc-js created the status itself. */
   readonly metadata: Metadata;
-  /** Whether a timeout says nothing about the endpoint: the response had begun, or the method may be quiet. */
+  /** Whether a timeout of this call says nothing about the endpoint: the response had begun, or the method may be quiet. */
   readonly quiet: boolean;
   readonly endpoint?: Endpoint | undefined;
 }
@@ -21,7 +21,7 @@ export function outcomeOf({ code, details, metadata, quiet, endpoint }: EndedCal
   if (outcome === outcomes.timeout) return quiet ? outcomes.cancelled : outcome;
   if (isOwnStatus(metadata)) {
     if (code === status.UNAVAILABLE) return isRefusedStream(details) ? outcomes.notStarted : outcomes.reset;
-    // A message larger than this side accepts: the endpoint did its work.
+    // The message is larger than this client accepts, but the endpoint did its work.
     if (code === status.RESOURCE_EXHAUSTED) return outcomes.success;
     if (code === status.INTERNAL) return outcomes.protocol;
   }

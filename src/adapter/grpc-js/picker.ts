@@ -10,7 +10,10 @@ import { Method } from './service-config.js';
 import { LimitPlace, WaitingCall } from './waiting-call.js';
 
 const { DROP } = experimental.PickResultType;
-/** Attempts of one call that cost nothing, because connections that took no more calls refused those before. */
+/**
+ * The largest number of attempts of one call that the retry budget does not pay for, because connections that took no more calls refused
+ * the earlier ones.
+ */
 const MAX_FREE = 100;
 
 const queued: experimental.PickResult = Object.freeze({
@@ -21,7 +24,7 @@ const queued: experimental.PickResult = Object.freeze({
   onCallEnded: null,
 });
 
-/** Converts the balancer's picks to the form grpc-js needs. One per policy, because the balancer swaps its own picker inside. */
+/** Converts the balancer's picks to the form grpc-js needs. There is one per policy, because the balancer swaps its own picker inside. */
 export class BalancerPicker implements experimental.Picker, AttemptOwner {
   readonly admission: Admission;
   readonly #balancer: Balancer<PodConnection>;
@@ -37,7 +40,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     const { metadata } = args;
     const info = pickInformationOf(args);
     const call = info instanceof BalancedCall ? info : new BalancedCall(new Method());
-    // grpc-js starts a call that was cancelled, or whose deadline passed, while it was prepared; nobody would end it.
+    // grpc-js starts a call that was cancelled, or whose deadline passed, while the call was prepared; nobody would end that attempt.
     if (call.isOver) return dropped(call.lastStatus);
     if (call.paid === 0) call.begins(this.#balancer);
     else {
@@ -58,7 +61,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     }
     if (this.admission.isWaited) this.admission.placed();
     if (hasPriority) this.#sayPriority(metadata);
-    // The attempt's own copy of the metadata.
+    // The metadata are this attempt's own copy.
     if (lease.handle.reportAsking.next(askForReports) && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
     }
@@ -67,7 +70,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     return attempt;
   }
 
-  /** A call is to be placed that was before, or that waits. Returns the result if that is certain. */
+  /** Places a call that was placed before, or that waits. Returns the pick result if it is already certain. */
   #again(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
     const unpaid = this.#unpaid(call, metadata);
     if (unpaid !== undefined) return unpaid;
@@ -77,13 +80,14 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     if (limit.isWaiting) return queued;
     if (limit.refusal === undefined) return undefined;
     (call.waiting as WaitingCall).limit = undefined;
-    // The balancer has told its observer.
+    // The balancer has already notified its observer of this refusal.
     return limit.refusal.result();
   }
 
   /**
-   * grpc-js decides about retries and hedges, and pays for them from the balancer's budget. If that is empty, a retry is not made, and
-   * the call ends as its last attempt did; a hedge waits as long as another attempt is running. What no server has seen because its connection is leaving is free.
+   * Why an attempt may not be paid for; undefined if it may. grpc-js decides about retries and hedges, and pays for them from the
+   * balancer's budget. If that is empty, a retry is not made, and the call ends as its last attempt did; a hedge waits as long as another
+   * attempt is running. What no server has seen because its connection is leaving is free.
    */
   #unpaid(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
     const { retries } = this.#balancer;
@@ -107,7 +111,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     return key === undefined ? { avoid: tried } : { key: this.#keyOf(key, metadata), avoid: tried };
   }
 
-  /** The lease for which a call has waited. */
+  /** The lease that a waiting call has received. */
   #granted({ waiting }: BalancedCall): Lease<PodConnection> | undefined {
     const lease = waiting?.limit?.take();
     if (waiting !== undefined) waiting.limit = undefined;
@@ -161,7 +165,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
       waiting.waits(this.#balancer);
       return queued;
     }
-    // grpc-js keeps those that wait for ready.
+    // grpc-js keeps calls with `waitForReady` waiting.
     if (metadata.getOptions().waitForReady === true && !turnedAway.final) {
       waiting.waits(this.#balancer);
       return turnedAway.result();
@@ -169,12 +173,12 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     waiting.waited(false);
     outside.refuse(turnedAway.error);
     const result = turnedAway.result();
-    // It ends now: another attempt would be for one that a pod refused.
+    // The call ends now: another attempt would be allowed only for a call that a pod refused.
     return call.method.repeatsRefusedOnly ? { ...result, pickResultType: DROP } : result;
   }
 }
 
-/** The result for an attempt that is not made. A drop is not retried. */
+/** The pick result for an attempt that is not made, by which the call ends. grpc-js does not retry a dropped call. */
 function dropped(last: CallStatus | undefined): experimental.PickResult {
   const {
     code = statusCode.UNAVAILABLE,

@@ -4,18 +4,18 @@ import { Leaf, type LeafContext } from './leaf.js';
 import type { ResolvedGrpcOptions } from './options.js';
 import { checkHealth } from './server-reports.js';
 
-/** What the pods of a channel share. */
+/** What the pods of one channel share. */
 export interface PodContext extends LeafContext {
   readonly options: ResolvedGrpcOptions;
-  /** A ready pod got another connection: it can take more calls. */
+  /** A pod that was ready got one more connection, so it can take more calls. */
   grew(): void;
 }
 
-/** One pod for a channel: its connections, one unless `connections` says more. */
+/** One pod as a channel uses it: its connections, one unless `connections` says more. */
 export class PodConnection implements Connection<PodConnection> {
-  /** Settles when the first connection is ready, or rejects when it cannot be opened. */
+  /** Settles when the pod's first connection is ready; rejects when that cannot be opened. */
   readonly opened: Promise<PodConnection>;
-  /** Which calls ask the server for a load report. */
+  /** Decides which calls ask the pod's server for a load report. */
   readonly reportAsking: ReportAsking = new ReportAsking();
   readonly #leaves: ConnectionGroup<Leaf>;
   readonly #healthService: string;
@@ -71,19 +71,19 @@ export class PodConnection implements Connection<PodConnection> {
     this.#leaves.callEnded(leaf);
   }
 
-  /** Checks grpc.health.v1 over a connection that calls use. */
+  /** Checks the pod's health by grpc.health.v1, over a connection that calls use. */
   async ping(signal: AbortSignal): Promise<void> {
     const leaf = this.next();
     if (leaf === undefined) throw new Error('the connection was just lost');
     await checkHealth(leaf, this.#healthService, signal);
   }
 
-  /** Gives its connections up. Running calls finish; only their servers and deadlines can cut them. */
+  /** Gives the pod's connections up. Running calls finish; only their servers and deadlines can cut them. */
   close(signal?: AbortSignal): Promise<void> {
     return this.#leaves.close(signal);
   }
 
-  /** Releases every connection immediately. */
+  /** Releases every connection to the pod immediately. */
   release(reason: string): void {
     this.#leaves.release(reason);
   }

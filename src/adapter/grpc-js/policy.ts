@@ -51,7 +51,7 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     }
   }
 
-  // The balancer connects by itself, with its own pauses.
+  // grpc-js wants the policy to connect. The balancer does that by itself, with its own pauses.
   exitIdle(): void {}
   resetBackoff(): void {}
 
@@ -102,7 +102,7 @@ class Running implements RunningPolicy {
         transport: this.#transport,
       });
     } catch (error) {
-      // The trial of its picker may have requested work, which must not be done any longer.
+      // The first run of the policy's picker may have requested work that must not be done any longer.
       this.#stopped = true;
       throw error;
     }
@@ -115,17 +115,17 @@ class Running implements RunningPolicy {
     this.#admission.closed();
   }
 
-  /** The channel goes idle or closes. Its connections are released before this returns. */
+  /** The channel goes idle or closes. The policy's connections are released before this returns. */
   stop(): void {
     this.#stopped = true;
     this.#channel.sleeps(this);
     this.#admission.stop();
     this.#transport.release();
-    // Running calls are not affected: they end as gRPC decides.
+    // Closing the balancer does not affect running calls: they end as gRPC decides.
     void this.balancer.close({ signal: AbortSignal.abort() });
   }
 
-  /** Wraps the given picker: each time the balancer builds one, waiting calls are tried again. */
+  /** Wraps the picker factory: each time the balancer builds a picker, waiting calls are tried again. */
   #watched(picker: PickerFactory): PickerFactory {
     return (set, previous, context) => {
       // Only this balancer has this factory, so the set's connections are pods.
@@ -158,7 +158,9 @@ class Running implements RunningPolicy {
     return wrapped as Observer;
   }
 
-  /** At most once per turn, and never while the balancer is at work. */
+  /**
+   * Schedules a report of the channel's state to grpc-js, at most once per turn of the event loop, and never while the balancer is at work.
+   */
   #schedule(): void {
     if (this.#publishing || this.#stopped) return;
     this.#publishing = true;

@@ -10,7 +10,7 @@ import type { Leaf, UnaryMethod } from './leaf.js';
 
 /** The trailer with a server's load report in gRPC's binary form. */
 export const reportTrailer: string = `${loadReportHeader}-bin`;
-/** Reports longer than this are not read; no server sends any. */
+/** Load reports longer than this, in bytes, are not read; no server sends any. */
 const MAX_LENGTH = 4_096;
 
 /** Fields of `xds.data.orca.v3.OrcaLoadReport`, by number. */
@@ -34,7 +34,7 @@ export function loadReportOf(trailers: Readonly<Record<string, string | Buffer>>
   return typeof text === 'string' ? parseLoadReport(text) : undefined;
 }
 
-/** Whether the server says that it reports to calls that ask, and not a server behind it. */
+/** Whether this server itself says that it reports its load to calls that ask, rather than a server behind it. */
 export function announcesReports(
   trailers: Readonly<Record<string, string | Buffer>>,
   { address, port }: Endpoint,
@@ -52,8 +52,8 @@ const healthQuestion: UnaryMethod<string, number> = {
 };
 
 /**
- * Checks `service` by grpc.health.v1, over this very connection. Resolves if it serves, or if the server does not have the health
- * service; otherwise rejects with its answer, or with the signal's reason.
+ * Checks the health of `service` by grpc.health.v1, over exactly this connection. Resolves if the service is being served, or if the server
+ * does not have the health service; otherwise rejects with the server's answer, or with the signal's reason.
  */
 export async function checkHealth(connection: Leaf, service: string, signal: AbortSignal): Promise<void> {
   const { error, answer } = await connection.callUnary(healthQuestion, service, signal);
@@ -85,7 +85,7 @@ export function decodeLoadReport(message: Buffer): LoadReport | undefined {
   return Object.keys(report).length > 0 ? report : undefined;
 }
 
-/** An entry of `map<string, double>`: key = 1, value = 2, either left out when empty or 0. */
+/** Reads an entry of a protobuf `map<string, double>` into the record: key = 1, value = 2, either left out when empty or 0. */
 function readEntry(entry: Buffer, into: Record<string, number>): void {
   let key = '';
   let measure = 0;
@@ -100,7 +100,7 @@ function isMeasure(value: number): boolean {
   return Number.isFinite(value) && value >= 0;
 }
 
-/** `HealthCheckRequest { string service = 1 }`. */
+/** Encodes `HealthCheckRequest { string service = 1 }`. */
 export function encodeHealthRequest(service: string): Buffer {
   const text = Buffer.from(service, 'utf8');
   if (text.length === 0) return text;
@@ -110,7 +110,7 @@ export function encodeHealthRequest(service: string): Buffer {
   return Buffer.concat([Buffer.from([0x0a, ...length, rest]), text]);
 }
 
-/** `HealthCheckResponse { ServingStatus status = 1 }`; a status left out is 0, UNKNOWN. */
+/** Decodes `HealthCheckResponse { ServingStatus status = 1 }`; a status left out is 0, UNKNOWN. */
 export function decodeHealthResponse(message: Buffer): number {
   let found = 0;
   readFields(message, (field, value) => {
@@ -119,7 +119,9 @@ export function decodeHealthResponse(message: Buffer): number {
   return found;
 }
 
-/** One field: a number for varint and fixed64 (read as a double), bytes for length-delimited fields; fixed32 is skipped. */
+/**
+ * Receives one protobuf field: a number for varint and fixed64 (read as a double), bytes for length-delimited fields; fixed32 is skipped.
+ */
 type FieldVisitor = (field: number, value: number | Buffer) => void;
 
 /** Calls `visit` for each field of a protobuf message, in order. Throws a RangeError for an invalid one. */

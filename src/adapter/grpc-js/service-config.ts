@@ -14,20 +14,20 @@ interface RawServiceConfig extends Omit<Partial<ServiceConfig>, 'methodConfig'> 
 }
 
 /**
- * A method: its configuration, and what its calls have shown so far. A channel does not know whether a method streams, but it matters:
- * a quiet subscription does not mean a hanging pod.
+ * A gRPC method of a channel: its configuration, and what its calls have shown so far. A channel does not know whether a method streams,
+ * but it matters: a quiet subscription does not mean a hanging pod.
  */
 export class Method {
   /** The path of the method: `/package.Service/Method`. */
   readonly path: string;
   readonly config: MethodConfig;
-  /** Whether attempts of one call may run side by side. */
+  /** Whether attempts of one call of the method may run side by side. */
   readonly isHedged: boolean;
-  /** The caller configured neither retries nor hedges: only a call that its pod refused has another attempt. */
+  /** Whether the application configured neither retries nor hedges for the method: only a call that its pod refused has another attempt. */
   readonly repeatsRefusedOnly: boolean;
-  /** A call succeeded with exactly one response. */
+  /** Whether a call of the method succeeded with exactly one response. */
   single = false;
-  /** A call succeeded with no response, or had several. */
+  /** Whether a call of the method succeeded with no response, or had several. */
   streaming = false;
 
   constructor(path = '', { methodConfig }: Pick<ServiceConfig, 'methodConfig'> = { methodConfig: [] }) {
@@ -39,7 +39,7 @@ export class Method {
   }
 }
 
-/** The most specific one: service and method, then service, then the one without a name (gRFC A2). */
+/** The most specific method configuration for a path: service and method, then service, then the one without a name (gRFC A2). */
 function configOf(path: string, configs: readonly MethodConfig[]): MethodConfig {
   const [service = '', method = ''] = path.split('/').filter((part) => part !== '');
   const named = (wanted: (name: MethodConfig['name'][number]) => boolean): MethodConfig | undefined =>
@@ -69,7 +69,7 @@ export function mergeServiceConfig(json: string | undefined, policy: string): Se
   };
 }
 
-/** Converts `1.5s` to seconds and nanoseconds. */
+/** Converts a protobuf duration such as `1.5s` to seconds and nanoseconds. */
 function parseDuration(text: string): { seconds: number; nanos: number } {
   const [seconds = '0', fraction = ''] = text.replace(/s$/, '').split('.');
   return { seconds: Number(seconds), nanos: Number(fraction.padEnd(9, '0')) };

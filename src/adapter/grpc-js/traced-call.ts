@@ -4,13 +4,13 @@ import { CallTrace, type TracedSource } from '../kit/index.js';
 import { beginWith, type ChannelCall, identifiable, identityOf } from './internals.js';
 import { authorityOf, type ResolvedGrpcOptions } from './options.js';
 
-/** A channel, for traces of its calls. */
+/** What traces of calls say about their channel. */
 export interface TracedChannel extends TracedSource {
   /** The Service that is called, by host and port. */
   readonly authority: string;
 }
 
-/** The channel of a Service, with these options. */
+/** What traces say about the channel of a Service with these options. */
 export function tracedChannel(service: string, { balancing, clock }: ResolvedGrpcOptions): TracedChannel {
   const { resolver = service } = balancing;
   return { name: typeof resolver === 'string' ? resolver : resolver.name, clock, authority: authorityOf(service) };
@@ -19,7 +19,7 @@ export function tracedChannel(service: string, { balancing, clock }: ResolvedGrp
 /** The traces of calls whose configuration grpc-js is looking up, by the identity of their metadata. */
 const begun = new WeakMap<object, CallTrace>();
 
-/** Traces a call from its start, in its caller's async context, to its end. */
+/** Traces a call from its start, in its caller's async context, until it ends. */
 export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: string): void {
   beginWith(call, (start, metadata, listener) => {
     const trace = newTrace(channel, path);
@@ -37,7 +37,7 @@ export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: 
   });
 }
 
-/** The trace of a call whose configuration is looked up. Calls of a channel created by other code are traced from here on. */
+/** The trace of a call whose configuration grpc-js looks up. Calls of a channel that other code created are traced only from here on. */
 export function traceOfCall(metadata: Metadata | undefined, channel: TracedChannel, path: string): CallTrace {
   const trace = metadata && begun.get(identityOf(metadata));
   if (trace !== undefined) return trace;
@@ -46,7 +46,7 @@ export function traceOfCall(metadata: Metadata | undefined, channel: TracedChann
   return late;
 }
 
-/** The call ended with this status. */
+/** Ends the trace of a call that ended with this status. */
 export function endTrace(
   trace: CallTrace,
   { code, details = '' }: { readonly code: statusCode; readonly details?: string },

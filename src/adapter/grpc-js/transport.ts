@@ -13,8 +13,9 @@ export class GrpcTransport implements Transport<PodConnection>, PodContext {
   readonly grew: () => void;
   readonly #connections = new Set<PodConnection>();
   /**
-   * grpc-js shares a subchannel between all users with the same address and arguments. The number is one of these arguments: a
-   * replacement or second connection to a pod gets another one, and the first connections of two clients of one Service are shared.
+   * The connection numbers in use, by the key of their endpoint. grpc-js shares a subchannel between all users with the same address and
+   * arguments. The number is one of these arguments: a replacement or second connection to a pod gets another one, and the first
+   * connections of two clients of one Service are shared.
    */
   readonly #numbers = new Map<string, Set<number>>();
   #released = false;

@@ -5,20 +5,20 @@ import type { PodConnection } from './pod-connection.js';
 
 type Outside = Balancer<PodConnection>['outside'];
 
-/** Errors of calls that would not be helped by waiting longer. */
+/** Codes of errors for which a call does not wait, because waiting longer would not help it. */
 const fullCodes: ReadonlySet<string> = new Set(['EVENKEEL_OVERLOAD', 'EVENKEEL_TOO_LATE', 'EVENKEEL_QUEUE_FULL']);
 
-/** A call that could not be placed at once: in grpc-js, which tries it again, or for the limit on running calls. */
+/** A call that could not be placed at once. It waits in grpc-js, which tries it again, or for the limit on running calls. */
 export class WaitingCall {
   /** Since when the call has waited for an endpoint, on the balancer's clock. */
   sinceMs: number | undefined;
-  /** While it waits for the limit, and until it is placed. */
+  /** The call's place in the queue for the limit on running calls, until it is placed. */
   limit: LimitPlace | undefined;
-  /** Set while the call waits in grpc-js. */
+  /** The registration of the call with the balancer while it waits in grpc-js. */
   #outside: Outside | undefined;
   #outsideSinceMs = 0;
 
-  /** grpc-js keeps it until there may be an endpoint for it. */
+  /** The call waits: grpc-js keeps it until there may be an endpoint for it. */
   waits({ outside }: Balancer<PodConnection>): void {
     if (this.#outside === outside) return;
     this.waited(undefined);
@@ -26,14 +26,14 @@ export class WaitingCall {
     this.#outsideSinceMs = outside.began();
   }
 
-  /** It no longer waits there. @param served As for `OutsideCalls.ended`. */
+  /** The call no longer waits in grpc-js. @param served As for `OutsideCalls.ended`. */
   waited(served: boolean | undefined): void {
     const outside = this.#outside;
     this.#outside = undefined;
     outside?.ended(this.#outsideSinceMs, served);
   }
 
-  /** The call is over. One that succeeded was waiting for a further attempt. */
+  /** The call is over. If it succeeded, it was waiting only for a further attempt. */
   callEnded(code: status): void {
     this.waited(code === status.OK ? undefined : false);
     this.limit?.leave();
@@ -51,7 +51,7 @@ export class LimitPlace {
   #hasLeft = false;
   readonly #leaving = new AbortController();
 
-  /** @param settled There is something to take, or a refusal. */
+  /** @param settled Called when the call has a lease to take, or was refused. */
   constructor(acquire: (signal: AbortSignal) => Promise<Lease<PodConnection>>, settled: () => void) {
     acquire(this.#leaving.signal).then(
       (lease) => {
@@ -81,7 +81,7 @@ export class LimitPlace {
     return lease;
   }
 
-  /** The call is over. */
+  /** The call is over and leaves the queue. */
   leave(): void {
     this.#hasLeft = true;
     this.take()?.end(outcomes.notStarted);

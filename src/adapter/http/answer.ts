@@ -11,15 +11,15 @@ export const DISCARDED_MS = 1_000;
 /** Reads a response header by its lower-case name. */
 export type HeaderOf = (name: string) => unknown;
 
-/** The load report in a response's headers; undefined if there is none, or it is invalid. */
+/** The load report in the header of an HTTP response; undefined if there is none, or it is invalid. */
 export function reportOf(header: unknown): LoadReport | undefined {
   return typeof header === 'string' ? parseLoadReport(header) : undefined;
 }
 
 /**
- * What an answer says about the pod: 5xx is a failure, pushback is overload, all else (404 included) is work done. A pod that says it
- * has not begun the request has not failed: the request may be sent to another pod. With `report`, what the pod says about itself goes
- * along.
+ * What an HTTP response says about its pod: 5xx is a failure, pushback is overload, all else (404 included) is work done. A pod that says
+ * it has not begun the request has not failed: the request may be sent to another pod. With `report`, the outcome includes the pod's load
+ * report.
  */
 export function outcomeOfAnswer(
   status: number,
@@ -32,15 +32,15 @@ export function outcomeOfAnswer(
     const mark503 = header(notBegunHeader);
     const mark = markOf(endpoint);
     if (mark503 === mark) return { ...outcome, kind: 'not-started', cause: 'overload' };
-    // Nothing is wrong with the pod: other pods have less to do.
+    // The pod is only busy, which is no fault: other pods have less to do.
     if (mark503 === busyMark(mark)) return report === undefined ? outcomes.notStarted : { kind: 'not-started', report };
   }
   return report === undefined ? outcome : { ...outcome, report };
 }
 
 /**
- * What a pod says about reports to requests that ask for one: it reports, or it may refuse requests. Undefined if it says nothing, or a
- * server behind it says so.
+ * Whether the response of a pod says that the pod reports its load, or that it may refuse requests. Undefined if the pod says neither, or
+ * if a server behind it says so.
  */
 export function announcementOf(header: HeaderOf, endpoint: Endpoint): 'reports' | 'may-refuse' | undefined {
   const announced = header(reportsHeader);
@@ -62,11 +62,11 @@ function outcomeOfStatus(status: number, header: HeaderOf): Outcome {
 }
 
 /**
- * Retry-After in ms: seconds, or a date, taken relative to the response's own Date header, so that clocks need not agree.
- * Source: RFC 9110, 10.2.3.
+ * The value of a Retry-After header in ms: seconds, or a date, taken relative to the response's own Date header, so that clocks need not
+ * agree. Source: RFC 9110, 10.2.3.
  */
 export function parseRetryAfter(retryAfter: unknown, date: unknown): number | undefined {
-  // A repeated header is a list.
+  // A header that was sent more than once is a list.
   if (typeof retryAfter !== 'string') return undefined;
   const text = retryAfter.trim();
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.parse(String(date));
@@ -77,8 +77,8 @@ export function parseRetryAfter(retryAfter: unknown, date: unknown): number | un
 const ended: ReadonlySet<string> = new Set(['other side closed', 'socket hang up']);
 
 /**
- * Adds a likely reason if a pod closed a plain connection without ever having sent a byte: TLS servers do that when they get plain
- * HTTP. The code stays.
+ * Adds a likely reason to the error if a pod closed a plain connection without ever having sent a byte: TLS servers do that when they get
+ * plain HTTP. The error's code stays.
  */
 export function explainSilentEnd(error: Error, endpoint: Endpoint, bytesRead: number | undefined): void {
   if (bytesRead !== 0 || !ended.has(error.message)) return;
@@ -86,11 +86,11 @@ export function explainSilentEnd(error: Error, endpoint: Endpoint, bytesRead: nu
   error.message = `${error.message} (${hint})`;
 }
 
-/** The type of HTTP/2's first frame, which follows its length of three bytes. */
+/** The type of the first frame of HTTP/2 (SETTINGS), which follows the frame's length of three bytes. */
 const SETTINGS = 4;
 
 /**
- * Adds the likely reason if a pod answered HTTP/1.1 in the clear with HTTP/2: it speaks nothing else.
+ * Adds the likely reason to the error if a pod answered a plain HTTP/1.1 request with HTTP/2: the pod speaks nothing else.
  *
  * @param unparsed What could not be parsed, a character for each byte.
  */

@@ -48,7 +48,7 @@ export interface AppOptions<O> {
    * later. @defaultValue 2000
    */
   readonly lookupTimeoutMs?: number | undefined;
-  /** All time it uses. For tests. @defaultValue the system's clock */
+  /** The clock for all times of these options. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
 }
 
@@ -130,7 +130,7 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
   return ({ protocol }) => (protocol === 'https:' ? secure : plain);
 }
 
-/** The options, with what `discovery` says about finding the Service. */
+/** The options of one Service, with what `discovery` says about finding it. */
 function found<O extends ServiceOptionsLike>(options: O, origin: URL, discovery: TargetOptions | undefined): O {
   if (discovery === undefined) return options;
   const { resolver = resolverOf(origin) } = options;

@@ -17,7 +17,7 @@ export interface AppSnapshot {
 
 /** One Service of an app that is balanced. */
 export interface BalancedServiceSnapshot {
-  /** The origin of the first request to it. */
+  /** The origin of the first request to this Service. */
   readonly origin: string;
   /** The Service's absolute name. */
   readonly name: string;
@@ -25,22 +25,22 @@ export interface BalancedServiceSnapshot {
   readonly balancer: BalancerSnapshot;
 }
 
-/** How many spellings of origins are remembered; the oldest is forgotten first. */
+/** How many spellings of origins an app's services remember; the oldest is forgotten first. */
 const MAX_ROUTES = 2_000;
-/** How many requests may wait until it is known where they go; further ones are not balanced. */
+/** How many requests may wait until it is known whether their host is a Service; further ones are not balanced. */
 const MAX_PENDING = 20_000;
 
 /** The Services that an app calls: which hosts are Services, and one client for each of those. */
 export class AppServices<C extends ServiceClient & { readonly balancer: Balancer<never> | Balancer<object> }> {
-  /** Whether only DNS decides which hosts are Services. */
+  /** Whether DNS alone decides which hosts are Services. */
   readonly queriesDns: boolean;
   readonly #hosts: ServiceHosts;
   readonly #services: BalancedServices<C>;
-  /** The routes by the text of an origin, as a request names it. */
+  /** The Services by the text of an origin, as a request spells it. */
   readonly #routes = new Map<string, BalancedService<C>>();
-  /** Requests that wait until it is known where they go. */
+  /** How many requests wait until it is known whether their host is a Service. */
   #pending = 0;
-  /** Called when no request is waiting any longer. */
+  /** Functions to call when no request waits any longer until it is known whether its host is a Service. */
   readonly #waitsForRelease = new Set<() => void>();
   #closed = false;
 
@@ -58,19 +58,19 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     return new Map([...this.#services.all].map(({ origin, client }) => [origin.origin, client.balancer]));
   }
 
-  /** The Services in the order of their first use. */
+  /** The balanced Services in the order of their first use. */
   get all(): Iterable<BalancedService<C>> {
     return this.#services.all;
   }
 
-  /** The Service of an origin that `remember` was called with. */
+  /** The Service of an origin's text, if `remember` was called with that text. */
   known(text: string): BalancedService<C> | undefined {
     return this.#routes.get(text);
   }
 
-  /** Saves later requests with the same origin the way to its Service. */
+  /** Remembers the Service of an origin's text, so that later requests with the same text find it at once. */
   remember(text: string, service: BalancedService<C>): void {
-    // A request that was waiting may arrive after this was closed.
+    // A request that waited for DNS may arrive after these services were closed.
     if (this.#closed || service.leaving) return;
     if (this.#routes.size >= MAX_ROUTES) {
       const [oldest] = this.#routes.keys();
@@ -95,17 +95,17 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     return this.#services.get(`${protocol}${written}/${this.#hosts.nameOf(url)}:${port}${identity}`, url, open);
   }
 
-  /** Whether so many requests wait already that no further one may. */
+  /** Whether so many requests wait to learn if their host is a Service that no further one may wait. */
   get isCrowded(): boolean {
     return this.#pending >= MAX_PENDING;
   }
 
-  /** A request waits until it is known where it goes. */
+  /** A request begins to wait until it is known whether its host is a Service. */
   waits(): void {
     this.#pending++;
   }
 
-  /** A request no longer waits. Returns true if it was the last one that did. */
+  /** A request no longer waits to learn whether its host is a Service. Returns true if it was the last one that waited. */
   released(): boolean {
     this.#pending--;
     if (this.#pending > 0) return false;
@@ -127,7 +127,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     };
   }
 
-  /** No further request is for a Service. Resolves when waiting requests have been routed; undefined if there are none. */
+  /** Balances no further request. Resolves when waiting requests have been routed; undefined if there are none. */
   end(): Promise<void> | undefined {
     this.#closed = true;
     this.#routes.clear();
@@ -145,7 +145,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     await this.#services.close();
   }
 
-  /** Cuts running requests, and passes waiting ones on: for them the host then counts as no Service. */
+  /** Cuts running requests, and lets waiting ones go on: their hosts then count as no Services. */
   async destroy(error: Error | null): Promise<void> {
     const released = this.end();
     this.#hosts.close();

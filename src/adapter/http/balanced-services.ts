@@ -1,6 +1,6 @@
 import type { BalancerSnapshot, Clock, Timer } from '../../index.js';
 
-/** What sends the requests of one Service. */
+/** The HTTP client that sends the requests of one Service. */
 export interface ServiceClient {
   readonly balancer: { snapshot(): BalancerSnapshot };
   /** Accepts no new requests; running ones may finish. */
@@ -11,12 +11,12 @@ export interface ServiceClient {
 
 /** One Service that is being balanced. */
 export interface BalancedService<C extends ServiceClient> {
-  /** The Service's key in `BalancedServices`. */
+  /** The key of this Service in `BalancedServices`. */
   readonly key: string;
-  /** The origin of the first request to it; its client's target. */
+  /** The origin of the first request to this Service, which is its client's target. */
   readonly origin: URL;
   readonly client: C;
-  /** Requests so far. If the number has not changed since a check, the Service was not used. */
+  /** Requests to this Service so far. If the number has not changed between two checks, the Service was not used. */
   uses: number;
   /** Whether the Service is being closed, and takes no new request. */
   leaving: boolean;
@@ -26,11 +26,11 @@ export interface BalancedServicesOwner<C extends ServiceClient> {
   readonly clock: Clock;
   readonly idleTimeoutMs: number;
   readonly maxServices: number;
-  /** A Service that was unused for long is being closed. */
+  /** Called when a Service that was unused for long is being closed. */
   left(service: BalancedService<C>): void;
 }
 
-/** At the maximum, a Service without a request for this long is replaced, in ms. */
+/** A Service without a request for this long, in ms, is replaced if a new one needs its room. */
 const MAKES_WAY_MS = 10_000;
 
 /** The clients of all Services in use: made at first use, closed when idle for long, a bounded number of them. */
@@ -40,19 +40,19 @@ export class BalancedServices<C extends ServiceClient> {
   readonly #timers = new Map<BalancedService<C>, Timer>();
   /** Services that are closing because they have been idle. */
   readonly #closing = new Set<Promise<void>>();
-  /** How many requests each had at the last check, and when that was. */
+  /** How many requests each Service had at the last check, and when that was. */
   #usesThen = new Map<BalancedService<C>, number>();
   #lookedMs = Number.NEGATIVE_INFINITY;
-  /** Services without a request between the last two checks, the most used first. */
+  /** Services that had no request between the last two checks, the most used first. */
   #idle: BalancedService<C>[] = [];
-  /** Requests that were not balanced because the maximum was reached. */
+  /** Requests that were not balanced because the maximum number of Services was reached. */
   overflow = 0;
 
   constructor(owner: BalancedServicesOwner<C>) {
     this.#owner = owner;
   }
 
-  /** The Services in the order of their first use. */
+  /** The balanced Services in the order of their first use. */
   get all(): Iterable<BalancedService<C>> {
     return this.#services.values();
   }
@@ -92,7 +92,7 @@ export class BalancedServices<C extends ServiceClient> {
     await Promise.all([...ending, ...this.#closing]);
   }
 
-  /** Checks once per idle timeout, so that requests need not read the clock. */
+  /** Checks for idle Services once per idle timeout, so that requests need not read the clock. */
   #watch(service: BalancedService<C>): void {
     const { clock, idleTimeoutMs } = this.#owner;
     const { uses } = service;
@@ -104,8 +104,8 @@ export class BalancedServices<C extends ServiceClient> {
   }
 
   /**
-   * Closes an idle Service, the least used first: invented names must not displace Services that are needed. It checks all of them only
-   * once in a while, regardless of the number of requests.
+   * Closes an idle Service, the least used first: invented names must not displace Services that are needed. It looks for idle ones only
+   * once in a while, regardless of the number of requests. Returns whether one was closed.
    */
   #makeRoom(): boolean {
     const nowMs = this.#owner.clock.now();
@@ -136,7 +136,9 @@ export class BalancedServices<C extends ServiceClient> {
   }
 }
 
-/** An upgraded connection or an unread body counts as running, for as long as it is open. */
+/**
+ * Whether a Service's client has running requests. An upgraded connection or an unread body counts as running, for as long as it is open.
+ */
 function isBusy({ client }: BalancedService<ServiceClient>): boolean {
   const { waiting, endpoints } = client.balancer.snapshot();
   return waiting > 0 || endpoints.some(({ inFlight }) => inFlight > 0);

@@ -16,16 +16,18 @@ import type { Hedging } from './hedging.js';
 /** One of the attempts of a request that may run concurrently. */
 export interface ConcurrentAttempt<C> {
   readonly isHedge: boolean;
-  /** The lease of the attempt; undefined while it waits, and once it is over. */
+  /** The lease of this attempt; undefined while the attempt waits, and once it is over. */
   readonly lease: Lease<C> | undefined;
-  /** Starts, on `lease` if given. False when it has to wait for an endpoint. */
+  /** Starts the attempt, on `lease` if one is passed. Returns false when it has to wait for an endpoint. */
   start(lease?: Lease<C>): boolean;
-  /** Gives up the response to it, as `Attempts.giveUp`, and hands over the endpoint for the next attempt; undefined if there is none. */
+  /**
+   * Gives up this attempt's response, as `Attempts.giveUp` does, and returns the lease for the next attempt; undefined if there is none.
+   */
   giveUp(failed: FailedAttempt): Lease<C> | undefined;
   abort(reason: Error): void;
 }
 
-/** What the requests of one entry point share. */
+/** What all requests of one dispatcher or agent share. */
 export interface ConcurrentAttemptsOwner<C> {
   readonly balancer: Balancer<C>;
   readonly clock: Clock;
@@ -33,7 +35,7 @@ export interface ConcurrentAttemptsOwner<C> {
   readonly hedging: Hedging | undefined;
 }
 
-/** The headers of a final response, and what they mean for its pod. */
+/** The headers of a final response, and what these headers mean for the pod that sent it. */
 export interface ResponseHead {
   readonly status: number;
   readonly header: (name: string) => unknown;
@@ -44,10 +46,10 @@ export interface ResponseHead {
 export interface ConcurrentRequest<A> {
   readonly method: string;
   readonly key: string | undefined;
-  /** The attempt's description for traces. */
+  /** What traces say about the attempt. */
   facts(): CallFacts;
   attempt(isHedge: boolean): A;
-  /** The abort reason for attempts that lose to another's response. */
+  /** The abort reason for attempts whose response comes later than another's. */
   beaten(): Error;
 }
 
@@ -64,9 +66,9 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   trace: CallTrace | undefined = undefined;
   readonly #owner: ConcurrentAttemptsOwner<C>;
   readonly #request: ConcurrentRequest<A>;
-  /** Attempts that may still answer. */
+  /** Attempts of the request that may still get a response. */
   #running: readonly A[] = [];
-  /** The one whose response the caller gets. */
+  /** The attempt whose response the caller gets. */
   #winner: A | undefined;
   #isStopped = false;
   #hedges = 0;
@@ -81,12 +83,12 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return this.#running;
   }
 
-  /** Whether the caller gets a response already. */
+  /** Whether it is decided which response the caller gets. */
   get isDecided(): boolean {
     return this.#winner !== undefined;
   }
 
-  /** Makes the first attempt. False when it has to wait for an endpoint. */
+  /** Makes the first attempt of the request. Returns false when it has to wait for an endpoint. */
   begin(): boolean {
     this.#owner.balancer.retries.budget.deposit();
     this.#awaitHedge();
@@ -95,7 +97,9 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return trace === undefined ? this.#attempt(false) : trace.start(() => this.#attempt(false));
   }
 
-  /** No attempt follows; running ones are aborted. False if none is running, so that none will report the end of the request. */
+  /**
+   * Aborts running attempts, and makes no further one. Returns false if none is running, so that none will report the end of the request.
+   */
   abort(reason: Error): boolean {
     this.stop();
     const running = this.#running;
@@ -103,7 +107,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return running.length > 0;
   }
 
-  /** No attempt follows. */
+  /** Makes no further attempt of the request. */
   stop(): void {
     this.#isStopped = true;
     this.#hedgeTimer?.cancel();
@@ -118,7 +122,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return this.#running.every((other) => other === attempt || other.lease === undefined);
   }
 
-  /** The headers of a final response arrived. True if the caller gets it, false if it is discarded. */
+  /** The headers of a final response arrived. Returns true if the caller gets this response, false if it is discarded. */
   takes(attempt: A, answer: ResponseHead): boolean {
     if (this.#isStopped || this.#winner !== undefined) return false;
     this.#measure(attempt);
@@ -129,37 +133,38 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     const losers = this.#running.filter((other) => other !== attempt);
     this.#running = [attempt];
     for (const loser of losers) {
-      // The loser would have taken at least this long. If it were left out, the usual time would shrink steadily.
+      // The response of the aborted attempt would have taken at least this long. If its time were left out, the usual time would shrink
+      // steadily.
       this.#measure(loser);
       loser.abort(this.#request.beaten());
     }
     return true;
   }
 
-  /** The attempt failed for good. True if that is how the request ends. */
+  /** An attempt failed for good. Returns true if the request ends with that failure. */
   failed(attempt: A): boolean {
     this.#running = this.#running.filter((other) => other !== attempt);
     return attempt === this.#winner || (this.#winner === undefined && this.#running.length === 0);
   }
 
-  /** Starts another attempt, on `lease` if it already has one. */
+  /** Starts another attempt of the request, on `lease` if there already is one. */
   #attempt(isHedge: boolean, lease?: Lease<C>): boolean {
     const attempt = this.#request.attempt(isHedge);
     this.#running = [...this.#running, attempt];
     return attempt.start(lease);
   }
 
-  /** Whether to discard a response: another attempt is running, or can be made on another pod immediately. */
+  /** Whether to discard a response because another attempt is running, or can be made on another pod immediately. */
   #isGivenUp(attempt: A, { status, header, verdict }: ResponseHead): boolean {
     const { retries } = this.#owner.balancer;
     const isNotBegun = verdict.kind === 'not-started';
     if (!retries.looksAtAnswers && !isNotBegun) return false;
     const { method } = this.#request;
-    // A response that says "not begun" is not an answer, whatever its status.
+    // A response that says "not begun" does not answer the request, whatever its status.
     const answer = isNotBegun ? {} : { status, header };
     const failed = { outcome: verdict, error: undefined, idempotent: true, answered: false, method, ...answer };
     if (!this.isAlone(attempt)) {
-      // Another attempt is under way, and is paid for.
+      // Another attempt of the request is already under way and paid for.
       if (!retries.wants({ ...failed, tried: this.made - this.moves })) return false;
       this.#running = this.#running.filter((other) => other !== attempt);
       return true;
@@ -179,8 +184,8 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   }
 
   /**
-   * No pod has answered in time: asks another one too, if there is one and the retry budget allows it. Otherwise tries again after the
-   * same delay.
+   * No pod has responded in time: sends a hedge to another pod, if there is one and the retry budget allows it. Otherwise tries again after
+   * the same delay.
    */
   #hedge(): void {
     if (this.#isStopped || this.#winner !== undefined) return;
@@ -193,7 +198,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   #leaseForHedge(): Lease<C> | undefined {
     const { retries } = this.#owner.balancer;
     const leases = this.#running.flatMap(({ lease }) => lease ?? []);
-    // If one attempt is waiting for a pod, there is none for a second.
+    // If one attempt is waiting for a pod, there is no pod for a second attempt.
     if (leases.length === 0 || !retries.allowsHedge(this.made - this.moves)) return undefined;
     for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
     return pickOther(this.#owner.balancer, retries, this.tried, { key: this.#request.key });

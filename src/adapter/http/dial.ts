@@ -18,7 +18,7 @@ export type TlsOption = PerEndpoint<ConnectionOptions>;
 
 /** How sockets to the endpoints of one Service are opened. */
 export interface DialOptions {
-  /** The name sent in SNI and checked in the certificate; the endpoint's address is only dialed. */
+  /** The host name that TLS sends in SNI and checks in the certificate; the endpoint's address is only dialed. */
   readonly origin: URL;
   readonly connectTimeoutMs: number;
   readonly tcpKeepAliveMs: number;
@@ -26,27 +26,27 @@ export interface DialOptions {
   readonly allowH2: boolean;
   readonly tls: TlsOption;
   readonly clock: Clock;
-  /** Errors of the adapter for failures that no system call reports. */
+  /** The adapter's own errors, for failures that no system call reports. */
   readonly errors: DialErrors;
 }
 
 /** Creates an adapter's errors for the two failures of a dial without a system error. */
 export interface DialErrors {
-  /** The error for a connection that took too long. */
+  /** Creates the error for a connection that took too long to open. */
   timedOut(message: string): Error;
-  /** The other side closed before the connection was established. */
+  /** Creates the error for a connection that the other side closed before it was established. */
   closed(message: string): Error;
 }
 
-/** The host and port a mock associates with a socket. */
+/** The host and port that a library which mocks HTTP associates with a socket. */
 export interface Shown {
   readonly host: string;
   readonly port: number;
 }
 
 /**
- * Called exactly once, never before `dial` has returned. The socket is the one `dial` returned, with one exception: while a function
- * is still providing TLS settings, `dial` returned the plain socket underneath.
+ * The callback of `dial`, called exactly once, never before `dial` has returned. The socket is the one `dial` returned, with one exception:
+ * while a function is still providing TLS settings, `dial` returned the plain socket underneath.
  */
 export type Dialled = (error: Error | undefined, socket: Socket) => void;
 
@@ -54,7 +54,10 @@ export type Dialled = (error: Error | undefined, socket: Socket) => void;
 const TCP_HIGH_WATER_MARK = 64 * 1024;
 const TLS_HIGH_WATER_MARK = 16 * 1024;
 
-/** The share of the connect timeout a function may take, so that it ends before anything else watching that timeout. */
+/**
+ * The share of the connect timeout that a function which provides TLS settings may take, so that it ends before anything else that watches
+ * the timeout.
+ */
 const ASK_RATIO = 0.9;
 
 /** A socket option missing from Node's types. */
@@ -74,7 +77,10 @@ export function isProtocolError(error: Error & { readonly code?: unknown }): boo
   return error.code === 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL';
 }
 
-/** Resolves any name to an endpoint's address. Over TLS there is no other way to dial it under the Service's name. */
+/**
+ * A DNS lookup that resolves any name to an endpoint's address. Over TLS there is no other way to dial the address under the Service's
+ * name.
+ */
 function lookupOf({ address, port }: Endpoint, shown: Shown): LookupFunction {
   return (host, { all }, found) => {
     const family = isIP(address);
@@ -99,10 +105,10 @@ export function bareHost(url: URL): string {
 }
 
 /**
- * Opens sockets to one endpoint. undici's connector is not used, because it cannot be canceled, rounds its timeout up to a second and
- * keeps TLS sessions per name. Here they are kept per endpoint, so that a new pod with an old address never sees them (U7).
+ * Opens sockets to one endpoint. undici's connector is not used, because it cannot be canceled, rounds its timeout up to a second and keeps
+ * TLS sessions per name. Here they are kept per endpoint, so that a new pod with an old address never sees them (U7).
  *
- * @param shown What a mock of sockets sees in place of the endpoint.
+ * @param shown The host and port that a mock of sockets sees in place of the endpoint.
  */
 export function dialler(
   endpoint: Endpoint,
@@ -113,15 +119,18 @@ export function dialler(
   const secure = origin.protocol === 'https:';
   const address = { host: endpoint.address, port: endpoint.port };
   const target = shown === undefined ? address : { ...shown, lookup: lookupOf(endpoint, shown) };
-  /** An endpoint that does not speak HTTP/2 in the clear is asked once. One that does may have been replaced since. */
+  /**
+   * An endpoint that does not speak HTTP/2 in the clear is asked only once. One that does is asked for each socket, because it may have
+   * been replaced since.
+   */
   let asks = allowH2 && !secure;
-  /** The last TLS session, and the settings it was made with: it proves which certificate we presented. */
+  /** The endpoint's last TLS session, and the settings it was made with: a session proves which certificate we presented. */
   let session: { readonly data: Buffer; readonly tls: ConnectionOptions } | undefined;
 
   const openPlain = (): Socket => {
     const settings: TcpNetConnectOpts & SizedBuffer = { ...target, highWaterMark: TCP_HIGH_WATER_MARK, noDelay: true };
     const socket = connectTcp(settings);
-    // A mock has read these by now. It dials with them if it lets the request through, and then the port may be another.
+    // A mock has read the host and port by now. It dials with them if it lets the request through, and then the port may be another.
     if (shown !== undefined) Object.assign(settings, address, { lookup: undefined });
     return socket;
   };
@@ -148,7 +157,7 @@ export function dialler(
 
   return (dialled) => {
     let settled = false;
-    /** The time limit of the function that provides TLS settings, while it has not answered. */
+    /** The timer that limits how long the function that provides TLS settings may take to answer. */
     let tlsTimer: Timer | undefined;
     const settle = (error: Error | undefined, socket: Socket): void => {
       if (settled) return;
@@ -157,15 +166,15 @@ export function dialler(
       tlsTimer?.cancel();
       if (error !== undefined) {
         explain(error, endpoint, allowH2);
-        // An error of the function says nothing about the endpoint.
+        // An error of the function that provides TLS settings says nothing about the endpoint.
         if (!isPerEndpointError(error) && !isPodLeftError(error) && !isProtocolError(error)) dialErrors.add(error);
       }
       dialled(error, socket);
     };
-    /** Holds an open socket back until it is known what may be sent on it. */
+    /** Holds an open socket back until it is known whether the endpoint speaks HTTP/2. */
     const probeHttp2 = (socket: SpokenSocket): void => {
       const probeSocket = openPlain();
-      // The socket it is asked for decides whether the process stays.
+      // The probe's socket must not keep the process alive: the socket that the probe is for decides that.
       probeSocket.unref();
       const giveUp = (): void => void probeSocket.destroy();
       socket.once('close', giveUp);
@@ -177,10 +186,10 @@ export function dialler(
       };
       askForHttp2(probeSocket, answered, (error) => socket.destroy(error));
     };
-    /** @param first What `dial` returned. */
+    /** @param first The socket that `dial` returned. */
     const follow = (socket: Socket, opened: string | undefined, first: Socket): Socket => {
       if (opened !== undefined) socket.once(opened, () => (asks ? probeHttp2(socket) : settle(undefined, socket)));
-      // Stays for the socket's life, so that no error is unhandled while the socket changes owners.
+      // The error listener stays for the socket's life, so that no error is unhandled while the socket changes owners.
       socket.on('error', (error) => settle(error, first));
       socket.once('close', () => {
         if (!settled) settle(errors.closed(`${endpointAddress(endpoint)} closed while connecting`), first);
@@ -200,14 +209,14 @@ export function dialler(
         .then((answer) => {
           tlsTimer?.cancel();
           if (plain.destroyed) return;
-          // From here on this code neither reads from the socket nor ends it.
+          // From here on this code neither reads from the plain socket nor ends it: TLS does.
           const over = refused(() => openSecure(answer, plain));
           follow(over, 'secureConnect', plain);
         })
         .catch((error) => plain.destroy(error));
       return plain;
     };
-    /** The error for settings of a function that Node does not accept. */
+    /** Opens a socket, and turns Node's error for TLS settings it does not accept into a failed dial. */
     const refused = (open: () => Socket): Socket => {
       try {
         return open();
@@ -225,7 +234,7 @@ export function dialler(
     try {
       socket = begin();
     } catch (error) {
-      // Settings passed as a value throw here, as they always have; those of a function fail the connection.
+      // TLS settings passed as a value throw here, as they always have; those of a function fail the connection.
       if (typeof tls !== 'function') {
         timer.cancel();
         throw error;
@@ -241,7 +250,7 @@ export function dialler(
 /** OpenSSL's codes for a peer that does not speak TLS. */
 const NO_TLS: ReadonlySet<unknown> = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
 
-/** Adds the most likely mistake to a message of OpenSSL. The code stays. */
+/** Adds the most likely mistake to the message of an OpenSSL error. The error's code stays. */
 function explain(error: Error & { readonly code?: unknown }, endpoint: Endpoint, allowH2: boolean): void {
   const address = endpointAddress(endpoint);
   if (isProtocolError(error)) {
@@ -254,13 +263,13 @@ function explain(error: Error & { readonly code?: unknown }, endpoint: Endpoint,
 
 const podLeftErrors = new WeakSet<Error>();
 
-/** Marks an error: the pod left the Service before anything of the request was sent. */
+/** Marks an error as one of a pod that left the Service before anything of the request was sent. */
 export function asPodLeftError<E extends Error>(error: E): E {
   podLeftErrors.add(error);
   return error;
 }
 
-/** Whether `error` is marked so: nothing of the request was sent. */
+/** Whether `asPodLeftError` marked this error, so that nothing of the request was sent. */
 export function isPodLeftError(error: Error): boolean {
   return podLeftErrors.has(error);
 }
@@ -271,11 +280,11 @@ export function podLeftMessage(endpoint: Endpoint): string {
 
 /** The error of a dial that was canceled because its pod has left. */
 export function dialLeftError(endpoint: Endpoint): Error {
-  // A system error code: after an error of its own kind undici would dial again.
+  // The error has a system's error code: after an error of undici's own kind undici would dial again.
   return asPodLeftError(Object.assign(new Error(podLeftMessage(endpoint)), { code: 'ECONNABORTED' }));
 }
 
-/** Settings that the transport decides, and a `tls` option must not contain. */
+/** TLS settings that the transport decides, and that a `tls` option must not contain. */
 const DIALLED: readonly string[] = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
 
 /** Checks a `tls` option. Throws EVENKEEL_OPTION. */

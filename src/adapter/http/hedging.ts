@@ -40,9 +40,9 @@ export function hedgingOf(options: unknown): Hedging {
   return new Hedging(afterMs, afterQuantile, max);
 }
 
-/** How many responses are needed to know the usual time. */
+/** How many responses must be measured before their usual time is known. */
 const MIN_MEASURED = 100;
-/** The quantile is recomputed after this many more responses. It costs as much as counting ten requests. */
+/** After how many more responses the quantile of response times is recomputed. That costs as much as counting ten requests. */
 const LOOK_UP_AFTER = 64;
 
 /** Decides when the requests of one entry point are hedged. */
@@ -60,12 +60,12 @@ export class Hedging {
     this.#quantile = quantile;
   }
 
-  /** How long to wait for a response, in ms; undefined while unknown. */
+  /** Milliseconds to wait for a response before a hedge is sent; undefined while unknown. */
   get delayMs(): number | undefined {
     return this.#delayMs;
   }
 
-  /** An attempt took at least this long without a response. */
+  /** Records that an attempt took at least this long without a response. */
   took(ms: number): void {
     if (this.#quantile === undefined) return;
     this.#latency.add(ms);

@@ -11,13 +11,13 @@ import { nodeHttp } from '../kit/index.js';
 
 /** An Agent as `http.request` uses it. Agents of other libraries have relied on this method since Node 0.12. */
 export interface RequestTaker {
-  /** Gives the request a socket, by `request.onSocket`, now or later. */
+  /** The Agent gives the request a socket, by `request.onSocket`, now or later. */
   addRequest(request: ClientRequest, options: RequestOptions): void;
 }
 
-/** What an Agent gives a socket to: a request, as far as an Agent sees it. */
+/** A request as far as an Agent sees it: what the Agent gives a socket to. */
 export interface SocketTaker {
-  /** Whether the socket carried another request before. The Agent sets it. */
+  /** Whether the request's socket carried another request before. The Agent sets it. */
   reusedSocket: boolean;
   onSocket(socket: Socket | null | undefined, error?: Error | null): void;
   once(event: 'close', listener: () => void): unknown;
@@ -106,7 +106,10 @@ export function endWithoutSocket(request: ClientRequest, error?: Error): void {
   (request.onSocket as unknown as (socket: null, error: Error | undefined) => void).call(request, null, error);
 }
 
-/** The response, once its headers arrived. A listener for `response` would keep Node from discarding one that nobody reads. */
+/**
+ * The response to a request; undefined until its headers have arrived. A listener for `response` would keep Node from discarding one that
+ * nobody reads.
+ */
 export function responseOf(request: ClientRequest): IncomingMessage | undefined {
   return (request as { readonly res?: IncomingMessage | null }).res ?? undefined;
 }
@@ -122,11 +125,11 @@ export function replace<T extends object, K extends keyof T>(object: T, name: K,
   };
 }
 
-/** What Node keeps of a request's time limit. */
+/** The fields of a request in which Node keeps its time limit. */
 interface Limited {
-  /** The time limit in ms; it applies to the socket that the request gets. */
+  /** The request's time limit in ms; it applies to the socket that the request gets. */
   timeout?: number | undefined;
-  /** The listener that Node has added to that socket, or will add; if it is set, Node adds no other. */
+  /** The timeout listener that Node has added to the request's socket, or will add; if it is set, Node adds no other. */
   timeoutCb?: (() => void) | null;
 }
 
@@ -166,7 +169,7 @@ interface Mocking {
 }
 const socketInterceptor = Symbol.for('socket-interceptor');
 
-/** Holds their registry, which is undefined unless one of them is loaded. */
+/** The global object, which holds the registry of interceptors once nock or msw is loaded. */
 const mocking: Mocking = globalThis as Mocking;
 
 /**

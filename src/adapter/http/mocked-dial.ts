@@ -3,7 +3,7 @@ import { type Balancer, createEndpoint, type Endpoint, outcomes } from '../../in
 import { afterPendingIo } from '../kit/index.js';
 import { type Dialled, type DialOptions, dialler } from './dial.js';
 
-/** The host and port a request names. */
+/** The host and port that a request names. */
 export interface HostAndPort {
   readonly host: string;
   readonly port: number;
@@ -19,12 +19,12 @@ export class MockedDial {
 
   constructor(balancer: Balancer<unknown>, options: DialOptions) {
     this.#balancer = balancer;
-    // Mocks speak HTTP/1.1.
+    // Libraries that mock sockets speak HTTP/1.1.
     this.#options = { ...options, allowH2: false };
   }
 
   connect(target: HostAndPort, dialled: Dialled): void {
-    // The first set of a fixed list comes at the end of this turn.
+    // A resolver with a fixed list delivers its first set at the end of this turn of the event loop.
     if (this.#balancer.snapshot().state === 'starting') afterPendingIo(() => this.#open(target, dialled));
     else this.#open(target, dialled);
   }
@@ -47,7 +47,7 @@ export class MockedDial {
       lease.end(outcomes.notStarted);
       return lease.endpoint;
     }
-    // No pod is connected, which does not matter here.
+    // No pod is connected at this point, but a mock only needs an address.
     const [known] = this.#balancer.snapshot().endpoints;
     if (known === undefined) return undefined;
     const { hostname, port } = new URL(`http://${known.address}`);

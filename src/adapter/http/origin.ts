@@ -50,13 +50,13 @@ function serviceName(hostname: string): ServiceName | undefined {
  * same. Anything else is another server: neither may receive requests meant for the other.
  */
 export class OriginMatcher {
-  /** The origin in the form that a URL prints, which nearly every request uses. */
+  /** The target's origin in the form that a URL prints, which nearly every request uses. */
   readonly origin: string;
   readonly #target: URL;
   readonly #service: ServiceName | undefined;
   #domain: string;
   readonly #remembered = new Map<string, boolean>();
-  /** Settles when the cluster's domain is known. */
+  /** Settles when the cluster's DNS domain is known. */
   #known: Promise<void> = Promise.resolve();
 
   constructor(target: URL, clusterDomain: string = DEFAULT_DOMAIN) {
@@ -66,14 +66,14 @@ export class OriginMatcher {
     this.#domain = this.#service?.domain ?? clusterDomain;
   }
 
-  /** Sets the cluster's domain, if the target does not name it. */
+  /** Sets the cluster's DNS domain, if the target does not name it. */
   learnDomain(domain: string): void {
     if (this.#service?.domain !== undefined || domain === this.#domain) return;
     this.#domain = domain;
     this.#remembered.clear();
   }
 
-  /** Reads the cluster's domain. */
+  /** Waits for the cluster's DNS domain and sets it. */
   learnDomainFrom(domain: Promise<string>): void {
     this.#known = domain.then((read) => this.learnDomain(read));
   }
@@ -108,8 +108,8 @@ export class OriginMatcher {
 }
 
 /**
- * The matcher of a target. It reads the cluster's domain from the environment unless it is given. Throws EVENKEEL_OPTION for an
- * invalid domain.
+ * The matcher of a target's origin. It reads the cluster's domain from the environment unless `clusterDomain` is set. Throws
+ * EVENKEEL_OPTION for an invalid domain.
  */
 export function originMatcher(origin: URL, clusterDomain: unknown): OriginMatcher {
   if (clusterDomain === undefined) {
@@ -126,7 +126,7 @@ export function checkClusterDomain(value: unknown): string {
   throw optionError('clusterDomain', 'a domain such as cluster.local', value);
 }
 
-/** Where the pods of an origin come from: an address is a fixed endpoint, a name is a Service to discover. */
+/** Where the pods of an origin come from: an IP address is a fixed endpoint, a name is a Service to discover. */
 export function resolverOf(origin: URL): Resolver | string {
   const port = Number(origin.port || (origin.protocol === 'https:' ? 443 : 80));
   const host = bareHost(origin);

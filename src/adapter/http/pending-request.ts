@@ -3,12 +3,12 @@ import type { ClientRequest } from 'node:http';
 import type { Clock, Timer } from '../../index.js';
 import { replace, setTimeLimit, timeLimitOf, withoutTimeLimit } from './internals.js';
 
-/** The longest time of a timer, in ms; Node shortens longer ones to this. */
+/** The longest time limit of a request, in ms; Node shortens longer ones to this. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * Watches a request that has no socket yet. Node does not track those: it neither reports that the caller destroyed the request nor runs
- * its timeout. So the two methods concerned are replaced while it waits.
+ * Watches a request that has no socket yet. Node does not track such requests: it neither reports that the caller destroyed the request nor
+ * runs its timeout. So the two methods concerned are replaced while the request waits.
  */
 export class PendingRequest {
   readonly #request: ClientRequest;
@@ -31,7 +31,7 @@ export class PendingRequest {
         return request;
       }),
       replace(request, 'setTimeout', (timeoutMs, callback) => {
-        // Node checks and keeps what it is given, but does not listen on the socket to come: `release` decides that.
+        // Node checks and keeps the time limit, but adds no listener to the socket to come: `release` decides that.
         withoutTimeLimit(request, () => setLimit.call(request, timeoutMs, callback));
         this.#limit(timeoutMs);
         return request;
@@ -40,7 +40,7 @@ export class PendingRequest {
     this.#limit(timeLimitOf(request));
   }
 
-  /** The request's time limit from now on, in ms; 0 = none. */
+  /** The time limit of the request from now on, in ms; 0 = none. */
   get timeoutMs(): number {
     return this.#timedOut ? 0 : this.#timeoutMs;
   }
@@ -48,7 +48,7 @@ export class PendingRequest {
   /** The request has a socket, or no longer needs one: puts back the methods that were replaced. */
   release(): void {
     this.#timer?.cancel();
-    // The properties are restored in reverse order: objects stay fast if the last property is deleted first.
+    // The request's properties are restored in reverse order: objects stay fast if the last property is deleted first.
     for (const restore of this.#restore.reverse()) restore();
     this.#restore = [];
     setTimeLimit(this.#request, this.#timeoutMs, this.#timedOut);
@@ -59,7 +59,7 @@ export class PendingRequest {
     this.#timer = undefined;
     this.#timeoutMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);
     if (timeoutMs <= 0 || this.#timedOut) return;
-    // In the caller's async context; the caller decides what to do.
+    // The timeout runs in the caller's async context; the caller decides what to do.
     const timedOut = AsyncResource.bind(() => {
       this.#timedOut = true;
       this.#request.emit('timeout');

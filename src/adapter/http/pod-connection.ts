@@ -9,10 +9,10 @@ import { dialFirst, PodLink } from './pod-link.js';
 export interface PodConnectionParts {
   readonly endpoint: Endpoint;
   readonly dial: DialOptions;
-  /** Maximum sockets, and so concurrent requests over HTTP/1.1. */
+  /** The most sockets to the pod, and so the most concurrent requests over HTTP/1.1. */
   readonly connections: number;
   readonly healthPath: string | undefined;
-  /** How often a `tls` function is also called while this is open, in ms; Infinity = never. */
+  /** Milliseconds between two calls of a `tls` function while the connection to the pod is open; Infinity = never. */
   readonly credentialsRefreshMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
@@ -23,20 +23,20 @@ export interface PodUser<C> {
   readonly handle: C;
   /** Sends a GET for `path` and resolves with the status once the response is complete. */
   getStatus(path: string, signal: AbortSignal): Promise<number | undefined>;
-  /** Accepts no new request and lets running ones finish; resolves when no socket is left. Never rejects. */
+  /** The client accepts no new request and lets running ones finish; resolves when no socket is left. Never rejects. */
   finish(): Promise<void>;
-  /** Cuts running requests, even while `finish` is pending. */
+  /** The client cuts running requests, even while `finish` is pending. */
   cut(): void;
 }
 
 /** How an adapter uses a pod whose first socket is open. */
 export interface PodUse<C> {
-  /** Concurrent requests on a pod with the protocol negotiated on this socket. */
+  /** How many requests the pod takes at once, with the protocol that was negotiated on this socket. */
   capacity(first: Socket): number;
   user(link: PodLink, first: Socket): PodUser<C>;
 }
 
-/** Opens the first socket to an endpoint and wraps it. Rejects with the reason; after an abort nothing stays open. */
+/** Opens the first socket to a pod and wraps it as a connection. Rejects with the reason; after an abort nothing stays open. */
 export async function openPodConnection<C>(
   parts: PodConnectionParts,
   use: PodUse<C>,
@@ -59,7 +59,7 @@ export async function openPodConnection<C>(
   return connection;
 }
 
-/** Watches the `tls` function, if there is one and it is to be called again. */
+/** Watches the result of the `tls` function, if there is one and it is to be called again. */
 function watchOf({ endpoint, dial, credentialsRefreshMs, clock, rng }: PodConnectionParts): TlsWatch | undefined {
   const { tls, origin } = dial;
   if (typeof tls !== 'function' || origin.protocol !== 'https:' || !Number.isFinite(credentialsRefreshMs))
@@ -144,7 +144,7 @@ export class PodConnection<C> implements Connection<C> {
     if (status === undefined || status >= 400) throw new Error(`${path.replace(/\?.*/s, '?…')} answered ${status}`);
   }
 
-  /** A request died with its socket. */
+  /** A request died because its socket did. */
   lost(error: Error): void {
     this.#link.lost(error);
   }
@@ -154,9 +154,9 @@ export class PodConnection<C> implements Connection<C> {
   }
 }
 
-/** How long a pod without session tickets may take to reject our certificate, in ms. */
+/** Milliseconds a pod that sends no session tickets may take to reject our certificate. */
 const REFUSAL_MS = 250;
-/** … but at most this share of the connect timeout, which may be short. */
+/** The share of the connect timeout that the wait for a rejected certificate may take at most, since the timeout may be short. */
 const REFUSAL_RATIO = 0.2;
 
 /**
@@ -174,7 +174,7 @@ function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: Abor
       secure.off('session', taken).off('error', failed).off('close', closed);
       settle();
     };
-    // The wait does not end within the ticket's event: data written while OpenSSL reads is not sent.
+    // Do not resolve within the event of the session ticket: data written while OpenSSL reads is not sent.
     const taken = (): void => over(() => afterPendingIo(resolve));
     const failed = (error: Error): void => over(() => reject(error));
     const closed = (): void => failed(new Error('it hung up when it was shown the certificate'));
@@ -182,7 +182,7 @@ function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: Abor
       socket.destroy();
       failed(signal.reason);
     };
-    // Network time, whatever clock a test uses.
+    // This wait is real network time, whatever clock a test uses.
     const timer = systemClock.timer(taken, Math.min(REFUSAL_MS, REFUSAL_RATIO * connectTimeoutMs));
     secure.on('session', taken).on('error', failed).on('close', closed);
     onAbort(signal, aborted);

@@ -8,17 +8,17 @@ import { isTlsError, PodSockets } from './pod-sockets.js';
 export interface PodLinkParts {
   readonly endpoint: Endpoint;
   readonly dial: (dialled: Dialled) => Socket;
-  /** Concurrent requests while the pod works. */
+  /** How many requests the pod takes at once while it works. */
   readonly capacity: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** The pod is gone: `closed` has settled, and the adapter must close what it still holds. */
+  /** Called when the pod is gone: `closed` has settled, and the adapter must close what it still holds. */
   gone(): void;
 }
 
-/** A socket the other side closes while idle is opened again ahead of the next request at most this often, in ms. */
+/** Milliseconds that pass at least before a socket that the pod closed while idle is opened again ahead of the next request. */
 const REOPEN_MS = 30_000;
-/** The random share added to that pause, so that clients do not move in step. */
+/** The random share added to the pause before an idle socket is opened again, so that clients do not move in step. */
 const REOPEN_SPREAD = 0.2;
 /**
  * How long a pod that works but accepts no further connection is limited to the ones it has, in ms. Its backlog is full, or our own
@@ -32,7 +32,7 @@ const CAPPED_MS = 5_000;
  * listener's backlog holds a few hundred: what the kernel drops there is tried again only seconds later.
  */
 const MOST_DIALS = 128;
-/** How long a count of the bytes received is good enough, in ms: counting looks at every socket. */
+/** Milliseconds for which a count of the bytes received from a pod is reused: counting looks at every socket. */
 const COUNT_LASTS_MS = 100;
 
 /** Errors of our own machine, not of the pod: no file descriptor, port or memory left for another socket. */
@@ -55,15 +55,15 @@ export function dialFirst(dial: (dialled: Dialled) => Socket, signal: AbortSigna
       if (error !== undefined) reject(error);
       else resolve(opened);
     });
-    // No request waits for it yet: it must not keep the process alive.
+    // No request waits for this socket yet: it must not keep the process alive.
     socket.unref();
     signal.addEventListener('abort', onAbort, { once: true });
   });
 }
 
 /**
- * Judges one pod by its sockets: its capacity, whether it is leaving, whether it is gone. An HTTP client uses the sockets; here they are
- * only opened, counted and watched.
+ * Judges one pod by its sockets: the pod's capacity, whether it is leaving, whether it is gone. An HTTP client uses the sockets; here they
+ * are only opened, counted and watched.
  */
 export class PodLink {
   readonly sockets: PodSockets;
@@ -75,24 +75,26 @@ export class PodLink {
   #cappedTimer: Timer | undefined;
   #reopenTimer: Timer | undefined;
   #reopenedAtMs: number;
-  /** Bytes received at the last check whether the pod is still there. */
+  /** Bytes received from the pod when it was last checked whether the pod is still there. */
   #receivedAtCheck = 0;
   #checking = false;
-  /** A request died with its socket while others were still open. */
+  /** The error of a request that died with its socket while other sockets to the pod were still open. */
   #suspectError: Error | undefined;
   #closing = false;
   /** Whether the pod has left the Service. */
   #left = false;
-  /** Sockets that are connecting for a waiting request. */
+  /** Sockets to the pod that are connecting for a waiting request. */
   readonly #awaited = new Set<Socket>();
-  /** Waiting requests for which no socket is connecting yet. */
+  /** Waiting requests for which no socket to the pod is connecting yet. */
   readonly #queued: { readonly dialled: Dialled; readonly dial: ((dialled: Dialled) => Socket) | undefined }[] = [];
   #received = 0;
   #receivedCountedMs = Number.NEGATIVE_INFINITY;
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
 
-  /** @param first The open socket for the first request. Not kept: Node leaves the last request on a socket that was destroyed. */
+  /**
+   * @param first The open socket for the first request. It is not kept here: Node leaves the last request on a socket that was destroyed.
+   */
   constructor(first: Socket, parts: PodLinkParts) {
     this.#parts = parts;
     this.closed = new Promise((resolve) => {
@@ -129,9 +131,9 @@ export class PodLink {
   #dialNow(dialled: Dialled, dial: ((dialled: Dialled) => Socket) | undefined): void {
     const receivedBefore = this.#countReceived();
     const socket = this.sockets.connect((error, opened) => {
-      // The socket that was dialed counts, not the opened one, because TLS may have wrapped it.
+      // The socket that was dialed is the one that was counted, not the opened one, because TLS may have wrapped it.
       this.#awaited.delete(socket);
-      // First, so that this pod is already judged when the request is retried.
+      // The pod is judged before the request learns the result, so that a retry already takes that into account.
       if (error === undefined) this.#accepted();
       else if (!isPodLeftError(error) && !isProtocolError(error)) {
         this.#refused(error, this.sockets.received > receivedBefore, dial === undefined);
@@ -144,7 +146,7 @@ export class PodLink {
     if (this.#left) socket.destroy(dialLeftError(this.#parts.endpoint));
   }
 
-  /** How many bytes have been received so far, or up to a moment ago. */
+  /** How many bytes the pod has sent so far, or had sent up to `COUNT_LASTS_MS` ago. */
   #countReceived(): number {
     const nowMs = this.#parts.clock.now();
     if (nowMs - this.#receivedCountedMs >= COUNT_LASTS_MS) {
@@ -160,25 +162,25 @@ export class PodLink {
     this.#cancelDials(dialLeftError(this.#parts.endpoint));
   }
 
-  /** Ends all connections now. */
+  /** Ends all connections to the pod now. */
   cut(error?: Error): void {
     this.#cancelDials(error ?? new Error('the connection was cut'));
     this.sockets.destroyAll(error);
   }
 
   #cancelDials(error: Error): void {
-    // Before the others: each that ends would start the next.
+    // Queued requests are taken first: each socket that ends would otherwise start the next of them.
     const queued = this.#queued.splice(0);
     for (const socket of this.#awaited) socket.destroy(error);
     for (const { dialled } of queued) dialled(error, new Socket().destroy());
   }
 
-  /** The pod is back in the set. */
+  /** The pod is back in the endpoint set. */
   returned(): void {
     this.#left = false;
   }
 
-  /** Whether the pod accepts a connection. The socket is kept if there is no spare one yet. */
+  /** Checks whether the pod accepts a connection. The socket is kept as the spare one if there is none yet. */
   connectProbe(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       this.sockets.connectAhead((error, socket) => {
@@ -194,8 +196,8 @@ export class PodLink {
   }
 
   /**
-   * A request died with its socket. If that was the last socket, the pod may be gone: check immediately, and until the result is known
-   * send it one request at a time. One rather than none, because waiting callers are woken when a call ends.
+   * A request died with its socket. If that was the last socket, the pod may be gone: checks immediately, and until the result is known
+   * sends the pod one request at a time. One rather than none, because waiting callers are woken when a call ends.
    */
   lost(error: Error): void {
     if (this.#closing || this.#checking) return;
@@ -203,7 +205,7 @@ export class PodLink {
       this.#suspectError = error;
       return;
     }
-    if (this.sockets.connecting > 0) return; // its end will tell
+    if (this.sockets.connecting > 0) return; // the end of the connecting socket will tell
     if (this.sockets.received === this.#receivedAtCheck) {
       // The pod accepted the connection but never sent a byte: opening another one would be a loop.
       this.#gone(error);
@@ -215,12 +217,12 @@ export class PodLink {
     this.#reopen();
   }
 
-  /** The pod wants no more requests: it gets no new call, running ones finish. */
+  /** The pod wants no more requests: it gets no new call, and running ones finish. */
   leave(): void {
     this.#settleLeaving();
   }
 
-  /** The connection is being closed: nothing is opened or judged any longer. */
+  /** The connection to the pod is being closed: no socket is opened or judged any longer. */
   stop(): void {
     this.#closing = true;
     this.#reopenTimer?.cancel();
@@ -228,13 +230,13 @@ export class PodLink {
     this.sockets.dropSpare();
   }
 
-  /** Resolves when no socket is left; the connection is then closed cleanly. */
+  /** Resolves when no socket to the pod is left; the connection is then closed cleanly. */
   async finished(): Promise<void> {
     await this.sockets.allClosed();
     this.#settleClosed(undefined);
   }
 
-  /** All connections are closed: the pod counts as gone. The HTTP client notices by itself. */
+  /** All connections to the pod are closed, so the pod counts as gone. The HTTP client notices by itself. */
   #gone(error: Error): void {
     this.#settleClosed(error);
     this.#parts.gone();
@@ -253,9 +255,9 @@ export class PodLink {
   }
 
   /**
-   * The pod refused a further connection. It is gone if no other is left. If others are, it is shutting down (its listener is closed,
-   * and it finishes running requests), unless they received bytes during the probe: then only its backlog is full, or our own machine
-   * is at its limit, and more connections would make that worse. With `caps` it is limited to the ones it has.
+   * The pod refused a further connection. It is gone if no other is left. If others are, it is shutting down (its listener is closed, and
+   * it finishes running requests), unless they received bytes during the probe: then only its backlog is full, or our own machine is at its
+   * limit, and more connections would make that worse. With `caps` the pod is limited to the connections it has.
    */
   #refused(error: Error, receiving: boolean, caps = true): void {
     if (this.#closing) return;
@@ -273,12 +275,12 @@ export class PodLink {
     } else this.#settleLeaving();
   }
 
-  /** No socket is left. After an ordinary end (idle, or closed by us) the next request may open one. */
+  /** The last socket to the pod ended. After an ordinary end (idle, or closed by us) the next request may open one. */
   #emptied(failure: Error | undefined): void {
     if (this.#closing || this.#checking) return;
     const suspect = failure ?? this.#suspectError;
     if (failure !== undefined && isTlsError(failure)) {
-      // With TLS 1.3 a pod rejects our certificate once the connection is open: the next one would end alike.
+      // With TLS 1.3 a pod rejects our certificate only once the connection is open: the next connection would end alike.
       this.#gone(rejected(this.#parts.endpoint, failure));
       return;
     }
@@ -311,7 +313,7 @@ export class PodLink {
   }
 }
 
-/** An error of TLS that says which pod it was; the code stays. */
+/** The TLS error with which a pod rejected a connection, with the pod's name in its message; the code stays. */
 function rejected(endpoint: Endpoint, cause: Error & { readonly code?: unknown; readonly reason?: string }): Error {
   const { code, reason = cause.message.trim() } = cause;
   return Object.assign(new Error(`${endpointAddress(endpoint)} ended the TLS connection: ${reason}`, { cause }), {

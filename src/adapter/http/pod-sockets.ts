@@ -5,20 +5,20 @@ import type { Dialled } from './dial.js';
 
 /** Every socket to one pod, whatever uses it, so that none can leak. */
 export class PodSockets {
-  /** How many are open, connecting ones not counted. A field, because requests read it. */
+  /** How many sockets to the pod are open, connecting ones not counted. It is a field because each request reads it. */
   open = 0;
-  /** Which requests ask the pod for a load report. */
+  /** Decides which requests ask the pod for a load report. */
   readonly reportAsking: ReportAsking = new ReportAsking();
   readonly #dial: (dialled: Dialled) => Socket;
-  /** The last socket ended, with the system error that ended it, if any. */
+  /** Called when the pod's last socket ended, with the system error that ended it, if any. */
   readonly #emptied: (failure: Error | undefined) => void;
-  /** Sockets that are not closed: in use, upgraded, spare or still connecting. */
+  /** Sockets to the pod that are not closed: in use, upgraded, spare or still connecting. */
   readonly #sockets = new Set<Socket>();
-  /** The sockets that are still connecting. */
+  /** Sockets to the pod that are still connecting. */
   readonly #connecting = new Set<Socket>();
-  /** A socket that is open, unused and watched. */
+  /** A socket to the pod that is open, unused and watched for its end. */
   #spare: Socket | undefined;
-  /** Bytes received on sockets that are closed now. */
+  /** Bytes received from the pod on sockets that are closed now. */
   #receivedBefore = 0;
   #allClosed: (() => void) | undefined;
 
@@ -35,7 +35,7 @@ export class PodSockets {
     return this.#spare !== undefined;
   }
 
-  /** Bytes received since the beginning, on all sockets. */
+  /** Bytes received from the pod since the beginning, on all its sockets. */
   get received(): number {
     let received = this.#receivedBefore;
     for (const socket of this.#sockets) received += socket.bytesRead;
@@ -75,7 +75,7 @@ export class PodSockets {
     signal?.addEventListener('abort', giveUp, { once: true });
   }
 
-  /** Counts in a socket opened by other code. */
+  /** Counts a socket to the pod that other code opened. */
   add(socket: Socket): void {
     this.#sockets.add(socket);
     this.#count();
@@ -84,7 +84,8 @@ export class PodSockets {
       // Only errors of the system (a reset, a dead peer) and of TLS count. HTTP clients destroy sockets with errors of their own for many
       // reasons.
       if ((error as NodeJS.ErrnoException).syscall !== undefined || isTlsError(error)) failure = error;
-      // An error of TLS leaves the socket open, and Node tells only who listens now: a request given it later would never end.
+      // An error of TLS leaves the socket open, and Node tells only those who listen now: a request that got this socket later would never
+      // end.
       if (this.#spare === socket) socket.destroy();
     });
     socket.once('close', () => {
@@ -104,7 +105,7 @@ export class PodSockets {
     this.open = this.#sockets.size - this.#connecting.size;
   }
 
-  /** Keeps an open socket for later. */
+  /** Keeps an open socket as the spare one, for a later request. */
   setAside(socket: Socket): void {
     this.#spare?.destroy();
     this.#spare = socket;
@@ -113,7 +114,7 @@ export class PodSockets {
     if ((socket as TLSSocket).alpnProtocol !== 'h2') socket.on('readable', onUnexpectedData);
   }
 
-  /** The spare socket, if it is still usable; it then belongs to the caller. */
+  /** Returns the spare socket if it is still usable; it then belongs to the caller. */
   takeSpare(): Socket | undefined {
     const socket = this.#spare;
     this.#spare = undefined;
@@ -132,7 +133,7 @@ export class PodSockets {
     for (const socket of this.#sockets) socket.destroy(error);
   }
 
-  /** Resolves when no socket is left. */
+  /** Resolves when no socket to the pod is left. */
   async allClosed(): Promise<void> {
     if (this.#sockets.size === 0) return;
     await new Promise<void>((resolve) => {
@@ -141,12 +142,12 @@ export class PodSockets {
   }
 }
 
-/** The end of a stream is only seen by reading it; any data makes the socket unusable. */
+/** Destroys a spare socket that receives data. The end of a stream is only seen by reading it, and any data makes the socket unusable. */
 function onUnexpectedData(this: Socket): void {
   if (this.read() !== null) this.destroy();
 }
 
-/** An alert of the other side, or bytes that are not TLS. */
+/** Whether the error is a TLS alert of the other side, or comes from bytes that are not TLS. */
 export function isTlsError({ code }: Error & { readonly code?: unknown }): boolean {
   return typeof code === 'string' && code.startsWith('ERR_SSL_');
 }

@@ -3,12 +3,12 @@ import type { Socket } from 'node:net';
 const FRAME_HEAD = 9;
 const SETTINGS = 4;
 const GOAWAY = 7;
-/** What a client begins with (RFC 9113, 3.4): this text, and its settings. */
+/** What an HTTP/2 client sends first (RFC 9113, 3.4): this text, and its settings. */
 const PREFACE = Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0)]);
-/** No stream was opened, and nothing is wrong. */
+/** A GOAWAY frame that says no stream was opened and nothing is wrong. */
 const FAREWELL = frame(GOAWAY, 8);
 
-/** A socket with the field by which undici chooses the protocol, as `TLSSocket` has it. */
+/** A socket with the field by which undici chooses the HTTP version, as `TLSSocket` has it. */
 export type SpokenSocket = Socket & { alpnProtocol?: string | false | null };
 
 /**
@@ -42,7 +42,7 @@ export function askForHttp2(
   question.on('data', (chunk) => {
     if (isOver) return;
     head = Buffer.concat([head, chunk]);
-    // The length of a frame comes first, and then its type.
+    // In an HTTP/2 frame the length comes first, and then the type.
     if (head.length > 3) over(head[3] === SETTINGS);
   });
   question.on('end', () => over(false));
@@ -52,7 +52,7 @@ export function askForHttp2(
   });
 }
 
-/** A frame for the connection as a whole. Its payload, if it has one, is zeros. */
+/** Encodes an HTTP/2 frame for the connection as a whole. Its payload, if it has one, is zeros. */
 function frame(type: number, payload: number): Buffer {
   const bytes = Buffer.alloc(FRAME_HEAD + payload);
   bytes[2] = payload;

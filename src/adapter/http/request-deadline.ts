@@ -13,16 +13,19 @@ import {
 /** How long a request may take, in ms; undefined = no limit. */
 export type DeadlineOf<R> = (request: R) => number | undefined;
 
-/** Longest deadline, in ms. */
+/** The longest deadline of a request, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
 
-/** The deadline of each request. Throws EVENKEEL_OPTION, and so does the rule if a function returns an invalid value. */
+/**
+ * Makes the rule that returns the deadline of each request. Throws EVENKEEL_OPTION for an invalid `deadlineMs`, and so does the rule if a
+ * function returns an invalid value.
+ */
 export function deadlineRule<R>(deadlineMs: unknown): DeadlineOf<R> {
   if (typeof deadlineMs === 'function') {
     return (request) => {
       const limitMs: unknown = deadlineMs(request);
       if (limitMs === undefined || limitMs === Number.POSITIVE_INFINITY) return undefined;
-      // A caller's own deadline may be over already. Then the request ends immediately; it must not run without a limit.
+      // A deadline that the caller computed may be over already. Then the request ends immediately; it must not run without a limit.
       if (typeof limitMs === 'number' && limitMs <= 0) return 1;
       return checkNumber('deadlineMs()', limitMs, 0, { above: 0, max: MAX_DEADLINE_MS });
     };
@@ -39,17 +42,17 @@ export const deadlineOption = <R>(): Option<DeadlineOf<R> | undefined> => ({
   check: (_name, value) => deadlineRule<R>(value),
 });
 
-/** When a request has to be over. */
+/** The point in time at which a request has to be over. */
 export class RequestDeadline {
-  /** The time it was given, in ms. */
+  /** How long the request may take in all, in ms. */
   readonly limitMs: number;
   readonly #dueMs: number;
   readonly #clock: Clock;
   readonly #timer: SharedTimer;
 
   /**
-   * @param ownMs Its own deadline, in ms. @param inheritedMs What is left of the request that is being served: different each time,
-   * so its timer may be late by a sixteenth. What travels on is exact.
+   * @param ownMs The request's own deadline, in ms. @param inheritedMs What is left of the request that is being served: different each
+   * time, so its timer may be late by a sixteenth. The deadline sent to the pod is exact.
    */
   constructor(
     { clock, timers }: { readonly clock: Clock; readonly timers: SharedTimers },
@@ -64,7 +67,7 @@ export class RequestDeadline {
     this.#timer = limitMs === ownMs ? timers.start(limitMs, timed) : timers.startAbout(limitMs, timed);
   }
 
-  /** How much time is left, in ms; 0 or less once the deadline has passed. */
+  /** How much time the request has left, in ms; 0 or less once the deadline has passed. */
   get remainingMs(): number {
     return this.#dueMs - this.#clock.now();
   }
@@ -74,7 +77,7 @@ export class RequestDeadline {
   }
 }
 
-/** A call, or one of its attempts, at its deadline. */
+/** A call, or one of its attempts, that is running when its deadline passes. */
 interface Running {
   readonly lease: Lease<unknown> | undefined;
   readonly stage: 'waiting' | 'connecting' | 'sent' | 'answered';
@@ -88,7 +91,9 @@ export interface MissedDeadline {
   readonly tried: TriedEndpoints<unknown> | undefined;
 }
 
-/** The error at a deadline: the endpoint it waited for, how far the request got, and where it was tried before. */
+/**
+ * The error of a call at its deadline. It says which endpoint the call waited for, how far the request got, and where it was tried before.
+ */
 export function deadlineError({ origin, method, limitMs, running, tried }: MissedDeadline): EvenkeelError {
   const now = running.map(describe).join(' and ');
   const present = new Set(running.map(({ lease }) => lease?.subchannel));

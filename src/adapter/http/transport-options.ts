@@ -29,12 +29,12 @@ export interface HttpTransportOptions {
   readonly rng?: Rng | undefined;
 }
 
-/** Longest time of an option, in ms: a day. */
+/** The longest time in any option of an HTTP transport, in ms: a day. */
 export const MAX_TIME_MS = 86_400_000;
-/** Largest number of sockets or streams. */
+/** The largest number of sockets or streams that an option of an HTTP transport may set. */
 export const MAX_COUNT = 100_000;
 
-/** What metrics with the names of OpenTelemetry's conventions say of all its requests. */
+/** What metrics with the names of OpenTelemetry's conventions say about all requests to an origin. */
 export function protocolOf({ protocol, hostname, port }: URL): Transport<unknown>['protocol'] {
   const scheme = protocol.slice(0, -1);
   return Object.freeze({
@@ -57,7 +57,7 @@ const ms = { min: 1_000, max: MAX_TIME_MS, integer: true };
 export const httpTransportTable: OptionTable<HttpTransportSettings> = optionTable('options', {
   origin: requiredOption(serviceOrigin),
   connections: numberOption(Number.POSITIVE_INFINITY, { ...count, infinite: true }),
-  // Whether it fits depends on the origin.
+  // Whether TLS settings are allowed depends on the origin, so they are checked later.
   tls: anyOption<TlsOption>(),
   credentialsRefreshMs: numberOption(60_000, { ...ms, infinite: true }),
   tcpKeepAliveMs: numberOption(15_000, ms),
@@ -70,7 +70,7 @@ export const httpTransportTable: OptionTable<HttpTransportSettings> = optionTabl
   rng: rngOption,
 });
 
-/** Fills in defaults and checks everything but the names. Throws EVENKEEL_OPTION. */
+/** Fills in the defaults of an HTTP transport's options and checks everything but the options' names. Throws EVENKEEL_OPTION. */
 export function resolveHttpTransport(
   options: HttpTransportOptions,
   { allowH2, errors }: { readonly allowH2: boolean; readonly errors: DialErrors },
@@ -83,7 +83,7 @@ export function resolveHttpTransport(
   }
   return {
     ...own,
-    // Sockets are opened with these TLS settings long after this.
+    // Sockets are opened with these TLS settings long after this, so they are copied.
     dial: {
       origin,
       connectTimeoutMs,

@@ -1,6 +1,6 @@
 import type { Balancer, Clock } from '../../index.js';
 
-/** Counts the requests of one entry point that wait for a pod. */
+/** Counts the requests of one dispatcher or agent that wait for a pod. */
 export class WaitingRequests {
   #count = 0;
   #allServed: (() => void) | undefined;
@@ -17,14 +17,14 @@ export class WaitingRequests {
     this.#count++;
   }
 
-  /** A request stopped waiting, for whatever reason. True if it was the last. */
+  /** A request stopped waiting for a pod, for whatever reason. Returns true if it was the last that waited. */
   remove(): boolean {
     if (--this.#count > 0) return false;
     this.#allServed?.();
     return true;
   }
 
-  /** Resolves when no request is waiting. Called once. */
+  /** Resolves when no request waits for a pod. Called once. */
   async allServed(): Promise<void> {
     if (this.none) return;
     await new Promise<void>((resolve) => {
@@ -33,18 +33,18 @@ export class WaitingRequests {
   }
 }
 
-/** What is needed to close an entry point once the requests that wait were served. */
+/** What closing a dispatcher or agent needs, once the requests that wait have been served. */
 export interface ClosingParts {
   readonly balancer: Balancer<unknown>;
   readonly waiting: WaitingRequests;
   readonly clock: Clock;
-  /** How long closing may take, in ms. */
+  /** How long closing a dispatcher or agent may take, in ms. */
   readonly drainTimeoutMs: number;
 }
 
 /**
- * Closes the balancer of an entry point that accepts no new requests. Waiting requests get a pod first, as they would from an Agent of
- * the HTTP library. When the time is over, the remaining ones are refused and running ones are cut.
+ * Closes the balancer of a dispatcher or agent that accepts no new requests. Waiting requests get a pod first, as they would from an Agent
+ * of the HTTP library. When the time is over, the remaining ones are refused and running ones are cut.
  */
 export async function closeWhenServed({ balancer, waiting, clock, drainTimeoutMs }: ClosingParts): Promise<void> {
   if (waiting.none) {

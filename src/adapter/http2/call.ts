@@ -31,7 +31,7 @@ import type { Http2Session } from './session.js';
 import { BalancedStream, type StreamOwner } from './stream.js';
 import type { PodSessions } from './transport.js';
 
-/** What the calls of one client share. */
+/** What the calls of one HTTP/2 client share. */
 export interface CallOwner {
   readonly balancer: Balancer<PodSessions>;
   readonly origin: string;
@@ -40,15 +40,15 @@ export interface CallOwner {
   /** A call started, or stopped, waiting for an endpoint. */
   waits(): void;
   served(): void;
-  /** The error that a caller gets for this one. */
+  /** Converts an error to the one that the caller gets. */
   errorFor(error: Error): Error;
 }
 
-/** A request through all its attempts. */
+/** A request over HTTP/2 through all its attempts. */
 export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   readonly stream: BalancedStream;
   priority: Priority | undefined = undefined;
-  /** Stops listening to the caller's signal. */
+  /** Stops listening to the signal of the request's caller. */
   over: (() => void) | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #headers: OutgoingHttpHeaders;
@@ -57,17 +57,17 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   readonly #beganMs: number;
   #session: Http2Session | undefined;
   #native: ClientHttp2Stream | undefined;
-  /** Node's error for the running attempt. */
+  /** Node's error for the attempt that runs. */
   #failure: Error | undefined;
   #verdict: Outcome = outcomes.success;
   #endMessage: EndMessage | undefined;
   #trailers: IncomingHttpHeaders | undefined;
-  /** The response is complete. */
+  /** Whether the response of the attempt that runs is complete. */
   #isComplete = false;
   /** How the last attempt ended, if Node has no error for that. */
   #reset: Error | undefined;
 
-  /** @param headers Its own, which may be changed. */
+  /** @param headers The call's own copy of the headers, which it may change. */
   constructor(
     owner: CallOwner,
     headers: OutgoingHttpHeaders,
@@ -86,7 +86,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
-  // For its attempts.
+  // What follows is called by the attempts of this call.
 
   facts(): CallFacts {
     return { protocol: 'http', method: this.#method, service: this.#owner.origin };
@@ -125,7 +125,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     try {
       native = session.request(headers, this.#options);
     } catch (error) {
-      // Otherwise it is the caller's: headers that Node does not send.
+      // If the session is still open, the error is the caller's fault: it passed headers that Node does not send.
       if (session.isOpen) throw error;
       this.#untried(asError(error));
       return;
@@ -144,7 +144,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.stream.failed(rstCode, error === this.#reset ? undefined : this.#owner.errorFor(asError(error)));
   }
 
-  // For its stream.
+  // What follows is called by the stream of this call.
 
   dropped(): void {
     this.over?.();
@@ -171,7 +171,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       if (!stream.push(chunk)) native.pause();
     });
     native.on('end', () => {
-      // Node ends its streams also when they are closed on our side.
+      // Node also emits the end of a stream that was closed on our side.
       if (this.#native !== native || stream.isDropped) return;
       this.#isComplete = this.#attempts.lease?.answered === true;
       if (this.#isComplete) stream.push(null);
@@ -209,7 +209,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.stream.emit('response', headers, flags);
   }
 
-  /** What the pod says about itself. */
+  /** Passes on what the pod's response headers say about the pod: its load report, and whether it sends any. */
   #hear(lease: CallLease<PodSessions>, headers: IncomingHttpHeaders, { report }: Outcome): void {
     if (announcementOf((name) => headers[name], lease.endpoint) !== undefined) lease.handle.reportAsking.announced();
     if (report === undefined) return;
@@ -217,7 +217,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     lease.reported(report);
   }
 
-  /** Whether another pod should answer, because this one did not begin the request, or because the options say so. */
+  /** Whether another pod should get the request, because this pod did not begin it, or because the options say so. */
   #mayMove({ retries }: CallLease<PodSessions>, verdict: Outcome, status: number): boolean {
     const isUnbegun = verdict.kind === 'not-started';
     if (verdict.kind === 'success' || !this.stream.isRepeatable || this.stream.isDropped) return false;
@@ -228,7 +228,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     return this.#attempts.giveUp({ outcome: verdict, error, idempotent, answered: false, method });
   }
 
-  /** The response is not wanted: the request goes to another pod. */
+  /** Discards the response of this pod, because the request goes to another pod. */
   #giveUp(native: ClientHttp2Stream): void {
     this.#native = undefined;
     this.stream.detach();
@@ -244,7 +244,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     if (session !== undefined) this.#attempts.lease?.handle.callEnded(session);
   }
 
-  /** Node's stream is over. */
+  /** Node's stream for an attempt is closed. */
   #closed(native: ClientHttp2Stream): void {
     if (this.#native !== native) return;
     const attempts = this.#attempts;
@@ -272,9 +272,9 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       idempotent: lease.retries.methods.has(method),
       answered: lease.answered,
       repeatable: this.stream.isRepeatable,
-      // After a GOAWAY it is as if the session had never taken it.
+      // After a GOAWAY, a stream that the pod refused counts as if the session had never taken it.
       untried: isRefused && session.hasLeft,
-      // All requests of a session end with it.
+      // A session that ends takes all its requests with it.
       cut: isRefused || session.hasLeft,
       refused: isRefused,
       method,
@@ -287,13 +287,13 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.stream.finished(rstCode);
   }
 
-  /** What the end of the response says about the pod. */
+  /** What the end of the response (its trailers or end message) says about the pod. */
   #saidBy({ endpoint }: CallLease<PodSessions>): Outcome | undefined {
     if (this.#trailers !== undefined) return outcomeOfTrailers(this.#trailers, endpoint);
     return this.#endMessage === undefined ? undefined : outcomeOfEndMessage(this.#endMessage, endpoint);
   }
 
-  /** The caller had given up. Connect does so as soon as it has read an error. */
+  /** The attempt ended because the caller had given up. Connect gives up as soon as it has read an error in the response. */
   #abandoned(lease: CallLease<PodSessions>, rstCode: number, failure: Error | undefined): void {
     const nowMs = this.#owner.clock.now();
     const reported = this.#saidBy(lease);
@@ -304,5 +304,5 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   }
 }
 
-/** NGHTTP2_CANCEL: what a client says that no longer wants a response. */
+/** NGHTTP2_CANCEL: the code that a client sends when it no longer wants a response. */
 const CANCEL = 0x8;

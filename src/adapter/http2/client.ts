@@ -25,13 +25,13 @@ import { http2Transport, type PodSessions } from './transport.js';
 
 /** What `http2.connect` returns, for all pods of a Service. */
 export interface ServiceHttp2Client extends AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the client's balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /** The origin of the Service, such as `https://orders.shop` or `http://orders.shop:8080`; never that of a pod. A default port is left out. */
   readonly authority: string;
   /**
-   * Sends a request to one of the pods, picked when this is called, or when one can take it. `:authority` and `:scheme` are the Service's. The
-   * stream exists at once; what goes wrong is emitted on it. Of Node's stream it has everything but `priority`, and what a pod pushes.
+   * Sends a request to one of the pods, picked when this is called, or when one can take it. `:authority` and `:scheme` are the Service's.
+   * The stream exists at once; errors are emitted on it. Of Node's stream it has everything but `priority`, and what a pod pushes.
    */
   request(headers?: OutgoingHttpHeaders, options?: Http2RequestOptions): ClientHttp2Stream;
   /**
@@ -67,7 +67,7 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   readonly #errorFor: (error: Error) => Error;
   #closing: Promise<void> | undefined;
 
-  /** @param errorFor The error that a caller gets for this one. */
+  /** @param errorFor Converts an error to the one that a caller gets. */
   constructor(target: string | URL, options: Http2Options, errorFor: (error: Error) => Error = (error) => error) {
     const origin = serviceOrigin('target', target);
     this.#options = resolveHttp2Options(origin, options);
@@ -82,7 +82,7 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
     this.balancer = createBalancer({
       ...balancing,
       ...(picker !== undefined && { picker }),
-      // A stream may last for days. Its pod decides when it ends.
+      // A stream may last for days, and its pod decides when it ends.
       pool: { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY },
       resolver: options.resolver ?? resolverOf(origin),
       transport: http2Transport(origin, this.#options),
@@ -98,12 +98,12 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
     return this.send({ ...headers }, options);
   }
 
-  /** @param headers Its own, which may be changed. */
+  /** @param headers Headers that belong to the call, which may change them. */
   send(headers: OutgoingHttpHeaders, options: Http2RequestOptions): ClientHttp2Stream {
     const { signal, ...native } = options;
     const { key, priority } = this.#options;
     const call = new Http2Call(this, headers, native, key?.(headers) ?? undefined);
-    // The methods of Node's stream that are missing change what no pod answers to.
+    // The stream lacks only those methods of Node's stream that change what no pod answers to.
     const stream = call.stream as unknown as ClientHttp2Stream;
     if (priority !== undefined) call.priority = checkPriority(priority(headers));
     if (endsAtOnce(headers, options)) call.stream.end();
@@ -150,7 +150,7 @@ function endsAtOnce(headers: OutgoingHttpHeaders, { endStream }: Http2RequestOpt
   return endStream ?? bodiless.has(headers[':method'] ?? 'GET');
 }
 
-/** Ends the call with the signal, as Node's streams do. */
+/** Ends the call when the signal aborts, as Node's streams do. */
 function endWith(signal: AbortSignal, call: Http2Call): void {
   const aborted = (): void => {
     const error = new Error('The operation was aborted', { cause: signal.reason });

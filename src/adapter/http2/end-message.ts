@@ -1,6 +1,6 @@
-/** Longest end message that is read, in bytes. */
+/** The longest end message that is read from a response's body, in bytes. */
 const MAX_BYTES = 65_536;
-/** Bytes before each message: its flags, and its length. */
+/** Bytes before each message in a response's body: its flags, and its length. */
 const HEAD_BYTES = 5;
 const COMPRESSED = 0x01;
 
@@ -10,7 +10,7 @@ const COMPRESSED = 0x01;
  */
 export class EndMessage {
   readonly #flag: number;
-  /** What has arrived of the head of the next message. */
+  /** The bytes that have arrived of the next message's flags and length. */
   #head: number[] = [];
   #left = 0;
   #isEnd = false;
@@ -21,7 +21,7 @@ export class EndMessage {
     this.#flag = flag;
   }
 
-  /** Reads a part of the body. */
+  /** Reads a part of the response's body. */
   add(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length; ) {
       if (this.#left === 0) {
@@ -46,7 +46,7 @@ export class EndMessage {
     this.#isEnd = (flags & this.#flag) !== 0 && (flags & COMPRESSED) === 0;
   }
 
-  /** The text of the message; undefined if there was none, or it is compressed. */
+  /** The text of the end message; undefined if there was none, or it is compressed. */
   get text(): string | undefined {
     if (!this.#isEnd || this.#left > 0 || this.#bytes > MAX_BYTES) return undefined;
     return Buffer.concat(this.#parts).toString();

@@ -21,9 +21,12 @@ import {
 
 /** How the sessions to each pod grow: another is opened when every one has as many streams as it may. */
 export interface GrowingSessions {
-  /** Kept open; requests use them first. @defaultValue 1 */
+  /** How many sessions to a pod stay open; requests use them first. @defaultValue 1 */
   readonly min?: number | undefined;
-  /** Never exceeded; 1 to 100, and not below `min`. One beyond `min` without a request for 5 to 10 minutes is closed. */
+  /**
+   * The largest number of sessions to a pod; 1 to 100, and not below `min`. A session beyond `min` without a request for 5 to 10 minutes is
+   * closed.
+   */
   readonly max: number;
 }
 
@@ -74,13 +77,13 @@ export interface Http2Options extends BalancingOptions {
   readonly askForReports?: AskForReports | undefined;
 }
 
-/** What a session gets from its caller; the rest is the transport's to set. */
+/** What an application may set for each session; the transport sets the rest of Node's session options. */
 export type SessionSettings = Omit<ClientSessionOptions, 'createConnection' | 'protocol'>;
 
 /** Options of one request, as of `ClientHttp2Session.request`. A stream's place in the order of its session cannot be chosen. */
 export type Http2RequestOptions = Pick<ClientSessionRequestOptions, 'endStream' | 'signal' | 'waitForTrailers'>;
 
-/** Names of `Http2RequestOptions`. */
+/** The names of the options in `Http2RequestOptions`. */
 export const requestOptionNames: readonly (keyof Http2RequestOptions)[] = ['endStream', 'signal', 'waitForTrailers'];
 
 type OwnOptions = Omit<Http2Options, keyof BalancingOptions | 'connections' | 'maxConcurrentStreams'>;
@@ -98,7 +101,7 @@ export interface ResolvedHttp2Options extends Http2Settings {
 }
 
 const { credentialsRefreshMs, healthPath } = httpTransportTable.options;
-/** Longest time of an option, in ms: a day. */
+/** The longest time in any option of the HTTP/2 client, in ms: a day. */
 const MAX_MS = 86_400_000;
 
 export const http2Table: OptionTable<Http2Settings> = optionTable('options', {
@@ -126,7 +129,7 @@ export const http2Table: OptionTable<Http2Settings> = optionTable('options', {
   askForReports: checkedOption<AskForReports>(true, checkAskForReports),
 });
 
-/** Settings that the transport decides. */
+/** TLS settings that the transport decides and applications may not set. */
 const dialled = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
@@ -138,7 +141,7 @@ export function resolveHttp2Options(origin: URL, options: Http2Options): Resolve
   return { ...settings, clock, rng };
 }
 
-/** Checks TLS settings. Throws EVENKEEL_OPTION. */
+/** Checks the `tls` settings of an HTTP/2 client. Throws EVENKEEL_OPTION. */
 export function checkTls(tls: ConnectionOptions): ConnectionOptions {
   if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
   for (const name of dialled) {

@@ -45,7 +45,9 @@ export function outcomeOfHead(
   return report === undefined ? outcome : { ...outcome, report };
 }
 
-/** Statuses that mean something else with Connect than with plain HTTP (source: its protocol's table of error codes). */
+/**
+ * Response statuses that mean something else with Connect than with plain HTTP (source: the table of error codes in Connect's protocol).
+ */
 const connectStatuses: Readonly<Record<number, Outcome>> = {
   // canceled
   499: outcomes.cancelled,
@@ -66,7 +68,10 @@ function grpcStatusOf(headers: IncomingHttpHeaders): number | undefined {
   return status === undefined ? undefined : Number(status);
 }
 
-/** How a response says in its body how the call ended; undefined if it does not. */
+/**
+ * Creates a reader for the message in a response's body that says how the call ended, if its content type has such a message; undefined if
+ * not.
+ */
 export function endMessageOf({ 'content-type': type }: IncomingHttpHeaders): EndMessage | undefined {
   if (type === undefined) return undefined;
   if (type.startsWith('application/connect+')) return new EndMessage(0x02);
@@ -111,8 +116,8 @@ const connectCodes: readonly string[] = [
 ];
 
 /**
- * The outcome when the caller gives up: a timeout if its own deadline is over by then (`grpc-timeout`, `connect-timeout-ms`), and the pod
- * had it for most of that.
+ * The outcome when the caller of a request gives up: a timeout if the caller's own deadline is over by then (`grpc-timeout`,
+ * `connect-timeout-ms`), and the pod had the request for most of that.
  *
  * @param heldMs How long the pod had the request. @param sinceMs How long ago the call began.
  */
@@ -127,7 +132,7 @@ export function outcomeOfAbort(
   return outcomeAtDeadline(heldMs, limitMs, answered);
 }
 
-/** Timers round, and the caller's began earlier. */
+/** The share of a deadline after which it counts as over: timers round, and the caller's timer began earlier. */
 const AT_DEADLINE = 0.95;
 
 const unitMs: ReadonlyMap<string, number> = new Map(

@@ -5,11 +5,11 @@ import type { Http2Options } from './options.js';
 
 /** A session manager for the transports of `@connectrpc/connect-node`, over the pods of one Service. */
 export interface ServiceSessionManager extends AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the session manager's balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /** `scheme://host:port` of the Service: the origin of the transport's `baseUrl` must be the same. */
   readonly authority: string;
-  /** For the transport. Picks a pod for the call. */
+  /** Picks a pod for a call and sends the call there. Called by Connect's transport. */
   request(
     method: string,
     path: string,
@@ -65,7 +65,7 @@ class SessionManager implements ServiceSessionManager {
   }
 
   notifyResponseByteRead(): void {
-    // The sessions themselves see what arrives, so nothing is done here.
+    // evenkeel's sessions see by themselves what arrives, so nothing is done here.
   }
 
   close(): Promise<void> {

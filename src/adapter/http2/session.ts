@@ -12,16 +12,16 @@ import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
 import { afterPendingIo, asError, type GroupMember, type MemberEvents, offAbort, onAbort } from '../kit/index.js';
 import type { ResolvedHttp2Options } from './options.js';
 
-/** What the sessions of one client share. */
+/** What the sessions of one HTTP/2 client share. */
 export interface SessionContext {
   readonly origin: URL;
   readonly options: ResolvedHttp2Options;
   readonly keepalive: Keepalive;
 }
 
-/** How often silent sessions are sent a PING; servers may find that too often. */
+/** How often silent sessions of a client are sent a PING. Servers may find that too often. */
 export class Keepalive {
-  /** How often a PING is sent, in ms; Infinity = never. */
+  /** Milliseconds between two PINGs to a silent session; Infinity = none is sent. */
   intervalMs: number;
 
   constructor(intervalMs: number) {
@@ -47,18 +47,18 @@ export class Http2Session implements GroupMember {
   #capacity = 0;
   #socket: Socket | undefined;
   #session: ClientHttp2Session | undefined;
-  /** Whether the pod has sent its settings. */
+  /** Whether the pod has sent its HTTP/2 settings. */
   #isReady = false;
   /** Whether the session takes no new request. */
   #left = false;
-  /** The last stream that the pod may have processed, since its GOAWAY. */
+  /** The number of the last stream that the pod may have processed, as its GOAWAY said; Infinity before a GOAWAY. */
   #lastProcessed = Number.POSITIVE_INFINITY;
   #failure: Error | undefined;
   #settleClosed!: (error: Error | undefined) => void;
-  /** Stops sending PINGs. */
+  /** Stops sending PINGs on this session. */
   #stopPings: () => void = () => {};
 
-  /** @param open Opens its socket. @param capacityChanged Called when the pod allows another number of streams. */
+  /** @param open Opens the socket of the session. @param capacityChanged Called when the pod allows another number of streams. */
   constructor(
     endpoint: Endpoint,
     context: SessionContext,
@@ -76,18 +76,18 @@ export class Http2Session implements GroupMember {
     this.#open(open).catch((error) => this.#ended(asError(error)));
   }
 
-  /** How many streams the pod and the options allow. */
+  /** How many concurrent streams the pod and the options allow on this session. */
   get capacity(): number {
     return this.#capacity;
   }
 
-  /** Whether a request may begin on it. */
+  /** Whether a request may begin on this session. */
   get isOpen(): boolean {
     const session = this.#session;
     return !this.#left && session !== undefined && !session.closed && !session.destroyed;
   }
 
-  /** Begins a request. Throws what Node throws: then nothing was sent. */
+  /** Begins a request on this session. Throws what Node throws; then nothing was sent. */
   request(headers: OutgoingHttpHeaders, options: ClientSessionRequestOptions): ClientHttp2Stream {
     return (this.#session as ClientHttp2Session).request(headers, options);
   }
@@ -97,18 +97,18 @@ export class Http2Session implements GroupMember {
     return stream.rstCode === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? 0) > this.#lastProcessed;
   }
 
-  /** Whether the pod has said that it takes no more requests, or the connection has ended. */
+  /** Whether the pod has said that it takes no more requests on this session, or the connection has ended. */
   get hasLeft(): boolean {
     return this.#left;
   }
 
-  /** The process stays alive for it, or does not. */
+  /** Makes the session keep the process alive while it is busy, and not otherwise. */
   ref(isBusy: boolean): void {
     if (isBusy) this.#session?.ref();
     else this.#session?.unref();
   }
 
-  /** Sends a PING and resolves when the answer arrives. */
+  /** Sends a PING to the pod and resolves when its answer arrives. */
   ping(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
@@ -135,7 +135,7 @@ export class Http2Session implements GroupMember {
     else this.#session?.close();
   }
 
-  /** Ends it, and every request on it. */
+  /** Ends the session, and every request on it. */
   cut(): void {
     this.#opening.abort(new Error('the session was cut'));
     this.#session?.destroy(undefined, constants.NGHTTP2_CANCEL);
@@ -144,7 +144,7 @@ export class Http2Session implements GroupMember {
   async #open(open: (signal: AbortSignal) => Promise<Socket>): Promise<void> {
     const { signal } = this.#opening;
     const socket = await open(signal);
-    // Until the session has it, nobody else handles its errors.
+    // Until Node's session has taken over the socket, nobody else handles the socket's errors.
     socket.on('error', (error) => this.#failed(error));
     if (signal.aborted) {
       socket.destroy();
@@ -154,7 +154,7 @@ export class Http2Session implements GroupMember {
     const { settings } = options.session;
     const session = connect(origin, {
       ...options.session,
-      // Nobody would read what a pod pushes.
+      // Server push is off, because nobody would read what a pod pushes.
       settings: { ...settings, enablePush: false },
       createConnection: () => socket,
     });
@@ -185,7 +185,7 @@ export class Http2Session implements GroupMember {
       this.#context.keepalive.intervalMs *= 2;
     }
     this.#leave();
-    // With another code, the end of the session tells the reason.
+    // After a GOAWAY with an error code, the end of the session tells the reason.
     if (code === constants.NGHTTP2_NO_ERROR) this.#tellLost(undefined);
   }
 
@@ -223,7 +223,7 @@ export class Http2Session implements GroupMember {
     });
   }
 
-  /** Sends a PING whenever nothing was received for a while although requests run. */
+  /** Sends the pod a PING whenever nothing was received for a while although requests run. */
   #keepAlive(): void {
     const { keepalive, options } = this.#context;
     const { clock, pingTimeoutMs } = options;
@@ -240,7 +240,7 @@ export class Http2Session implements GroupMember {
       const isAlive = (): boolean => (this.#socket as Socket).bytesRead !== received;
       (this.#session as ClientHttp2Session).ping(() => {});
       timer = clock.timer(() => {
-        // If this process was blocked, the answer may be waiting to be read.
+        // If this process was blocked, the answer to the PING may have arrived without having been read.
         afterPendingIo(() => {
           if (this.#left) return;
           if (isAlive()) check();

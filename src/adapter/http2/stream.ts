@@ -4,37 +4,37 @@ import { Duplex } from 'node:stream';
 /** How much of a request's body is kept until its response begins, so that it can be sent to another pod; in bytes. */
 const KEPT_BYTES = 65_536;
 
-/** What a stream's caller does that its call has to know. */
+/** What the caller of a stream does with it that the call has to know. */
 export interface StreamOwner {
-  /** The caller gave up, or has no more use for it. */
+  /** The caller gave up on the stream, or has no more use for it. */
   dropped(): void;
   /** The caller has room for more of the response. */
   wanted(): void;
 }
 
 /**
- * What the caller of a request gets: it looks and behaves like Node's `ClientHttp2Stream`, but may exist before a pod was picked, and a
- * request that no pod processed moves from one of those to another beneath it.
+ * What the caller of a request gets: a stream that looks and behaves like Node's `ClientHttp2Stream`, but may exist before a pod was
+ * picked. A request that no pod processed moves from one of Node's streams to another beneath it.
  */
 export class BalancedStream extends Duplex {
-  /** The code with which the stream was closed, as of Node's. */
+  /** The RST_STREAM code with which the stream was closed, as in Node's streams. */
   rstCode: number = constants.NGHTTP2_NO_ERROR;
   /** Whether the stream ended before the request was complete. */
   aborted = false;
   readonly #owner: StreamOwner;
-  /** Node's stream for the running attempt, once there is one. */
+  /** Node's stream for the attempt that runs, once there is one. */
   #native: ClientHttp2Stream | undefined;
-  /** What was written so far; undefined once the request can no longer be sent to another pod. */
+  /** The chunks of the request body that were written so far; undefined once the request can no longer be sent to another pod. */
   #kept: Uint8Array[] | undefined = [];
   #keptBytes = 0;
-  /** How much of it Node's stream has. */
+  /** How many of the kept chunks Node's stream has received. */
   #passedOn = 0;
-  /** A chunk beyond what is kept, which waits for Node's stream. */
+  /** A chunk of the request body beyond what is kept, which waits for Node's stream. */
   #held: { readonly chunk: Uint8Array; readonly written: (error?: Error | null) => void } | undefined;
-  /** The caller has written everything. */
+  /** Whether the caller has written the whole request body. */
   #isComplete = false;
   #willPass = false;
-  /** The code that the caller closed it with. */
+  /** The RST_STREAM code with which the caller closed the stream. */
   #closedWith: number | undefined;
 
   constructor(owner: StreamOwner) {
@@ -42,7 +42,7 @@ export class BalancedStream extends Duplex {
     this.#owner = owner;
   }
 
-  // As of Node's.
+  // The members that follow do what those of Node's stream do.
 
   get id(): number | undefined {
     return this.#native?.id;
@@ -68,7 +68,7 @@ export class BalancedStream extends Duplex {
     return this.#native?.sentHeaders;
   }
 
-  /** Closes the stream with a code of RST_STREAM. Before it was sent, nothing is. */
+  /** Closes the stream with a code of RST_STREAM. If the request was not sent yet, nothing is sent. */
   close(code: number = constants.NGHTTP2_NO_ERROR, callback?: () => void): void {
     if (callback !== undefined) this.once('close', callback);
     if (this.destroyed || this.#closedWith !== undefined) return;
@@ -90,19 +90,19 @@ export class BalancedStream extends Duplex {
     this.#native?.sendTrailers(headers);
   }
 
-  // For its call.
+  // The members that follow are for the stream's call.
 
-  /** Whether everything written so far can be sent again. */
+  /** Whether everything written so far is kept, so that it can be sent to another pod. */
   get isRepeatable(): boolean {
     return this.#kept !== undefined;
   }
 
-  /** Whether the caller closed or destroyed it. */
+  /** Whether the caller closed or destroyed the stream. */
   get isDropped(): boolean {
     return this.destroyed || this.#closedWith !== undefined;
   }
 
-  /** The request was sent on this stream of Node's: what was written goes there. */
+  /** The request was sent on this stream of Node's: the body written so far and later goes there. */
   attach(native: ClientHttp2Stream): void {
     this.#native = native;
     this.#passedOn = 0;
@@ -115,7 +115,7 @@ export class BalancedStream extends Duplex {
     native.write(held.chunk, held.written);
   }
 
-  /** Node's stream is over, and another may follow. */
+  /** Node's stream of an attempt is over, and another may follow. */
   detach(): void {
     this.#native = undefined;
   }
@@ -129,7 +129,7 @@ export class BalancedStream extends Duplex {
   /** Node's stream has ended after the complete response. */
   finished(rstCode: number): void {
     this.rstCode = rstCode;
-    // As Node's stream: what is written from now on fails.
+    // As in Node's streams, what is written from now on fails.
     if (!this.writableEnded) this.end();
     if (this.readableEnded) this.destroy();
     else this.once('end', () => this.destroy());
@@ -145,13 +145,13 @@ export class BalancedStream extends Duplex {
     this.destroy(error);
   }
 
-  // For Duplex.
+  // The methods that follow implement `Duplex`.
 
   override _write(chunk: Uint8Array, _encoding: BufferEncoding, written: (error?: Error | null) => void): void {
     const kept = this.#kept;
     const native = this.#native;
     if (kept !== undefined && this.#keptBytes + chunk.length <= KEPT_BYTES) {
-      // A copy, because the caller may change its buffer once it was told.
+      // The chunk is copied, because the caller may change its buffer once it learns that the chunk was written.
       kept.push(Buffer.from(chunk));
       this.#keptBytes += chunk.length;
       if (native !== undefined) this.#passSoon();
@@ -187,14 +187,17 @@ export class BalancedStream extends Duplex {
     destroyed(error);
   }
 
-  /** Most callers end a short request right after writing it: then its body and its end are one frame. */
+  /**
+   * Passes the kept body on a little later. Most callers end a short request right after writing it: then its body and its end are one
+   * frame.
+   */
   #passSoon(): void {
     if (this.#willPass) return;
     this.#willPass = true;
     process.nextTick(passNext, this);
   }
 
-  /** Passes what is kept to Node's stream. */
+  /** Passes the kept body to Node's stream. */
   #pass(): void {
     this.#willPass = false;
     const native = this.#native;
@@ -215,7 +218,7 @@ export class BalancedStream extends Duplex {
   }
 }
 
-/** Twice, because a caller that ends the request when it is told that it was written does so after the first. */
+/** Passes the body on after two ticks. A caller that ends the request once its chunk was written does so after the first tick. */
 function passNext(stream: BalancedStream): void {
   process.nextTick(BalancedStream.passNow, stream);
 }

@@ -7,7 +7,7 @@ import { ConnectionGroup, isSameIdentity, openSocket, ReportAsking, ValueWatch, 
 import { checkTls, type ResolvedHttp2Options } from './options.js';
 import { Http2Session, Keepalive, type SessionContext } from './session.js';
 
-/** Opens sessions to pods. Over TLS the name that is sent and checked is that of `origin`. */
+/** Creates the transport that opens HTTP/2 sessions to pods. Over TLS the name that is sent and checked is that of `origin`. */
 export function http2Transport(origin: URL, options: ResolvedHttp2Options): Transport<PodSessions> {
   const context: SessionContext = { origin, options, keepalive: new Keepalive(options.pingIntervalMs) };
   return {
@@ -29,17 +29,17 @@ export function http2Transport(origin: URL, options: ResolvedHttp2Options): Tran
   };
 }
 
-/** One pod: its sessions, one until that has as many streams as it may. */
+/** One pod with its HTTP/2 sessions: one session, until that has as many streams as it may. */
 export class PodSessions implements Connection<PodSessions> {
   readonly opened: Promise<void>;
   readonly closed: Promise<Error | undefined>;
   readonly outdated?: Promise<void>;
-  /** Which requests ask the pod for a load report. */
+  /** Decides which requests ask the pod for a load report. */
   readonly reportAsking: ReportAsking = new ReportAsking();
   readonly #endpoint: Endpoint;
   readonly #context: SessionContext;
   readonly #group: ConnectionGroup<Http2Session>;
-  /** The sessions that are not closed. */
+  /** The sessions to the pod that are not closed. */
   readonly #open = new Set<Http2Session>();
   readonly #watch: ValueWatch<ConnectionOptions> | undefined;
   #settleClosed!: (error: Error | undefined) => void;
@@ -97,7 +97,7 @@ export class PodSessions implements Connection<PodSessions> {
     this.#group.watchCapacity(changed);
   }
 
-  /** The session for the next request; undefined between losing the last one and the pool noticing. */
+  /** The session for the next request; undefined from the loss of the last session until the pool notices. */
   next(): Http2Session | undefined {
     return this.#group.next();
   }
@@ -112,7 +112,7 @@ export class PodSessions implements Connection<PodSessions> {
     if (session.streams === 0) session.ref(false);
   }
 
-  /** GETs `healthPath` and expects a status below 400; without it, sends a PING. */
+  /** Checks the pod's health: GETs `healthPath` and expects a status below 400; without `healthPath`, sends a PING. */
   async ping(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const session = this.next();
@@ -123,7 +123,7 @@ export class PodSessions implements Connection<PodSessions> {
     if (!(status < 400)) throw new Error(`${healthPath.replace(/\?.*/s, '?…')} answered ${status}`);
   }
 
-  /** Lets running requests finish; cuts them when `signal` aborts. */
+  /** Lets running requests to the pod finish; cuts them when `signal` aborts. */
   async close(signal?: AbortSignal): Promise<void> {
     const cut = (): void => this.cut('it is closed');
     if (signal?.aborted) cut();
@@ -133,7 +133,7 @@ export class PodSessions implements Connection<PodSessions> {
     signal?.removeEventListener('abort', cut);
   }
 
-  /** Ends every session, and the requests on them. */
+  /** Ends every session to the pod, and the requests on them. */
   cut(reason: string): void {
     for (const session of this.#open) session.cut();
     this.#group.release(reason);
@@ -182,7 +182,7 @@ export class PodSessions implements Connection<PodSessions> {
     return typeof tls === 'function' ? valueFor('tls', tls, this.#endpoint, checkTls) : tls;
   }
 
-  /** Watches the `tls` function, if there is one and it is to be called again. */
+  /** Watches the result of the `tls` function, if there is one and it is to be called again. */
   #watchTls(): ValueWatch<ConnectionOptions> | undefined {
     const { tls, credentialsRefreshMs: refreshMs, clock, rng } = this.#context.options;
     if (typeof tls !== 'function' || refreshMs === Number.POSITIVE_INFINITY) return undefined;

@@ -3,19 +3,19 @@ import { jittered, type Rng } from '../../runtime/rng.js';
 
 /** One connection that carries many calls at once, such as an HTTP/2 session. Its adapter creates it, the `ConnectionGroup` counts its calls. */
 export interface GroupMember {
-  /** Calls running on it; written by its group. */
+  /** Calls that run on this connection; written by its group. */
   streams: number;
-  /** Whether a call has begun on it; written by its group, which forgets that now and then. */
+  /** Whether a call has begun on this connection; written by its group, which resets it at each check for idle connections. */
   wasUsed: boolean;
-  /** When it became ready, in ms; written by its group. */
+  /** When the connection became ready, in ms; written by its group. */
   readyAtMs: number;
   /** How many calls may run on it at once. After a change the adapter calls `countCapacity` of the group. */
   readonly capacity: number;
-  /** Gives it up: it gets no new call, and closes once the running ones have ended. */
+  /** Gives the connection up: it gets no new call, and closes once the running ones have ended. */
   release(): void;
 }
 
-/** Events of a member; never called before it was created. */
+/** Events of one connection of a group; never called before the connection's object was created. */
 export interface MemberEvents {
   /** The connection is open: the group gives it calls from now on. */
   ready(): void;
@@ -23,7 +23,7 @@ export interface MemberEvents {
   lost(error: Error | undefined): void;
 }
 
-/** What a group needs. */
+/** What a connection group needs to open and count connections. */
 export interface ConnectionGroupParts<M extends GroupMember> {
   /** Begins to open a connection to the endpoint. */
   readonly open: (events: MemberEvents) => M;
@@ -33,17 +33,19 @@ export interface ConnectionGroupParts<M extends GroupMember> {
   readonly neverOpened: (reason: string) => Error;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** A group that was in use got another connection: it can take more calls. @defaultValue nothing */
+  /** Called when a group that was in use got one more connection, so that it can take more calls. @defaultValue nothing */
   readonly grew?: (() => void) | undefined;
 }
 
 /** A connection that was open for longer than this is reopened immediately when lost: its server has a maximum age. In ms. */
 const USEFUL_LIFE_MS = 50;
-/** Pauses before another of several connections to a working endpoint is reopened, in ms. */
+/** The first pause before a lost connection is reopened while others to the same endpoint work, in ms. */
 const REOPEN_INITIAL_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
 const REOPEN_JITTER_RATIO = 0.2;
-/** Every so often, connections beyond `connections.min` are closed that had no call since the last time. In ms. */
+/**
+ * Milliseconds between two checks for connections beyond `connections.min` that had no call since the last check, which are then closed.
+ */
 const SHRINK_INTERVAL_MS = 300_000;
 
 /**
@@ -51,25 +53,25 @@ const SHRINK_INTERVAL_MS = 300_000;
  * it is ready. When all have as many calls as they may, another is opened, up to `connections.max` (source: gRFC A105).
  */
 export class ConnectionGroup<M extends GroupMember> {
-  /** Settles when the first connection is ready, or rejects when it cannot be opened. */
+  /** Settles when the group's first connection is ready; rejects when it cannot be opened. */
   readonly opened: Promise<void>;
-  /** Settles when no connection that takes calls is left. */
+  /** Settles when no connection of the group takes calls any longer. */
   readonly leaving: Promise<void>;
   /** Settles when the group was given up and its calls have ended. */
   readonly closed: Promise<undefined>;
   readonly #parts: ConnectionGroupParts<M>;
-  /** Connections that can carry calls. Those beyond `connections.min` are at its end. */
+  /** Connections that can carry calls. Those beyond `connections.min` are at the end of the list. */
   readonly #ready: M[] = [];
-  /** Connections being opened. */
+  /** Connections of the group that are being opened. */
   readonly #opening = new Set<M>();
-  /** Calls running on any connection, including those that were given up. */
+  /** Calls that run on any connection of the group, including connections that were given up. */
   #streams = 0;
-  /** Calls that may run on the connections that are ready. */
+  /** Calls that may run at once on the connections that are ready. */
   #capacity = 0;
   #wasReady = false;
   #reopenTimer: Timer | undefined;
   #reopenMs = REOPEN_INITIAL_MS;
-  /** Runs while there are more connections than `connections.min`. */
+  /** The timer for the check for idle connections; it runs while there are more connections than `connections.min`. */
   #shrinkTimer: Timer | undefined;
   #capacityChanged: (() => void) | undefined;
   #released = false;
@@ -94,7 +96,7 @@ export class ConnectionGroup<M extends GroupMember> {
     this.#openOne();
   }
 
-  /** How many concurrent calls the group can carry now, as for a `Connection`. */
+  /** How many calls the group can carry at once now, as `Connection.capacity` says it. */
   get capacity(): number {
     return this.#capacity;
   }
@@ -109,7 +111,7 @@ export class ConnectionGroup<M extends GroupMember> {
     this.#capacityChanged = changed;
   }
 
-  /** The capacity of a connection may have changed. */
+  /** The capacity of one connection may have changed, so the group's is counted anew. */
   countCapacity(): void {
     let capacity = 0;
     for (const member of this.#ready) capacity += member.capacity;
@@ -120,7 +122,8 @@ export class ConnectionGroup<M extends GroupMember> {
 
   /**
    * The connection for the next call: of the first `connections.min` the one with the fewest calls, and if they are full, the first of the
-   * others that is not. So the last ones have no calls when fewer are needed. Undefined between losing the last one and the pool noticing.
+   * others that is not. So the last ones have no calls when fewer are needed. Undefined from the loss of the last connection until the pool
+   * notices.
    */
   next(): M | undefined {
     const ready = this.#ready;
@@ -150,7 +153,7 @@ export class ConnectionGroup<M extends GroupMember> {
     if (this.#streams === 0 && this.#closing) this.#settleClosed();
   }
 
-  /** Gives the connections up, and waits until the running calls have ended, or `signal` aborts. */
+  /** Gives all connections of the group up, and waits until the running calls have ended, or `signal` aborts. */
   async close(signal?: AbortSignal): Promise<void> {
     this.release('it is closed');
     if (this.#streams === 0 || signal?.aborted === true) this.#settleClosed();
@@ -214,21 +217,21 @@ export class ConnectionGroup<M extends GroupMember> {
       this.#released = true;
       this.#neverOpened(error ?? this.#parts.neverOpened('the connection was lost while it was opened'));
     } else if (this.#ready.length === 0) {
-      // The pool opens the next one, with its own pauses.
+      // The pool opens the next group of connections, with its own pauses.
       this.release('the connection was lost');
       this.#settleLeaving();
     } else if (this.#parts.clock.now() - member.readyAtMs >= USEFUL_LIFE_MS) this.#openMissing();
     else this.#reopenLater();
   }
 
-  /** Opens what `connections.min` lacks, and another one if the others are full. */
+  /** Opens the connections that are missing to `connections.min`, and one more if the others are full. */
   #openMissing(): void {
     const { min } = this.#parts.connections;
     while (this.#ready.length + this.#opening.size < min) this.#openOne();
     if (this.#streams >= this.#capacity) this.#grow();
   }
 
-  /** All connections are full. Opens another one, unless one is being opened or could not be a short time ago. */
+  /** Opens one more connection because all are full, unless one is being opened or failed to open a short time ago. */
   #grow(): void {
     const { max } = this.#parts.connections;
     if (this.#released || this.#opening.size > 0 || this.#reopenTimer !== undefined || this.#ready.length >= max)
@@ -254,7 +257,7 @@ export class ConnectionGroup<M extends GroupMember> {
     }, SHRINK_INTERVAL_MS);
   }
 
-  /** Closes connections that had no call lately. */
+  /** Closes connections beyond `connections.min` that had no call since the last check. */
   #shrink(): void {
     const { min } = this.#parts.connections;
     for (let index = this.#ready.length - 1; index >= min; index--) {

@@ -2,19 +2,21 @@ import type { Socket } from 'node:net';
 import type { Connection } from '../../pool/transport.js';
 import { Closing } from '../../runtime/closing.js';
 
-/** The parts of a connection. */
+/** What an adapter passes to create an `OpenConnection`. */
 export interface ConnectionParts<C> {
   /** What a lease gives to its caller. */
   readonly handle: C;
-  /** Maximum concurrent calls. @defaultValue Infinity */
+  /** How many calls the connection takes at once. @defaultValue Infinity */
   readonly capacity?: number | undefined;
-  /** Lets running calls finish, then closes. Must lead to the connection's `ended`. */
+  /** Lets running calls finish, then closes the connection. Must lead to a call of the connection's `ended`. */
   readonly finish: () => void;
-  /** Cuts running calls, and closes. */
+  /** Cuts running calls, and closes the connection. */
   readonly cut: () => void;
   /** Checks whether the other side is alive; rejects if it is not. @defaultValue none */
   readonly ping?: ((signal: AbortSignal) => Promise<void>) | undefined;
-  /** The first call began, or the last one ended, according to `callBegins` and `callEnds`. @defaultValue none */
+  /**
+   * Called when the first call on the connection began, or the last one ended, according to `callBegins` and `callEnds`. @defaultValue none
+   */
   readonly busy?: ((isBusy: boolean) => void) | undefined;
 }
 
@@ -34,7 +36,7 @@ export class OpenConnection<C> implements Connection<C> {
   readonly #closing: Closing;
   readonly #busy: ((isBusy: boolean) => void) | undefined;
   #running = 0;
-  /** Set from `close` until the last call has ended. */
+  /** Closes the connection when its last call has ended; set from `close` until then. */
   #finish: (() => void) | undefined;
   #isEnded = false;
 
@@ -63,7 +65,7 @@ export class OpenConnection<C> implements Connection<C> {
     return this.#capacity;
   }
 
-  /** Sets how many calls may run at once from now on. */
+  /** Sets how many calls the connection takes at once from now on. */
   carries(capacity: number): void {
     if (capacity === this.#capacity) return;
     this.#capacity = capacity;
@@ -74,7 +76,7 @@ export class OpenConnection<C> implements Connection<C> {
     this.#changed = changed;
   }
 
-  /** Running calls, of those the adapter reported. */
+  /** How many calls run on the connection, of those the adapter reported. */
   get running(): number {
     return this.#running;
   }
@@ -91,7 +93,7 @@ export class OpenConnection<C> implements Connection<C> {
     this.#finishIfIdle();
   }
 
-  /** The other side accepts no new call on it; running ones finish. */
+  /** The other side accepts no new call on this connection; running ones finish. */
   leaves(): void {
     this.#settleLeaving();
   }

@@ -9,7 +9,7 @@ export interface ConnectionCounts {
   readonly max: number;
 }
 
-/** For one pod. */
+/** The limits for a number of connections to one pod. */
 const count = { min: 1, max: 100, integer: true };
 
 const table = optionTable<ConnectionCounts>('connections', {

@@ -27,12 +27,12 @@ export class Site {
   }
 }
 
-/** What dials share. */
+/** What all dials of one client share. */
 export interface DialSettings {
   readonly placements: Placements;
   readonly clock: Clock;
   readonly connectTimeoutMs: number;
-  /** How long one connection may wait for endpoints, over all its attempts, in ms. */
+  /** How long one connection may wait for endpoints, over all its attempts to connect, in ms. */
   readonly waitTimeoutMs: number;
 }
 
@@ -42,7 +42,7 @@ export interface DialledConnection extends Omit<PlacedConnection, 'cut'> {
   readonly cut?: (() => void) | undefined;
 }
 
-/** After being open for this long, a connection proves that its endpoint works, in ms. */
+/** Milliseconds after which an open connection proves that its endpoint works. */
 const WORKS_AFTER_MS = 1_000;
 
 /**
@@ -50,10 +50,10 @@ const WORKS_AFTER_MS = 1_000;
  * `opened` and later `ended`, or `failed`. Calls in any other order do nothing.
  */
 export class Dial implements PlacedConnection {
-  /** The pick this dial uses; it ends with the dial, or with the connection that was opened. */
+  /** The lease with which this dial was made; it ends with the dial, or with the connection that was opened. */
   readonly lease: Lease<Site>;
   readonly #settings: DialSettings;
-  /** The number of the attempt, for the observer. */
+  /** The number of this attempt to connect, for the observer. */
   readonly #attempt: number;
   /** What is needed only while dialing; undefined once that is over, because an open connection lives for hours. */
   #dialing: Dialing | undefined;
@@ -61,7 +61,7 @@ export class Dial implements PlacedConnection {
   #held: DialledConnection | undefined;
   #release: (() => void) | undefined;
   #tookMs = 0;
-  /** Runs until the connection proves that the endpoint works. */
+  /** A timer that runs until the open connection proves that its endpoint works. */
   #confirmTimer: Timer | undefined;
   #isOurs = false;
 
@@ -79,7 +79,7 @@ export class Dial implements PlacedConnection {
     return this.#limit.signal;
   }
 
-  /** Whether no result has been reported yet. */
+  /** Whether this dial has no result yet. */
   get isConnecting(): boolean {
     return this.#dialing !== undefined;
   }
@@ -89,7 +89,7 @@ export class Dial implements PlacedConnection {
     if (!this.#settle()) return;
     this.#held = connection;
     if (connection.cut !== undefined) this.#limit = undefined;
-    // From now on the duration of the lease says nothing about the endpoint.
+    // From now on the duration of the lease, which is that of the connection, says nothing about the endpoint.
     this.lease.progressed();
     this.#tookMs = this.#settings.clock.now() - this.lease.startedMs;
     this.#confirmTimer = this.#settings.clock.timer(() => {
@@ -99,7 +99,7 @@ export class Dial implements PlacedConnection {
     this.#release = this.#settings.placements.hold(this.lease, this);
   }
 
-  /** `Placements` calls this method and the next three. */
+  /** Asks the connection to leave. `Placements` calls this method and the next three. */
   leave(leaving: ConnectionLeaving): boolean {
     return this.#held?.leave(leaving) === true;
   }
@@ -118,12 +118,12 @@ export class Dial implements PlacedConnection {
     else held.cut();
   }
 
-  /** Whether the connection dials another endpoint by itself. */
+  /** Whether the connection dials another endpoint by itself when it leaves. */
   get movesItself(): boolean {
     return this.#held?.movesItself === true;
   }
 
-  /** The connection has ended. @param outcome What that says about the endpoint, if more than the error shows. */
+  /** The connection has ended. @param outcome What the end says about the endpoint, if more than the error shows. */
   ended(error?: Error, outcome?: Outcome): void {
     if (this.#release === undefined) return;
     this.#confirmTimer?.cancel();
@@ -134,12 +134,12 @@ export class Dial implements PlacedConnection {
     this.#report(error);
   }
 
-  /** Whether the connection is too young to prove anything. */
+  /** Whether the connection is too young to prove that its endpoint works. */
   get isUnproven(): boolean {
     return this.#confirmTimer !== undefined;
   }
 
-  /** No connection was opened. The endpoint is not used until it can be connected to. */
+  /** The dial opened no connection. Its endpoint is not used until it can be connected to. */
   failed(error: unknown): void {
     if (!this.stopped()) return;
     this.suspect(error);
@@ -147,14 +147,14 @@ export class Dial implements PlacedConnection {
     this.#report(error);
   }
 
-  /** No connection was opened, and that says nothing about the endpoint. */
+  /** The dial opened no connection, but that says nothing about its endpoint. */
   refused(error: unknown): void {
     if (!this.stopped()) return;
     this.lease.end(outcomes.cancelled);
     this.#report(error);
   }
 
-  /** Dialing has ended; the lease has not. False if that was known. */
+  /** The dial has ended; its lease has not. Returns false if the dial had already ended. */
   stopped(): boolean {
     return this.#settle();
   }
@@ -164,7 +164,7 @@ export class Dial implements PlacedConnection {
     if (!this.lease.leaving.aborted) this.lease.handle.connection.ended(asError(error));
   }
 
-  /** The error of the dial, for messages: with the endpoint, and the reason if it was canceled. */
+  /** The error of the dial for messages: it contains the endpoint, and the reason if the dial was canceled. */
   describe(error: unknown): EvenkeelError {
     const address = endpointAddress(this.lease.endpoint);
     const cause = this.signal.aborted ? this.signal.reason : error;
@@ -184,7 +184,7 @@ export class Dial implements PlacedConnection {
   }
 }
 
-/** What ends a dial that takes too long, that its caller gives up, or whose endpoint leaves. */
+/** What ends a dial that takes too long, that its caller gives up on, or whose endpoint leaves. */
 class Dialing {
   readonly #timer: Timer;
   readonly #callers: AbortSignal | undefined;
@@ -212,16 +212,16 @@ class Dialing {
   }
 }
 
-/** An end caused by its user says nothing about the endpoint. */
+/** The outcome of a connection that ended with this error. If its user ended it, that says nothing about the endpoint. */
 function lost(error: Error): Outcome {
   return outcomeOfSystemError((error as NodeJS.ErrnoException).code) ?? outcomes.cancelled;
 }
 
-/** How connections of one kind are opened. */
+/** How an adapter opens connections of one kind. */
 export interface Opening<T> {
-  /** Dials the endpoint, until `dial.signal` aborts. */
+  /** Dials the endpoint of `dial`, until `dial.signal` aborts. */
   open(dial: Dial): Promise<T>;
-  /** The connection is open: returns how it leaves, and calls `dial.ended` later. */
+  /** Takes the open connection: returns how it leaves, and calls `dial.ended` later. */
   opened(connection: T, dial: Dial): DialledConnection;
   /** Whether `open` failed for a reason all endpoints share, so that no other is tried. @defaultValue never */
   isFinal?(error: unknown): boolean;
@@ -242,7 +242,7 @@ export function connectThrough<T>(parts: ConnectParts<T>): Promise<T> {
   return new Promise((resolve, reject) => new Connect(parts, resolve, reject).begin());
 }
 
-/** One connection, across the endpoints it tries. */
+/** The opening of one connection, across all endpoints it tries. */
 class Connect<T> implements AttemptedCall<Site> {
   readonly signal: AbortSignal | undefined;
   readonly #parts: ConnectParts<T>;
@@ -260,13 +260,16 @@ class Connect<T> implements AttemptedCall<Site> {
     this.#reject = reject;
   }
 
-  /** An endpoint that accepts and stays silent is ready again after each attempt: each wait would begin anew. */
+  /**
+   * How long this opening may still wait for endpoints, in ms. An endpoint that accepts and stays silent is ready again after each attempt:
+   * without this, each wait would begin anew.
+   */
   get waitTimeoutMs(): number {
     const { clock, waitTimeoutMs } = this.#parts.settings;
     return Math.max(0, this.#beganMs + waitTimeoutMs - clock.now());
   }
 
-  /** Whether its time is over, and there was an attempt for each endpoint. */
+  /** Whether the time to open this connection is over, and each endpoint was tried. */
   get #isOver(): boolean {
     return this.waitTimeoutMs === 0 && this.#attempts.number >= this.#parts.balancer.snapshot().endpoints.length;
   }
@@ -315,7 +318,7 @@ class Connect<T> implements AttemptedCall<Site> {
       const described = dial.describe(error);
       dial.suspect(described);
       const repeatable = !this.#isOver;
-      // Nothing was sent, so the next pod is tried at no cost. This one is not used until it can be connected to.
+      // Nothing was sent, so the next pod is tried at no cost. The failed pod is not used until it can be connected to.
       const failed = { outcome: outcomes.notConnected, idempotent: false, answered: false, untried: true };
       attempts.fail({ ...failed, repeatable, error: repeatable ? described : this.#late(described) });
     }

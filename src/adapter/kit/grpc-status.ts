@@ -29,7 +29,8 @@ const outcomeByCode: readonly Outcome[] = [
  * The outcome of a call that its server answered with this gRPC status. A code outside the list counts as UNKNOWN (gRFC A54 leaves it to
  * the reader).
  *
- * @param entry Reads an entry of the trailers. @param endpoint Whose word counts when it says that it has not begun the call.
+ * @param entry Reads an entry of the trailers. @param endpoint The endpoint of the call: only its own word counts when the trailers say
+ * that it has not begun the call.
  */
 export function outcomeOfGrpcStatus(
   code: number,
@@ -48,7 +49,7 @@ export function outcomeOfGrpcStatus(
   return pushbackMs < 0 ? outcomes.overload : { ...outcomes.overload, retryAfterMs: pushbackMs };
 }
 
-/** How long the server asks not to be called, in ms; negative: it asks not to be retried at all (gRFC A6). */
+/** How long the server asks not to be called, in ms, from its gRPC trailer; negative: it asks not to be retried at all (gRFC A6). */
 function pushbackOf(value: unknown): number | undefined {
   if (value === undefined) return undefined;
   const text = String(value);

@@ -5,7 +5,7 @@ import { asError } from '../../errors.js';
 
 /** How a socket to an endpoint is opened. */
 export interface OpenSocketOptions {
-  /** The Service's name, which TLS sends and checks. Required with `tls`. @defaultValue none */
+  /** The Service's host name, which TLS sends and checks. Required with `tls`. @defaultValue none */
   readonly host?: string | undefined;
   /** Settings of Node's `tls.connect`; without them the socket is plain. @defaultValue none */
   readonly tls?: ConnectionOptions | undefined;
@@ -38,7 +38,7 @@ export function openSocket(
         resolve(socket);
         return;
       }
-      // Later errors do not matter, and must not end the process.
+      // Later errors of a socket that failed to open do not matter, and must not end the process.
       socket.on('error', () => {});
       socket.destroy();
       reject(error);
@@ -48,17 +48,17 @@ export function openSocket(
     const failed = (error: Error): void => settle(error);
     const closed = (): void => settle(new Error(`${endpointAddress(endpoint)} closed while connecting`));
     const aborted = (): void => settle(asError(signal.reason));
-    // The call that waits for an endpoint keeps the process alive, not the socket.
+    // The call that waits for an endpoint keeps the process alive, so the socket need not.
     socket.unref();
     socket.once(opened, open).once('error', failed).once('close', closed);
     signal.addEventListener('abort', aborted, { once: true });
   });
 }
 
-/** These TLS settings for a pod of the Service `host`: the certificate must name the Service, not the dialed pod. */
+/** Completes TLS settings for a pod of the Service `host`: the certificate must name the Service, not the dialed pod. */
 export function serviceTls(host: string, options: ConnectionOptions): ConnectionOptions {
   const tls: Record<string, unknown> & ConnectionOptions = { ...options };
-  // An undefined setting would take the place of ours.
+  // A TLS setting that is present but undefined would take the place of ours.
   for (const name of Object.keys(tls)) if (tls[name] === undefined) delete tls[name];
   return {
     checkServerIdentity: (_dialled, certificate) => checkServerIdentity(tls.servername ?? host, certificate),

@@ -37,11 +37,11 @@ export const propagateTable: OptionTable<PropagateSettings> = optionTable('propa
 
 /** `PropagateOptions`, complete and checked. */
 export class Propagation {
-  /** The header's name in lower case; undefined = deadlines are not passed on. */
+  /** The lower-case name of the header with the deadline; undefined = deadlines are not passed on. */
   readonly deadlineHeader: string | undefined;
-  /** The header's name in lower case; undefined = priorities are not passed on. */
+  /** The lower-case name of the header with the priority; undefined = priorities are not passed on. */
   readonly priorityHeader: string | undefined;
-  /** Says which request is being served. What a context of the application's own throws, the call fails with. */
+  /** Returns which request is being served. If the application's own context throws, the call fails with that error. */
   readonly context: CallContext | undefined;
 
   /** Throws EVENKEEL_OPTION. */
@@ -57,17 +57,17 @@ export class Propagation {
   }
 }
 
-/** What is left of the served request's time, in ms, above 0; undefined = it has no deadline. */
+/** How much is left of the time of the request that is being served, in ms, above 0; undefined = it has no deadline. */
 export function remainingOf(served: ServedRequest): number | undefined {
   const remainingMs = served.remainingMs;
-  // Nonsense of somebody's own context must not end calls.
+  // An invalid value from an application's own context must not end calls.
   if (typeof remainingMs !== 'number' || Number.isNaN(remainingMs) || remainingMs === Number.POSITIVE_INFINITY)
     return undefined;
   // If no time is left, the call ends at once; it must not run without a limit.
   return Math.max(1, remainingMs);
 }
 
-/** The served request's priority, if it has one. */
+/** The priority of the request that is being served, if it has one. */
 export function inheritedPriority(served: ServedRequest): Priority | undefined {
   const priority = served.priority;
   return isPriority(priority) ? priority : undefined;

@@ -1,16 +1,16 @@
 import type { Clock } from '../../runtime/clock.js';
 
-/** How much of a replicated log a server has. */
+/** How much of a replicated log a database server has. */
 export interface LogPosition {
-  /** Positions of different histories cannot be compared. A promotion begins a new one. */
+  /** Identifies the history that the log belongs to. Positions of different histories cannot be compared. A promotion begins a new one. */
   readonly history: string;
-  /** How far the server is in that history, in its own unit, such as bytes. Only grows. */
+  /** How far the server is in its history, in the server's own unit, such as bytes. It only grows. */
   readonly offset: number;
-  /** When it last heard of its primary, in ms ago. Undefined if it does not say. */
+  /** How many ms ago the server last heard of its primary. Undefined if the server does not say. */
   readonly silentMs: number | undefined;
 }
 
-/** More histories than a Service has at a time. */
+/** The largest number of histories that are remembered; a Service has fewer at a time. */
 const MAX_HISTORIES = 4;
 
 /** Which replicas are behind, from the log positions that they and their primary report. */
@@ -18,10 +18,10 @@ export class ReplicationLag {
   readonly #maxMs: number;
   readonly #clock: Clock;
   readonly #logs = new Map<string, LogPositions>();
-  /** The history of the primary, and since when. */
+  /** The history of the primary's log, and since when it has that history. */
   #primary: { readonly history: string; readonly sinceMs: number } | undefined;
 
-  /** @param maxMs The lag from which a replica counts as behind, in ms. */
+  /** @param maxMs The lag in ms from which a replica counts as behind. */
   constructor(maxMs: number, clock: Clock) {
     this.#maxMs = maxMs;
     this.#clock = clock;
@@ -38,7 +38,7 @@ export class ReplicationLag {
     log.reached(offset, this.#clock.now());
   }
 
-  /** The primary has reported this position. Undefined: it does not answer. */
+  /** The primary has reported this log position. Undefined: the primary does not answer. */
   primaryReached(position: LogPosition | undefined): void {
     if (position === undefined) {
       this.#primary = undefined;
@@ -49,11 +49,11 @@ export class ReplicationLag {
     if (this.#primary?.history !== history) this.#primary = { history, sinceMs: this.#clock.now() };
   }
 
-  /** Whether a replica at this position lags by more than the limit, judged by when the primary was seen there. */
+  /** Whether a replica at this log position lags by more than the limit, judged by when the primary was first seen there. */
   isBehind({ history, offset, silentMs }: LogPosition): boolean {
     const nowMs = this.#clock.now();
     const primary = this.#primary;
-    // The replica follows another server, or does not know about a promotion yet.
+    // The replica follows a different primary, or does not know about a promotion yet.
     const otherHistoryMs = primary === undefined || primary.history === history ? 0 : nowMs - primary.sinceMs;
     const lagMs = this.#logs.get(history)?.lagMs(offset, silentMs, nowMs) ?? 0;
     return Math.max(lagMs, otherHistoryMs) > this.#maxMs;
@@ -66,7 +66,7 @@ interface Mark {
   readonly position: number;
 }
 
-/** Beyond this number, marks are thinned out. */
+/** The number of remembered log positions beyond which some are left out. */
 const MAX_MARKS = 1_000;
 
 /**
@@ -75,10 +75,10 @@ const MAX_MARKS = 1_000;
  */
 export class LogPositions {
   readonly #keepMs: number;
-  /** The positions from old to new; they increase. */
+  /** The log positions from old to new; they increase. */
   #marks: Mark[] = [];
 
-  /** @param keepMs Longer lags need not be distinguished, in ms. */
+  /** @param keepMs The longest lag in ms that is measured exactly; longer lags need not be distinguished. */
   constructor(keepMs: number) {
     this.#keepMs = keepMs;
   }
@@ -89,13 +89,13 @@ export class LogPositions {
     const last = marks[marks.length - 1];
     if (last !== undefined && position <= last.position) return;
     marks.push({ atMs: nowMs, position });
-    // The last of those that are too old still says who was up to date then.
+    // The newest of the positions that are too old still shows which servers were up to date at that time.
     while (marks.length > 2 && (marks[1] as Mark).atMs < nowMs - this.#keepMs) marks.shift();
     if (marks.length > MAX_MARKS)
       this.#marks = marks.filter((_, index) => index % 2 === 0 || index === marks.length - 1);
   }
 
-  /** A new primary may begin below what the old one had written. */
+  /** Forgets all log positions: a new primary may begin below what the old one had written. */
   forget(): void {
     this.#marks = [];
   }

@@ -10,7 +10,7 @@ export function checkAskForReports(name: string, value: unknown): AskForReports 
   return value;
 }
 
-/** How many requests ask after the pod has last said that it reports, or has last reported. */
+/** How many requests ask a pod for reports after it has last said that it reports, or has last reported. */
 const ASKING = 64;
 
 /** Decides whether a request asks its pod for a load report. One per connection of the balancer to a pod. */
@@ -19,7 +19,7 @@ export class ReportAsking {
   /** Whether the pod also said that it may refuse requests that others could take. */
   mayRefuse = false;
 
-  /** Whether the next request asks for a report. */
+  /** Whether the next request to the pod asks for a load report. */
   next(rule: AskForReports): boolean {
     if (rule !== true) return rule === 'always';
     if (this.#left === 0) return false;
@@ -27,18 +27,18 @@ export class ReportAsking {
     return true;
   }
 
-  /** The pod said that it reports to those who ask. */
+  /** The pod said that it reports its load to those who ask. */
   announced(mayRefuse = false): void {
     this.#left = ASKING;
     this.mayRefuse = mayRefuse;
   }
 
-  /** The pod reported. If nobody had asked, it is a server that sends reports anyway, and need not be asked. */
+  /** The pod sent a load report. If no request had asked for one, the pod is a server that sends reports anyway, and need not be asked. */
   reported(): void {
     if (this.#left > 0) this.#left = ASKING;
   }
 
-  /** No connection to the pod is open any longer: another pod may have its address. */
+  /** No connection to the pod is open any longer: the next pod at this address may be another one, so what is known is forgotten. */
   forget(): void {
     this.#left = 0;
     this.mayRefuse = false;

@@ -10,11 +10,11 @@ export type ServerRole = 'any' | 'primary' | 'replica' | 'prefer-replica';
 
 /** How a server compares with the others, by what it says about itself: its role, and how far it is behind. */
 export interface ServerRank {
-  /** Smaller is better. Undefined: it must not be used, even if there is no other. */
+  /** The rank of the server: smaller is better. Undefined: the server must not be used, even if there is no other. */
   readonly rank: number | undefined;
-  /** Why it is not the first choice, for observers. Undefined: they are not told. */
+  /** Why the server is not the first choice, for observers. Undefined: observers are not notified. */
   readonly objection: string | undefined;
-  /** A server that is not connected keeps no other from being used. */
+  /** Whether the server is connected. A server that is not connected keeps no other from being used. */
   readonly isConnected: boolean;
 }
 
@@ -26,11 +26,11 @@ export interface ServerRankingParts {
    */
   readonly rankOf: (endpoint: Endpoint) => ServerRank | undefined;
   readonly observer: Observer;
-  /** How often servers are asked, in ms: observers learn how soon one may be used again. */
+  /** Milliseconds between two checks of a server, so that observers can learn how soon it may be used again. */
   readonly intervalMs: number;
 }
 
-/** The objection to a server that replicates too slowly. @param maxLagMs How far behind it may be, in ms. */
+/** The text that says why a server which replicates too slowly is not used. @param maxLagMs How far behind a server may be, in ms. */
 export function lagObjection(maxLagMs: number): string {
   return `it is more than ${maxLagMs} ms behind`;
 }
@@ -41,7 +41,7 @@ export function lagObjection(maxLagMs: number): string {
  */
 export class ServerRanking {
   readonly #parts: ServerRankingParts;
-  /** Why servers stand by, as observers know it, by the key of their endpoint. */
+  /** Why servers are on standby, as observers were last notified, by the key of the servers' endpoint. */
   #reported: ReadonlyMap<string, string> = new Map();
   #hasNone = false;
 
@@ -49,12 +49,12 @@ export class ServerRanking {
     this.#parts = parts;
   }
 
-  /** Whether none of the last set is known to be usable. */
+  /** Whether no server of the last endpoint set is known to be usable. */
   get hasNone(): boolean {
     return this.#hasNone;
   }
 
-  /** What a stage does with the set, as `Stage.apply`. */
+  /** Puts servers of the set on standby, as `Stage.apply` does. */
   apply(set: EndpointSet): EndpointSet {
     const { rankOf } = this.#parts;
     let best = Number.POSITIVE_INFINITY;

@@ -7,9 +7,9 @@ import { checkKeys, optionError } from '../../runtime/check.js';
 
 /** A Service by the name its clients know, regardless of the pod. */
 export interface ServiceName {
-  /** The host name, for TLS and wherever else a protocol names its server. */
+  /** The Service's host name, for TLS and wherever else a protocol names its server. */
   readonly host: string;
-  /** The port; undefined if the target has a named one. */
+  /** The Service's port; undefined if the target has a named one. */
   readonly port: number | undefined;
 }
 
@@ -50,7 +50,7 @@ export function serviceBalancer<C>(
   });
 }
 
-/** The properties of `from` listed in `names`. */
+/** A copy of `from` with only the properties in `names`. */
 export function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
   const picked: Partial<T> = {};
   for (const name of names) if (from[name] !== undefined) picked[name] = from[name];

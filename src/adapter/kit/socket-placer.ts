@@ -42,7 +42,7 @@ export const socketPlacerTable: OptionTable<SocketPlacerSettings> = optionTable(
   ...placingTable.options,
   tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
     if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
-    // Sockets are opened with these settings long after this, so the caller's object is copied.
+    // Sockets are opened with these TLS settings long after this, so the caller's object is copied.
     return { ...value };
   }),
 });
@@ -53,7 +53,7 @@ export interface PlaceOptions {
   readonly signal?: AbortSignal | undefined;
   /** For hash pickers: connections with the same key go to the same pod. @defaultValue none @see docs/reference/pickers.md#hash */
   readonly key?: string | undefined;
-  /** The option of the same name, for this connection. @defaultValue that option */
+  /** The option `onLeaving` of the client, for this connection alone. @defaultValue that option */
   readonly onLeaving?: ((leaving: ConnectionLeaving, socket: Socket) => void) | undefined;
   /**
    * Closes a connection that has not left in time, as its protocol does; if it is still open 5 s later it is destroyed.
@@ -71,7 +71,7 @@ export const placeTable: OptionTable<Filled<PlaceOptions, keyof PlaceOptions>> =
 
 /** How an adapter's connection is told to leave, and closed. */
 export interface HeldSocket {
-  /** Tells the application. Returns whether it listens. */
+  /** Tells the application that the connection should leave. Returns whether the application listens. */
   leave(leaving: ConnectionLeaving, socket: Socket): boolean;
   /** Closes the connection as its protocol does. */
   finish(socket: Socket): void;
@@ -82,7 +82,10 @@ export interface HeldSocket {
  * Only connections in use are kept: an endpoint counts as ready until a dial fails, and then again after a test connection succeeds.
  */
 export class SocketPlacer {
-  /** State and control: `ready()`, `snapshot()`. A lease of it chooses an endpoint; nothing is open because of it. */
+  /**
+   * State and control of the client's balancer: `ready()`, `snapshot()`. A lease of this balancer chooses an endpoint; nothing is open
+   * because of it.
+   */
   readonly balancer: Balancer<Site>;
   readonly #placements: Placements;
   #service!: ServiceName;
@@ -94,7 +97,8 @@ export class SocketPlacer {
   /** Throws EVENKEEL_OPTION. @param ownNames Options besides those of `SocketPlacerOptions`. */
   constructor(target: unknown, options: SocketPlacerOptions, ownNames: readonly string[] = []) {
     if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-    // Exactly the fewest by weight, including the new one. `leastLoaded` may be off by half a connection.
+    // The picker finds the endpoint with exactly the fewest connections by weight, the new one counted. `leastLoaded` may be off by half a
+    // connection.
     const {
       clock = systemClock,
       rng = systemRng,
@@ -112,7 +116,7 @@ export class SocketPlacer {
     if (options.limit !== undefined) {
       throw optionError('limit', 'left out: connections that stay open have no latency to go by', options.limit);
     }
-    // The balancer's connections are no real ones here, and have no age.
+    // What the balancer takes for connections are no real ones here, and have no age.
     const ageless = { ...pool, maxConnectionAgeMs: Number.POSITIVE_INFINITY };
     const all = { ...options, picker, load, pool: ageless };
     this.balancer = serviceBalancer<Site>(target, all, [...socketPlacerTable.names, ...ownNames], (service) => {
@@ -140,7 +144,7 @@ export class SocketPlacer {
     return this.#service;
   }
 
-  /** The clock of the options. */
+  /** The clock that the options set. */
   get clock(): Clock {
     return this.#settings.clock;
   }
@@ -167,7 +171,7 @@ export class SocketPlacer {
     );
   }
 
-  /** Opens a connection of another kind. Rejects as `connect` does. */
+  /** Opens a connection of a kind other than a socket. Rejects as `connect` does. */
   place<T>(opening: Opening<T>, { key, signal }: Pick<PlaceOptions, 'key' | 'signal'> = {}): Promise<T> {
     const { host, port } = this.#service;
     const service = port === undefined ? host : hostPort(host, port);
@@ -188,7 +192,7 @@ export class SocketPlacer {
   #transport(): Transport<Site> {
     return {
       connect: async (endpoint, signal, failures = 0) => {
-        // The balancer's own time limit applies.
+        // The balancer itself limits the time for this.
         if (failures > 0) (await this.#openSocket(endpoint, signal)).on('error', () => {}).destroy();
         signal.throwIfAborted();
         return new Site().connection;
@@ -202,7 +206,7 @@ export class SocketPlacer {
   }
 }
 
-/** Calls the functions of the application for one connection. */
+/** Calls the application's functions `onLeaving` and `finish` for one connection. */
 class SocketHolder implements HeldSocket {
   readonly #onLeaving: PlaceOptions['onLeaving'];
   readonly #finish: PlaceOptions['finish'];
@@ -225,20 +229,20 @@ class SocketHolder implements HeldSocket {
   }
 }
 
-/** Property of a socket: its placed connection. */
+/** The property of a socket that holds its placed connection. */
 const placedAs = Symbol('evenkeel.placedAs');
 
 interface Marked {
   [placedAs]?: PlacedSocket;
 }
 
-/** What the response on a socket, if that has been placed, says about its endpoint. @defaultValue what the socket shows */
+/** Reports what the response on a socket says about its endpoint, if the socket was placed on one. @defaultValue what the socket shows */
 export function answeredOn(socket: Socket, outcome: Outcome): void {
   const placed = (socket as Marked)[placedAs];
   if (placed !== undefined) placed.outcome = outcome;
 }
 
-/** The place of a socket that was given to its user. There may be tens of thousands: they share their listeners. */
+/** An open socket in the hands of its user. There may be tens of thousands, so they share their listeners. */
 class PlacedSocket implements DialledConnection {
   outcome: Outcome | undefined = undefined;
   failure: Error | undefined = undefined;
@@ -252,7 +256,7 @@ class PlacedSocket implements DialledConnection {
     this.#held = held;
     this.dial = dial;
     (socket as Marked)[placedAs] = this;
-    // The user of the socket handles its errors; this only watches.
+    // The user of the socket handles its errors; this listener only watches.
     socket.prependListener('error', failed);
     socket.prependListener('end', hungUp);
     socket.on('close', closed);
@@ -276,7 +280,9 @@ function failed(this: Socket, error: Error): void {
   if (placed !== undefined) placed.failure ??= error;
 }
 
-/** An endpoint that drops everybody has the fewest connections, and would get every client that reconnects. */
+/**
+ * The endpoint ended this socket. An endpoint that drops everybody has the fewest connections, and would get every client that reconnects.
+ */
 function hungUp(this: Socket): void {
   const placed = (this as Marked)[placedAs];
   if (placed !== undefined) placed.isHungUp = this.bytesRead === 0 && !this.writableEnded;

@@ -1,6 +1,6 @@
 import { offAbort, onAbort } from '../kit/index.js';
 
-/** Lets others wait until something has changed. */
+/** Lets several waiters wait for the next change of something. */
 export class Changes {
   readonly #waiting = new Set<() => void>();
 

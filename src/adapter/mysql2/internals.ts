@@ -17,8 +17,8 @@ export function nameServer(connection: PoolConnection, endpoint: Endpoint): void
 }
 
 /**
- * Puts ours in the place of a connection's methods. Returns mysql2's. Without it, nobody would know what a caller does with the connection it
- * checked out: whether a statement timed out, or is still running when the connection is given back.
+ * Puts evenkeel's methods in the place of a connection's own, and returns mysql2's. Without it, nobody would know what a caller does with
+ * the connection it checked out: whether a statement timed out, or is still running when the connection is given back.
  */
 export function replaceMethods<Methods>(connection: PoolConnection, ours: object): Methods {
   const { release, destroy, query, execute, end } = connection as unknown as Record<string, unknown>;
@@ -27,18 +27,23 @@ export function replaceMethods<Methods>(connection: PoolConnection, ours: object
   return { release, destroy, query, execute, end } as Methods;
 }
 
-/** Sends a goodbye and closes. The `end` of a pool's connection only gives it back; without this, servers log an aborted client. */
+/**
+ * Tells the server that the client leaves, and closes the connection. The `end` of a pool's connection only gives it back; without this,
+ * servers log an aborted client.
+ */
 export function sayGoodbye(connection: PoolConnection): void {
   (mysql2.Connection.prototype.end as (this: PoolConnection) => void).call(connection);
 }
 
-/** The socket, or the TLS layer above it. Without it, a reader that pauses its rows would look like a server that is silent. */
+/**
+ * The socket of a connection, or the TLS layer above it. Without it, a reader that pauses its rows would look like a server that is silent.
+ */
 export function streamOf(connection: PoolConnection): Socket {
   return (connection as unknown as { readonly stream: Socket }).stream;
 }
 
 /**
- * Whether a connection's pool has not removed it. A pool calls its `releaseConnection` for connections that it removes, too, after it unset
+ * Whether a connection still belongs to its pool. A pool calls `releaseConnection` also for connections that it removes, after it unset
  * their `_pool`: without this, one that was just lost would be lent once more.
  */
 export function isInPool(connection: object): boolean {
@@ -50,12 +55,12 @@ export function canReset(): boolean {
   return 'reset' in mysql2.Connection.prototype;
 }
 
-/** Has the server forget what a user set. `done` is called once, later. */
+/** Makes the server forget what a user of the connection has set. `done` is called once, later. */
 export function reset(connection: PoolConnection, done: (error: Error | null) => void): void {
   (connection as unknown as { reset(done: (error: Error | null) => void): void }).reset(done);
 }
 
-/** The part of what a pool's connections log in with that may change. */
+/** The credentials of a pool's connections, which may change. */
 interface LogIn {
   readonly user?: string;
   readonly password?: string;

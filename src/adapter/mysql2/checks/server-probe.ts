@@ -16,25 +16,25 @@ export type Objection = string | undefined;
 
 /** A question to every server, and what follows from the answers. */
 export interface ServerProbeRules {
-  /** Asks one server. If it rejects, what was known before still holds. */
+  /** Probes one database server. If it rejects, what was known about the server still holds. */
   probe(endpoint: Endpoint, signal: AbortSignal): Promise<Objection>;
-  /** How often, in ms, ± 20 %. */
+  /** Milliseconds between two probes of a server, ± 20 %. */
   readonly intervalMs: number;
-  /** How long an answer may take, in ms. */
+  /** How long the answer to a probe may take, in ms. */
   readonly timeoutMs: number;
-  /** Whether servers without an objection are asked repeatedly, or only when they connect. */
+  /** Whether servers without an objection are probed repeatedly, or only when they connect. */
   readonly keepsProbing: boolean;
   /** Whether an objection counts even if every server has one. */
   readonly isFinal: boolean;
-  /** The objection in an outcome, if any. */
+  /** The objection that the outcome of a call shows, if any. */
   objection?(outcome: Outcome): Objection;
-  /** What follows if one server takes over from others. @defaultValue nothing */
+  /** What follows if one database server takes over from others. @defaultValue nothing */
   readonly succession?: SuccessionRules | undefined;
 }
 
-/** Which server a server is, as it reports itself. */
+/** Which database server answers at an endpoint, as the server reports it. */
 export interface Identity {
-  /** Identifies the server: two proxies in front of one server have the same. */
+  /** The id of the server: two proxies in front of one server report the same. */
   readonly id: string;
   readonly isReadOnly: boolean;
   /** Whether the server is made to accept writes beside others. */
@@ -44,7 +44,7 @@ export interface Identity {
 /** A server that had an objection and has none any longer has taken over: the others are superseded, unless they prove otherwise. */
 export interface SuccessionRules {
   identify(endpoint: Endpoint, signal: AbortSignal): Promise<Identity>;
-  /** Cuts the sessions of a server that is superseded. */
+  /** Cuts the sessions of a server that was superseded by the server `by`. */
   cut(endpoint: Endpoint, by: Endpoint): void;
 }
 
@@ -56,7 +56,7 @@ const JITTER_RATIO = 0.2;
 export function serverProbe(rules: ServerProbeRules): StageFactory {
   return (context): Stage => {
     const servers = new Map<string, ProbedServer>();
-    /** The last problem that was reported: it may occur at every question. */
+    /** The last problem that was reported to the observer: the same one may occur at every probe, and is reported once. */
     let reportedMessage = '';
     const warn = (error: Error): void => {
       if (error.message === reportedMessage) return;
@@ -88,7 +88,7 @@ export function serverProbe(rules: ServerProbeRules): StageFactory {
   };
 }
 
-/** What a server tells its stage. */
+/** What a probed server tells the stage it belongs to. */
 interface ProbeEvents {
   /** The server could not be probed. */
   failed(error: Error): void;
@@ -134,7 +134,7 @@ async function supersede(
 class ProbedServer implements Tracker {
   isConnected = false;
   objection: Objection;
-  /** Whether another server took over, and this one has not answered yet who it is. */
+  /** Whether another server took over, and this one has not answered yet which server it is. */
   isInDoubt = false;
   readonly endpoint: Endpoint;
   readonly #rules: ServerProbeRules;
@@ -152,7 +152,7 @@ class ProbedServer implements Tracker {
     this.#events = events;
   }
 
-  /** A server with an objection that is not final is used if there is no other. */
+  /** The rank of the server. A server with an objection that is not final is used if there is no other. */
   get rank(): ServerRank {
     const { isConnected, objection, isInDoubt } = this;
     if (objection === undefined && !isInDoubt) return { rank: 0, objection, isConnected };
@@ -184,7 +184,9 @@ class ProbedServer implements Tracker {
     this.#events.closed();
   }
 
-  /** Another server took over. This one stands by until it has followed that one, or that one is no primary any longer. */
+  /**
+   * Another server took over. This one stands by until it has followed the new primary, or until the new primary is no primary any longer.
+   */
   superseded(by: ProbedServer): void {
     this.#supersededBy = by;
     this.#judge(this.#supersession);
@@ -242,7 +244,7 @@ class ProbedServer implements Tracker {
   }
 }
 
-/** Limits the time for a question, even one that ignores its signal. */
+/** Limits the time of a probe, even of one that ignores its signal. */
 async function limited<T>(clock: Clock, timeoutMs: number, limit: AbortController, ask: () => Promise<T>): Promise<T> {
   const late = (): void => limit.abort(new Error(`no answer within ${timeoutMs} ms`));
   const timer = deadline(clock, late, timeoutMs);

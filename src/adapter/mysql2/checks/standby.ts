@@ -12,7 +12,7 @@ import {
 import { readOnlyOutcome } from '../outcome.js';
 import { type Identity, serverProbe } from './server-probe.js';
 
-/** Asks one server. */
+/** Runs a query of evenkeel's own on one database server. */
 export type QueryServer = (
   endpoint: Endpoint,
   sql: string,
@@ -20,10 +20,10 @@ export type QueryServer = (
 ) => Promise<readonly Record<string, unknown>[]>;
 
 const WRITABLE_QUERY = 'SELECT @@global.read_only AS read_only, @@global.innodb_read_only AS innodb_read_only';
-/** How often a server on standby is asked, in ms. */
+/** Milliseconds between two probes of a server that is on standby because it takes no writes. */
 const WRITABLE_INTERVAL_MS = 1_000;
 const WRITABLE_TIMEOUT_MS = 1_000;
-/** Answered by every version: variables that a server does not have are missing. */
+/** The query for a server's identity. Every version answers it: variables that a server does not have are missing from the answer. */
 const IDENTITY_QUERY = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid', 'hostname', 'read_only',
   'innodb_read_only', 'wsrep_on', 'group_replication_single_primary_mode')`;
 
@@ -58,12 +58,12 @@ function identityOf(rows: readonly Record<string, unknown>[]): Identity {
   return {
     id: JSON.stringify(['server_id', 'server_uuid', 'hostname'].map(value)),
     isReadOnly: isOn(value('read_only')) || isOn(value('innodb_read_only')),
-    // Galera, and group replication in multi-primary mode.
+    // These two variables are on with Galera, and with group replication in multi-primary mode.
     isOneOfSeveral: isOn(value('wsrep_on')) || value('group_replication_single_primary_mode') === 'OFF',
   };
 }
 
-/** MySQL and older MariaDB answer 0 and 1, newer MariaDB answers words (ON, NO_LOCK …). */
+/** Whether a variable of a server is on. MySQL and older MariaDB answer 0 and 1, newer MariaDB answers words (ON, NO_LOCK …). */
 function isOn(value: unknown): boolean {
   return value !== undefined && value !== null && !['0', 'OFF', ''].includes(String(value).toUpperCase());
 }
@@ -77,7 +77,7 @@ export interface ReplicaLagOptions {
   readonly maxLagMs?: number | undefined;
   /** How often servers are asked how far behind they are, in ms, ± 20 %. @defaultValue 1000 */
   readonly probeIntervalMs?: number | undefined;
-  /** How long an answer to that may take, in ms. @defaultValue 1000 */
+  /** How long a server may take to answer how far behind it is, in ms. @defaultValue 1000 */
   readonly probeTimeoutMs?: number | undefined;
   /**
    * How the lag is measured: a function that returns it in ms (`undefined` = replication has stopped), or a statement whose first
@@ -97,7 +97,10 @@ export const lagTable: OptionTable<Complete<ReplicaLagOptions>> = optionTable('o
   }),
 });
 
-/** Puts replicas on standby that are too far behind. If all are, all are used. Undefined if lag is not checked. Throws EVENKEEL_OPTION. */
+/**
+ * The stage that puts replicas on standby that are too far behind. If all are, all are used. Undefined if lag is not checked. Throws
+ * EVENKEEL_OPTION.
+ */
 export function replicaLag(options: ReplicaLagOptions, query: QueryServer): StageFactory | undefined {
   const { maxLagMs: maxMs, probeIntervalMs, probeTimeoutMs, lagProbe } = lagTable.resolveOwn(options);
   if (!Number.isFinite(maxMs)) return undefined;
@@ -118,10 +121,13 @@ export function replicaLag(options: ReplicaLagOptions, query: QueryServer): Stag
   });
 }
 
-/** MySQL answers Seconds_Behind_Source, MariaDB Seconds_Behind_Master; null: one of its threads has stopped. */
+/**
+ * The lag that a server's replica status shows. MySQL answers Seconds_Behind_Source, MariaDB Seconds_Behind_Master; null: one of the
+ * server's threads has stopped.
+ */
 async function byReplicaStatus(query: AskServer): Promise<number | undefined> {
   const rows = await query('SHOW REPLICA STATUS').catch((error: { readonly errno?: number }) => {
-    // Servers from before 2020 only know the older word.
+    // MySQL servers from before 2020 only know the word SLAVE.
     if (error.errno === 1064) return query('SHOW SLAVE STATUS');
     throw error;
   });

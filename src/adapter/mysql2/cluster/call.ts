@@ -14,7 +14,7 @@ import { isWhole, type RunningStatement, type Statement } from './statement.js';
  * caller to keep for a while. `done` is called exactly once, with the answer or the connection, never before `begin` has returned.
  */
 export class MysqlCall implements SessionUse<MysqlSession, Pool> {
-  /** Rows of the answer have been handed out. */
+  /** Whether rows of the answer have been handed out to the caller. */
   isAnswering = false;
   readonly #route: ServiceRoute;
   readonly #statement: Statement | undefined;
@@ -26,10 +26,10 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   #statementTimer: Timer | undefined;
   /** The session that the statement runs on; set while it runs. */
   #session: MysqlSession | undefined;
-  /** What mysql2 gave with an error: the server's answer to LOAD DATA LOCAL, if our side of it failed. */
+  /** What mysql2 returned along with an error: the server's answer to LOAD DATA LOCAL, if our side of that failed. */
   #rows: unknown;
 
-  /** @param key For hash pickers. */
+  /** @param key The key for hash pickers. */
   constructor(route: ServiceRoute, statement: Statement | undefined, key: string | undefined, done: MysqlCallback) {
     this.#route = route;
     this.#statement = statement;
@@ -66,7 +66,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
 
   poolOf({ subchannel, handle }: CallLease<Pool>): ServerConnection | undefined {
     const { connection } = subchannel;
-    // The transport of every service makes these. It may have lost the one that was picked, or have another by now.
+    // The transport of every service makes connections of this class. The connection to the picked server may be lost or replaced by now.
     return connection?.handle === handle ? (connection as ServerConnection) : undefined;
   }
 
@@ -74,7 +74,10 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     this.#route.first.enqueued();
   }
 
-  /** How long a caller keeps a connection says nothing about its server, and nobody is sent away in the middle of a transaction. */
+  /**
+   * Whether the call has no time limit: how long a caller keeps a connection says nothing about its server, and nobody is sent away in the
+   * middle of a transaction.
+   */
   get unlimited(): boolean {
     return this.#statement === undefined;
   }
@@ -98,7 +101,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     session.acquired();
     const statement = this.#statement;
     if (statement === undefined) this.#handOut(session);
-    // The caller of the statement may still ask for its rows one by one.
+    // The caller of the statement may still choose to read its rows one by one.
     else if (this.#lent.isBeginning && statement.running !== undefined)
       process.nextTick(() => this.#run(session, statement));
     else this.#run(session, statement);
@@ -133,14 +136,14 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
       if (running?.settle() === true) this.#read(session, statement, running);
       else session.send(method, sql, values, (error, rows, fields) => this.#answered(session, error, rows, fields));
     } catch (error) {
-      // The statement cannot be sent, so no other server could run it either.
+      // mysql2 cannot send the statement, so no other server could run it either.
       this.#session = undefined;
       this.#attemptEnded(session, outcomes.cancelled, error);
       this.#lent.fail(error);
     }
   }
 
-  /** Hands out the rows as they arrive. From now on the timeout limits the time without any. */
+  /** Hands out the rows as they arrive. From now on the timeout limits the time without any row. */
   #read(session: MysqlSession, { method, sql, values }: Statement, running: RunningStatement<unknown>): void {
     this.#statementTimer?.cancel();
     const command = session.read(method, sql, values, this.#timeoutMs);
@@ -174,7 +177,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     const verdict = verdictOf(error);
     const lease = this.#attempts.lease as CallLease<Pool>;
     const { errno } = error as { readonly errno?: unknown };
-    // The server's own errors: those of the system are negative.
+    // Only the server's own errors have positive numbers: those of the system are negative.
     const { note } = this.#attempts;
     if (note !== undefined && typeof errno === 'number' && errno > 0) note.status = errno;
     if (!verdict.usable) session.kill(error);
@@ -185,7 +188,10 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     this.#lent.failed(verdict.outcome, repeatAs, error);
   }
 
-  /** A server that is read-only refuses a whole statement; if there are several in one, the first may have been done. */
+  /**
+   * Whether a statement that the server refused had no effect. A server that is read-only refuses a whole statement; if there are several
+   * statements in one, the first may have been done.
+   */
   #isUnsent({ unsent, outcome }: MysqlVerdict, lease: CallLease<Pool>): boolean {
     if (!unsent || outcome !== readOnlyOutcome) return unsent;
     const { writable, settings } = this.#route.serviceOf(lease);
@@ -194,7 +200,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     return writable && isOne && this.#statement !== undefined && isWhole(this.#statement);
   }
 
-  /** The call is over, and the server is not to blame: the lease lasts until the session is free. */
+  /** The call is over, and the server is not to blame for its end: the lease lasts until the session is free. */
   #attemptEnded(session: MysqlSession, outcome: Outcome, error?: unknown): void {
     const lease = this.#attempts.conclude() as CallLease<Pool>;
     const { note } = this.#attempts;
@@ -211,7 +217,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     else if (session === undefined) this.#lent.notLentInTime(this.#timeoutMs, error);
     else {
       this.#session = undefined;
-      // First, so that the session is not used again: anything the server still sends on it belongs to this statement.
+      // The session is killed first, so that it is not used again: anything the server still sends on it belongs to this statement.
       session.kill(error);
       this.#lent.ended(outcomes.timeout, error);
     }

@@ -82,7 +82,10 @@ export class Namespace extends EventEmitter {
     new MysqlCall(this.#route, undefined, key, done as MysqlCallback).begin();
   }
 
-  /** Returns itself: without a callback every method returns a promise. For code that asks a pool of mysql2 for its promise form. */
+  /**
+   * Returns this namespace itself, because without a callback every method returns a promise. For code that asks a pool of mysql2 for its
+   * promise form.
+   */
   promise(): this {
     return this;
   }
@@ -128,7 +131,7 @@ export class Namespace extends EventEmitter {
   }
 }
 
-/** The promise form, for one caller: releasing it a second time does not affect the next user. */
+/** The promise form of a checked-out connection, for one caller: releasing it a second time does not affect the next user. */
 function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
   const promised = connection.promise();
   let isReleased = false;
@@ -136,7 +139,7 @@ function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
     if (!isReleased) connection.release();
     isReleased = true;
   };
-  // In older versions of mysql2, such as 3.16, `destroy` bypasses the connection's own.
+  // In older versions of mysql2, such as 3.16, the promise form's `destroy` bypasses the `destroy` of the connection.
   promised.destroy = () => connection.destroy();
   const own = promised as PromisePoolConnection & { [Symbol.asyncDispose]?: () => Promise<void> };
   // Older versions of mysql2 have no `Symbol.asyncDispose`.
@@ -145,7 +148,7 @@ function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
   return Object.assign(promised, { endpoint });
 }
 
-/** Where the caller is: the stack of a socket error does not tell. Empty with `trace: false`. */
+/** The stack of the code that called a method: the stack of a socket error does not show it. Empty with `trace: false`. */
 interface CallSite {
   readonly stack?: string;
 }

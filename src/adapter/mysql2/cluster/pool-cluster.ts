@@ -25,7 +25,7 @@ export interface ReadyOptions {
   readonly connections?: number | undefined;
 }
 
-/** For this many patterns it is remembered whose turn it is. */
+/** The largest number of patterns for which it is remembered which service is next in turn. */
 const MAX_NAMESPACES = 100;
 
 /** Events of a cluster: those of mysql2's pools and clusters. Servers are named `address:port`. */
@@ -94,7 +94,7 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
   override getConnection(options?: CheckoutOptions): Promise<CheckedOutConnection>;
   override getConnection(callback: ConnectionCallback): void;
   override getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
-  /** As in mysql2's PoolCluster. */
+  /** Checks out a connection of the services that match the pattern, as mysql2's PoolCluster does. */
   override getConnection(pattern: string, selector?: ServiceSelector): Promise<CheckedOutConnection>;
   override getConnection(pattern: string, callback: ConnectionCallback): void;
   override getConnection(pattern: string, selector: ServiceSelector, callback: ConnectionCallback): void;
@@ -160,7 +160,7 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
     return this.end();
   }
 
-  /** As `end`, but does not wait. */
+  /** Ends the cluster as `end` does, but does not wait. */
   [Symbol.dispose](): void {
     void this.end();
   }

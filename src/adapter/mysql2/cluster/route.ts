@@ -15,20 +15,20 @@ export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
 
 /** Where a call may go: to one service, or to any of several. */
 export interface ServiceRoute {
-  /** The only service, or the one for what is decided before a service is picked. */
+  /** The only service of the route, or the one whose options count for what is decided before a service is picked. */
   readonly first: Service;
-  /** Where the call's attempts are picked: the balancer of the only service, or all of them. */
+  /** Where the call's attempts get their servers: the balancer of the only service, or those of all services. */
   readonly source: AttemptSource<Pool>;
-  /** The service the endpoint belongs to. */
+  /** The service to which the server of a lease belongs. */
   serviceOf(lease: Lease<Pool>): Service;
 }
 
-/** The route over one or several services, in the order of the selector. */
+/** Creates the route over one or several services, in the order of the selector. */
 export function routeOver(services: readonly Service[], selector: ServiceSelector): ServiceRoute {
   return services.length === 1 ? routeTo(services[0] as Service) : joinedRoute(services, selector);
 }
 
-/** The route to one service. */
+/** Creates the route to one service. */
 export function routeTo(service: Service): ServiceRoute {
   return { first: service, source: service.balancer, serviceOf: () => service };
 }
@@ -58,7 +58,7 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): S
         avoided?.end(outcomes.notStarted);
         return lease;
       }
-      // This server was tried before: it is used only if no service has one that was not.
+      // The call was tried on this server before: it is used only if no service has one that was not.
       if (avoided === undefined) avoided = lease;
       else lease.end(outcomes.notStarted);
     }
@@ -77,7 +77,7 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): S
   };
 }
 
-/** Waits for all services at once. */
+/** Waits for a server of any of the services, all at once. */
 async function acquireAny(services: readonly Service[], options: AcquireOptions): Promise<Lease<Pool>> {
   const { signal } = options;
   const limits = services.map(() => new AbortController());
@@ -89,7 +89,7 @@ async function acquireAny(services: readonly Service[], options: AcquireOptions)
   let winner: Lease<Pool> | undefined;
   const waits = services.map(async (service, index) => {
     const lease = await service.balancer.acquire({ ...options, signal: limits[index]?.signal });
-    // Two may be served at the same moment.
+    // Two services may have a server at the same moment; one of the two leases is returned.
     if (winner !== undefined) lease.end(outcomes.notStarted);
     winner ??= lease;
     stop();
@@ -105,7 +105,7 @@ async function acquireAny(services: readonly Service[], options: AcquireOptions)
   }
 }
 
-/** One error for all services. That one service has servers but none to spare says more than that another has none. */
+/** The one error of several that is reported. That one service has servers but none to spare says more than that another has none. */
 function mostTelling(errors: readonly unknown[]): unknown {
   const coded = errors.filter((error): error is EvenkeelError => isEvenkeelError(error));
   return coded.find(({ code }) => code === 'EVENKEEL_NOT_READY') ?? coded[0] ?? errors[0];

@@ -22,9 +22,9 @@ export interface WhereaboutsOptions {
 
 /** Where the servers of a Service are. */
 export interface Whereabouts {
-  /** A resolver, or a target string for one. */
+  /** The resolver that finds the servers, or a target string for one. */
   readonly resolver: Resolver | string;
-  /** The Service's name, for TLS. */
+  /** The Service's host name, for TLS. */
   readonly host: string | undefined;
 }
 
@@ -55,7 +55,7 @@ export function whereabouts(options: WhereaboutsOptions): Whereabouts {
   return { resolver: resolverOf(source, named, Number(number)), host: host ?? named };
 }
 
-/** An IP address or localhost is one server; any other name is resolved as a Service. */
+/** How a target's servers are found: an IP address or localhost is one server; any other name is resolved as a Service. */
 function resolverOf(target: string, host: string | undefined, port: number): Resolver | string {
   const isPlain = host !== undefined && !/^(kubernetes|dns|static):(?!\d+$)/.test(target.trim());
   if (!isPlain || !(port >= 1 && port <= 65_535)) return target;
@@ -84,7 +84,7 @@ export function targetOfHost(host: string, port: number | undefined): string {
 /** Which servers of a Service are used: a pattern for the names of their pods, or a function. */
 export type Hosts = string | ((podName: string) => boolean);
 
-/** Leaves out the other servers: no connection is kept to them. Throws EVENKEEL_OPTION. */
+/** The stage that leaves out all servers but those of `hosts`: no connection is kept to the others. Throws EVENKEEL_OPTION. */
 export function only(hosts: Hosts): StageFactory {
   if (typeof hosts !== 'function' && (typeof hosts !== 'string' || hosts === '')) {
     throw new EvenkeelError('EVENKEEL_OPTION', "hosts must be a pattern such as 'mysql-0' or 'mysql-*', or a function");

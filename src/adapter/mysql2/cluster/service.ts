@@ -79,7 +79,7 @@ export interface Service {
   readonly waitTimeoutMs: number;
   readonly idempotent: boolean;
   readonly writable: boolean;
-  /** To be called when a caller has to wait for a connection. */
+  /** Called when a caller has to wait for a connection. */
   readonly enqueued: () => void;
   /** How long `end` waits for what runs, in ms. */
   readonly endTimeoutMs: number;
@@ -125,7 +125,7 @@ export function createService(
   const watching: Observer = { subchannelChanged: () => changes.happened() };
   const balancer: Balancer<Pool> = createBalancer<Pool>({
     ...balancing,
-    // What servers report about themselves comes first: ejection and panic are about those that remain.
+    // The stages for what servers report about themselves come first: ejection and panic are about those that remain.
     ...(own.length > 0 && { stages: [...own, ...(options.stages ?? [])] }),
     resolver,
     transport,
@@ -139,7 +139,7 @@ export function createService(
     },
   });
   const waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
-  // A caller that never gives a connection back must not keep a process from ending.
+  // `end` waits only for a limited time: a caller that never gives a connection back must not keep a process from ending.
   const endTimeoutMs = options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
   const draw = (): number => rng.next();
   return {
@@ -185,7 +185,7 @@ export async function openConnections(
 }
 
 /**
- * Waits until enough servers are connected, or none is being connected to for the first time: otherwise the first would get all
+ * Waits until enough servers are connected, or none is being connected to for the first time: otherwise the first servers would get all
  * connections. Waits at most as long as a caller may wait.
  */
 async function firstAttempts(service: Service, count: number, signal: AbortSignal | undefined): Promise<void> {

@@ -30,7 +30,7 @@ export interface StatementOptions extends Omit<QueryOptions, 'timeout'> {
   readonly timeout?: number | undefined;
 }
 
-/** A statement as a caller gave it, checked. */
+/** A statement as the caller passed it, checked. */
 export interface Statement {
   readonly method: Method;
   /** The statement for mysql2, without evenkeel's own options. */
@@ -50,7 +50,7 @@ const CHANGE =
   /^(?:\s|--(?:[^\S\n].*)?\n|#.*\n|\/\*(?![!M])(?:[^*]|\*+[^*/])*\*+\/)*(?:insert|update|delete|replace|load|truncate|create|drop|alter|rename)\b/i;
 
 /**
- * Whether a statement a server refused had no effect at all. A single change has none; of a statement that runs others, such as CALL,
+ * Whether a statement that a server refused had no effect at all. A single change has none; of a statement that runs others, such as CALL,
  * the first may have been done.
  */
 export function isWhole({ sql }: Statement): boolean {
@@ -86,7 +86,7 @@ export function parseStatement(
     };
   }
   if (typeof sql !== 'object' || sql === null || typeof (sql as { sql?: unknown }).sql !== 'string') {
-    // The value is not shown: it may be anything.
+    // The invalid value is not shown in the message: it may be anything, secrets included.
     throw new EvenkeelError('EVENKEEL_OPTION', `${method}: sql must be a string, or an object with one as its \`sql\``);
   }
   const { idempotent, key, priority, timeout, ...rest } = sql as StatementOptions;
@@ -95,7 +95,7 @@ export function parseStatement(
   }
   return {
     method,
-    // These two may be inherited, as in the objects tagged templates make. mysql2 reads inherited ones, too.
+    // `sql` and `values` may be inherited, as in the objects tagged templates make. mysql2 reads inherited ones, too.
     sql: {
       ...withOwnFunctions(rest),
       sql: (sql as StatementOptions).sql,
@@ -105,13 +105,13 @@ export function parseStatement(
     key,
     priority: priority === undefined ? undefined : checkPriority(priority),
     idempotent: idempotent === undefined ? undefined : checkBoolean('idempotent', idempotent, false),
-    // 0 means no limit, as in mysql2.
+    // A timeout of 0 means no limit, as in mysql2.
     timeoutMs: checkNumber('timeout', timeout, 0, { min: 0, max: 2 ** 31 - 1, infinite: true }) || undefined,
     running,
   };
 }
 
-/** Pauses and resumes an answer. */
+/** Pauses and resumes the arrival of a statement's rows. */
 interface Flow {
   pause(): void;
   resume(): void;
@@ -153,7 +153,7 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     try {
       begin(statement);
     } catch (error) {
-      // Later, so that the caller can subscribe to its events first.
+      // The error is delivered later in this turn, so that the caller can subscribe to the statement's events first.
       queueMicrotask(() => statement.answered(error as Error, undefined, undefined));
     }
     return statement;

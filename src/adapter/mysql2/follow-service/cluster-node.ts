@@ -15,13 +15,15 @@ import { checkOut, type Disposal, exclusiveCheckout, type UserCluster } from './
 /** Opens the stream of one connection, as mysql2's option `stream` does. */
 type StreamFactory = (config: unknown) => Socket;
 
-/** How often the idle connections of a leaving node are ended, in ms: others may have been given back meanwhile. */
+/**
+ * Milliseconds between two rounds in which the idle connections of a leaving node are ended: callers may have given back others meanwhile.
+ */
 const LOOK_AFTER_MS = 1_000;
 /** How often one node may refuse in a row. mysql2 gives up after `removeNodeErrorCount`, which is not public. */
 const MAX_REFUSALS = 100;
-/** When its time is up: how long a connection must be without traffic before it is cut, in ms … */
+/** How long a connection of a node whose drain time is over must be without traffic before it is cut, in ms. */
 const QUIET_MS = 100;
-/** … and how often that is checked. */
+/** How many times a node whose drain time is over is checked for connections without traffic before all are cut. */
 const QUIET_ROUNDS = 50;
 
 /** What a node needs from its owner. */
@@ -50,16 +52,18 @@ export class ClusterNode {
   readonly #open: StreamFactory;
   /** The sockets that are not closed yet, refused ones included, with the bytes that had passed at the last check. */
   readonly #sockets = new Map<Socket, number>();
-  /** Set while it opens no more connections: mysql2 counts that as failures of the node and tries another one. */
+  /**
+   * The error with which the node refuses new connections, while it does: mysql2 counts that as failures of the node and tries another one.
+   */
   #refusal: Error | undefined;
   #state: 'new' | 'added' | 'leaving' | 'abandoned' | 'removed' = 'new';
-  /** Set while all its connections are being checked out. */
+  /** Stops the checkout of all the node's connections; set while they are being checked out. */
   #stopCheckout: ((disposal: Disposal) => void) | undefined;
   #isEndingIdle = false;
-  /** The time limit, then the checks for traffic. */
+  /** The timer for the node's time to leave, and after that for the checks for traffic. */
   #limit: Timer | undefined;
   #lookAfter: Timer | undefined;
-  /** Settles `closed` of the connection the balancer has. */
+  /** Settles `closed` of the connection by which the balancer knows this node. */
   #endStay: (() => void) | undefined;
 
   constructor(id: string, endpoint: Endpoint, options: PoolOptions, owner: ClusterNodeOwner) {
@@ -70,7 +74,7 @@ export class ClusterNode {
     if (stream !== undefined && typeof stream !== 'function') {
       throw optionError('node().stream', 'a function that opens a stream for each connection', stream);
     }
-    // What mysql2 would set on a socket of its own.
+    // These are the options that mysql2 would set on a socket of its own.
     const dialOptions = { keepAlive: enableKeepAlive, keepAliveDelayMs: keepAliveInitialDelay, localAddress };
     this.#open = (stream as StreamFactory | undefined) ?? (() => dial(endpoint, dialOptions).ref());
     const { address, port } = endpoint;
@@ -86,7 +90,7 @@ export class ClusterNode {
     return this.#state === 'leaving';
   }
 
-  /** Adds it to the cluster, or stops it from leaving. It stays until `closed` settles. */
+  /** Adds the node to the cluster, or stops it from leaving. It stays until `closed` of the returned connection settles. */
   stay(): Connection<ClusterNode> {
     if (this.#state === 'leaving') this.#stopLeaving();
     else this.#owner.cluster.add(this.id, this.options);
@@ -103,7 +107,7 @@ export class ClusterNode {
     };
   }
 
-  /** Takes no new callers. It is removed once nobody uses it, or when its time is up. */
+  /** The node takes no new callers. It is removed once nobody uses it, or when its time is up. */
   leave(): void {
     if (this.#state !== 'added') return;
     this.#state = 'leaving';
@@ -135,7 +139,7 @@ export class ClusterNode {
     if (this.#state === 'added') this.#state = 'abandoned';
   }
 
-  /** mysql2 gives out the node's connections again. */
+  /** mysql2 gives out the node's connections again after the node was offline. */
   online(): void {
     if (this.#stopCheckout === undefined) this.#endIdle();
   }
@@ -169,7 +173,7 @@ export class ClusterNode {
     this.#refusal = undefined;
   }
 
-  /** Gives short queries time to end; transactions have had theirs. */
+  /** The node's time to leave is over. Gives short queries time to end; transactions have had theirs. */
   #timeIsUp(round: number): void {
     this.#refuse();
     this.#stopCheckout?.('destroy');
@@ -211,14 +215,14 @@ export class ClusterNode {
       return this.#refusal !== undefined && error === this.#refusal ? 'refused' : 'offline';
     }
   }
-  /** A socket for another connection. */
+  /** Opens a socket for one more connection of the node, or one that fails if the node refuses connections. */
   #stream(config: unknown): Socket {
     // A socket that is destroyed emits its error later in this turn, when mysql2 listens.
     const socket = this.#refusal === undefined ? this.#open(config) : new Socket().destroy(this.#refusal);
     this.#sockets.set(socket, -1);
     socket.once('close', () => {
       this.#sockets.delete(socket);
-      // Not within a socket's event: mysql2 has yet to hear that the connection is gone.
+      // The node is not removed within a socket's event, because mysql2 does not know yet that the connection is gone.
       if (this.#sockets.size === 0) this.#owner.clock.defer(() => this.#removeIfEmpty());
     });
     return socket;
@@ -233,7 +237,7 @@ export class ClusterNode {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
 
-  /** Ends sockets without traffic since the last call: their users are not in the middle of a short query. */
+  /** Ends the node's sockets without traffic since the last call: their users are not in the middle of a short query. */
   #cutQuiet(): void {
     for (const [socket, before] of this.#sockets) {
       const passed = (socket.bytesRead ?? 0) + (socket.bytesWritten ?? 0);

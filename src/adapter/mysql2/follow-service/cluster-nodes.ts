@@ -14,12 +14,12 @@ import { Changes } from '../changes.js';
 import { ClusterNode, type ClusterNodeOwner } from './cluster-node.js';
 import { type AnyPoolCluster, checkRestores, type UserCluster } from './user-cluster.js';
 
-/** How long the first nodes wait for each other, in ms. */
+/** How long the first nodes wait for each other before they are added to the cluster, in ms. */
 const COLLECT_MS = 200;
-/** The share of an attempt's time that may be spent waiting, so that the attempt does not time out. */
+/** The share of the time of an attempt to connect that a node may spend waiting to be added, so that the attempt does not time out. */
 const ATTEMPT_RATIO = 0.9;
 
-/** How nodes are made, and how long they stay. */
+/** How nodes of the cluster are made, and how long leaving ones may stay. */
 export interface ClusterNodesOptions {
   readonly node: (endpoint: Endpoint) => PoolOptions;
   readonly id: (endpoint: Endpoint) => string;
@@ -44,14 +44,14 @@ export class ClusterNodes implements Transport<ClusterNode> {
   readonly #logIn: LogIn;
   readonly #owner: ClusterNodeOwner;
   readonly #byId = new Map<string, ClusterNode>();
-  /** Counts changes of the nodes in the cluster. */
+  /** Notifies waiters when nodes are added to the cluster or removed. */
   readonly #changes = new Changes();
   /** Whether the cluster takes failing nodes offline; checked once, before the first node is added. */
   #isFit: Promise<void> | undefined;
   #isAbandoned = false;
-  /** Log-ins under way. */
+  /** How many log-ins to servers are under way. */
   #logins = 0;
-  /** Nodes that wait to be added with the first ones, and how long they wait. */
+  /** Nodes that wait to be added together with the first ones. */
   #first: (() => void)[] = [];
   #firstTimer: Timer | undefined;
   /** mysql2 gives out connections of a node again that was offline. */
@@ -77,7 +77,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
     return [...this.#byId.keys()];
   }
 
-  /** Rejects with EVENKEEL_OPTION if the cluster was found unfit. */
+  /** Checks whether the cluster takes failing nodes offline. Rejects with EVENKEEL_OPTION if it does not. */
   async fit(): Promise<void> {
     await this.#isFit;
   }
@@ -92,7 +92,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
     const beganMs = this.#options.clock.now();
     await this.#probe(node, signal);
     if (this.#byId.size === 0) await this.#turn(beganMs);
-    // Looked up again: a pod's successor may have the same id while the pod itself is leaving.
+    // The id's node is looked up again: a pod's successor may have the same id while the pod itself is leaving.
     await this.#idFree(id, endpoint, signal);
     signal.throwIfAborted();
     if (this.#isAbandoned) throw new EvenkeelError('EVENKEEL_CLOSED', 'the follower was closed');
@@ -114,7 +114,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
     this.#owner.cluster.off('online', this.#online);
   }
 
-  /** Cuts the leaving nodes when `signal` aborts. */
+  /** Cuts the leaving nodes of the cluster when `signal` aborts. */
   cutLeavingOn(signal: AbortSignal): void {
     const cut = (): void => {
       for (const node of this.#leaving()) node.cut();
@@ -165,13 +165,13 @@ export class ClusterNodes implements Transport<ClusterNode> {
     }
   }
 
-  /** Resolves when one of the first nodes may be added whose attempt began at `beganMs` and whose log-in is done. */
+  /** Resolves when a node may be added that is one of the first. Its attempt to connect began at `beganMs`, and its log-in is done. */
   #turn(beganMs: number): Promise<void> {
     const { clock, connectTimeoutMs } = this.#options;
     return new Promise((resolve) => {
       this.#first.push(resolve);
       const leftMs = beganMs + connectTimeoutMs * ATTEMPT_RATIO - clock.now();
-      // Later in this turn, so that the last node takes part in the draw.
+      // The first nodes are added later in this turn, so that the last node takes part in the draw.
       if (this.#logins === 0 || leftMs <= 0) clock.defer(() => this.#releaseFirst());
       else this.#firstTimer ??= clock.timer(() => this.#releaseFirst(), Math.min(COLLECT_MS, leftMs));
     });
@@ -195,7 +195,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
         const both = `${endpointAddress(present.endpoint)} and ${endpointAddress(endpoint)}`;
         throw new EvenkeelError('EVENKEEL_OPTION', `id() must tell endpoints apart: ${both} are both "${id}"`);
       }
-      // The pod that had the id is gone for good.
+      // The pod that had this id is gone for good.
       present.cut();
       await this.#changes.next(signal);
     }

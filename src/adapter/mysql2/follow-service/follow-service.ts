@@ -67,11 +67,11 @@ export interface FollowServiceOptions {
   readonly pool?:
     | Pick<PoolOptions, 'connectTimeoutMs' | 'maxConnecting' | 'reconnectInitialMs' | 'reconnectMaxMs'>
     | undefined;
-  /** Is told what happens. @defaultValue none */
+  /** Notified of what happens. @defaultValue none */
   readonly observer?: Observer | undefined;
-  /** All time it uses. For tests. @defaultValue the system's clock */
+  /** The clock for all times. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** All chance it uses. For tests. @defaultValue the system's randomness */
+  /** The source of all random numbers. For tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 

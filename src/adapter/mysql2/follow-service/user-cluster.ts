@@ -8,7 +8,7 @@ import { type Clock, EvenkeelError, type Timer } from '../../../index.js';
 /** A PoolCluster of mysql2, from `mysql2` or `mysql2/promise`. */
 export type AnyPoolCluster = PoolCluster | PromisePoolCluster;
 
-/** A connection of a node. */
+/** A checked-out connection of a node. */
 export interface CheckedOut {
   release(): void;
   destroy(): void;
@@ -47,17 +47,17 @@ export function checkOut(cluster: UserCluster, id: string): Promise<CheckedOut> 
   });
 }
 
-/** How often progress is checked, in ms; callers may have to wait as long for a connection … */
+/** How often a checkout of all connections checks its progress, in ms; callers may have to wait as long for a connection. */
 const LOOK_MS = 100;
 /**
- * … and how many checks in a row may find none. One would not be enough: after our own process stalled, the timer fires before the
- * servers' answers are read.
+ * How many checks in a row may find no progress before a checkout ends. One would not be enough: after our own process stalled, the timer
+ * fires before the servers' answers are read.
  */
 const LOOKS = 2;
-/** A larger pool, or one without a limit, cannot be checked out as a whole. */
+/** The largest pool whose connections can all be checked out. A larger one, or one without a limit, cannot. */
 const MAX_CONNECTIONS = 100;
 
-/** The node whose connections are checked out. */
+/** The node whose connections are all to be checked out. */
 export interface ExclusiveCheckoutOf {
   readonly cluster: UserCluster;
   readonly clock: Clock;
@@ -65,7 +65,7 @@ export interface ExclusiveCheckoutOf {
   readonly connectionLimit: number;
 }
 
-/** What becomes of connections when the checkout is over. */
+/** What becomes of the checked-out connections when the checkout of a node is over. */
 export type Disposal = 'destroy' | 'release';
 
 /**
@@ -95,7 +95,7 @@ export function exclusiveCheckout(of: ExclusiveCheckoutOf, over: (all: boolean) 
     over(all);
     stop('destroy');
   };
-  /** A caller that keeps a connection usually keeps it for long, so no more connections arrive after it. */
+  /** Checks for progress. A caller that keeps a connection usually keeps it for long, so no more connections arrive after it. */
   const look = (): void => {
     looks = held.length > progress ? 0 : looks + 1;
     progress = held.length;
@@ -122,7 +122,10 @@ export function exclusiveCheckout(of: ExclusiveCheckoutOf, over: (all: boolean) 
   return stop;
 }
 
-/** mysql2 gives up after `removeNodeErrorCount` failures, 5 by default. */
+/**
+ * The largest number of failures after which the test of a cluster gives up. mysql2 gives up on a node after `removeNodeErrorCount`
+ * failures, 5 by default.
+ */
 const MAX_FAILURES = 1_000;
 
 /**
@@ -131,7 +134,7 @@ const MAX_FAILURES = 1_000;
  * when this settles.
  */
 export async function checkRestores(cluster: UserCluster): Promise<void> {
-  // Unique, because several followers may try the same cluster at once.
+  // The id of the test node is unique, because several followers may try the same cluster at once.
   const probe = `evenkeel:probe:${randomUUID()}`;
   let verdict: 'offline' | 'remove' | undefined;
   const offline = (id: string): void => {
