@@ -45,7 +45,7 @@ export function valueFor<T, R>(
   }
 }
 
-/** Whether the result is a promise. */
+/** Whether a function's result is a promise. */
 export function isPromise<T>(answer: T | Promise<T>): answer is Promise<T> {
   return typeof (answer as { readonly then?: unknown } | null | undefined)?.then === 'function';
 }

@@ -2,10 +2,13 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { jittered, type Rng } from '../runtime/rng.js';
 import { isPromise } from './per-endpoint.js';
 
-/** Random variation of the interval, so that the functions of many connections are not called at the same moment. */
+/**
+ * The share by which the interval between two calls of a function varies at random, so that the functions of many connections are not
+ * called at the same moment.
+ */
 const JITTER_RATIO = 0.2;
 
-/** The parts of an `ValueWatch`. */
+/** The parts of a `ValueWatch`. */
 export interface ValueWatchParts<T> {
   readonly clock: Clock;
   readonly rng: Rng;
@@ -48,7 +51,7 @@ export class ValueWatch<T> {
     return answer;
   }
 
-  /** The connection is closed: the function is no longer called. */
+  /** The connection is closed: its watch no longer calls the function. */
   close(): void {
     this.#isOver = true;
     this.#timer?.cancel();
@@ -72,12 +75,12 @@ export class ValueWatch<T> {
     const { clock, rng, refreshMs } = this.#parts;
     this.#timer = clock.timer(
       () => {
-        // The timer must be set first: the result may close the watch.
+        // The timer must be set before the result is compared: the result may close the watch.
         this.#schedule();
         try {
           void this.read();
         } catch {
-          // The next caller that opens a connection gets the error.
+          // The error is ignored here, because the next caller that opens a connection gets it.
         }
       },
       jittered(rng, refreshMs, JITTER_RATIO),

@@ -1,6 +1,6 @@
 import { type Outcome, outcomes } from './outcome.js';
 
-/** System errors that end an open connection: what was sent on it may have been processed. */
+/** Codes of system errors that end an open connection: what was sent on it may have been processed. */
 const lost: ReadonlySet<string> = new Set([
   'ECONNRESET',
   'ECONNABORTED',
@@ -10,13 +10,13 @@ const lost: ReadonlySet<string> = new Set([
   'EHOSTDOWN',
   'EHOSTUNREACH',
   'ENETUNREACH',
-  // The kernel gave up on the peer.
+  // ETIMEDOUT on an open connection: the kernel gave up on the peer.
   'ETIMEDOUT',
-  // TLS: the other side sent an alert, or something that is not TLS.
+  // EPROTO is an error of TLS: the other side sent an alert, or something that is not TLS.
   'EPROTO',
 ]);
 
-/** Errors of opening a connection. An open connection never ends with them. */
+/** Codes of system errors of opening a connection. An open connection never ends with them. */
 const notReached: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
 
 /**
@@ -29,7 +29,7 @@ export function outcomeOfSystemError(code: unknown): Outcome | undefined {
   return lost.has(code) || code.startsWith('ERR_SSL_') ? outcomes.reset : undefined;
 }
 
-/** Whether this code is an error of opening a connection. */
+/** Whether a system error's code is one of opening a connection. */
 export function isConnectError(code: unknown): boolean {
   return typeof code === 'string' && notReached.has(code);
 }

@@ -10,7 +10,7 @@ import { normalizeAddress } from './address.js';
  */
 export type UnsafeAddressClass = 'loopback' | 'link-local' | 'multicast' | 'unspecified' | 'metadata';
 
-/** Every class, in the order messages list them. */
+/** Every class of unsafe addresses, in the order messages list them. */
 const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
   'loopback',
   'link-local',
@@ -19,7 +19,7 @@ const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
   'metadata',
 ]);
 
-/** Cloud services for machines, such as credentials, on addresses that are not link-local. */
+/** Addresses of cloud services for machines, such as those that hand out credentials, that are not link-local. */
 const metadataAddresses: ReadonlySet<string> = new Set([
   // Alibaba Cloud
   '100.100.100.200',
@@ -52,7 +52,7 @@ export function classifyAddress(address: string): UnsafeAddressClass | undefined
   }
 }
 
-// By text, not with net.BlockList: a large Service has thousands of addresses, and this is ten times as fast.
+// Addresses are compared as text, not with net.BlockList: a large Service has thousands of them, and this is ten times as fast.
 function classifyIPv4(text: string): UnsafeAddressClass | undefined {
   const first = Number.parseInt(text, 10);
   if (first === 127) return 'loopback';
@@ -63,7 +63,7 @@ function classifyIPv4(text: string): UnsafeAddressClass | undefined {
   return first === 0 || text === '255.255.255.255' ? 'unspecified' : undefined;
 }
 
-/** Takes canonical text, so a first group of four digits never starts with a zero. */
+/** The unsafe class of an IPv6 address. It takes canonical text, so a first group of four digits never starts with a zero. */
 function classifyIPv6(text: string): UnsafeAddressClass | undefined {
   if (text === '::1') return 'loopback';
   if (text === '::') return 'unspecified';
@@ -73,7 +73,7 @@ function classifyIPv6(text: string): UnsafeAddressClass | undefined {
   return metadataAddresses.has(text) || text.startsWith('fd00:ec2:') ? 'metadata' : undefined;
 }
 
-/** The first class of the IPv4 addresses an IPv6 address may lead to. */
+/** The first unsafe class among the IPv4 addresses that an IPv6 address may lead to. */
 function classifyEmbedded(text: string): UnsafeAddressClass | undefined {
   for (const embedded of embeddedIPv4(groupsOf(text))) {
     const unsafe = classifyIPv4(embedded);

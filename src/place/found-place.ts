@@ -6,7 +6,7 @@ import type { ClientPlace, PlaceSource } from './client-place.js';
 import { type ThreadChannel, ThreadPlace } from './thread-place.js';
 import { PrimaryPlaces, WorkerPlace } from './worker-place.js';
 
-/** How long to wait for an unknown place, in ms. */
+/** How long a client waits for its place while that is unknown, in ms. */
 const UNKNOWN_MS = 5_000;
 
 /** A property of the cluster that is set once `placeWorkers` was called: evenkeel may be loaded several times (by Jest, per test file). */
@@ -30,7 +30,7 @@ export function placeWorkers(): void {
  */
 export class FoundPlace {
   readonly #sources: PlaceSource[] = [];
-  /** Runs until the wait for the place is over; undefined if the place was known immediately. */
+  /** The timer of the wait for the place; undefined if the place was known immediately. */
   readonly #timer: Timer | undefined;
   #hasWaited = false;
 
@@ -65,7 +65,7 @@ export class FoundPlace {
     return { index, count };
   }
 
-  /** The wait for it is over and it is still unknown. */
+  /** Whether the wait for the place is over and the place is still unknown. */
   get isUnknown(): boolean {
     return this.#hasWaited && this.place === undefined;
   }

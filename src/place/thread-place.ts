@@ -1,16 +1,16 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
 
-/** How long a thread waits before it takes a part, in ms: threads that start with it may take that long to be heard. */
+/** How long a thread waits before it takes a part of the endpoints, in ms: messages of threads that start with it may take that long. */
 const START_MS = 1_000;
-/** How often a thread that has heard from others announces itself, in ms. */
+/** Milliseconds between two announcements of a thread that has received a message from others. */
 const SAY_MS = 2_000;
-/** A thread not heard from for this long is gone, in ms: threads end without notice. */
+/** A thread that sent no message for this long, in ms, counts as gone: threads end without notice. */
 const GONE_MS = 10_000;
-/** How long a change of threads must last before parts are divided again, in ms. */
+/** How long a change of the number of threads must last before the endpoints are divided again, in ms. */
 const SETTLE_MS = 10_000;
 
-/** The part of a `BroadcastChannel` that is used. */
+/** The part of Node's `BroadcastChannel` that is used. */
 export interface ThreadChannel {
   onmessage: ((message: never) => void) | null;
   postMessage(message: unknown): void;
@@ -22,7 +22,7 @@ export interface ThreadChannel {
 interface Word {
   readonly service: string;
   readonly thread: number;
-  /** The sender is new and wants to hear from all others. */
+  /** Whether the sending thread is new and wants an answer from all others. */
   readonly isNew?: boolean;
   readonly isLeaving?: boolean;
 }
@@ -40,12 +40,12 @@ export class ThreadPlace implements PlaceSource {
   readonly #clock: Clock;
   readonly #channel: ThreadChannel;
   readonly #changed: () => void;
-  /** When each other thread was last heard from. */
+  /** When each other thread last sent a message, by the thread's number. */
   readonly #others = new Map<number, number>();
   #saying: Timer | undefined;
   #settling: Timer | undefined;
 
-  /** @param thread The thread's number; 0 = the main thread, which is alone until it hears from another. */
+  /** @param thread The thread's number; 0 = the main thread, which counts as alone until another thread sends a message. */
   constructor(service: string, thread: number, clock: Clock, channel: ThreadChannel, changed: () => void) {
     this.#service = service;
     this.#thread = thread;

@@ -1,9 +1,12 @@
 import type { Cluster, Worker } from 'node:cluster';
 
-/** The part of a worker process that is used. */
+/** The part of a Node worker process that is used. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'send'>;
 
-/** The listeners to messages to a process, behind one of Node's: Node warns about more than ten, and an app may call more Services. */
+/**
+ * The listeners to messages to a worker process, all behind one listener of Node's: Node warns about more than ten, and an app may call
+ * more Services.
+ */
 const listeners = new WeakMap<WorkerProcess, Set<(message: unknown) => void>>();
 
 /** Listens to messages from the primary to a worker. Returns a function that stops it. Other packages' messages arrive too. */
@@ -22,12 +25,12 @@ export function listenToPrimary(worker: WorkerProcess, listener: (message: unkno
   return () => list.delete(listener);
 }
 
-/** Sends to the primary; a primary that is gone is not an error. */
+/** Sends a message to the primary of this worker; a primary that is gone is not an error. */
 export function tellPrimary(worker: WorkerProcess, message: object): void {
   worker.send?.(message, undefined, undefined, () => {});
 }
 
-/** A listener in a primary. */
+/** A listener in a primary to the workers of its cluster. */
 export interface WorkersListener {
   /** A message from a worker; messages of other packages arrive too. */
   message(worker: Worker, message: unknown): void;
@@ -35,7 +38,7 @@ export interface WorkersListener {
   gone(worker: Worker): void;
 }
 
-/** The listeners of one cluster. */
+/** The listeners to the workers of one cluster. */
 interface ClusterListeners {
   readonly parts: Set<WorkersListener>;
   readonly off: () => void;

@@ -9,15 +9,18 @@ import {
   type WorkersListener,
 } from './worker-messages.js';
 
-/** How long a worker waits before it asks again, in ms: at first, and at most. A primary without evenkeel never answers. */
+/**
+ * Milliseconds a worker waits before it asks its primary for its place again: at first, and at most. A primary without evenkeel never
+ * answers.
+ */
 const ASK_AGAIN_MS = 1_000;
 const ASK_AGAIN_AT_MOST_MS = 60_000;
 /**
- * Parts are divided again when no worker has come or gone for this long, in ms. Until then a worker that replaces another takes
- * over its part, and the connections of all others stay.
+ * The parts of the endpoints are divided again when no worker has come or gone for this long, in ms. Until then a worker that replaces
+ * another takes over its part, and the connections of all others stay.
  */
 const SETTLE_MS = 30_000;
-/** Parts are divided again after this long at the latest, in ms, even if workers keep coming and going. */
+/** The parts of the endpoints are divided again after this long at the latest, in ms, even if workers keep coming and going. */
 const SETTLE_AT_MOST_MS = 4 * SETTLE_MS;
 
 interface PlaceMessage {
@@ -27,12 +30,12 @@ interface PlaceMessage {
 
 /** What a worker sends: that it calls a Service, or no longer does. */
 interface PlaceRequest extends PlaceMessage {
-  /** Which of its balancers asks. */
+  /** The number of the worker's balancer that asks for a place. */
   readonly balancer: number;
   readonly isLeaving?: boolean;
 }
 
-/** The primary's answer. */
+/** The primary's answer to a worker that asked for its place. */
 interface PlaceAnswer extends PlaceMessage, ClientPlace {}
 
 const isOurs = (message: unknown): message is PlaceMessage => {
@@ -134,11 +137,11 @@ export class PrimaryPlaces implements WorkersListener {
 class WorkersOfService {
   readonly #service: string;
   readonly #clock: Clock;
-  /** The worker that has each part; undefined if it is gone or has not requested its place yet. */
+  /** The worker that has each part of the endpoints; undefined if it is gone or has not requested its place yet. */
   #parts: (Worker | undefined)[];
-  /** Workers that came when no part was free: they share one until parts are divided again. */
+  /** Workers that came when no part of the endpoints was free: they share one until the parts are divided again. */
   readonly #newcomers = new Set<Worker>();
-  /** The balancers each worker asked for. */
+  /** The balancers for which each worker asked for a place. */
   readonly #balancersOf = new Map<Worker, Set<number>>();
   readonly #sentTo = new Map<Worker, ClientPlace>();
   readonly #deserted: () => void;
@@ -201,7 +204,7 @@ class WorkersOfService {
     this.#timer = this.#clock.timer(() => this.#settle(), Math.min(SETTLE_MS, Math.max(0, leftMs)));
   }
 
-  /** Makes a part for each new worker and removes parts without one; the last parts take their places. */
+  /** Divides the endpoints again: makes a part for each new worker and removes parts without one; the last parts take their places. */
   #settle(): void {
     this.#timer = undefined;
     const parts = [...this.#parts, ...this.#newcomers];

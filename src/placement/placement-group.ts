@@ -7,17 +7,20 @@ import type { ConnectionLeaving, ResolvedPlacingOptions } from './placing-option
 
 /** A long-lived connection, as its adapter sees it. */
 export interface PlacedConnection {
-  /** Notifies the application that it should leave. Returns whether the application listens. */
+  /** Notifies the application that the connection should leave. Returns whether the application listens. */
   leave(leaving: ConnectionLeaving): boolean;
   /** Closes the connection as its protocol does. */
   finish(): void;
   /** Destroys the connection. */
   cut(): void;
-  /** Whether its client reconnects by itself: it is closed at its turn, unless the application listens. @defaultValue false */
+  /**
+   * Whether the connection's client reconnects by itself: the connection is closed at its turn, unless the application listens.
+   * @defaultValue false
+   */
   readonly movesItself?: boolean;
 }
 
-/** The last connections are closed this long before the endpoint's calls are cut, in ms; at most a 20th of the drain timeout. */
+/** How long before an endpoint's calls are cut its last connections are closed, in ms; at most a 20th of the drain timeout. */
 const MARGIN_MS = 1_000;
 /** How long a connection may take to close after `finish`, in ms. */
 const FINISH_PATIENCE_MS = 5_000;
@@ -32,10 +35,10 @@ export interface PlacementOwner {
   readonly isClosing: boolean;
 }
 
-/** How often to check whether an endpoint that left is back, in ms. */
+/** Milliseconds between two checks whether an endpoint that left is back in the set. */
 const BACK_CHECK_MS = 1_000;
 
-/** The connections on one endpoint: spreads the moments at which they leave. */
+/** The long-lived connections on one endpoint: spreads the moments at which they leave. */
 export class PlacementGroup {
   readonly subchannel: Subchannel<unknown>;
   readonly owner: PlacementOwner;
@@ -58,7 +61,7 @@ export class PlacementGroup {
     return this.#members.size;
   }
 
-  /** Connections that are not leaving. */
+  /** The endpoint's connections that are not leaving. */
   get staying(): readonly Placement[] {
     return [...this.#members].filter(({ isLeaveRequested: isAsked }) => !isAsked);
   }
@@ -70,7 +73,7 @@ export class PlacementGroup {
 
   add(placement: Placement): void {
     this.#members.add(placement);
-    // The endpoint may have begun to leave, or may be back, since the connection was opened.
+    // The connection's endpoint may have begun to leave, or may be back, since the connection was opened.
     if (this.isLeaving) this.#leave([placement]);
   }
 
@@ -106,7 +109,7 @@ export class PlacementGroup {
     const { endpoint, untilMs: cutMs } = this.#notice.reason as Leaving;
     const untilMs = cutMs - Math.min(MARGIN_MS, options.drainTimeoutMs / 20);
     const spreadMs = isClosing ? 0 : Math.max(0, Math.min(options.leaveSpreadMs, untilMs - clock.now()));
-    // Each turn is drawn within its own part of the time. Purely random turns would sometimes come close together.
+    // Each connection's turn to leave is drawn within its own part of the time. Purely random turns would sometimes come close together.
     for (let left = members.length; left > 0; left--) {
       const drawn = drawIndex(rng, left);
       const placement = members[drawn] as Placement;
@@ -126,12 +129,12 @@ export class PlacementGroup {
   }
 }
 
-/** One connection on its endpoint. */
+/** One long-lived connection on its endpoint. */
 export class Placement {
   readonly group: PlacementGroup;
   readonly #connection: PlacedConnection;
   #timer: Timer | undefined;
-  /** Whether the application was notified, or the connection was closed. */
+  /** Whether the application was notified that the connection should leave, or the connection was closed. */
   isLeaveRequested = false;
   #isFinishing = false;
 
@@ -140,7 +143,7 @@ export class Placement {
     this.#connection = connection;
   }
 
-  /** Notes that the connection is closed. Returns false if that was known. */
+  /** Records that the connection is closed. Returns false if that was known. */
   ended(): boolean {
     this.#timer?.cancel();
     return this.group.remove(this);

@@ -10,11 +10,11 @@ import { Rebalancing, type Share } from './rebalance.js';
 
 /** The parts of `Placements`. */
 export interface PlacementsParts {
-  /** Says how the endpoints stand, and who listens to its events. */
+  /** The balancer, which knows the state of each endpoint and the observer. */
   readonly balancer: Pick<Balancer<never>, 'observer' | 'snapshot'>;
-  /** Spreads leaving over time. */
+  /** The clock by which leaving is spread over time. */
   readonly clock: Clock;
-  /** Chooses which connections move. */
+  /** The source of chance that chooses which connections move. */
   readonly rng: Rng;
   /** How connections leave, and when they are rebalanced. */
   readonly options: ResolvedPlacingOptions;
@@ -32,7 +32,7 @@ export class Placements implements PlacementOwner {
   readonly #parts: PlacementsParts;
   readonly #groups = new Map<Subchannel<unknown>, PlacementGroup>();
   readonly #rebalancing: Rebalancing | undefined;
-  /** Limits how often the same trouble is reported. */
+  /** Limits how often the observer gets the same warning. */
   readonly warnings: Warnings;
   #total = 0;
   #isClosing = false;
@@ -73,7 +73,7 @@ export class Placements implements PlacementOwner {
     return this.#isClosing;
   }
 
-  /** How many connections are held. */
+  /** How many connections of the client are held. */
   get size(): number {
     return this.#total;
   }
@@ -111,7 +111,7 @@ export class Placements implements PlacementOwner {
     for (const group of this.#groups.values()) group.cut();
   }
 
-  /** The endpoints that can take connections, and how many each has. */
+  /** The endpoints that can take connections, and how many each has; undefined while nothing should be moved. */
   #shares(): readonly Share[] | undefined {
     const staying = new Map<string, number>();
     for (const group of this.#groups.values()) {
@@ -129,7 +129,7 @@ export class Placements implements PlacementOwner {
     return shares;
   }
 
-  /** Makes one connection of the endpoint leave. */
+  /** Makes one connection leave the endpoint with this key. */
   #move(key: string): void {
     const { clock, rng, options } = this.#parts;
     for (const group of this.#groups.values()) {

@@ -59,7 +59,7 @@ export const rebalanceTable: OptionTable<Complete<RebalanceOptions>> = optionTab
   maxToMean: numberOption(1.2, { min: 1 }),
 });
 
-/** The largest default of `leaveSpreadMs`. */
+/** The largest default of `leaveSpreadMs`, in ms. */
 const MAX_SPREAD_MS = 10_000;
 
 type PlacingSettings = Filled<Omit<PlacingOptions<never>, 'rebalance'>, 'onLeaving' | 'leaveSpreadMs'> & {
@@ -80,11 +80,11 @@ export const placingTable: OptionTable<PlacingSettings> = optionTable('options',
 /** The options of placed connections after defaults were filled in and everything was checked. */
 export type ResolvedPlacingOptions = Complete<Omit<PlacingSettings, 'onLeaving' | 'rebalance'>> &
   Pick<PlacingSettings, 'rebalance'> & {
-    /** That of `pool`: how long connections to an endpoint that left may stay, in ms. */
+    /** `drainTimeoutMs` of `pool`: how long connections to an endpoint that left may stay, in ms. */
     readonly drainTimeoutMs: number;
   };
 
-/** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
+/** Fills in the defaults of the options of placed connections. Throws EVENKEEL_OPTION for invalid values. */
 export function resolvePlacingOptions(
   options: PlacingOptions<never>,
   drainTimeoutMs: number = poolDefaults.drainTimeoutMs,

@@ -3,12 +3,12 @@ import type { Complete } from '../runtime/complete.js';
 import { jittered, type Rng } from '../runtime/rng.js';
 import type { RebalanceOptions } from './placing-options.js';
 
-/** An endpoint that connections may be on. */
+/** One endpoint among those over which connections are spread. */
 export interface Share {
   readonly key: string;
   /** The weight of the endpoint; above 0. */
   readonly weight: number;
-  /** Connections that are not leaving. */
+  /** The endpoint's connections that are not leaving. */
   readonly connections: number;
 }
 
@@ -23,7 +23,7 @@ export function aboveItsShare(shares: readonly Share[], maxToMean: number, total
   for (const share of shares) {
     weights += share.weight;
     if (most === undefined || share.connections / share.weight > most.connections / most.weight) most = share;
-    // How full this endpoint would be with one connection more, per weight.
+    // The connections per weight that this endpoint would have with one more.
     const filled = (share.connections + 1) / share.weight;
     if (least === undefined || filled < (least.connections + 1) / least.weight) least = share;
   }
@@ -41,16 +41,16 @@ export interface RebalancingParts {
   readonly total: () => number;
   /** The endpoints that can have connections; undefined while nothing should be moved. */
   readonly shares: () => readonly Share[] | undefined;
-  /** Makes one connection of the endpoint leave. */
+  /** Makes one connection leave the endpoint with this key. */
   readonly move: (key: string) => void;
 }
 
-/** The minimum time between two turns, in ms. At high rates a turn moves several connections. */
+/** The minimum time between two turns of moving connections, in ms. At high rates a turn moves several connections. */
 const MIN_PAUSE_MS = 100;
-/** How often to check whether connections are even, in ms. */
+/** Milliseconds between two checks whether connections are even. */
 const CHECK_MS = 5_000;
 
-/** Moves connections above their share, one by one, at the rate of its options. */
+/** Moves connections of endpoints with more than their share, one by one, at the rate of its options. */
 export class Rebalancing {
   readonly #parts: RebalancingParts;
   #timer: Timer | undefined;
@@ -62,7 +62,7 @@ export class Rebalancing {
     this.#parts = parts;
   }
 
-  /** There are connections now: checks begin. */
+  /** There are connections from now on, so the checks whether they are even begin. */
   begin(): void {
     if (this.#timer === undefined) this.#schedule();
   }
@@ -72,7 +72,7 @@ export class Rebalancing {
     this.#timer = undefined;
   }
 
-  /** Time between two moves, in ms. */
+  /** Milliseconds between two moves of a connection. */
   get #pauseMs(): number {
     const { options, total } = this.#parts;
     return 60_000 / (options.ratioPerMinute * total());
@@ -96,7 +96,7 @@ export class Rebalancing {
       const share = found && aboveItsShare(found, options.maxToMean, this.#toShare);
       if (share === undefined) break;
       this.#wasEven = false;
-      // A short imbalance does not count: while a set changes, connections that arrive even it out.
+      // A short imbalance is ignored: while a set changes, connections that arrive even it out.
       if (wasEven) break;
       move(share.key);
     }

@@ -9,12 +9,12 @@ export interface Offer {
   readonly typical: number;
 }
 
-/** The value of the header for an offer. */
+/** Formats an offer as the value of the header `mayRefuseHeader`. */
 export function formatOffer({ left, typical }: Offer): string {
   return `${left}, ${typical.toFixed(1)}`;
 }
 
-/** Reads the value of the header; undefined if it is not valid. */
+/** Reads an offer from the value of the header `mayRefuseHeader`; undefined if it is not valid. */
 export function parseOffer(value: string | undefined): Offer | undefined {
   const [, left, typical] = /^([1-9]), (\d{1,6}\.\d)$/.exec(value ?? '') ?? [];
   return left === undefined ? undefined : { left: Number(left), typical: Number(typical) };

@@ -6,13 +6,13 @@ import { hash32 } from '../runtime/hash.js';
  */
 export const notBegunHeader = 'evenkeel-not-begun';
 
-/** The marks computed so far, by address; a server has few. */
+/** The marks of addresses computed so far, by address; a server has few. */
 const known = new Map<string, string>();
 const MAX_KNOWN = 256;
 
 /**
- * Names an address without revealing it. A client compares it with the address it connected to: a gateway that passes on such a
- * response from a server behind it has begun the request itself, and is not believed.
+ * A text that identifies an address without revealing it. A client compares it with the address it connected to: a gateway that passes on
+ * such a response from a server behind it has begun the request itself, and is not believed.
  */
 export function addressMark(address: string, port: number): string {
   const text = `${address.startsWith('::ffff:') ? address.slice(7) : address}|${port}`;

@@ -13,7 +13,7 @@ export function isPriority(value: unknown): value is Priority {
   return priorities.includes(value as Priority);
 }
 
-/** Throws EVENKEEL_OPTION for anything else; undefined means `default`. */
+/** Checks a priority; undefined means `default`. Throws EVENKEEL_OPTION for anything else. */
 export function checkPriority(value: unknown): Priority {
   if (value === undefined) return 'default';
   if (!isPriority(value)) throw optionError('priority', `one of ${priorities.join(', ')}`, value);

@@ -9,12 +9,12 @@ export const deadlineHeader = 'x-envoy-expected-rq-timeout-ms';
 /** The priority of a request, as a header or gRPC metadata. */
 export const priorityHeader = 'x-request-priority';
 
-/** Longest deadline accepted from a header, in ms. */
+/** The longest deadline accepted from a header, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
 const MAX_DIGITS = 15;
 const ZERO = 48;
 
-/** The name of a header, resolved to lower case; undefined for false. */
+/** The option for the name of a header, converted to lower case; undefined for false. */
 export function headerOption(usual: string): Option<string | undefined> {
   return checkedOption<string | undefined>(usual, (name, value) => {
     if (value === false) return undefined;
@@ -25,10 +25,10 @@ export function headerOption(usual: string): Option<string | undefined> {
   });
 }
 
-/** A duration from a header; undefined if it is not one. */
+/** Reads a deadline, in ms, from the value of a header; undefined if it is not one. */
 export function parseDeadline(value: unknown): number | undefined {
   if (typeof value !== 'string' || value.length === 0 || value.length > MAX_DIGITS) return undefined;
-  // Runs for every request: a regular expression takes ten times as long.
+  // This runs for every request, and a regular expression takes ten times as long.
   let ms = 0;
   for (let index = 0; index < value.length; index++) {
     const digit = value.charCodeAt(index) - ZERO;
@@ -38,12 +38,12 @@ export function parseDeadline(value: unknown): number | undefined {
   return Math.min(ms, MAX_DEADLINE_MS);
 }
 
-/** A duration for a header: whole ms, never more than what is left. */
+/** Formats a deadline as the value of a header: whole ms, never more than what is left. */
 export function formatDeadline(remainingMs: number): string {
   return String(Math.max(0, Math.floor(remainingMs)));
 }
 
-/** The shorter of two times; undefined = no limit. */
+/** The shorter of two times in ms; undefined = no limit. */
 export function shorter(a: number | undefined, b: number | undefined): number | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return Math.min(a, b);

@@ -1,15 +1,15 @@
 import type { ServiceRule } from '../adapter/kit/index.js';
 import { isEvenkeelError, type TargetOptions } from '../index.js';
 
-/** What `register.cjs` says to each engine. */
+/** What `register.cjs` passes to the engine of each library. */
 export interface EngineOptions {
   /** Hosts that are Services, and no others; undefined: DNS decides. */
   readonly listed: readonly string[] | undefined;
-  /** Short names of Services that are left alone. */
+  /** Short names of Services that the engine leaves alone. */
   readonly excluded: ReadonlySet<string>;
   /** What `EVENKEEL_CONFIG` exports. */
   readonly config: RegisterConfig;
-  /** `orders.shop`, whichever way a Service is spelled. */
+  /** The short name of a Service, such as `orders.shop`, whichever way `host` spells it. */
   shortName(host: string): string;
 }
 
@@ -28,17 +28,17 @@ export function servicesRule({ listed, excluded, shortName }: EngineOptions): Se
 }
 
 /**
- * How Services are found: an app that has not asked for evenkeel does not wait for an API server that gives no answer, such as
- * one behind a network policy. Until the API server answers, requests go where DNS says.
+ * How Services are found for an app that has not asked for evenkeel: it does not wait for an API server that gives no answer, such as one
+ * behind a network policy. Until the API server answers, requests go where DNS says.
  */
 export function discoveryOf({ config }: EngineOptions): TargetOptions {
   return { sliceGraceMs: 300, ...config.discovery };
 }
 
 /**
- * An error as an app without evenkeel would get it: apps match the codes of Node and of their library. Ours is its `cause`.
+ * An error as an app without evenkeel would get it: apps match the codes of Node and of their library. evenkeel's own error is its `cause`.
  *
- * @param timeoutCode The library's own code for a connection that did not come about in time.
+ * @param timeoutCode The library's own code for a connection that could not be opened in time.
  */
 export function stockError(error: Error, host: string, timeoutCode = 'ETIMEDOUT'): Error {
   if (!isEvenkeelError(error) || error.code === 'EVENKEEL_OPTION') return error;
@@ -48,7 +48,7 @@ export function stockError(error: Error, host: string, timeoutCode = 'ETIMEDOUT'
   return Object.assign(new Error(`connect ${code} ${host}`, { cause: error }), { code, syscall: 'connect' });
 }
 
-/** What Node, OpenSSL or undici said, whose code and other fields apps know. */
+/** The error of Node, OpenSSL or undici behind an error of evenkeel: apps know its code and other fields. */
 function libraryErrorOf(error: Error): NodeJS.ErrnoException | undefined {
   for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
     const { code } = cause as NodeJS.ErrnoException;

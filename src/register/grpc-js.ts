@@ -5,7 +5,7 @@ import { discoveryOf, type EngineOptions, servicesRule } from './engine.js';
 
 /** Balances channels of grpc-js. */
 export interface GrpcEngine extends AppChannels {
-  /** The copy of grpc-js that it can do that for. */
+  /** The copy of grpc-js whose channels this engine can balance. */
   readonly grpc: unknown;
 }
 
@@ -18,7 +18,7 @@ export function createEngine(options: EngineOptions): GrpcEngine {
   });
   return {
     ...channels,
-    // A namespace has the module's exports of its own; what `require` returns is its default export.
+    // The namespace object of an import has the module's exports under names of its own; what `require` returns is its default export.
     grpc: (grpc as { readonly default?: unknown }).default ?? grpc,
   };
 }

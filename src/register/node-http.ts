@@ -26,7 +26,7 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
       const own = agent as Agent & { readonly protocol: string; readonly options: AgentOptions };
       const { timeout } = own.options;
       if (timeout && (request as { timeout?: number }).timeout === undefined) request.setTimeout(timeout);
-      // As Node's Agent does it: its options come before those of a request.
+      // As in Node's Agent, the agent's options come before those of a request.
       const merged = { ...requestOptions, ...own.options } as RequestOptions;
       if (merged.host !== requestOptions.host || merged.port !== requestOptions.port) {
         onward();
@@ -40,7 +40,10 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
   };
 }
 
-/** Node's own request writes before the handshake has ended: what OpenSSL says about that is the error of the write. */
+/**
+ * The error of a failed request as Node reports it. Node's own request writes before the handshake has ended: what OpenSSL says about that
+ * is the error of the write.
+ */
 function requestError(error: Error, host: string): Error {
   const stock: NodeJS.ErrnoException = stockError(error, host);
   if (stock === error || stock.code?.startsWith('ERR_SSL_') !== true) return stock;
@@ -64,7 +67,7 @@ function queueOf(queues: WeakMap<Agent, Map<string, Queue>>, agent: Agent, host:
   return queue;
 }
 
-/** The requests of an agent to one host, of which so many run at once as the agent's `maxSockets` says; Node's Agent queues the rest, too. */
+/** The requests of an agent to one host. At most the agent's `maxSockets` of them run at once; Node's Agent queues the rest, too. */
 class Queue {
   #running = 0;
   readonly #waiting: (() => void)[] = [];

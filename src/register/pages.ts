@@ -8,14 +8,14 @@ export interface PageAddress {
   readonly port: number;
 }
 
-/** Serves the admin page and metrics, where they were asked for. They do not keep the process alive. */
+/** Serves the admin page and the metrics at the addresses that were set for them. They do not keep the process alive. */
 export function startPages(
   { admin, metrics }: { readonly admin?: PageAddress | undefined; readonly metrics?: PageAddress | undefined },
   say: (text: string) => void,
 ): void {
   const serve = (name: string, { host, port }: PageAddress, listener: RequestListener): void => {
     const server = createServer(listener);
-    // Workers and forks of a pod inherit the environment: the first of them serves.
+    // Workers and forks of a pod inherit the environment: the first of them serves the page, and the address is in use for the others.
     server.on('error', (error) => say(`${name} is not served: ${error.message}`));
     server.listen(port, host).unref();
   };

@@ -4,7 +4,7 @@ import { discoveryOf, type EngineOptions, servicesRule, stockError } from './eng
 
 /** Balances what copies of undici of any supported version, and Node's own, give their global dispatcher. */
 export interface UndiciEngine {
-  /** @param dispatcher Gets requests that are for no Service. */
+  /** @param dispatcher The dispatcher that gets requests for hosts that are no Service. */
   dispatch(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean;
 }
 
@@ -26,7 +26,7 @@ export function createEngine(options: EngineOptions): UndiciEngine {
   };
 }
 
-/** Every method of a handler, of both forms. */
+/** The names of all methods of a handler, in both of undici's forms. */
 const methods = [
   'onRequestStart',
   'onRequestUpgrade',

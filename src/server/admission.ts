@@ -69,9 +69,12 @@ export class Admission {
     return this.#room.shed;
   }
 
-  /** Lets a request begin. Undefined: it may begin at once. Otherwise resolves when it may, and rejects when it is refused. */
+  /**
+   * Lets a request begin. Returns undefined if it may begin at once; otherwise a promise that resolves when it may, and rejects when it is
+   * refused.
+   */
   enter(call: ServedCall): Promise<true> | undefined {
-    // Requests that already wait go first.
+    // Requests that already wait for the limit go first.
     this.#room.wake();
     if (this.#room.size === 0 && this.#limit.hasRoom) {
       this.#begin();
@@ -81,7 +84,7 @@ export class Admission {
     return this.#wait(call);
   }
 
-  /** A request that began has ended. */
+  /** A request whose handler began has ended. */
   left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void {
     const { begunMs } = call;
     if (begunMs === undefined) return;
@@ -95,8 +98,8 @@ export class Admission {
   }
 
   /**
-   * A request gives its place back while its handler waits for a body that does not come. Senders that never finish would otherwise
-   * take all places. Returns whether it had one.
+   * A request gives its place within the limit back while its handler waits for a body that does not come. Senders that never finish would
+   * otherwise take all places. Returns whether the request had a place.
    */
   leaves(call: ServedCall): boolean {
     if (call.begunMs === undefined) return false;
@@ -107,7 +110,10 @@ export class Admission {
     return true;
   }
 
-  /** The body is there: the request takes a place again, also if there is none, because it is already being served. */
+  /**
+   * The body of a request is there: the request takes a place within the limit again, even if none is free, because it is already being
+   * served.
+   */
   returns(call: ServedCall): void {
     this.#begin();
     call.begunMs = this.#clock.now();
@@ -122,7 +128,7 @@ export class Admission {
     const timeoutMs = this.#waitTimeoutMs;
     await this.#room.wait({ key: undefined, avoid: undefined, signal, timeoutMs, priority, deadlineMs });
     call.begunMs = this.#clock.now();
-    // Meanwhile it may no longer be wanted.
+    // While the request waited, its caller may have left.
     if (!signal.aborted) return true;
     this.left(call, false, false);
     throw signal.reason;

@@ -2,7 +2,7 @@ import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.
 import type { Admission } from './admission.js';
 import type { ServedCall } from './served-call.js';
 
-/** How long a request holds its place while its body is incomplete, in ms. Bodies usually come with their headers. */
+/** How long a request holds its place within the limit while its body is incomplete, in ms. Bodies usually come with their headers. */
 const HOLD_MS = 200;
 
 /**
@@ -16,7 +16,7 @@ export class AwaitedBody implements Timed {
   readonly #timer: SharedTimer;
   #isAway = false;
 
-  /** @param stalled Called once, if the request is still served then: whether the body is incomplete. */
+  /** @param stalled Called once, if the request is still being served after `HOLD_MS`, with whether the body is incomplete. */
   constructor(admission: Admission, call: ServedCall, timers: SharedTimers, stalled: () => boolean) {
     this.#admission = admission;
     this.#call = call;

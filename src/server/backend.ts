@@ -62,9 +62,9 @@ export interface Backend extends AsyncDisposable {
    * and priority: `createDispatcher(target, { propagate: { context: backend.context } })`.
    */
   readonly context: CallContext;
-  /** Requests in flight in this process. */
+  /** How many requests this process serves now. */
   readonly inFlight: number;
-  /** The current report. */
+  /** The load report that callers get now. */
   readonly load: ReportedLoad;
   /** The current limit, how many requests run and wait, and how many were refused because of it; undefined without a limit. */
   readonly limit:
@@ -138,7 +138,7 @@ class ServingBackend implements Backend {
     });
     this.#http = http;
     const grpc = new GrpcCalls({ ...parts, count: this.#count, priorityHeader: resolved.priorityHeader });
-    // Functions, because they are passed on without their object.
+    // These are functions, because frameworks call them without their object.
     this.express = (request, response, next) => void http.begin(request, response, () => next());
     this.koa = (koa, next) => {
       const leave = (): void => {

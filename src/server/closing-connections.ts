@@ -1,15 +1,15 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** A connection that lives for hours. */
+/** A connection of a server that lives for hours, such as a WebSocket. */
 interface LivingConnection {
   once(event: 'close', listener: () => void): unknown;
 }
 
 /** When long-lived connections are closed, in ms. */
 export interface ConnectionTimes {
-  /** How long clients have to leave by themselves, from the moment the pod closes. */
+  /** How long clients have to leave by themselves, in ms, from the moment the pod closes. */
   readonly leaveMs: number;
-  /** The time over which those that have not left are closed. */
+  /** The time in ms over which connections that have not left are closed. */
   readonly spreadMs: number;
 }
 
@@ -25,7 +25,7 @@ export class ClosingConnections<C extends LivingConnection> {
   readonly #timers = new Set<Timer>();
   #isClosing = false;
 
-  /** @param open The open connections, kept up to date. @param close Closes one as its protocol does. */
+  /** @param open The open connections, kept up to date by the caller. @param close Closes one connection as its protocol does. */
   constructor(open: ReadonlySet<C>, close: (connection: C) => void, clock: Clock, times: ConnectionTimes) {
     this.#open = open;
     this.#close = close;
@@ -38,7 +38,7 @@ export class ClosingConnections<C extends LivingConnection> {
     if (this.#isClosing) this.#close(connection);
   }
 
-  /** The pod begins to close: its connections are told to leave. */
+  /** The pod begins to close: the clients of its connections are told to leave. */
   begin(): void {
     if (!this.#isClosing) this.#after(this.#times.leaveMs, () => this.#spread());
   }

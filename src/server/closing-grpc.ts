@@ -1,16 +1,16 @@
 import { checkFunction } from '../runtime/check.js';
 
-/** A server that is shutting down. */
+/** A server of this pod that is shutting down. */
 export interface ClosingServer {
-  /** This process is going to leave; nobody is told yet. */
+  /** The process is going to shut down, but no caller is told yet. */
   leave?(): void;
-  /** Tells callers not to come back; running and new requests are still served. */
+  /** The server tells callers not to come back; it still serves running and new requests. */
   close(): void;
-  /** Closes idle connections and accepts no new ones. Resolves when nothing runs any more. */
+  /** The server closes idle connections and accepts no new ones. Resolves when nothing runs any more. */
   end(): Promise<void>;
-  /** Closes connections that were to stay longer. @defaultValue it has none */
+  /** The server closes connections that were to stay longer. @defaultValue it has none */
   hurry?(): void;
-  /** Ends whatever still runs. */
+  /** The server ends whatever still runs. */
   cut(): void;
 }
 
@@ -20,14 +20,14 @@ export interface GrpcServer {
   forceShutdown(): void;
 }
 
-/** `tryShutdown` sends GOAWAY and lets running calls finish. */
+/** Shuts a grpc-js server down: `tryShutdown` sends GOAWAY and lets running calls finish. */
 export function grpcClosing(server: GrpcServer): ClosingServer {
   checkFunction('grpc.tryShutdown', server?.tryShutdown);
   checkFunction('grpc.forceShutdown', server.forceShutdown);
   let closed: Promise<void> | undefined;
   return {
     close() {
-      // An error means that it was not running, so nothing is left to do.
+      // An error of `tryShutdown` means that the server was not running, so nothing is left to do.
       closed ??= new Promise((resolve) => server.tryShutdown(() => resolve()));
     },
     end: async () => closed,

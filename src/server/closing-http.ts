@@ -6,7 +6,7 @@ import { afterPendingIo } from '../runtime/turn.js';
 import type { ClosingServer } from './closing-grpc.js';
 
 /**
- * A server of `node:http`, `node:https` or `node:http2`. Once it closes, each response carries `Connection: close`, and HTTP/2
+ * Shuts down a server of `node:http`, `node:https` or `node:http2`. Once it closes, each response carries `Connection: close`, and HTTP/2
  * connections get GOAWAY. It keeps listening until the end, because callers that do not know yet would be refused.
  */
 export function httpClosing(server: HttpServer | Http2Server): ClosingServer {
@@ -29,14 +29,14 @@ class ClosingHttp implements ClosingServer {
       socket.once('close', () => this.#sockets.delete(socket));
     };
     server.on('connection', opened);
-    // Both sockets of a TLS connection: one is cut before its handshake, the other is closed by Node when idle.
+    // Both sockets of a TLS connection are followed: one is cut before its handshake, the other is closed by Node when idle.
     server.on('secureConnection', opened);
     server.on('session', (session: Http2Session) => {
       this.#sessions.add(session);
       session.once('close', () => this.#sessions.delete(session));
       if (this.#isClosing) session.close();
     });
-    // Before the application responds.
+    // This listener comes first, so that it runs before the application responds.
     server.prependListener('request', (_request: IncomingMessage, response: ServerResponse) => {
       this.#running.add(response);
       response.once('close', () => this.#running.delete(response));
@@ -59,7 +59,7 @@ class ClosingHttp implements ClosingServer {
     return new Promise((resolve) => {
       // Connections whose requests have arrived but not been read yet look idle.
       afterPendingIo(() => {
-        // An error means that it is not listening; it may still have connections.
+        // An error of `close` means that the server is not listening; it may still have connections.
         this.#server.close(() => this.#whenAllClosed(resolve));
         this.#server.closeIdleConnections?.();
       });

@@ -5,11 +5,11 @@ import type { Clock } from '../runtime/clock.js';
 import { ClosingConnections, type ConnectionTimes } from './closing-connections.js';
 import type { ClosingServer } from './closing-grpc.js';
 
-/** Methods of HTTP servers, whose connections are no business of `tcp`. */
+/** Names of methods that only HTTP servers have. Connections of those are not closed by the option `tcp`. */
 const ofHttp = ['closeIdleConnections', 'updateSettings'];
 
 /**
- * A server of `node:net` or `node:tls`. It keeps listening until the end, because clients that do not know yet would be refused.
+ * Shuts down a server of `node:net` or `node:tls`. It keeps listening until the end, because clients that do not know yet would be refused.
  *
  * @param finish Closes a connection as its protocol does.
  */
@@ -31,7 +31,7 @@ export function tcpClosing(
     try {
       finish(socket);
     } catch {
-      // The socket can no longer be written to, for example.
+      // `finish` may throw, for example because the socket can no longer be written to.
       socket.destroy();
     }
   };
@@ -49,7 +49,7 @@ export function tcpClosing(
     close: () => connections.begin(),
     end: () =>
       new Promise((resolve) => {
-        // An error means that it is not listening; it may still have connections.
+        // An error of `close` means that the server is not listening; it may still have connections.
         server.close(() => void connections.ended().then(resolve));
       }),
     hurry: () => connections.closeAll(),

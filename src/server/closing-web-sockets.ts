@@ -20,7 +20,7 @@ export interface WebSockets {
 const SERVICE_RESTART = 1012;
 const REASON = 'the pod is leaving';
 
-/** Closes WebSockets with 1012. */
+/** Closes the WebSockets of a pod that shuts down, with the code 1012. */
 export function webSocketClosing(webSockets: WebSockets, clock: Clock, times: ConnectionTimes): ClosingServer {
   checkFunction('webSockets.on', webSockets?.on);
   const { clients } = webSockets;

@@ -20,7 +20,7 @@ export interface CpuBudget {
   usedMs(): Promise<number | undefined>;
 }
 
-/** Mount point of cgroups. */
+/** The folder at which Linux mounts cgroups. */
 const ROOT = '/sys/fs/cgroup';
 
 /**
@@ -40,7 +40,7 @@ const noLimit: CpuBudget = {
   },
 };
 
-/** `cpu.max` is `quota period` in µs, or `max period`. A host's root has none. */
+/** The CPU limit of cgroups v2. `cpu.max` is `quota period` in µs, or `max period`. A host's root has none. */
 async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefined> {
   const path = /^0::(.*)/m.exec(own)?.[1];
   if (path === undefined) return undefined;
@@ -69,7 +69,7 @@ function pathOfCpu(own: string): string | undefined {
   return undefined;
 }
 
-/** Quota and period are separate files, in µs; a quota of -1 means no limit. */
+/** The CPU limit of cgroups v1. Quota and period are separate files, in µs; a quota of -1 means no limit. */
 async function budgetV1(read: ReadText, own: string): Promise<CpuBudget | undefined> {
   const path = pathOfCpu(own);
   if (path === undefined) return undefined;
@@ -98,7 +98,7 @@ function coresOf(quota: number | undefined, period: number | undefined): number 
 }
 
 /**
- * A folder and its parents: `/a/b`, `/a`, and the root as ''. In a container the root is the container's own, whatever path the
+ * The path of a cgroup and its parents: `/a/b`, `/a`, and the root as ''. In a container the root is the container's own, whatever path the
  * kernel reports.
  */
 function upwards(path: string): string[] {

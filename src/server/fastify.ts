@@ -6,7 +6,7 @@ interface FastifyRequest {
 
 interface FastifyReply {
   readonly raw: HttpResponse;
-  /** Fastify leaves the response to its caller. */
+  /** Tells Fastify to leave the response to the code that calls this. */
   hijack(): unknown;
 }
 
@@ -23,7 +23,7 @@ export type FastifyPlugin = (instance: FastifyInstance, options: unknown, done: 
 /** Receives requests from the plugin, wherever in the application they are served. */
 export interface FastifyListener {
   begin(request: HttpRequest, response: HttpResponse, serve: () => void, leave: () => void): void;
-  /** The request's body has been read. Undefined = not needed. */
+  /** Continues a request whose body has been read. Undefined = this is not needed. */
   readonly resume: ((response: HttpResponse, serve: () => void) => void) | undefined;
 }
 
@@ -37,7 +37,7 @@ export function fastifyPlugin({ begin, resume }: FastifyListener): FastifyPlugin
     }
     done();
   };
-  // Otherwise Fastify would give the plugin its own scope, and its hooks would apply only there.
+  // Without this mark Fastify would give the plugin its own scope, and its hooks would apply only there.
   return Object.assign(plugin, {
     [Symbol.for('skip-override')]: true,
     [Symbol.for('fastify.display-name')]: 'evenkeel',

@@ -12,16 +12,16 @@ import type { RequestRules } from './request-rules.js';
 import { ServedCall, type ServedCallOwner } from './served-call.js';
 import type { ServedContext } from './served-context.js';
 
-/** The trailer that carries a report. */
+/** The gRPC trailer that carries a load report. */
 const TRAILER = `${loadReportHeader}-bin`;
 /** gRPC status codes for a failure of the server: UNKNOWN, INTERNAL, UNAVAILABLE, DATA_LOSS. */
 const failures: ReadonlySet<number> = new Set([2, 13, 14, 15]);
 const DEADLINE_EXCEEDED = 4;
 const RESOURCE_EXHAUSTED = 8;
-/** How long clients should wait before they try again, in ms (gRFC A6). */
+/** The gRPC trailer that says how long a client should wait before it tries again, in ms (gRFC A6). */
 const PUSHBACK = 'grpc-retry-pushback-ms';
 
-/** Property of a request's metadata: its call. The objects that handlers get share nothing else with ours. */
+/** The property of a request's metadata that holds its call. The objects that handlers get share nothing else with ours. */
 const servedBy: unique symbol = Symbol('evenkeel.servedBy');
 
 /** The part of grpc-js used here; it is not imported, since its classes come with each call. */
@@ -82,7 +82,7 @@ export class GrpcCalls {
   }
 }
 
-/** The pod's record of the call a handler was given. Throws EVENKEEL_OPTION for a call of another server. */
+/** The pod's record of the call that a handler received. Throws EVENKEEL_OPTION for a call of another server. */
 export function grpcCallOf(handled: { readonly metadata: object }): ServedCall {
   const call = (handled.metadata as Partial<Metadata>)[servedBy];
   if (call === undefined) throw optionError('call', 'a call that this pod serves', handled);
@@ -98,7 +98,7 @@ class GrpcCall {
   #requestMetadata: Metadata | undefined;
   #served: ServedCall | undefined;
   #body: AwaitedBody | undefined;
-  /** The first message is there, or the caller sends none. */
+  /** Whether the first message has arrived, or the caller sends none. */
   #hasMessage = false;
   #isOpen = false;
 
@@ -123,7 +123,7 @@ class GrpcCall {
     };
     call.sendStatus = (status) => {
       const reportedStatus = this.#withReport(status);
-      // Usually set by grpc-js at the deadline.
+      // grpc-js usually sets this status itself, at the call's deadline.
       if (status.code === DEADLINE_EXCEEDED) this.#served?.timedOut();
       this.#over(true, failures.has(status.code));
       this.#sendStatus.call(call, reportedStatus);
@@ -143,7 +143,7 @@ class GrpcCall {
       this.#parts.count.began();
       this.#admit(() => onReceiveMetadata.call(listener, metadata));
     };
-    // Called at the end of every call, not only of cancelled ones.
+    // grpc-js calls `onCancel` at the end of every call, not only of cancelled ones.
     listener.onCancel = () => {
       this.#over(false, false);
       onCancel.call(listener);
@@ -152,7 +152,10 @@ class GrpcCall {
     if (this.#parts.admission !== undefined) this.#awaitMessage(listener);
   }
 
-  /** grpc-js takes no message before the call is begun; from then on its place depends on the first one. */
+  /**
+   * Waits for the first message of a call: grpc-js takes no message before the call is begun, and from then on the call's place within the
+   * limit depends on the first one.
+   */
   #awaitMessage(listener: Listener): void {
     const { onReceiveMessage, onReceiveHalfClose } = listener;
     const arrived = (): void => {
@@ -170,7 +173,7 @@ class GrpcCall {
     };
   }
 
-  /** grpc-js calls handlers when a message arrives, outside any async context. */
+  /** Keeps the async context of the call for its handler: grpc-js calls handlers when a message arrives, outside any async context. */
   #keepContext(listener: Listener): void {
     const { context } = this.#parts;
     if (context === undefined) return;
@@ -183,7 +186,7 @@ class GrpcCall {
     const { admission, rules, context } = this.#parts;
     const begin = context === undefined ? serve : () => context.run(this.served, serve);
     const { getDeadline } = this.#call;
-    // Created only if needed: most calls have neither.
+    // The signal and the timer are created only if they are needed: most calls have neither.
     if (
       getDeadline !== undefined &&
       getDeadline.call(this.#call) !== Number.POSITIVE_INFINITY &&
@@ -220,7 +223,7 @@ class GrpcCall {
     this.#served?.over(isAnswered, isFailure);
   }
 
-  /** How much time the call has, in ms from now. grpc-js ends it at that time. */
+  /** How much time the call has, in ms from now. grpc-js ends the call at that time. */
   get #deadlineMs(): number | undefined {
     const date = this.#call.getDeadline?.();
     const remainingMs = date === undefined || date === Number.POSITIVE_INFINITY ? undefined : untilDate(Number(date));
@@ -255,7 +258,7 @@ class GrpcCall {
     const asksForReport = requestMetadata.get(loadReportFormatHeader).length > 0;
     const name = asksForReport ? TRAILER : reportsHeader;
     const { metadata } = status;
-    // The application sends its own report.
+    // The application sends its own load report, which stays unchanged.
     if (metadata != null && metadata.get(name).length > 0) return status;
     const value = asksForReport ? reporter.message() : this.#mark;
     if (value === undefined) return status;

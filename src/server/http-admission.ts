@@ -14,11 +14,11 @@ import type { RequestRules } from './request-rules.js';
 import { ServedCall, type ServedCallOwner } from './served-call.js';
 import type { ServedContext } from './served-context.js';
 
-/** Property of a request: its response. */
+/** The property of a request that holds its response. */
 const answeredBy = Symbol('evenkeel.answeredBy');
-/** Property of a response: the call it belongs to. */
+/** The property of a response that holds the call it belongs to. */
 const servedCall = Symbol('evenkeel.servedCall');
-/** Property of a connection: how many of its requests have not asked for a report. */
+/** The property of a connection that counts its requests that have not asked for a report. */
 const withoutReport = Symbol('evenkeel.unasking');
 
 /**
@@ -47,7 +47,7 @@ export interface HttpAdmissionParts extends ServedCallOwner {
 /** Handles an incoming HTTP request: serves it now, makes it wait, or refuses it. */
 export class HttpAdmission {
   readonly #parts: HttpAdmissionParts;
-  /** Whether every request is tracked, and not only those with a deadline. */
+  /** Whether every request is followed to its end, and not only those with a deadline. */
   readonly #followsAll: boolean;
 
   constructor(parts: HttpAdmissionParts) {
@@ -115,7 +115,7 @@ export class HttpAdmission {
     return call;
   }
 
-  /** Sends a request elsewhere whose caller said that it may, if requests queue here and not there. True if so. */
+  /** Refuses a request whose caller said that it has other pods, if requests queue here and not there. Returns whether it refused. */
   #refusesBusy(request: HttpRequest, response: HttpResponse): boolean {
     const { queueing, reporter, headers } = this.#parts;
     const { offer, format } = headers;
@@ -139,7 +139,7 @@ export class HttpAdmission {
     }
   }
 
-  /** The request's place depends on its body. */
+  /** Watches the body of a request: the request's place within the limit depends on it. */
   #await(request: HttpRequest, call: ServedCall, admission: Admission): void {
     const body = new AwaitedBody(admission, call, this.#parts.timers, () => {
       if (isReceived(request)) return false;
@@ -162,7 +162,7 @@ export class HttpAdmission {
   }
 }
 
-/** Whether the caller of a request that does not ask for a report is told that it may. */
+/** Whether the response should tell the caller of a request that requests may ask for a load report. */
 function isDueForOffer(request: HttpRequest): boolean {
   const connection = ('stream' in request ? request.stream.session : request.socket) as
     | { [withoutReport]?: number }

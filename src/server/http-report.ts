@@ -11,7 +11,7 @@ export function reportOn(response: HttpResponse, format: ReportFormat, reporter:
   addToHead(response, nameOf(format), () => reporter.header(format));
 }
 
-/** The header for a report in this format. */
+/** The name of the header for a load report in this format. */
 export function nameOf(format: ReportFormat): string {
   return format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
 }
@@ -21,7 +21,7 @@ export function announceOn(response: HttpResponse, mark: string): void {
   addToHead(response, reportsHeader, () => mark);
 }
 
-/** Adds a header to the response when its head is written, unless the application has set it. */
+/** Adds a header to the response when the response's head is written, unless the application has set that header. */
 function addToHead(response: HttpResponse, name: string, value: () => string): void {
   if (response.headersSent) return;
   const { writeHead } = response as { readonly writeHead: WriteHead };
@@ -29,14 +29,14 @@ function addToHead(response: HttpResponse, name: string, value: () => string): v
   const adding: WriteHead = function (status, ...rest) {
     if (isWritten || response.headersSent) return writeHead.call(this, status, ...rest);
     isWritten = true;
-    // The way Node and nearly everyone else calls it.
+    // This is the form in which Node and nearly everyone else calls `writeHead`.
     if (rest.length === 0) {
       if (!response.hasHeader(name)) response.setHeader(name, value());
       return writeHead.call(this, status);
     }
     return writeHead.call(this, status, ...withHeader(response, rest, name, value));
   };
-  // Replaces the method, because Node also calls it for responses whose head the application never writes.
+  // The method is replaced, because Node also calls it for responses whose head the application never writes.
   (response as { writeHead: WriteHead }).writeHead = adding;
 }
 

@@ -7,9 +7,9 @@ import type { RequestCount } from './request-count.js';
 export type HttpRequest = IncomingMessage | Http2ServerRequest;
 export type HttpResponse = ServerResponse | Http2ServerResponse;
 
-/** Property of a response: who has counted it. A WeakSet would cost more than everything else here. */
+/** The property of a response that holds who has counted it. A WeakSet would cost more than everything else here. */
 const countedBy = Symbol('evenkeel.countedBy');
-/** Property of a socket: its requests whose responses have no socket yet. */
+/** The property of a socket that holds its requests whose responses have no socket yet. */
 const queuedRequests = Symbol('evenkeel.queuedRequests');
 
 interface Marked {
@@ -40,7 +40,7 @@ export class HttpRequests {
     return isOver(response) ? 'gone' : 'new';
   }
 
-  /** A new request; calls `follower` when it is over. */
+  /** Counts a new request, and calls `follower` when it is over. */
   began(request: HttpRequest, response: HttpResponse, follower: RequestFollower | undefined): void {
     (response as Marked)[countedBy] = this;
     const count = this.#count;
@@ -69,7 +69,7 @@ function follow(request: HttpRequest, response: HttpResponse, over: () => void):
     followQueued(over, request as IncomingMessage, response as ServerResponse);
     return;
   }
-  // Emitted after every kind of end, including a lost connection.
+  // `close` is emitted after every kind of end, including a lost connection.
   response.on('close', over);
 }
 

@@ -6,7 +6,7 @@ import type { Samples } from './samples.js';
 /** Formats of a report: text and JSON for HTTP, ORCA's protobuf message for gRPC (base64 in HTTP). */
 export type ReportFormat = 'TEXT' | 'JSON' | 'BIN';
 
-/** How many reports are kept as text until the next sample. */
+/** How many load reports are kept as text until the next sample. */
 const MAX_KEPT = 256;
 
 /** The source of the number of requests in flight. */
@@ -19,10 +19,10 @@ export interface InFlightSource {
 export class LoadReporter {
   readonly #inFlight: InFlightSource;
   readonly #samples: Samples;
-  /** The sample the cached parts were made from. */
+  /** The sample from which the cached parts of reports were made. */
   #of: ReportedLoad | undefined;
   #text = '';
-  /** Reports as text, by the number of requests in flight. */
+  /** Load reports as text, by the number of requests in flight. */
   readonly #texts = new Map<number, string>();
   #json = '';
 

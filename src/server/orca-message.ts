@@ -7,7 +7,7 @@ const EPS = 7;
 const NAMED_METRICS = 8;
 const APPLICATION = 9;
 
-/** Protobuf wire types, in the lowest three bits of a tag: a double, and a length-delimited value. */
+/** Protobuf wire types, which are the lowest three bits of a field's tag: a double, and a length-delimited value. */
 const DOUBLE = 1;
 const BYTES = 2;
 

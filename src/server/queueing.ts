@@ -3,15 +3,15 @@ import type { Offer } from '../propagation/may-refuse.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { InFlightSource } from './load-reporter.js';
 
-/** With fewer requests in flight than this, none waits for another. */
+/** If fewer requests than this are in flight on a pod, none of them waits for another. */
 const FEWEST = 2;
 /** A pod refuses requests only with this many times the requests in flight that its caller's other pods have. */
 const RATIO = 1.5;
-/** The event loop is busy above this share of the last moments … */
+/** The share of time above which the event loop counts as busy, over the last `MOMENTS_MS`. */
 const BUSY = 0.7;
-/** … which are about as long as this, in ms: a pod that was idle a moment ago can begin at once. */
+/** How long the moments are over which the use of the event loop is measured, in ms: a pod that was idle a moment ago can begin at once. */
 const MOMENTS_MS = 10;
-/** How often the event loop is looked at, in ms. */
+/** Milliseconds between two measurements of the event loop's use. */
 const LOOK_MS = 5;
 /** How long the event loop is watched after the last request that may go elsewhere, in ms. */
 const WATCHED_MS = 10_000;
@@ -22,19 +22,19 @@ const WATCHED_MS = 10_000;
  * there are; and where all pods are equally full, it is no use to go elsewhere.
  */
 export class Queueing {
-  /** Requests refused so far. */
+  /** How many requests were refused so far because the pod was busy. */
   refused = 0;
   readonly #inFlight: InFlightSource;
   readonly #clock: Clock;
   readonly #eventLoop: () => EventLoopUtilization;
   #last: EventLoopUtilization;
-  /** How busy the event loop was lately, 0 to 1. */
+  /** The share of time that the event loop was busy lately, 0 to 1. */
   #busy = 0;
   #lastRequestMs = 0;
-  /** While it watches the event loop, whose use is only known since an earlier moment. */
+  /** The timer between two measurements of the event loop's use; it runs while the event loop is watched. */
   #timer: Timer | undefined;
 
-  /** @param eventLoop Its use since the process began. */
+  /** @param eventLoop Returns the use of the event loop since the process began. */
   constructor(
     inFlight: InFlightSource,
     clock: Clock,
@@ -46,7 +46,7 @@ export class Queueing {
     this.#last = eventLoop();
   }
 
-  /** Whether a request that came now should go elsewhere. It is not in flight yet. */
+  /** Whether a request that arrives now should go to another pod. The request is not counted as in flight yet. */
   refuses({ left, typical }: Offer): boolean {
     this.#lastRequestMs = this.#clock.now();
     if (this.#timer === undefined) this.#start();
@@ -62,7 +62,7 @@ export class Queueing {
     this.#timer = undefined;
   }
 
-  /** Begins to watch the event loop: nothing is known about the last moments. */
+  /** Begins to watch the event loop: nothing is known about its last moments yet. */
   #start(): void {
     this.#last = this.#eventLoop();
     this.#busy = 0;

@@ -1,9 +1,9 @@
 /** The requests of this process: how many are in flight now, and totals of started and failed ones. */
 export class RequestCount {
   inFlight = 0;
-  /** Requests started. */
+  /** How many requests were started in this process. */
   begun = 0;
-  /** Ended requests that failed on our side: 5xx, or the like. */
+  /** How many requests ended with a failure on our side: 5xx, or the like. */
   failed = 0;
 
   began(): void {

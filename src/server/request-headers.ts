@@ -3,10 +3,10 @@ import { mayRefuseHeader, type Offer, parseOffer } from '../propagation/may-refu
 import { parseDeadline } from '../propagation/propagated.js';
 import type { ReportFormat } from './load-reporter.js';
 
-/** The name used where there is no header to look for: no header has it. */
+/** A header name to compare with where there is no header to look for: no header has it. */
 const NONE = ' ';
 
-/** The headers to read; undefined = not this one. */
+/** The names of the headers to read; undefined = that one is not read. */
 export interface HeaderNames {
   readonly deadline: string | undefined;
   readonly priority: string | undefined;
@@ -44,7 +44,7 @@ export class RequestHeaders {
         this.format ??= formatOf(rawHeaders[index + 1] as string);
       } else if (length === deadline.length && isName(name, deadline)) {
         const deadlineMs = parseDeadline(rawHeaders[index + 1]);
-        // A second header can only shorten the first, no matter who added it.
+        // A second deadline header can only shorten the first, no matter who added it.
         if (deadlineMs !== undefined) this.deadlineMs = Math.min(deadlineMs, this.deadlineMs ?? deadlineMs);
       } else if (length === priority.length && isName(name, priority)) {
         this.priority ??= rawHeaders[index + 1] as string;

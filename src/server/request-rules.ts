@@ -12,12 +12,12 @@ export class RequestRules {
     this.#options = options;
   }
 
-  /** The caller's deadline, shortened to the pod's own, in ms. */
+  /** The deadline of a request in ms: the caller's, shortened to the pod's own. */
   deadlineMs(callersMs: number | undefined): number | undefined {
     return shorter(callersMs, this.#options.deadlineMs);
   }
 
-  /** The application's choice, else that of a trusted caller. */
+  /** The priority of a request: the application's choice, else that of a trusted caller. */
   priority(request: IncomingRequest, callers: unknown): Priority | undefined {
     const { priority, trust } = this.#options;
     const own = resultOf(priority, request);

@@ -4,13 +4,13 @@ import { type CpuBudget, cpuBudget, type ReadText } from './cpu-limit.js';
 import type { ReportedLoad } from './reported-load.js';
 import type { RequestCount } from './request-count.js';
 
-/** The sources of samples. */
+/** The sources from which the samples of a load report are taken. */
 export interface SamplesParts {
   readonly clock: Clock;
   readonly count: RequestCount;
-  /** The interval, in ms. */
+  /** The interval between two samples, in ms. */
   readonly sampleMs: number;
-  /** The application's own value. */
+  /** The application's own value for how full it is. */
   readonly utilization: (() => number) | undefined;
   readonly metrics: (() => Readonly<Record<string, number>>) | undefined;
   readonly read: ReadText;
@@ -18,7 +18,7 @@ export interface SamplesParts {
   readonly eventLoop?: (since?: EventLoopUtilization) => EventLoopUtilization;
 }
 
-/** How often limits are read again, in ms: Kubernetes can change them while a pod runs. */
+/** Milliseconds between two readings of the CPU limits: Kubernetes can change them while a pod runs. */
 const LIMITS_EVERY_MS = 30_000;
 /** How many own metrics an application may have, and which names are valid: a header has no room for more. */
 const MAX_METRICS = 32;
@@ -28,7 +28,7 @@ const nothing: ReportedLoad = Object.freeze({ named_metrics: Object.freeze({}) }
 
 /** Everything in a report but the number of requests in flight. Sampled in the background, so that no request pays for it. */
 export class Samples {
-  /** The latest sample; a new object each time. */
+  /** The latest sample of the pod's load; a new object each time. */
   load: ReportedLoad = nothing;
   readonly #parts: SamplesParts;
   readonly #eventLoop: (since?: EventLoopUtilization) => EventLoopUtilization;
@@ -61,7 +61,7 @@ export class Samples {
     try {
       await this.#sample();
     } catch {
-      // The file may be readable next time.
+      // The error is ignored: the file with the CPU time may be readable next time.
     }
     if (!this.#closed) this.#timer = clock.timer(() => void this.#next(), sampleMs);
   }
@@ -92,7 +92,7 @@ export class Samples {
         ...(application !== undefined && { application_utilization: rounded(application) }),
         ...(cpu !== undefined && { cpu_utilization: rounded(cpu) }),
         rps_fractional: perSecond(begun - this.#begun),
-        // Every byte of a header costs the requests that ask for it.
+        // A value is left out if it is 0: every byte of a header costs the requests that ask for it.
         ...(failed > this.#failed && { eps: perSecond(failed - this.#failed) }),
         named_metrics: { evenkeel_event_loop: rounded(eventLoop), ...ownMetrics(resultOf(metrics)) },
       };
@@ -126,7 +126,7 @@ function resultOf<T>(callback: (() => T) | undefined): T | undefined {
   }
 }
 
-/** Valid metrics; the others are left out. */
+/** The valid ones among the application's own metrics; the others are left out. */
 function ownMetrics(metrics: unknown): Record<string, number> {
   const own: Record<string, number> = {};
   if (typeof metrics !== 'object' || metrics === null) return own;
@@ -145,7 +145,7 @@ function isMeasure(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0;
 }
 
-/** Three significant digits are enough. */
+/** Rounds a number in a load report: three significant digits are enough. */
 function rounded(value: number): number {
   return Math.round(value * 1_000) / 1_000;
 }

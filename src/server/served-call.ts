@@ -8,26 +8,26 @@ import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.
 export interface ServedCallOwner {
   readonly clock: Clock;
   readonly timers: SharedTimers;
-  /** Notified when a call is over. */
+  /** Notified when a call of the pod is over. */
   readonly admission: { left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void } | undefined;
 }
 
 /** One request while it is served: what is left of its time, its priority, and a signal for its handler. */
 export class ServedCall implements ServedRequest, Timed {
   readonly priority: Priority | undefined;
-  /** When its handler began, on the clock; undefined while waiting. */
+  /** When the request's handler began, on the pod's clock; undefined while the request waits. */
   begunMs: number | undefined;
-  /** When the request arrived, on the clock. */
+  /** When the request arrived, on the pod's clock. */
   readonly cameMs: number;
-  /** Set while the request's turn depends on its body. */
+  /** The watch on the request's body, while the request's turn depends on that. */
   body: { cancel(): void } | undefined;
   readonly #owner: ServedCallOwner;
   readonly #dueMs: number;
-  /** Created on first access to the signal: most handlers do not use it. */
+  /** The controller of the request's signal, created on first access: most handlers do not use the signal. */
   #controller: AbortController | undefined;
   #timer: SharedTimer | undefined;
   #isOver = false;
-  /** The caller left before it was answered. */
+  /** Whether the caller left before the request was answered. */
   #isAbandoned = false;
 
   /** @param deadlineMs The caller's deadline, in ms from now; undefined = none. */
@@ -42,7 +42,7 @@ export class ServedCall implements ServedRequest, Timed {
     return this.#dueMs === Number.POSITIVE_INFINITY ? undefined : this.#dueMs - this.#owner.clock.now();
   }
 
-  /** Whether its deadline had already passed when it arrived. */
+  /** Whether the request's deadline had already passed when the request arrived. */
   get cameLate(): boolean {
     return this.#dueMs <= this.cameMs;
   }
@@ -73,7 +73,7 @@ export class ServedCall implements ServedRequest, Timed {
     this.#controller?.abort(new EvenkeelError('EVENKEEL_DEADLINE', 'the deadline of the request has passed'));
   }
 
-  /** The response is complete, or the caller left. */
+  /** The response to the request is complete, or the caller left. */
   over(isAnswered: boolean, isFailure: boolean): void {
     if (this.#isOver) return;
     this.#isOver = true;

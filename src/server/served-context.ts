@@ -15,5 +15,5 @@ export class ServedContext implements CallContext {
   }
 }
 
-/** The context of a pod without one. */
+/** The context of a pod that was created without `context: true`: no code serves a request. */
 export const noContext: CallContext = Object.freeze({ current: () => undefined });

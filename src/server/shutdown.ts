@@ -154,7 +154,7 @@ class PodShutdown implements Shutdown {
   readonly #onSignal = (): void => void this.begin();
   #isStarted = false;
   #phase: Phase = 'serving';
-  /** Ends the current phase. */
+  /** The timer that ends the current phase of the shutdown. */
   #timer: Timer | undefined;
   #cut: Timer | undefined;
   #done: Promise<void> | undefined;
@@ -224,12 +224,12 @@ class PodShutdown implements Shutdown {
     try {
       await this.#onDrained?.();
     } catch {
-      // Nothing can handle the error, and the process is about to exit.
+      // `onDrained` failed, but nothing can handle the error, and the process is about to exit.
     }
     if (this.#exits) process.exit(0);
   }
 
-  /** Closes the servers: callers are told not to come back. */
+  /** Closes the servers: they tell their callers not to come back. */
   #close(): void {
     if (this.#phase !== 'leaving') return;
     this.#phase = 'closing';
@@ -237,7 +237,7 @@ class PodShutdown implements Shutdown {
     this.#next(() => this.#end(), this.#idleMs);
   }
 
-  /** Closes idle connections. Done when nothing runs. */
+  /** Closes the idle connections of the servers. The shutdown is done when nothing runs. */
   #end(): void {
     if (this.#phase !== 'closing') return;
     this.#phase = 'ending';

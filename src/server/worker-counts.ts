@@ -3,9 +3,9 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import type { InFlightSource } from './load-reporter.js';
 import type { RequestCount } from './request-count.js';
 
-/** How often counts are shared, in ms. */
+/** Milliseconds between two messages in which workers and primary share their request counts. */
 const SHARE_MS = 50;
-/** How often a worker tries until its primary answers, in ms; a primary without evenkeel never does. */
+/** Milliseconds between two attempts of a worker to reach its primary until that answers; a primary without evenkeel never does. */
 const TRY_MS = 1_000;
 
 /** Workers send their own count to the primary, which sends back the sum of the others. */
@@ -50,7 +50,7 @@ function listen(source: EventSource, event: string, listener: EventListener): ()
   };
 }
 
-/** The part of a worker process used here. */
+/** The part of a Node worker process that is used here. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'off' | 'send'>;
 
 /**
@@ -95,7 +95,7 @@ export class WorkerCount implements InFlightSource {
     const { inFlight } = this.#count;
     if (this.#others === undefined || inFlight !== this.#sent) {
       this.#sent = inFlight;
-      // The callback receives the error if the primary is gone.
+      // The callback of `send` receives the error if the primary is gone.
       this.#process.send?.(
         { evenkeel: 'in-flight', count: inFlight } satisfies CountMessage,
         undefined,
@@ -107,11 +107,11 @@ export class WorkerCount implements InFlightSource {
   }
 }
 
-/** In the primary: tells each worker of a cluster the requests of the others. */
+/** In the primary of a cluster: sends each worker the number of requests of the others. */
 export class PrimaryCounts {
   readonly #stops: readonly (() => void)[];
   readonly #clock: Clock;
-  /** For each worker: its own count, and the count of the others that it was last sent. */
+  /** For each worker: its own request count, and the count of the others that it was last sent. */
   readonly #workers = new Map<Worker, { count: number; sent: number | undefined }>();
   #timer: Timer | undefined;
   readonly #onMessage = (worker: Worker, message: unknown): void => {

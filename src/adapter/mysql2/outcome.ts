@@ -11,9 +11,9 @@ export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
 /** What an error means for a statement that was sent, for its server and its connection. */
 export interface MysqlVerdict {
   readonly outcome: Outcome;
-  /** The statement provably had no effect: it may be sent to another server, whatever it was. */
+  /** Whether the statement provably had no effect: it may then be sent to another server, whatever it was. */
   readonly unsent: boolean;
-  /** Whether the connection can take another statement. */
+  /** Whether the connection can take another statement after the error. */
   readonly usable: boolean;
   /**
    * Whether the connection is closed once its user releases it: a new one may lead to another server, one that takes writes.
@@ -127,7 +127,7 @@ export function queryTimeout(address: string | undefined, limitMs: number): Erro
   });
 }
 
-/** Whether a statement took longer than it may. */
+/** Whether an error says that a statement took longer than it may. */
 export function isQueryTimeout(error: Error): boolean {
   return (error as { readonly code?: unknown }).code === 'PROTOCOL_SEQUENCE_TIMEOUT';
 }

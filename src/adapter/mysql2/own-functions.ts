@@ -18,7 +18,7 @@ export function ownErrors<Args extends readonly unknown[]>(callback: (...args: A
   };
 }
 
-/** Where events go: unset until the cluster has been made, when nobody can listen yet. */
+/** Where the events of a cluster go: unset until the cluster has been made, when nobody can listen yet. */
 export interface Events {
   emitter?: EventEmitter;
 }
@@ -37,7 +37,7 @@ export function isOwnFault(error: object): boolean {
   return faults.has(error);
 }
 
-/** Whether nothing of the answer was left on the connection. */
+/** Whether mysql2 read the server's answer to its end before this error, so that nothing of the answer was left on the connection. */
 export function wasReadToItsEnd(error: object): boolean {
   return faults.get(error) === true;
 }

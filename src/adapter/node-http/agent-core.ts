@@ -43,7 +43,7 @@ export interface AgentCoreParts {
 /** Sockets or requests by name, as on Node's Agent. */
 export type ByName<T> = Record<string, T[]>;
 
-/** The behavior of our agents, for both of Node's Agent classes. */
+/** What evenkeel's agents do, the same for both of Node's Agent classes. */
 export class AgentCore implements CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
@@ -104,7 +104,7 @@ export class AgentCore implements CallOwner {
     else this.#parts.fallback.addRequest(request, options);
   }
 
-  /** A request that is known to be for the target, whichever way it spells it. */
+  /** Takes a request that is known to be for the target, whichever way it spells the target. */
   take(request: ClientRequest, options: RequestOptions): void {
     // The request's caller gave up, for example by a signal that was already aborted.
     if (request.destroyed) endWithoutSocket(request);
@@ -137,13 +137,13 @@ export class AgentCore implements CallOwner {
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     this.#closing ??= ended;
-    // The abort comes only now: a balancer that is already closing listens for it.
+    // The signal to cut aborts only now: a balancer that is already closing listens for it.
     cut.abort();
     this.#parts.fallback.destroy();
     this.#mocked.destroy();
   }
 
-  /** All sockets of one kind, by the pod's address, and those for other hosts by Node's name for them. */
+  /** All sockets in use or idle, by the pod's address, and those for other hosts by Node's name for them. */
   socketsOf(kind: 'sockets' | 'freeSockets'): ByName<Socket> {
     const all: ByName<Socket> = {};
     const { transport, fallback } = this.#parts;
@@ -181,7 +181,7 @@ export class AgentCore implements CallOwner {
     call.begin();
   }
 
-  /** Whether a request is for the target. Neither the target nor other hosts may get each other's requests. */
+  /** Whether a request is for the agent's target. Neither the target nor other hosts may get each other's requests. */
   #isOurs(request: ClientRequest, options: RequestOptions): boolean {
     const { matcher } = this.#parts;
     const { host, port, socketPath } = options;
@@ -209,8 +209,8 @@ export class AgentCore implements CallOwner {
 const SLASH = 47;
 
 /**
- * Says how long the caller will wait, and its priority, unless Node has put the head together. Never longer than what a header of
- * the caller's says.
+ * Writes into the request how long the caller will wait, and its priority, unless Node has put the head together. The time is never longer
+ * than what a header of the caller's says.
  */
 function say(
   request: ClientRequest,
@@ -228,7 +228,9 @@ function say(
   if (!request.hasHeader(priorityHeader)) request.setHeader(priorityHeader, priority);
 }
 
-/** `*` is the target itself. Anything else that is not a path must be one of its URLs. */
+/**
+ * Whether the path of a request means the target: `*` is the target itself, and anything else that is not a path must be one of its URLs.
+ */
 function namesOrigin(path: string, matcher: OriginMatcher): boolean {
   return !/^[a-z][a-z0-9+.-]*:/i.test(path) || (URL.canParse(path) && matcher.matches(new URL(path).origin));
 }

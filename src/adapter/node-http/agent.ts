@@ -86,7 +86,7 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
 
 /** What an agent of one Service has in addition to Node's Agents. */
 export interface ServiceAgent extends AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the agent's balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<HttpAgent>;
   /** Accepts no new requests; running ones finish, for at most `pool.drainTimeoutMs`. Resolves when every socket is closed. */
   close(): Promise<void>;

@@ -106,7 +106,7 @@ export function openAppRouter({
   return new AppRouter(resolved, errorOf);
 }
 
-/** Opens and closes one: it checks everything, and does nothing before its balancer is used. */
+/** Checks the options of one Service by opening and closing a core with them, which does nothing before its balancer is used. */
 function checkServiceOptions(options: ServiceOptions): void {
   openCore(new URL('https://service.namespace'), options).destroy();
 }
@@ -193,7 +193,7 @@ export class AppRouter {
     }
   }
 
-  /** Whether it is for a Service is not remembered. */
+  /** Decides where a request goes. Whether its host is a Service is not remembered here. */
   #decide(target: Target, request: ClientRequest, options: RequestOptions, onward: Onward): void {
     let verdict: boolean | Promise<boolean>;
     try {
@@ -212,7 +212,7 @@ export class AppRouter {
     }
   }
 
-  /** The request waits until it is known where it goes; its caller may give it up meanwhile. */
+  /** Makes a request wait until it is known whether its host is a Service; its caller may give it up meanwhile. */
   #await(verdict: Promise<boolean>, request: ClientRequest, balance: () => void, onward: () => void): void {
     let waits = true;
     const leave = (): boolean => {

@@ -33,16 +33,16 @@ import type { PodAgent, SocketSeeker } from './pod-agent.js';
 export interface CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
-  /** The target, for messages. */
+  /** The origin of the agent's target, for messages. */
   readonly origin: string;
-  /** Which pods requests ask for load reports. */
+  /** Which pods the agent's requests ask for load reports. */
   readonly askForReports: AskForReports;
   /** A request started, or stopped, waiting for a pod. */
   waits(request: ClientRequest): void;
   served(request: ClientRequest): void;
-  /** The balancer is closed: requests stay on the pods they have. */
+  /** Whether the agent's balancer is closed: requests then stay on the pods they have. */
   readonly isClosing: boolean;
-  /** The error that a request's caller gets. */
+  /** Converts an error to the one that the request's caller gets. */
   errorOf(error: Error): Error;
 }
 
@@ -52,11 +52,11 @@ export interface CallOwner {
  */
 export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   readonly request: ClientRequest;
-  /** Set before the request begins. */
+  /** The request's priority, set before the request begins. */
   priority: Priority | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #attempts: Attempts<PodAgent>;
-  /** Set while the request has no socket. */
+  /** What watches the request while it has no socket. */
   #pending: PendingRequest | undefined;
   /** Whether the request has its socket, has failed or was given up: it needs no socket any longer. */
   #settled = false;
@@ -69,7 +69,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   /** The endpoint that the request went to; kept after its lease was concluded. */
   #endpoint: Endpoint | undefined;
   #reportAsking: ReportAsking | undefined;
-  /** Whether it has our header that asks for a load report. */
+  /** Whether the request has our header that asks its pod for a load report. */
   #asksForReport = false;
   readonly #onResponse = (): void => this.#began();
 
@@ -119,7 +119,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     return this.#attempts.lease;
   }
 
-  /** How far it has come, for messages. */
+  /** How far the request has come, for messages. */
   get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
     const { lease } = this;
     if (lease === undefined) return 'waiting';
@@ -169,7 +169,9 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     this.request.on('socket', (socket) => this.#listen(socket));
   }
 
-  /** Does not listen for `response`: Node would then no longer discard a response that nobody reads. */
+  /**
+   * Follows the request on its socket. It does not listen for `response`: Node would then no longer discard a response that nobody reads.
+   */
   #listen(socket: Socket): void {
     this.#socket = socket;
     socket.once('data', this.#onResponse);
@@ -221,7 +223,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     this.#attempts.fail({ ...refusedAttempt(error), method: this.request.method });
   }
 
-  /** From here on the caller may give up before there is a socket. */
+  /** Watches the request, because from here on the caller may give it up before there is a socket. */
   #hold(): void {
     if (this.#settled) return;
     this.#pending ??= new PendingRequest(this.request, this.#owner.clock, () => this.#abandoned());
@@ -243,7 +245,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     endWithoutSocket(this.request, error === undefined ? undefined : this.#owner.errorOf(error));
   }
 
-  /** The request is over, one way or another. */
+  /** The request is over, however it ended. */
   #over(error: Error | undefined): void {
     const { lease } = this;
     if (lease === undefined) return;
@@ -268,7 +270,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     const endedByPod = socket?.readableEnded === true;
     const outcome = outcomeOfBroken({ error, endedByPod, cut: lease.handle.isCut });
     const isPlain = socket !== null && !(socket instanceof TLSSocket);
-    // Runs before the caller's handler: this is the error monitor.
+    // This runs before the caller's error handler, because it listens to the error monitor.
     if (error !== undefined && outcome.cause === 'reset' && isPlain) {
       explainSilentEnd(error, lease.endpoint, socket.bytesRead);
     }
@@ -284,7 +286,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     const outcome = this.#outcomeOf(response);
     attempts.answeredWith(response.statusCode as number);
     const lease = attempts.conclude(outcome) as CallLease<PodAgent>;
-    // The connection may end hours from now.
+    // The upgraded connection may end hours from now, so the endpoint's success is confirmed at once.
     if (outcome.kind === 'success') lease.confirm();
     const closed = (): void => {
       lease.end(outcome, undefined, attempts.note);
@@ -298,7 +300,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     return lease.answered || responseOf(this.request) !== undefined;
   }
 
-  /** The outcome when the caller gives up, or its deadline passes. */
+  /** The outcome of a request when its caller gives up, or its deadline passes. */
   #outcomeOfAbort(lease: CallLease<PodAgent>): Outcome {
     const limitMs = this.#isLate ? this.#deadline?.limitMs : undefined;
     return outcomeOfAbort(this.#owner.clock.now() - lease.startedMs, limitMs, this.#isAnswered(lease));

@@ -28,7 +28,7 @@ export class Fallback {
     this.#options = options;
   }
 
-  /** Our own agent, if it was needed. */
+  /** The agent for other hosts that evenkeel created, if it was needed. */
   get own(): HttpAgent | undefined {
     return this.#agent;
   }
@@ -38,7 +38,7 @@ export class Fallback {
     else (this.#options.fallbackAgent ?? this.#ownAgent()).addRequest(request, options);
   }
 
-  /** Running requests may finish, within the drain timeout. Never rejects. */
+  /** Lets running requests to other hosts finish, within the drain timeout. Never rejects. */
   async close(): Promise<void> {
     this.#closed = true;
     const agent = this.#agent;

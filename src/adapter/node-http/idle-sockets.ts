@@ -4,7 +4,10 @@ import type { SocketTaker } from '../http/internals.js';
 
 /** A socket is given up this long before the pod would close it, in ms, if the pod allows that much. */
 const MARGIN_MS = 2_000;
-/** … but at least this long. A pod that allows less gets one request per connection, as with Node's own Agent. */
+/**
+ * A socket is given up at least this long before the pod would close it, in ms. A pod that allows less gets one request per connection, as
+ * with Node's own Agent.
+ */
 const MIN_MARGIN_MS = 1_000;
 
 /**
@@ -24,7 +27,7 @@ export function keepAliveMs(limitMs: number, hint: unknown): number {
 /** The state of one socket; created when it is opened, so that a request allocates nothing. */
 interface SocketState {
   isIdle: boolean;
-  /** When it last became idle, and how long it may be idle, in ms. */
+  /** When the socket last became idle, and how long it may be idle, in ms. */
   sinceMs: number;
   limitMs: number;
   /** When the socket last became idle, in real time: see `network` of the constructor. */
@@ -41,12 +44,12 @@ export class IdleSockets {
   readonly #network: Clock;
   readonly #states = new Map<Socket, SocketState>();
   #sweep: Timer | undefined;
-  /** When the timer fires; Infinity if there is none. */
+  /** When the timer that closes expired idle sockets fires; Infinity if there is none. */
   #sweepMs = Number.POSITIVE_INFINITY;
 
   /**
-   * @param clock Limits how long sockets may be idle.
-   * @param network Measures how long a pod has had to close them; real time, even if a test controls `clock`.
+   * @param clock The clock that limits how long sockets may be idle.
+   * @param network The clock that measures how long a pod has had to close idle sockets; real time, even if a test controls `clock`.
    */
   constructor(clock: Clock, network: Clock) {
     this.trial = new ReuseTrial(network);
@@ -86,7 +89,7 @@ export class IdleSockets {
     if (state.sinceMs + limitMs < this.#sweepMs) this.#sweepAfter(limitMs, state.sinceMs);
   }
 
-  /** The socket is in use again. */
+  /** The idle socket is in use again. */
   remove(socket: Socket): void {
     const state = this.#states.get(socket);
     if (state !== undefined) state.isIdle = false;
@@ -109,7 +112,7 @@ export class IdleSockets {
   /** How long the last of these sockets has been idle, in ms: Node's Agent takes it next. Removes unusable ones first. */
   newestMs(sockets: Socket[] | undefined): number | undefined {
     for (let socket = sockets?.at(-1); socket !== undefined; socket = sockets?.at(-1)) {
-      // Timers are late when the event loop is busy.
+      // The socket may be idle for too long already, because timers are late when the event loop is busy.
       const idleMs = this.idleMs(socket);
       if (idleMs !== undefined && isOpen(socket)) return idleMs;
       sockets?.pop();
@@ -123,7 +126,10 @@ export class IdleSockets {
     return this.trial.decide(this.restedMs(sockets[0] as Socket) ?? 0, untilMs, isFull);
   }
 
-  /** During the trial: puts the socket a request may use where Node's Agent takes it next. False if there is none. */
+  /**
+   * During the trial of a pod's idle connections: puts the socket a request may use where Node's Agent takes it next. Returns false if
+   * there is none.
+   */
   putForward(sockets: Socket[], request: SocketTaker, untilMs: number, isFull: boolean): boolean {
     const { trial } = this;
     if (!trial.mayTry(untilMs, isFull)) return false;
@@ -139,10 +145,10 @@ export class IdleSockets {
     return false;
   }
 
-  /** No socket becomes idle any longer. */
+  /** The pod's agent stops: no socket becomes idle any longer. */
   stop(): void {
     this.#sweep?.cancel();
-    // No socket expires before this time.
+    // With the sweep in the past, no socket that becomes idle sets a timer.
     this.#sweepMs = Number.NEGATIVE_INFINITY;
   }
 
@@ -176,13 +182,15 @@ type Keeps = 'unknown' | 'yes' | 'no';
 
 /** A connection has rested after being idle for this long, in ms: a pod that closes connections after responses has mostly done so. */
 const REST_MS = 5;
-/** If the pod did close one, a connection has rested after this long, in ms, … */
+/** If the pod did close a connection that had rested, the next ones have rested after at least this long, in ms. */
 const LONG_REST_MS = 100;
-/** … or after this many times the longest time that was not enough. */
+/**
+ * If the pod did close a connection that had rested, the next ones have rested after this many times the longest time that was not enough.
+ */
 const REST_FACTOR = 2;
 /** A connection that was idle for at most this long was closed because of the response, not an idle timeout, in ms. */
 const HANG_UP_MS = 25;
-/** The longest rest required, in ms. */
+/** The longest time that a connection is required to rest before it carries another request, in ms. */
 const MAX_REST_MS = 1_000;
 /** How long requests wait for the first connection that carries a second request, in ms. */
 const TRIAL_MS = 25;
@@ -202,24 +210,27 @@ export class ReuseTrial {
   #keeps: Keeps = 'unknown';
   /** How long a connection must have been idle, in ms, while it is not known whether the pod keeps them. */
   #restMs = REST_MS;
-  /** The first request on a reused connection. */
+  /** The first request on a reused connection to the pod. */
   #request: SocketTaker | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** A connection carried more than one request: connections are reused immediately. */
+  /** Whether a connection to the pod carried more than one request: from then on connections are reused immediately. */
   get isPassed(): boolean {
     return this.#keeps === 'yes';
   }
 
-  /** How long a new request may wait, as a time. */
+  /** Until when a new request may wait for a connection that has rested, as a time of the clock. */
   get deadlineMs(): number {
     return this.#clock.now() + TRIAL_MS;
   }
 
-  /** @param idleMs How long the connection that rests longest has been idle. @param isFull No other may be opened. */
+  /**
+   * What a request does while it is not known whether the pod keeps its connections. @param idleMs How long the connection that rests
+   * longest has been idle. @param isFull No other connection may be opened.
+   */
   decide(idleMs: number, untilMs: number, isFull: boolean): Reuse {
     if (this.#keeps === 'yes') return 'use';
     const isLate = this.#clock.now() >= untilMs;
@@ -227,7 +238,7 @@ export class ReuseTrial {
     return this.#keeps === 'no' || (isLate && !isFull) ? 'dial' : 'wait';
   }
 
-  /** Whether the pod is unlikely to close a connection that was idle for this long. */
+  /** Whether the pod is unlikely to close a connection that was idle for this long, in ms. */
   hasRested(idleMs: number): boolean {
     return idleMs >= this.#restMs;
   }
@@ -238,7 +249,7 @@ export class ReuseTrial {
     return isFull && this.#clock.now() >= untilMs;
   }
 
-  /** Checks again after a moment. Keeps the process alive, because a request is waiting. */
+  /** Runs `again` after a moment. The timer keeps the process alive, because a request is waiting. */
   wait(again: () => void): void {
     this.#clock.timer(again, REST_MS).ref();
   }
@@ -252,7 +263,7 @@ export class ReuseTrial {
     });
   }
 
-  /** A response arrived on a reused connection. */
+  /** A response arrived on a reused connection to the pod. */
   passed(): void {
     this.#keeps = 'yes';
   }

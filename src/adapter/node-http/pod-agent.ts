@@ -22,9 +22,9 @@ import { IdleSockets, keepAliveMs } from './idle-sockets.js';
 export interface SocketSeeker {
   readonly request: SocketTaker;
   readonly wanted: boolean;
-  /** Whether it should be refused, and go to another pod, rather than use a connection that is being given up. */
+  /** Whether the request should be refused, and go to another pod, rather than use a connection that is being given up. */
   readonly movable: boolean;
-  /** Whether its pod has left the Service since it was picked. */
+  /** Whether the request's pod has left the Service since it was picked. */
   readonly podLeft: boolean;
   /** The request gets its socket in this turn of the event loop. */
   served(): void;
@@ -37,7 +37,7 @@ export interface PodAgentParts {
   readonly endpoint: Endpoint;
   readonly origin: URL;
   readonly link: PodLink;
-  /** Maximum sockets. */
+  /** The maximum number of sockets to the pod. */
   readonly connections: number;
   readonly keepAliveTimeoutMs: number;
   readonly clock: Clock;
@@ -78,17 +78,17 @@ export class PodAgent extends nodeHttp.Agent {
     inheritOptions(this);
   }
 
-  /** Whether evenkeel cuts the sockets. */
+  /** Whether evenkeel has cut the sockets of this pod. */
   get isCut(): boolean {
     return this.#cut;
   }
 
-  /** Which requests ask the pod for a load report. */
+  /** Decides which requests ask the pod for a load report. */
   get reportAsking(): ReportAsking {
     return this.#parts.link.sockets.reportAsking;
   }
 
-  /** Whether the socket belongs to its caller since an upgrade. */
+  /** Whether the socket belongs to the request's caller since an upgrade. */
   isDetached(socket: Duplex): boolean {
     return this.#detached.has(socket as Socket);
   }
@@ -166,7 +166,7 @@ export class PodAgent extends nodeHttp.Agent {
     return socket;
   }
 
-  /** A request has ended cleanly: whether its socket is kept for another. */
+  /** A request has ended cleanly. Returns whether its socket is kept for another request. */
   override keepSocketAlive(duplex: Duplex): boolean {
     const socket = duplex as Socket;
     const request = requestOn(socket);
@@ -208,7 +208,10 @@ export class PodAgent extends nodeHttp.Agent {
     return link.sockets.open + link.sockets.connecting >= connections;
   }
 
-  /** @param untilMs How long it may wait for a connection that has rested, as a time. */
+  /**
+   * Serves a request with an idle socket, or opens one. @param untilMs Until when the request may wait for a connection that has rested, as
+   * a time.
+   */
   #serveNow(seeker: SocketSeeker, untilMs: number): void {
     if (!seeker.wanted || this.#refuses(seeker)) return;
     const { trial } = this.#idle;
@@ -236,7 +239,7 @@ export class PodAgent extends nodeHttp.Agent {
     });
   }
 
-  /** Whether a request must no longer be sent here. */
+  /** Whether a request must no longer be sent to this pod. */
   #refuses(seeker: SocketSeeker): boolean {
     // The most expensive check comes last: nearly every pod stays.
     if (this.#cut || ((this.#closing || seeker.podLeft) && seeker.movable)) {
@@ -259,7 +262,7 @@ export class PodAgent extends nodeHttp.Agent {
     if (left !== undefined) this.#keep(left);
   }
 
-  /** An open socket that is not in use. */
+  /** Keeps an open socket that no request uses. */
   #keep(socket: Socket): void {
     const { sockets } = this.#parts.link;
     if (this.#closing || sockets.hasSpare) socket.destroy();

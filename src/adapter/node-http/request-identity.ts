@@ -56,7 +56,7 @@ export function tlsOf(options: RequestOptions): ConnectionOptions | undefined {
   return undefined;
 }
 
-/** A text that differs for TLS options that differ. */
+/** A text that differs for TLS options that differ, so that they do not share a connection. */
 export function identityOf(tls: ConnectionOptions): string {
   const name = globalAgent.getName({ ...tls, host: '', port: '' } as never);
   return `${name}:${tls.passphrase ?? ''}`;

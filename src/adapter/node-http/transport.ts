@@ -111,7 +111,7 @@ export class PodTransport implements Transport<PodAgent> {
     return this.#open;
   }
 
-  /** How its sockets are opened. */
+  /** How sockets to the pods of the transport are opened. */
   get dial(): DialOptions {
     return this.#parts.dial;
   }

@@ -8,7 +8,7 @@ import { isReplayConflict, isWholeChange, READ_ONLY, sqlState, verdictOf } from 
 import type { ServerRoles } from './roles.js';
 import type { PgCallback, PgSession } from './session.js';
 
-/** What calls share: their pool. */
+/** What the calls of a PostgreSQL pool share. */
 export interface CallOwner {
   readonly balancer: Balancer<PgServer>;
   readonly settings: PoolSettings;
@@ -16,7 +16,7 @@ export interface CallOwner {
   readonly roles: ServerRoles | undefined;
   /** How many calls wait for a server. */
   waiting: number;
-  /** A call stops waiting for a server. */
+  /** A call of the pool stops waiting for a server. */
   waited(): void;
   acquired(client: PoolClient): void;
   released(error: unknown, client: PoolClient): void;
@@ -25,12 +25,12 @@ export interface CallOwner {
 /** What a call is for: a statement, a query object that reads its answer by itself, or a client for a caller to keep for a while. */
 export interface Task {
   readonly kind: 'statement' | 'object' | 'client';
-  /** The text and values as pg gets them. */
+  /** The text and values of a statement as pg gets them. */
   readonly text?: unknown;
   readonly values?: unknown;
   readonly key?: string | undefined;
   readonly idempotent?: boolean | undefined;
-  /** Called once, never before `begin` has returned: with the answer, or the client. */
+  /** Called once with the answer, or the client; never before `begin` has returned. */
   readonly done: PgCallback;
 }
 
@@ -132,7 +132,8 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     const mayMove = this.#mayMove(error);
     const isConflict = isReplayConflict(error) && this.#owner.settings.role !== 'primary';
     const release = (isSpoilt: boolean): void => session.release(() => {}, isSpoilt);
-    // pg raised it, and tells its caller before it is ready again; older ones leave such a statement without an end.
+    // pg itself raised the error, and tells its caller before the client is ready again; older versions leave such a statement without an
+    // end.
     if (verdict.usable && sqlState(error) === undefined) this.#owner.clock.defer(() => release(!session.isReady));
     else release(this.#isPaged);
     if (mayMove) {
@@ -150,7 +151,9 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     else this.#lent.failed(verdict.outcome, verdict.outcome, error);
   }
 
-  /** A server that takes no writes refused a change as a whole: one that does may get it. */
+  /**
+   * Whether a statement may be sent to another server: one that takes no writes refused a change as a whole, and one that does may get it.
+   */
   #mayMove(error: Error): boolean {
     const { text } = this.#task;
     if (this.#owner.settings.role !== 'primary' || sqlState(error) !== READ_ONLY) return false;

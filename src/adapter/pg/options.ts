@@ -198,12 +198,12 @@ export const pgOptionNames: readonly string[] = Object.freeze([
   ...serverPoolTable.names,
 ]);
 
-/** The options of the connections to one server, complete and checked. */
+/** The options of the connections to one PostgreSQL server, complete and checked. */
 export interface ServerSettings extends PoolLimits {
-  /** The configuration of each client, without the address of the server. */
+  /** The configuration of each pg client, without the address of the server. */
   readonly config: object;
   readonly Client: ClientClass;
-  /** The Service, as clients know it: for TLS, and for functions that provide the password. */
+  /** The Service's host name, as clients know it: for TLS, and for functions that provide the password. */
   readonly host: string;
   readonly port: number;
   readonly onConnect: ((client: pg.PoolClient) => unknown) | undefined;
@@ -259,7 +259,7 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
     if (value !== undefined && !isOurs) config[name] = value;
   }
   if (typeof config.password === 'function') config.password = lastingly(config.password as PasswordFunction);
-  // Ours, because it also ends a dial nobody waits for.
+  // The connect timeout is evenkeel's own, because it also ends a dial nobody waits for.
   config.connectionTimeoutMillis = 0;
   const settings: PoolSettings = {
     ...own,
@@ -273,7 +273,7 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
     idleTimeoutMs: idleTimeoutMillis || Number.POSITIVE_INFINITY,
     maxUses,
     maxAgeMs: maxLifetimeSeconds * 1_000 || (pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs),
-    // TCP's keep-alive probes them.
+    // Idle connections need no check before use: TCP's keep-alive probes them.
     validateAfterMs: Number.POSITIVE_INFINITY,
     validateTimeoutMs: Number.POSITIVE_INFINITY,
     connectTimeoutMs: pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
@@ -289,7 +289,10 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
 
 type PasswordFunction = (...args: unknown[]) => unknown;
 
-/** Callers do not wait for a password that cannot be had, as they do not if the server refuses it. */
+/**
+ * A password function whose failure counts as lasting: callers do not wait for a password that cannot be had, as they do not if the server
+ * refuses it.
+ */
 function lastingly(password: PasswordFunction): PasswordFunction {
   return async (...args) => {
     try {

@@ -5,9 +5,9 @@ import { isClosedByServer, isConnectionLoss, isReadTimeout } from './internals.j
 /** What an error of a sent statement means for the statement, its server and its connection. */
 export interface PgVerdict {
   readonly outcome: Outcome;
-  /** The server closed the connection before it read the statement: it may be sent to another server in any case. */
+  /** Whether the server closed the connection before it read the statement: it may then be sent to another server in any case. */
   readonly unsent: boolean;
-  /** Whether the connection can take another statement. */
+  /** Whether the connection can take another statement after the error. */
   readonly usable: boolean;
 }
 

@@ -41,7 +41,7 @@ export interface ConnectionMethods {
 export interface ConnectionStatementsParts {
   readonly connection: PoolConnection;
   readonly socket: Socket;
-  /** mysql2's own methods. */
+  /** mysql2's own methods to run a statement on the connection. */
   readonly methods: Pick<ConnectionMethods, Method>;
   readonly server: {
     readonly clock: Clock;
@@ -49,11 +49,11 @@ export interface ConnectionStatementsParts {
     /** The time limit of statements without a `timeout`, in ms; Infinity = no limit. */
     readonly queryTimeoutMs: number;
   };
-  /** A statement failed. Called before its user is told. */
+  /** A statement of the connection's user failed. Called before that user is told. */
   readonly failed: (error: Error) => void;
   /** An answer that is read by events stopped arriving. */
   readonly stalled: (error: Error) => void;
-  /** No statement is running any longer. */
+  /** No statement of the connection's user is running any longer. */
   readonly ended: () => void;
 }
 
@@ -65,7 +65,7 @@ export interface ConnectionStatementsParts {
 export class ConnectionStatements {
   readonly #parts: ConnectionStatementsParts;
   #running = 0;
-  /** Tells the readers of answers that have not ended yet of an error. */
+  /** Functions that report an error to those who read answers that have not ended yet. */
   readonly #readers = new Set<(error: Error) => void>();
 
   constructor(parts: ConnectionStatementsParts) {
@@ -112,12 +112,12 @@ export class ConnectionStatements {
     return command;
   }
 
-  /** The user gave the connection back, or it is gone. */
+  /** The connection's user gave it back, or the connection is gone. */
   forget(): void {
     this.#running = 0;
   }
 
-  /** The connection is gone. Those who read by events hear of it after mysql2 has told the others. */
+  /** The connection is gone. Those who read rows by events are told after mysql2 has told the others. */
   fail(error: Error): void {
     if (this.#readers.size === 0) return;
     const { server, socket } = this.#parts;
@@ -165,7 +165,9 @@ export class ConnectionStatements {
     return { args: [sent, ...args.slice(1, last), answer], hasCallback: true, limitMs, cancel };
   }
 
-  /** Watches a result that is read by events: its reader is told when the connection ends, and when `limitMs` pass without an event. */
+  /**
+   * Watches a result that is read by events: its reader gets an error when the connection ends, and when `limitMs` pass without an event.
+   */
   #watch(command: Command, limitMs: number): void {
     const { connection, server, stalled } = this.#parts;
     const { clock, address } = server;
@@ -210,10 +212,10 @@ export class ConnectionStatements {
 /** A statement of a user, with its time limit. */
 interface Limited {
   readonly args: readonly unknown[];
-  /** Errors reach `failed` by the callback; otherwise they are events of the command. */
+  /** Whether the statement has a callback, by which errors reach `failed`; otherwise errors are events of the command. */
   readonly hasCallback: boolean;
-  /** How long it may take, in ms; Infinity = no limit. */
+  /** How long the statement may take, in ms; Infinity = no limit. */
   readonly limitMs: number;
-  /** Called if the statement was not sent. */
+  /** Cancels the time limit; called if the statement was not sent. */
   readonly cancel: () => void;
 }

@@ -53,7 +53,7 @@ export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<
   } finally {
     if (aborted !== undefined) signal.removeEventListener('abort', aborted);
   }
-  // Does not wait for a server that does not respond to it.
+  // This does not wait for a server that does not respond to the log-out.
   connection.end(() => connection.destroy());
 }
 
@@ -73,13 +73,13 @@ export interface ServerParts {
  * working connections are not given up for credentials that do not work.
  */
 export class Opening {
-  /** Makes the connections, and none of them is ever given back to it. */
+  /** The mysql2 pool that makes the connections; none of them is ever given back to it. */
   readonly pool: Pool;
   readonly #parts: ServerParts;
   readonly #sessionParts: SessionParts;
   readonly #makeConnection: Pool['getConnection'];
   readonly #closed = new AbortController();
-  /** The socket that the pool asked for last. */
+  /** The socket that the mysql2 pool opened last. */
   #dialled: Socket | undefined;
   #refreshTimer: Timer | undefined;
 
@@ -110,7 +110,7 @@ export class Opening {
     hideSecrets(this.pool);
   }
 
-  /** Opens a connection, and logs in. `done` is called once, later. Returns how it is called off. */
+  /** Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls it off. */
   open(
     owner: SessionOwner<MysqlSession>,
     done: (error: Error | undefined, session: MysqlSession | undefined) => void,

@@ -33,7 +33,7 @@ export function serverConnection(parts: ServerParts): ServerConnection {
   return server;
 }
 
-/** Whoever uses the mysql2 pool itself, as `mysql2Transport` hands it out, gets the sessions of the server. */
+/** Makes the mysql2 pool itself lend sessions of the server, for those who use the pool as `mysql2Transport` hands it out. */
 function lendThrough(pool: Pool, server: ServerConnection): void {
   const getConnection: Pool['getConnection'] = (callback) => {
     server.borrow({

@@ -17,14 +17,14 @@ import type { Credentials } from './credentials.js';
 /** Called once, when a session is free again or gone. `outcome`: of the statements its user ran on the connection itself. */
 export type Freed = (outcome: Outcome) => void;
 
-/** What a session needs to know. */
+/** What a session to a MySQL server needs to know. */
 export interface SessionParts {
   readonly clock: Clock;
   readonly endpoint: Endpoint;
   readonly address: string;
   /** How long statements on a checked-out connection may take without a `timeout`, in ms; Infinity = no limit. */
   readonly queryTimeoutMs: number;
-  /** Whether the server is asked to forget what a user set, when the session is given back. */
+  /** Whether a session makes its server forget what a user set, when that user gives it back. */
   readonly resetsOnRelease: boolean;
   readonly acquired: (connection: PoolConnection) => void;
   readonly released: (connection: PoolConnection) => void;
@@ -45,7 +45,7 @@ const PATIENCE_MS = 1_000;
  */
 export class MysqlSession implements PooledSession {
   readonly connection: PoolConnection;
-  /** What the session logged in with, if functions of the application provided it. */
+  /** The credentials with which the session logged in, if functions of the application provided them. */
   readonly credentials: Credentials | undefined;
   expiresAtMs: number = Number.POSITIVE_INFINITY;
   idleSinceMs: number;
@@ -55,24 +55,26 @@ export class MysqlSession implements PooledSession {
   readonly #socket: Socket;
   readonly #parts: SessionParts;
   readonly #owner: SessionOwner<MysqlSession>;
-  /** mysql2's own methods. */
+  /** mysql2's own methods of the connection, which evenkeel's replace. */
   readonly #methods: ConnectionMethods;
-  /** Unset until its user runs a statement on the connection itself, or an answer is read by events. */
+  /**
+   * The statements of the session's user; unset until the user runs a statement on the connection itself, or an answer is read by events.
+   */
   #statements: ConnectionStatements | undefined;
   #state: 'open' | 'leaving' | 'dead' = 'open';
   #endedBy: EndedBy = 'server';
   #freed: Freed | undefined;
-  /** A statement or a user has it. */
+  /** Whether a statement or a user has the session. */
   #isAcquired = false;
-  /** Given back while statements were still running. */
+  /** Whether the session was given back while statements were still running on it. */
   #isReleased = false;
-  /** The first failure among the statements of the present user. */
+  /** The outcome of the first failure among the statements of the session's present user. */
   #outcome: Outcome = outcomes.success;
   /** Whether the session is closed when its present user gives it back. */
   #isDiscarded = false;
   /** The error that the session was killed with. */
   #killedFor: Error | undefined;
-  /** Runs until the server has answered a reset. */
+  /** The timer that runs until the server has answered a reset of the session. */
   #resetTimer: Timer | undefined;
 
   constructor(
@@ -96,7 +98,7 @@ export class MysqlSession implements PooledSession {
       end: (ended?: (error?: Error) => void) => this.#endedByUser(ended),
     });
     nameServer(connection, parts.endpoint);
-    // Never removed: mysql2 may report several errors, and one without a listener ends the process.
+    // The error listener is never removed: mysql2 may report several errors, and one without a listener ends the process.
     connection.on('error', (error: Error) => this.#end(error));
     connection.on('end', () => this.#end(undefined));
     socket.once('close', () => this.#end(undefined));
@@ -118,13 +120,13 @@ export class MysqlSession implements PooledSession {
     this.#socket.unref();
   }
 
-  /** A statement or a user has it now. */
+  /** A statement or a user has the session from now on. */
   acquired(): void {
     this.#isAcquired = true;
     this.#parts.acquired(this.connection);
   }
 
-  /** A caller has it until it releases it. */
+  /** A caller has the session until it releases it. */
   checkOut(freed: Freed): void {
     this.#freed = freed;
     if (!this.isAlive) this.#free();
@@ -185,13 +187,13 @@ export class MysqlSession implements PooledSession {
     free();
   }
 
-  /** Has the session closed, not kept, when it is given back. Nothing is wrong with its server. */
+  /** Makes the session close, instead of being kept, when it is given back. Nothing is wrong with its server. */
   discard(): void {
     this.#isDiscarded = true;
     this.#endedBy = 'application';
   }
 
-  /** Ends it in an orderly way, so that the server does not log an aborted client. Only while no statement is running. */
+  /** Ends the session in an orderly way, so that the server does not log an aborted client. Only while no statement is running. */
   quit(): void {
     if (!this.isAlive) return;
     const wasBusy = this.#isBusy;
@@ -207,7 +209,7 @@ export class MysqlSession implements PooledSession {
     this.#free();
   }
 
-  /** Ends it at once; what is running on it fails with `error`. */
+  /** Ends the session at once; what is running on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
     this.#endNow(error, isOwnFault(error) ? 'application' : isQueryTimeout(error) ? 'limit' : 'server');
@@ -235,7 +237,7 @@ export class MysqlSession implements PooledSession {
     return new EvenkeelError(code, `${address} ${what}`, { endpoint: address });
   }
 
-  /** Cuts the connection if the server has not done its part in time. */
+  /** Cuts the connection if the server has not done its part of closing or resetting it in time. */
   #cutUnless(isDone: () => boolean, what: string): Timer {
     return this.#parts.clock.timer(() => {
       if (isDone()) return;
@@ -295,12 +297,12 @@ export class MysqlSession implements PooledSession {
     else if (this.isAlive && discard) this.discard();
   }
 
-  /** Notes how a statement ended; only the first failure counts. */
+  /** Records how a statement of the session's user ended; only the first failure counts. */
   #note(outcome: Outcome): void {
     if (this.#outcome.kind === 'success' && outcome !== outcomes.success) this.#outcome = outcome;
   }
 
-  /** The connection is gone. `error`: why, if mysql2 reported an error. */
+  /** The session's connection is gone. `error`: why, if mysql2 reported an error. */
   #end(error: Error | undefined): void {
     if (this.#state === 'dead') return;
     const was = this.#state !== 'open' ? this.#state : this.isIdle ? 'idle' : 'busy';
@@ -324,7 +326,7 @@ export class MysqlSession implements PooledSession {
     this.#takeFreed()();
   }
 
-  /** The session forgets its present user. Returns the function that tells the user. */
+  /** Makes the session forget its present user. Returns the function that tells the user. */
   #takeFreed(): () => void {
     const freed = this.#freed;
     const outcome = this.#outcome;

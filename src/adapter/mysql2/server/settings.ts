@@ -10,17 +10,17 @@ import { type Credentials, type ReadCredentials, readerOfCredentials, resolveTls
 
 /** How sockets to the servers of one Service are opened. */
 export interface DialOptions {
-  /** Whether TCP probes an idle peer. */
+  /** Whether TCP probes a server that is idle. */
   readonly keepAlive: boolean;
-  /** Idle time before the first probe, in ms. */
+  /** Idle time of a connection before TCP's first probe, in ms. */
   readonly keepAliveDelayMs: number;
-  /** The address to dial from. */
+  /** The local address to dial servers from. */
   readonly localAddress: string | undefined;
 }
 
 /** `Mysql2ConnectionOptions`, complete and checked: how the connections to each server are opened and used. */
 export interface ServerSettings extends PoolLimits {
-  /** The options for mysql2. They include `host` if there is one for all servers. */
+  /** The options that are passed to mysql2. They include `host` if there is one for all servers. */
   readonly mysql: MysqlPoolOptions;
   /** Provides the credentials of each new connection, where options are functions. */
   readonly readCredentials: ReadCredentials | undefined;
@@ -62,7 +62,7 @@ export function resolveServerSettings(
   };
 }
 
-/** The options that mysql2 gets. */
+/** The options that are passed to mysql2. */
 function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined): MysqlPoolOptions {
   for (const name of ['user', 'password', 'password1', 'password2', 'password3', 'database'] as const) {
     const value: unknown = options[name];
@@ -77,7 +77,7 @@ function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined
     const value = (options as Record<string, unknown>)[name];
     if (value !== undefined && !(mayBeFunction(name) && typeof value === 'function')) mysql[name] = value;
   }
-  // An older mysql2 would ignore it, and the next user of a connection would find what the previous one left.
+  // An older mysql2 would ignore `resetOnRelease`, and the next user of a connection would find what the previous one left.
   if (mysql.resetOnRelease === true && !canReset()) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'resetOnRelease needs mysql2 3.22 or newer');
   }

@@ -109,11 +109,11 @@ export class ServerTransport implements Transport<Pool> {
   supersede({ key }: Endpoint, by: Endpoint): void {
     const server = this.#byKey.get(key);
     server?.supersede(`it is superseded by ${endpointAddress(by)}`);
-    // From here on the server is kept on standby by what it says about itself.
+    // From here on the server's own answers to probes keep it on standby, so its sessions need no longer be refused.
     server?.reinstate();
   }
 
-  /** Asks a server something, beside the calls. */
+  /** Runs a query of evenkeel's own on a server, beside the calls. */
   async query(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);
     if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
