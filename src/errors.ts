@@ -95,7 +95,7 @@ export function isResolveError(value: unknown): value is ResolveError {
 
 /** Converts any thrown value to an Error. */
 export function asError(value: unknown): Error {
-  // instanceof is not enough: test runners and vm contexts have their own Error.
+  // An `instanceof` check is not enough: test runners and vm contexts have their own Error.
   if (value instanceof Error || Object.prototype.toString.call(value) === '[object Error]') return value as Error;
   return new Error(typeof value === 'string' ? value : `not an Error: ${typeof value}`, { cause: value });
 }

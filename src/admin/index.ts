@@ -11,7 +11,7 @@ import { withoutSecrets } from './secrets.js';
 
 export type { AdminOptions, RecentEvent };
 
-/** A balancer as `/balancers` shows it. */
+/** A balancer as the admin page `/balancers` shows it. */
 export interface AdminBalancer extends BalancerSnapshot {
   /** Tells balancers of one target apart while the process lives. */
   readonly id: number;
@@ -20,13 +20,13 @@ export interface AdminBalancer extends BalancerSnapshot {
 /** A handler for `node:http`, and middleware for Express: with a `next`, it passes on requests it does not know. */
 export interface AdminHandler {
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): void;
-  /** Ends its event streams and forgets the events. */
+  /** Ends the handler's event streams and forgets the events it kept. */
   close(): void;
 }
 
-/** Concurrent event streams; further ones are refused. */
+/** How many clients may follow `/events` at once; further ones are refused. */
 const MAX_STREAMS = 10;
-/** A stream whose reader falls this far behind is ended, in bytes. */
+/** An event stream is ended once its reader has left this many bytes unread. */
 const MAX_UNREAD = 256 * 1024;
 
 /**
@@ -49,7 +49,7 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
       else next();
       return;
     }
-    // HTTP/2 uses another name.
+    // The host of a request is in the header `:authority` with HTTP/2, and in `host` with HTTP/1.
     if (!isAllowedHost(request.headers.host ?? (request.headers[':authority'] as string | undefined), hosts)) {
       refuse(response, 403, 'this host name is not allowed');
       return;
@@ -59,7 +59,7 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
       refuse(response, 405, 'only GET');
       return;
     }
-    // Relative URLs on the page need it.
+    // Relative URLs on the admin page need a path that ends with a slash.
     if (name === '' && !path.endsWith('/')) {
       response.setHeader('location', `./${encodeURIComponent(path.slice(path.lastIndexOf('/') + 1))}/`);
       refuse(response, 302, 'see the address with a final slash');
@@ -83,9 +83,9 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
   });
 }
 
-/** The whole path as the browser sees it, and its last part, below the mount path. */
+/** The whole path of a request as the browser sees it, and its last part, below the path at which the handler is mounted. */
 function pathOf(request: IncomingMessage): { readonly path: string; readonly name: string } {
-  // Express removes the mount path from `url`.
+  // Express removes the path at which the handler is mounted from `url`.
   const { originalUrl } = request as { readonly originalUrl?: unknown };
   const url = request.url ?? '/';
   const withoutQuery = (text: string): string => text.split('?', 1)[0] as string;
@@ -110,7 +110,7 @@ function sendPage(_request: IncomingMessage, response: ServerResponse): void {
   send(response, 'text/html; charset=utf-8', pageOf(nonce));
 }
 
-/** The dump of the recorder in use. With several, of the one that `?recorder=2` names, counted from 1. */
+/** Responds with the dump of the recorder in use. With several recorders, of the one that `?recorder=2` names, counted from 1. */
 function sendRecording(request: IncomingMessage, response: ServerResponse): void {
   const recorders = new Set([...liveBalancers].flatMap(({ recorder }) => recorder ?? []));
   const query = new URLSearchParams(request.url?.split('?')[1] ?? '');
@@ -147,11 +147,11 @@ export interface LeftClient {
   readonly what: string;
   /** How many requests they have sent so far; where those cannot be seen, how many clients there are. */
   readonly count: number;
-  /** What to write in the app. */
+  /** What to write in the application so that these clients are balanced. */
   readonly remedy: string;
 }
 
-/** What `register.cjs` keeps under this symbol; undefined in processes that do not use it. */
+/** The clients that `register.cjs` found and does not balance, kept under this symbol; undefined in processes that do not use it. */
 function leftByRegister(): { readonly left?: readonly LeftClient[] } {
   const state = (globalThis as { [register]?: { readonly left: ReadonlyMap<string, Omit<LeftClient, 'what'>> } })[
     register
@@ -208,7 +208,7 @@ function stream(
   });
 }
 
-/** Anyone may own a name; an IP address is what the browser connected to. */
+/** Whether a page may be requested by this Host header: anyone may own a name, but an IP address is what the browser connected to. */
 function isAllowedHost(header: string | undefined, hosts: ReadonlySet<string>): boolean {
   if (header === undefined) return false;
   const name = header.replace(/:\d+$/, '').toLowerCase();

@@ -1,4 +1,4 @@
-/** The page: one file that loads nothing else. `nonce` allows its style and script, and no others. */
+/** The admin page: one file that loads nothing else. `nonce` allows the page's own style and script, and no others. */
 export function pageOf(nonce: string): string {
   return `<!doctype html>
 <html lang="en">

@@ -5,9 +5,9 @@ import { withoutSecrets } from './secrets.js';
 
 /** What happened to a balancer, in words. */
 export interface RecentEvent {
-  /** Increasing; gaps mean that older events were dropped. */
+  /** The event's number, which increases; gaps mean that older events were dropped. */
   readonly id: number;
-  /** ISO 8601, UTC. */
+  /** When the event happened: ISO 8601, UTC. */
   readonly at: string;
   /** The resolver's name, which says which balancer it was. */
   readonly target: string;
@@ -24,7 +24,9 @@ type Telling = {
 const nameOf = (endpoint: Endpoint): string =>
   endpoint.name === undefined ? endpointAddress(endpoint) : `${endpoint.name} (${endpointAddress(endpoint)})`;
 
-/** Only rare events: one per attempt would slow down every call, and hide the others. */
+/**
+ * The sentences for events that the admin page shows. Only rare events: one per attempt would slow down every call, and hide the others.
+ */
 const tellings: Telling = {
   resolved: ({ endpoints }) => `${endpoints.length} endpoint${endpoints.length === 1 ? '' : 's'} published`,
   resolveFailed: ({ error, stale }) => `discovery fails${stale ? ', the last set stays in use' : ''}: ${error.message}`,
@@ -44,7 +46,7 @@ const tellings: Telling = {
   warned: ({ message }) => message,
 };
 
-/** How many events are kept. */
+/** How many events the admin page keeps. */
 const KEPT = 200;
 
 /** The latest events of all balancers of this process, and listeners for the next ones. */
@@ -75,12 +77,12 @@ export class RecentEvents {
     }
   }
 
-  /** The latest, oldest first. */
+  /** The latest events, oldest first. */
   get kept(): readonly RecentEvent[] {
     return this.#kept;
   }
 
-  /** Returns a function that stops listening. */
+  /** Calls `listener` for each further event. Returns a function that stops that. */
   listen(listener: (event: RecentEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => {

@@ -1,8 +1,8 @@
 const NAMES = 'token|password|passwd|secret|api[-_]?key|access[-_]?key|authorization';
 
 const patterns: readonly (readonly [RegExp, string])[] = [
-  // amqp://user:password@host. A password that nobody has encoded may contain slashes, spaces and `@`: what follows the colon is hidden
-  // up to the last `@` before a space. Better too much than a part of a password.
+  // Matches the password in a URL such as amqp://user:password@host. A password that nobody has encoded may contain slashes, spaces and
+  // `@`: what follows the colon is hidden up to the last `@` before a space. Better too much than a part of a password.
   [/\/\/[^\s/:]*:(?:(?!:\/\/)[^"'\n@]){1,200}@(?:(?:(?!:\/\/)[^"'\s@]){0,200}@)*/g, '//***@'],
   [/\/\/[^/\s@]+@/g, '//***@'],
   [/\b(bearer|basic)\s+[\w.~+/=-]+/gi, '$1 ***'],

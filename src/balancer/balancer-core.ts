@@ -31,7 +31,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly name: string;
   readonly clock: Clock;
   readonly limit: CallLimit | undefined;
-  /** Set while metrics are on. */
+  /** Measures calls for metrics; undefined while metrics are off. */
   meter: CallMeter | undefined = undefined;
   readonly protocol: Protocol | undefined;
   protocolMeter: ProtocolMeter | undefined = undefined;
@@ -45,7 +45,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #room: WaitingRoom<C>;
   readonly #times: CallTimes<C>;
   readonly #endpoints: Endpoints<C>;
-  /** Calls that got no endpoint. */
+  /** Attempts that got no endpoint. */
   #refused = 0;
   readonly #cut = new AbortController();
   readonly #closing = new Closing(
@@ -132,7 +132,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     try {
       const refusal = this.#closing.hasBegun ? closedError() : this.#endpoints.refusals.atOnce;
       if (refusal !== undefined) throw refusal;
-      // Counted by the waiting room from now on, no longer as a missed pick.
+      // The waiting room counts this caller from now on, so it is no longer counted as a missed pick.
       this.#endpoints.first.joined();
       sinceMs = this.clock.now();
       const served = await this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
@@ -225,7 +225,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   #pickInTurn(options: PickOptions | undefined, mayWait = false): CallLease<C> | undefined {
-    // Callers that are already waiting go first.
+    // Callers that are already waiting go before a new one.
     this.#room.wake();
     if (options === undefined) return this.#pick(undefined, undefined);
     return this.#pick(options.key, subchannelsOf(options.avoid), mayWait, options.unlimited);
@@ -258,7 +258,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#times.began();
     const call = recording === undefined ? 0 : recording.picked(subchannel, nowMs, pickFlags.began, key, avoid);
     const lease = new CallLease(this.#times, subchannel, connection.handle, nowMs, call);
-    // It counts as a call whose response has begun, which no longer counts against the limit.
+    // A call outside the limit counts as one whose response has begun, which no longer counts against the limit.
     if (unlimited && this.limit !== undefined) lease.progressed();
     return lease;
   }

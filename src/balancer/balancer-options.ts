@@ -81,9 +81,9 @@ export interface BalancingOptions {
    * @see docs/guide/why-this-pod.md
    */
   readonly recorder?: Recorder | undefined;
-  /** All time it uses. For tests. @defaultValue the system's clock */
+  /** The clock by which the balancer measures all time. For tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** All chance it uses. For tests. @defaultValue the system's randomness */
+  /** Where the balancer's random numbers come from. For tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 
@@ -106,7 +106,7 @@ export type ResolvedBalancerOptions<C> = Filled<Omit<BalancerOptions<C>, 'resolv
 
 /** `BalancingOptions` after defaults were filled in and everything was checked. */
 type BalancingSettings = Omit<ResolvedBalancerOptions<unknown>, 'resolver' | 'transport'> & {
-  /** Undefined where an entry point has yet to choose one. */
+  /** The resolver; undefined where an entry point has yet to choose one. */
   readonly resolver: Resolver | undefined;
 };
 
@@ -116,7 +116,7 @@ const durations = { min: 0, max: 86_400_000 };
 export const balancingTable: OptionTable<BalancingSettings> = optionTable('options', {
   resolver: checkedOption<Resolver | undefined>(undefined, resolverOf),
   picker: {
-    // Created for each balancer, as if the caller had passed it.
+    // The default is created for each balancer, as if the caller had passed it.
     get default() {
       return preferenceOrder();
     },
@@ -126,7 +126,7 @@ export const balancingTable: OptionTable<BalancingSettings> = optionTable('optio
     },
   },
   load: {
-    // Created for each balancer: a load keeps what it has measured.
+    // The default is created for each balancer, because a load keeps what it has measured.
     get default() {
       return relativeLatency();
     },
@@ -208,7 +208,7 @@ function checkObserver(observer: Observer): void {
   if (typeof observer !== 'object' || observer === null || Array.isArray(observer)) {
     throw optionError('observer', 'an object of hooks', observer);
   }
-  // An instance of a class may have fields of its own.
+  // An observer that is an instance of a class may have fields of its own besides event hooks.
   const prototype = Object.getPrototypeOf(observer);
   if (prototype === Object.prototype || prototype === null) checkKeys('observer', observer, observerEventNames);
   for (const event of observerEventNames) {

@@ -32,17 +32,17 @@ export interface Balancer<C> extends AsyncDisposable {
    */
   ready(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   /**
-   * Its endpoints, their states and all counts at this moment, as plain JSON. Costs time in proportion to the endpoints: not for the path of a
-   * call.
+   * The balancer's endpoints, their states and all counts at this moment, as plain JSON. Costs time in proportion to the endpoints: not for
+   * the path of a call.
    */
   snapshot(): BalancerSnapshot;
-  /** The name of its resolver: as a rule the target. */
+  /** The name of the balancer's resolver: as a rule the target. */
   readonly name: string;
   /** The balancer's clock, for adapters that measure time. */
   readonly clock: Clock;
   /** The current limit on running calls, if there is one. For adapters whose calls wait outside the balancer. */
   readonly limit: { readonly max: number; readonly running: number } | undefined;
-  /** The calls that wait outside the balancer, counted and refused as its own are. */
+  /** The calls that wait outside the balancer, counted and refused like those in its waiting room. */
   readonly outside: OutsideCalls;
   /** Decides whether a call may be retried, and pays for it. For adapters that retry calls themselves. */
   readonly retries: RetryPolicy;

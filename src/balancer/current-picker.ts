@@ -19,7 +19,8 @@ const none: readonly never[] = [];
 
 /**
  * Holds the current picker. A picker that throws, when built or when picking, is reported and replaced by `p2c` until the next one is
- * built, so that it does not fail every call. Factories, pickers and observers may call the balancer from here, and even close it.
+ * built, so that it does not fail every call. Factories, pickers and observers may call the balancer from here, and even close the
+ * balancer.
  */
 export class CurrentPicker<C> {
   readonly #factory: PickerFactory;
@@ -27,15 +28,15 @@ export class CurrentPicker<C> {
   readonly #warnings: Warnings;
   /** The one request object all picks share. */
   readonly request: PickRequest = createPickRequest();
-  // Only this class writes the next three fields; calls read them.
+  // Only this class writes `picker`, `wantsEnds` and `firstLeft`; calls read these fields.
   /** The picker that calls use now; undefined before the first set, and after `clear`. */
   picker: Picker<Subchannel<C>> | undefined;
-  /** Whether the picker has an `ended`. */
+  /** Whether the picker has a method `ended`, and so has to be called at the end of calls. */
   wantsEnds = false;
-  /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
+  /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all subchannels. */
   firstLeft = -1;
   #set: PickSet<Subchannel<C>> | undefined;
-  /** Whether the endpoints of `#set` can be kept in an order of preference; undefined until that is first needed. */
+  /** Whether the endpoints of `#set` can be kept in an order of preference; undefined until somebody needs to know. */
   #isOrdered: boolean | undefined;
   #members: readonly Member<C>[] = [];
 
@@ -59,15 +60,15 @@ export class CurrentPicker<C> {
   }
 
   /**
-   * O(n), and whatever the picker needs.
-   * @param first The next picks go to these, one each; then it is rebuilt for all.
+   * Builds a new picker over `members`, in O(n) and whatever time the picker's factory needs.
+   * @param first The next picks go to these, one each; then the picker is rebuilt for all.
    */
   rebuild(members: readonly Member<C>[], first: readonly Subchannel<C>[] = []): void {
     this.#members = members;
     let set = pickSetOf(members, first.length > 0 ? first : undefined);
     this.firstLeft = first.length > 0 ? first.length : -1;
     if (set.subchannels.length === 0 && first.length > 0) {
-      // A stage has removed the drawn endpoints meanwhile.
+      // A stage has removed the endpoints that were drawn for the first calls meanwhile.
       set = pickSetOf(members);
       this.firstLeft = -1;
     }
@@ -93,14 +94,14 @@ export class CurrentPicker<C> {
     return first.load instanceof RuledLoad ? first.load.rule.preferences?.raises : undefined;
   }
 
-  /** Rebuilds the picker over the same set, without its predecessor. */
+  /** Builds a new picker over the same set, without passing the current one to its factory. */
   refresh(): void {
     if (this.#set !== undefined) this.#build(this.#set, undefined);
   }
 
   #build(set: PickSet<Subchannel<C>>, previous: Picker<Subchannel<C>> | undefined): void {
     try {
-      // The result may be anything: `unusable` reports what is not from the set.
+      // A factory of the application may return anything: `unusable` reports what is not from the set.
       const picker = this.#factory(set, previous, { rng: this.#rng }) as Picker<Subchannel<C>>;
       ignoreRejection(picker);
       this.#use(set, picker);
@@ -118,7 +119,7 @@ export class CurrentPicker<C> {
     this.wantsEnds = wantsEnds;
   }
 
-  /** Picks among the few the picker was built for, in turn; once each had one, among all. */
+  /** Picks in turn among the few subchannels the picker was built for; once each of them had one pick, among all. */
   pickFirst(
     nowMs: number,
     key: string | undefined,
@@ -126,7 +127,7 @@ export class CurrentPicker<C> {
   ): Subchannel<C> | undefined {
     if (--this.firstLeft < 0) this.rebuild(this.#members);
     const { request } = this;
-    // The request is filled in only now: the factory may have picked, too.
+    // The request is filled in after the picker was built: its factory may have picked, too, with the same request object.
     request.nowMs = nowMs;
     request.key = key;
     request.avoid = avoid;
@@ -137,7 +138,7 @@ export class CurrentPicker<C> {
       picked = this.pickInstead(error);
     }
     if (picked !== undefined || this.firstLeft < 0) return picked;
-    // None of the drawn endpoints can take the call; another one may.
+    // None of the endpoints drawn for the first calls can take the call; another endpoint may.
     this.firstLeft = 0;
     return this.pickFirst(nowMs, key, avoid);
   }
@@ -152,7 +153,7 @@ export class CurrentPicker<C> {
       // If the fallback finds nothing either, the picker is not at fault: a load or a connection throws when it is read.
       return undefined;
     } finally {
-      // The report comes last: an observer may pick, which changes the request.
+      // The picker's failure is reported last: an observer may pick, which changes the request.
       this.#threw(error);
     }
   }
@@ -166,7 +167,7 @@ export class CurrentPicker<C> {
     return undefined;
   }
 
-  /** A call on `subchannel` ended. Only while `wantsEnds`. */
+  /** Notifies the picker that a call on `subchannel` ended. Only called while `wantsEnds`. */
   ended(subchannel: Subchannel<C>): void {
     try {
       ignoreRejection(this.picker?.ended?.(subchannel));
@@ -176,7 +177,7 @@ export class CurrentPicker<C> {
     }
   }
 
-  /** Nothing can be picked any longer. */
+  /** Removes the picker: nothing can be picked any longer. */
   clear(): void {
     this.picker = undefined;
     this.wantsEnds = false;

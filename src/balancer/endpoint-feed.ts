@@ -13,9 +13,9 @@ export interface EndpointFeedOwner {
   readonly rng: Rng;
   readonly observer: Observer;
   readonly warnings: Warnings;
-  /** There is a new set. */
+  /** The resolver has published a new set. */
   endpointsChanged(): void;
-  /** There is no first set, and there will be none until the configuration changes. */
+  /** There is no first set, and there will be none until somebody changes the configuration. */
   neverStarts(error: ResolveError): void;
 }
 
@@ -82,7 +82,7 @@ export class EndpointFeed {
     return this.#error?.message ?? this.#reason;
   }
 
-  /** How long the set has been unconfirmed, in ms; 0 when it is fresh. */
+  /** How long the resolver has not confirmed its set, in ms; 0 when the set is fresh. */
   get staleForMs(): number {
     return this.#failedAtMs === undefined ? 0 : this.#owner.clock.now() - this.#failedAtMs;
   }
@@ -105,7 +105,7 @@ export class EndpointFeed {
   }
 
   #update(endpoints: readonly Endpoint[], reason: string | undefined): void {
-    if (this.#closed) return; // final, even if the resolver continues
+    if (this.#closed) return; // a resolver that was closed has no further say, even if it continues
     if (!Array.isArray(endpoints) || !endpoints.every(isEndpoint)) {
       this.#fail(new ResolveError(`the resolver ${this.name} listed something that createEndpoint did not make`));
       return;
@@ -134,7 +134,7 @@ export class EndpointFeed {
     const before = this.#error;
     this.#error = error;
     this.#failedAtMs ??= this.#owner.clock.now();
-    // Once per kind of failure: a resolver that retries every second must not fill a log.
+    // A failed lookup is reported once per kind of failure: a resolver that retries every second must not fill a log.
     if (before === undefined || before.code !== error.code || before.message !== error.message) {
       notify(this.#owner.observer, 'resolveFailed', { error, stale: this.#endpoints !== undefined });
     }

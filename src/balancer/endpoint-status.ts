@@ -20,7 +20,7 @@ interface StatusFacts {
   readonly timesCheapest: number | undefined;
 }
 
-/** Works out an endpoint's status. */
+/** Works out an endpoint's status from its state, its weight and what the stages decided about it. */
 export function statusOf({ state, weight, suspect, ejectedBecause }: StatusFacts, panicking: boolean): EndpointStatus {
   if (state !== 'ready' && state !== 'idle') return state;
   if (!panicking && (suspect || ejectedBecause !== undefined)) return 'ejected';

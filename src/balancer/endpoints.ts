@@ -106,7 +106,7 @@ export class Endpoints<C> {
     this.refusals = new Refusals(this.feed, this.pool, options.waitForEndpoints);
   }
 
-  /** Takes no new endpoints. Resolves once all connections are closed; when `cut` aborts, running calls are cut. */
+  /** Takes no new endpoints. Resolves once all connections are closed; when `cut` aborts, the calls that still run are cut. */
   async close(cut: AbortSignal): Promise<void> {
     this.#isClosed = true;
     this.#rebuilds.close();

@@ -3,13 +3,13 @@ import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 
 /**
- * Which endpoints get the first calls after a start. Without it, all first callers would go to the endpoint that happens to
- * connect first.
+ * Which endpoints get the first calls after a start. Without this class, all first callers would go to the endpoint that happens to connect
+ * first.
  */
 export class FirstCalls<C> {
   readonly #pool: Pool<C>;
   readonly #room: WaitingRoom<C>;
-  /** Picks that found nothing while nothing was connected: their callers may wait in their adapter, as in gRPC. */
+  /** Picks that found nothing while nothing was connected: their callers may wait outside the balancer, as in gRPC. */
   #missed = 0;
 
   constructor(pool: Pool<C>, room: WaitingRoom<C>) {
@@ -36,8 +36,8 @@ export class FirstCalls<C> {
   only(): readonly Subchannel<C>[] {
     const { first } = this.#pool;
     const { waiting } = first;
-    // Once all are connected, callers get all of them. But if one of the two drawn endpoints has had a call, the other gets the next
-    // one: a picker over all would continue from the first in the same way in every client.
+    // Once all endpoints are connected, callers may get any of them. But if one of the two drawn endpoints has had a call, the other gets
+    // the next one: a picker over all would continue from the first in the same way in every client.
     if (this.#callers === 0 && !this.#isOpening() && !first.isHalfServed) {
       first.end();
       return [];
@@ -45,7 +45,7 @@ export class FirstCalls<C> {
     return waiting.every(({ state }) => state === 'ready') ? waiting : [];
   }
 
-  /** Whether all callers would go to what is already ready. */
+  /** Whether all waiting callers would go to the endpoints that are already ready, while the drawn ones still connect. */
   get isConnectingFirst(): boolean {
     const { first } = this.#pool;
     if (!this.#pool.hasReady) return false;
@@ -53,7 +53,7 @@ export class FirstCalls<C> {
     return this.#callers > 1 && this.#isOpening();
   }
 
-  /** How many callers are waiting, here or in an adapter that keeps its own. */
+  /** How many callers are waiting, in the waiting room or in an adapter that keeps its own. */
   get #callers(): number {
     return Math.max(this.#room.size, this.#missed);
   }

@@ -82,7 +82,9 @@ function checkStage(factory: unknown, index: number): void {
   throw optionError(name, 'a stage such as conditions(), with its parentheses', factory);
 }
 
-/** Creates stage number `index`. Throws EVENKEEL_OPTION if the result is not a stage, and what the factory throws. */
+/**
+ * Creates the stage at `index` of the option `stages`. Throws EVENKEEL_OPTION if the result is not a stage, and what the factory throws.
+ */
 export function makeStage(factory: StageFactory, index: number, context: StageContext): Stage {
   checkStage(factory, index);
   const stage = factory(context);
@@ -96,7 +98,7 @@ function attempt(make: () => unknown): unknown {
   try {
     return make();
   } catch (error) {
-    // A function that takes options got the arguments of a factory.
+    // An EVENKEEL_OPTION here means that a function that takes options got the arguments of a factory: the parentheses were forgotten.
     return isEvenkeelError(error, 'EVENKEEL_OPTION') ? undefined : threw;
   }
 }

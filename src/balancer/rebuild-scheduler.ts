@@ -5,7 +5,7 @@ export type RebuildKind = 'picker' | 'stages';
 
 export interface RebuildOwner {
   readonly clock: Clock;
-  /** Rebuilds; returns how long building the picker took, in ms. */
+  /** Rebuilds what is named; returns how long building the picker took, in ms. */
   work(what: RebuildKind): number;
   /** Whether a new picker cannot be delayed, because the current one has nothing to pick. */
   isUrgent(): boolean;
@@ -14,16 +14,22 @@ export interface RebuildOwner {
 }
 
 /**
- * New pickers caused only by readiness may take a tenth of all time: each is followed by a pause of this many times its cost.
+ * Pickers that are built only because connections opened or closed may take a tenth of all time: each is followed by a pause of this many
+ * times the time it took to build.
  */
 const OWED_FACTOR = 10;
-/** The next picker is delayed only if more than this is owed, in ms. Sets of ordinary size never reach it. */
+/**
+ * The next picker is delayed only if the pauses after earlier pickers add up to more than this, in ms. Sets of ordinary size never reach
+ * it.
+ */
 const CREDIT_MS = 200;
-/** How long the first callers wait for a second connection, in ms. Otherwise those of all clients would go to the fastest pod. */
+/**
+ * How long the first callers wait for a second connection, in ms. Otherwise the first callers of all clients would go to the fastest pod.
+ */
 const FIRST_WAIT_MS = 20;
-/** How many runs in a row may request another. A stage that always does would block the event loop. */
+/** How many rebuilds in a row may cause the next one. A stage that requests one each time would block the event loop. */
 const MAX_IN_ROW = 16;
-/** The longest delay, in ms: until then the first calls go to the few endpoints that connected first. */
+/** The longest delay of a new picker, in ms: until then the first calls go to the few endpoints that connected first. */
 const MAX_WAIT_MS = 100;
 
 /**
@@ -36,13 +42,13 @@ export class RebuildScheduler {
   #pending: RebuildKind | undefined;
   #deferred = false;
   #timer: Timer | undefined;
-  /** When the pickers built so far are paid off. */
+  /** When the pauses after the pickers built so far are over, on the clock in ms. */
   #owedUntilMs = 0;
-  /** Until when the first callers wait, on the clock; undefined if they need not. */
+  /** Until when the first callers wait for a second connection, on the clock in ms; undefined if they need not. */
   #firstWaitUntilMs: number | undefined;
   #closed = false;
   #isRunning = false;
-  /** How many runs in a row were requested by the previous run. */
+  /** How many rebuilds in a row were requested by the rebuild before them. */
   #inRow = 0;
   #isRequested = false;
 
@@ -65,12 +71,12 @@ export class RebuildScheduler {
     clock.defer(() => this.#run());
   }
 
-  /** A connection could not be opened: nothing needs to wait for it any longer. */
+  /** A connection could not be opened: the first callers need not wait for it any longer. */
   reconsider(): void {
     if (this.#firstWaitUntilMs !== undefined) this.request('picker');
   }
 
-  /** Whether it is too early for a new picker. If so, schedules one. */
+  /** Whether it is too early for a new picker. If so, schedules a rebuild. */
   mustWait(): boolean {
     if (!this.#owner.isUrgent() || this.#firstWaitMs() === 0) return false;
     this.request('picker');
@@ -84,7 +90,7 @@ export class RebuildScheduler {
     return this.#owedUntilMs - CREDIT_MS - owner.clock.now();
   }
 
-  /** How long the first callers still wait, in ms. */
+  /** How long the first callers still wait for a second connection, in ms. */
   #firstWaitMs(): number {
     const owner = this.#owner;
     if (!owner.isConnectingFirst()) {
@@ -96,7 +102,7 @@ export class RebuildScheduler {
     return Math.max(0, this.#firstWaitUntilMs - nowMs);
   }
 
-  /** Cancels what is scheduled. */
+  /** Cancels the scheduled rebuild. */
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();

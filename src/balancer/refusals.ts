@@ -9,7 +9,7 @@ export class Refusals<C> {
   readonly #feed: EndpointFeed;
   readonly #pool: Pool<C>;
   readonly #waitsForEndpoints: boolean;
-  /** Whether the last set had no entry after the stages, and the resolver is sure of it. */
+  /** Whether the last set had no entry after the stages, and the resolver is sure that the Service has no endpoint. */
   isEmpty = false;
 
   constructor(feed: EndpointFeed, pool: Pool<C>, waitsForEndpoints: boolean) {
@@ -39,7 +39,7 @@ export class Refusals<C> {
     return this.byAll;
   }
 
-  /** The error for a call that waited this long and got no endpoint. */
+  /** The error for a call that waited `waitedMs` and got no endpoint. */
   after(waitedMs: number): EvenkeelError {
     if (this.#feed.endpoints === undefined) return notStartedError(this.#feed, waitedMs);
     return this.isEmpty ? noEndpointsError(this.#feed) : notReadyError(this.#feed, this.#pool, waitedMs);
@@ -113,7 +113,7 @@ function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError 
     if (weight <= 0) continue;
     const { state, lastError } = subchannel;
     if (state === 'ready' || lastError === undefined) return undefined;
-    // With TLS 1.3 a connection is open before the other side has checked our certificate, and then ends.
+    // With TLS 1.3 a connection is open before the server has checked our certificate, and is closed when the server rejects it.
     const isRefusal = isEvenkeelError(lastError, 'EVENKEEL_CONNECT') && isLasting(lastError.cause);
     if (!isRefusal && !isLasting(lastError)) return undefined;
     last = lastError;
@@ -121,7 +121,7 @@ function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError 
   if (last === undefined) return undefined;
   const { message } = last;
   const { cause, endpoint } = isEvenkeelError(last) ? last : { cause: last, endpoint: undefined };
-  // A function of the application failed, which only the application can fix.
+  // A function of the application failed, such as one that provides a certificate: only the application can fix that.
   if (isEvenkeelError(cause, 'EVENKEEL_OPTION')) {
     return new EvenkeelError('EVENKEEL_OPTION', cause.message, { cause: cause.cause });
   }

@@ -22,15 +22,15 @@ export interface BalancerSnapshot {
    * endpoints until there is a call; only gRPC channels do that.
    */
   readonly state: 'starting' | 'empty' | 'ready' | 'not-ready' | 'idle' | 'closed';
-  /** How many sets were published. */
+  /** How many endpoint sets the resolver has published. */
   readonly version: number;
-  /** How long the set has been unconfirmed, in ms; 0 = it is fresh. */
+  /** How long the resolver has not confirmed its set, in ms; 0 = the set is fresh. */
   readonly staleForMs: number;
   /** Why the resolver last failed, while it is failing. */
   readonly resolveError?: string;
   /** How the endpoints of a plain target are found, why so, and what would be better. */
   readonly discovery?: DiscoveryState;
-  /** Whether all endpoints are used because too many are suspect. */
+  /** Whether `panic` uses all endpoints, because too many are suspect. */
   readonly panicking: boolean;
   /** Callers waiting for an endpoint. */
   readonly waiting: number;
@@ -45,7 +45,7 @@ export interface BalancerSnapshot {
   readonly raises?: number;
   /** The endpoints of the set, then those that left it and still finish calls. */
   readonly endpoints: readonly EndpointSnapshot[];
-  /** Since creation; they only grow, so that a metrics library can read them periodically. */
+  /** What the balancer has counted since its creation; the numbers only grow, so that a metrics library can read them periodically. */
   readonly counts: BalancerCounts;
 }
 
@@ -55,7 +55,7 @@ export interface BalancerCounts extends RetryCounts {
   readonly picks: number;
   /** Attempts that waited for an endpoint without getting one, or were refused immediately (the event `refused`). */
   readonly refused: number;
-  /** Those of the refused that were shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
+  /** Those of the refused attempts that were shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
   readonly shed: number;
   /** Endpoints taken out of use because of how calls or probes on them ended, by cause. */
   readonly ejections: Readonly<Record<EjectionCause, number>>;
@@ -68,7 +68,7 @@ export interface BalancerCounts extends RetryCounts {
 /** The balancers of this thread, for metrics and the admin page. The one thing balancers share. */
 export const liveBalancers: LiveBalancers<BalancerSnapshot> = new LiveBalancers<BalancerSnapshot>();
 
-/** Counts before any call. */
+/** The counts of a balancer before any call. */
 export const noCounts: BalancerCounts = Object.freeze({
   picks: 0,
   refused: 0,
@@ -83,7 +83,7 @@ export const noCounts: BalancerCounts = Object.freeze({
 
 /** One endpoint of a snapshot: what it is, what it does, and why it gets the calls it gets. */
 export interface EndpointSnapshot {
-  /** Its identity: `address:port`, and `#uid` if the pod's uid is known. For people there is `address`. */
+  /** The endpoint's identity: `address:port`, and `#uid` if the pod's uid is known. For people there is `address`. */
   readonly key: string;
   /** Address and port, such as `10.0.3.7:8080`. Of two addresses the one in use. */
   readonly address: string;
@@ -91,33 +91,36 @@ export interface EndpointSnapshot {
   readonly otherAddress?: string;
   /** The pod's name or host name; absent if unknown. */
   readonly name?: string;
-  /** The zone it runs in, as in the label `topology.kubernetes.io/zone`; absent if unknown. */
+  /** The zone the pod runs in, as in the label `topology.kubernetes.io/zone`; absent if unknown. */
   readonly zone?: string;
-  /** What its connection does. */
+  /** The state of the endpoint's connection. */
   readonly state: SubchannelState;
-  /** What it is for the picker. */
+  /** What the endpoint is for the picker: whether it gets calls, and if not, why. */
   readonly status: EndpointStatus;
-  /** Why it gets no calls, or fewer than others, in words; absent if it gets its share. */
+  /** Why the endpoint gets no calls, or fewer than others, in words; absent if it gets its share. */
   readonly why?: string;
-  /** Share of picks relative to the others; 0 = standby or draining. */
+  /** The endpoint's share of picks relative to the others; 0 = standby or draining. */
   readonly weight: number;
-  /** Whether a stage considers it broken: it failed probes or calls, or said so itself. */
+  /** Whether a stage considers the endpoint broken: it failed probes or calls, or reported that itself. */
   readonly suspect: boolean;
-  /** Why it was ejected; absent unless it is ejected now. */
+  /** Why the endpoint was ejected; absent unless it is ejected now. */
   readonly ejectedBecause?: string;
-  /** Calls that run on it now, those of this balancer alone. */
+  /** Calls of this balancer that run on the endpoint now; those of other clients are not known. */
   readonly inFlight: number;
-  /** Concurrent calls it can carry; -1 = no limit. */
+  /** Concurrent calls the endpoint's connections can carry; -1 = no limit. */
   readonly capacity: number;
-  /** The cost of one more call, in a unit of the load's own; -1 = not a number in JSON. */
+  /** The cost of one more call on this endpoint, in the unit of the load in use; -1 = not a number that JSON has. */
   readonly load: number;
-  /** The cost of one more call as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown, or it gets no calls. */
+  /**
+   * The cost of one more call on this endpoint as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown, or it gets
+   * no calls.
+   */
   readonly relativeCost: number;
-  /** Its place in the client's order of preference, from 1; absent if its picker keeps none. */
+  /** The endpoint's place in the client's order of preference, from 1; absent if its picker keeps none. */
   readonly place?: number;
-  /** Network connections to it that are open. */
+  /** Network connections to the endpoint that are open. */
   readonly connections: number;
-  /** Calls started, and calls that failed, since creation. */
+  /** Calls started on this endpoint since it was added. */
   readonly started: number;
   /** Those of the started calls that failed because of the endpoint or its connection; not those the caller gave up. */
   readonly failed: number;
@@ -125,7 +128,7 @@ export interface EndpointSnapshot {
   readonly lastError?: string;
 }
 
-/** The counts that come from events. */
+/** The counts of a balancer that come from the observer's events. */
 function eventCounts({
   ejections,
   connections,
@@ -137,7 +140,7 @@ function eventCounts({
 /** The sources of a snapshot. */
 interface SnapshotParts<C> {
   readonly isClosed: boolean;
-  /** Whether a set has been published. */
+  /** Whether the resolver has published a set. */
   readonly isFilled: boolean;
   readonly isEmpty: boolean;
   readonly feed: EndpointFeed;
@@ -183,7 +186,7 @@ function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): Ba
   return pool.hasReady ? 'ready' : 'not-ready';
 }
 
-/** Members of the set first, then draining endpoints. */
+/** The endpoints of the pool for a snapshot: members of the set first, then draining endpoints. */
 function snapshotEndpoints<C>({ pool, events, currentPicker, nowMs }: SnapshotParts<C>): EndpointSnapshot[] {
   const members = pool.members.map((member) => ({
     ...member,
@@ -247,7 +250,10 @@ function snapshotOf<C>(
   };
 }
 
-/** -1 for numbers that JSON does not have, and if the application's transport or load throws. */
+/**
+ * The number that `read` returns; -1 for numbers that JSON does not have, and if `read` throws, since it runs the application's transport
+ * or load.
+ */
 function finite(read: () => number): number {
   try {
     const value = read();

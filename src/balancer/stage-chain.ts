@@ -6,12 +6,12 @@ import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
 import { makeStage } from './plugged-in.js';
 
-/** The stages of one balancer, in order. One that throws is skipped and reported: it must not fail all calls. */
+/** The stages of one balancer, in order. A stage that throws is skipped and reported: it must not fail all calls. */
 export class StageChain {
   readonly #stages: Stage[] = [];
   readonly #warnings: Warnings;
 
-  /** Throws what a factory throws, after closing the stages made before. */
+  /** Throws what a stage's factory throws, after closing the stages made before. */
   constructor(factories: readonly StageFactory[], context: StageContext, warnings: Warnings) {
     this.#warnings = warnings;
     try {
@@ -66,7 +66,7 @@ export class StageChain {
   }
 }
 
-/** Checks what the pool and the following stages rely on; weights are checked where they are used. */
+/** Checks the parts of an entry that the pool and the following stages rely on; weights are checked where they are used. */
 function isEntry(entry: EndpointEntry | null | undefined): boolean {
   return isEndpoint(entry?.endpoint);
 }

@@ -8,7 +8,7 @@ interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Holds callers that wait for the first set (W16). */
+/** Holds callers that wait for the first set of endpoints after a start. */
 export class StartGate {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
@@ -61,7 +61,7 @@ export class StartGate {
     this.#waiters.clear();
   }
 
-  /** There will be no first set for now, or never: callers that wait, and those that come, get this error. */
+  /** There will be no first set for now, or never: callers that wait for it, and those that come later, get this error. */
   fail(error: EvenkeelError): void {
     this.#state = error;
     for (const waiter of this.#waiters) waiter.reject(error);

@@ -22,7 +22,7 @@ export interface AttemptSource<C> extends TracedSource {
 export interface AttemptedCall<C> {
   /** Sends an attempt, which must then end by `end`, `fail` or `giveBack` of the call's `Attempts`. An exception ends the call. */
   send(lease: CallLease<C>): void;
-  /** No attempt is running, and none follows. Also called after `stop`. */
+  /** The call fails: no attempt of it is running, and none follows. Also called after `stop`. */
   fail(error: unknown): void;
   /** Describes the call for traces. Called only while calls are traced. */
   facts?(): CallFacts;
@@ -34,19 +34,19 @@ export interface AttemptedCall<C> {
   waitEnded?(): void;
   /** Aborts to end the wait for an endpoint, as `stop` does. */
   readonly signal?: AbortSignal | undefined;
-  /** How long it may wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
+  /** How long the call may wait for an endpoint, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly waitTimeoutMs?: number | undefined;
-  /** Whether it is outside the balancer's `limit`. @defaultValue false */
+  /** Whether the call is outside the balancer's `limit`. @defaultValue false */
   readonly unlimited?: boolean | undefined;
   /** Which calls go first where they wait for the `limit`, and which are shed first. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
-  /** The time left until its deadline, in ms. @defaultValue it has no deadline */
+  /** The time left until the call's deadline, in ms. @defaultValue it has no deadline */
   readonly deadlineMs?: number | undefined;
 }
 
 /** What the attempts of one call have in common, those that run side by side (hedges) included. */
 export interface AttemptTally<C> {
-  /** Attempts made. */
+  /** Attempts of the call made so far. */
   made: number;
   /** Attempts that moved to another endpoint because nothing was sent. */
   moves: number;
@@ -58,7 +58,7 @@ export interface AttemptTally<C> {
 
 /** Makes attempts part of a hedged call. */
 export interface HedgePart<C> {
-  /** What it shares with the other attempts of the call. */
+  /** What the attempt shares with the other attempts of the call. */
   readonly tally: AttemptTally<C>;
   /** Whether this attempt runs beside an earlier, slow one. */
   readonly isHedge: boolean;
@@ -81,26 +81,29 @@ export interface FailedAttempt {
   /** Nothing was sent: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
   readonly untried?: boolean;
   /**
-   * Its connection, which any number of other calls shared or waited for, was cut or could not be opened. A burst of calls that an
-   * endpoint's end takes along is more than a budget pays for, and puts no load on it twice, so the first retry of a call is free: it
+   * The attempt's connection, which any number of other calls shared or waited for, was cut or could not be opened. A burst of calls that
+   * an endpoint's end takes along is more than a budget pays for, and puts no load on it twice, so the first retry of a call is free: it
    * goes where the call would have gone without this endpoint. @defaultValue false
    */
   readonly cut?: boolean;
-  /** The endpoint refused it unprocessed: it may get the call once more if there is no other. @defaultValue false */
+  /**
+   * The endpoint refused the attempt without processing it, and may get the call once more if there is no other endpoint. @defaultValue
+   * false
+   */
   readonly refused?: boolean;
-  /** The HTTP method, if any. */
+  /** The HTTP method of the call, if it has one. */
   readonly method?: string;
   /** The status of the response that is given up, if options may name it. @defaultValue none */
   readonly status?: number;
-  /** The headers of that response, by lower-case name. @defaultValue none */
+  /** The headers of the response that is given up, by lower-case name. @defaultValue none */
   readonly header?: (name: string) => unknown;
 }
 
 /** Details of an attempt's end. */
 export interface AttemptEnd {
-  /** How it ended. @defaultValue success */
+  /** How the attempt ended. @defaultValue success */
   readonly outcome?: Outcome;
-  /** For the observer, after a failure. @defaultValue none */
+  /** What the attempt failed with, for the observer. @defaultValue none */
   readonly error?: unknown;
   /** How long the endpoint took to respond, in ms. @defaultValue the duration of the attempt */
   readonly latencyMs?: number | null | undefined;
@@ -112,17 +115,17 @@ export interface AttemptEnd {
 export interface AttemptReport {
   /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** How it ended, if its lease continues for a while. @defaultValue how the lease ended */
+  /** How the attempt ended, if its lease continues for a while. @defaultValue how the lease ended */
   readonly outcome?: Outcome;
-  /** Whether another follows or is running. @defaultValue false */
+  /** Whether another attempt of the call follows or is running. @defaultValue false */
   readonly retrying?: boolean;
-  /** Whether it ran beside an earlier one. @defaultValue false */
+  /** Whether the attempt ran beside an earlier one of the same call. @defaultValue false */
   readonly hedged?: boolean;
-  /** What it failed with. @defaultValue none */
+  /** What the attempt failed with. @defaultValue none */
   readonly error?: unknown;
 }
 
-/** The only source of the event `attemptEnded`. */
+/** Reports an attempt to the observer: the only source of the event `attemptEnded`. */
 export function reportAttempt<C>(lease: CallLease<C>, report: AttemptReport): void {
   const { observer, endpoint } = lease;
   if (!observes(observer, 'attemptEnded')) return;

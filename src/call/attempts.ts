@@ -45,26 +45,26 @@ export class Attempts<C> implements AttemptTally<C> {
   tried: TriedEndpoints<C> | undefined = undefined;
   /** The tally of this call; the concurrent attempts of a hedged call share one. */
   readonly tally: AttemptTally<C>;
-  // Only this class writes the next three fields; adapters read them.
-  /** The running attempt. */
+  // Only this class writes `lease`, `number` and `note`; adapters read these fields.
+  /** The lease of the running attempt. */
   lease: CallLease<C> | undefined = undefined;
   /** The number of the running or last attempt, from 1. */
   number = 0;
-  /** Describes the running attempt in terms of its protocol; undefined unless that is measured. */
+  /** Describes the running attempt for metrics, in terms of its protocol; undefined unless that is measured. */
   note: CallNote | undefined = undefined;
   readonly #source: AttemptSource<C>;
   readonly #call: AttemptedCall<C>;
   readonly #key: string | undefined;
   readonly #isHedge: boolean;
   #waiting: AbortController | undefined = undefined;
-  /** The error of the last attempt, and of the last one that was more than a move. */
+  /** The error of the last attempt; beside it, the error of the last attempt that was more than a move. */
   #error: unknown = undefined;
   #failure: unknown = undefined;
   /** Whether `stop` was called or the call has ended: no attempt follows. */
   #stopped = false;
   /** Whether the call has used the one retry that costs nothing. */
   #wasCut = false;
-  /** Where the call goes once the attempt that was given up is over. It ends with the call if that is never. */
+  /** Where the call goes once the attempt that was given up is over. The reserved lease is released if the call ends before. */
   #reserved: { readonly lease: CallLease<C>; readonly failed: FailedAttempt } | undefined = undefined;
   /** The traces of these attempts; undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
@@ -137,7 +137,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#waiting?.abort(reason);
   }
 
-  /** The running attempt ended, and with it the call. */
+  /** Ends the call together with its running attempt. */
   end(outcome: Outcome, end: AttemptEnd = noDetails): void {
     const lease = this.conclude();
     if (lease === undefined) return;
@@ -146,8 +146,8 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The call is over, but its lease is not: the caller of this must end it, and `report` it.
-   * @param outcome How it ended, if the lease may last for long. @defaultValue as reported
+   * The call is over, but the lease of its last attempt is not: whoever calls this must end that lease, and `report` it.
+   * @param outcome How the attempt ended, if the lease may last for long. @defaultValue as reported
    */
   conclude(outcome?: Outcome): CallLease<C> | undefined {
     const lease = this.lease;
@@ -158,14 +158,14 @@ export class Attempts<C> implements AttemptTally<C> {
     return lease;
   }
 
-  /** Tells the observer how the current attempt ended, where `end` and `fail` do not. */
+  /** Tells the observer how the current attempt ended, for attempts that are not ended by `end` or `fail`. */
   report(lease: CallLease<C>, end: AttemptEnd = noDetails): void {
     this.#traces?.ended(end.outcome ?? (lease.outcome as Outcome), end.error, end.retrying !== true);
     if (!observes(lease.observer, 'attemptEnded')) return;
     reportAttempt(lease, { ...end, attempt: this.number, hedged: this.#isHedge });
   }
 
-  /** What the running attempt does, in terms of its protocol. */
+  /** Notes what the running attempt does, in terms of its protocol, for metrics. */
   noted(operation: string): void {
     if (this.lease?.isMeasured === true) this.note = { operation, status: undefined };
   }
@@ -216,7 +216,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return true;
   }
 
-  /** The running attempt was given up and is over: the next one is made on the reserved endpoint. */
+  /** The running attempt was given up and is over: the call makes its next attempt on the reserved endpoint. */
   move(): void {
     const { lease } = this;
     const reserved = this.#reserved;
@@ -230,8 +230,8 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * Returns the reserved endpoint, for a concurrent attempt of the same call: that begins at once, and the running attempt, the last of
-   * these, comes to its end beside it. Undefined if no response was given up.
+   * Returns the reserved endpoint, for a concurrent attempt of the same call: that attempt begins at once, and the running one, the last
+   * that these attempts make, comes to its end beside it. Undefined if no response was given up.
    */
   handOver(): CallLease<C> | undefined {
     const reserved = this.#reserved;
@@ -246,13 +246,15 @@ export class Attempts<C> implements AttemptTally<C> {
     return this.#reserved !== undefined;
   }
 
-  /** The call does not go to the reserved endpoint, if there is one. */
+  /** Releases the reserved endpoint, if there is one: the call does not go there. */
   #release(): void {
     this.#reserved?.lease.end(outcomes.notStarted);
     this.#reserved = undefined;
   }
 
-  /** The endpoint cannot take the running attempt after all: it does not count, and the call waits for this endpoint or another. */
+  /**
+   * The endpoint cannot take the running attempt after all: the attempt does not count, and the call waits for this endpoint or another.
+   */
   giveBack(): void {
     this.lease?.end(outcomes.notStarted);
     this.lease = undefined;
@@ -261,7 +263,10 @@ export class Attempts<C> implements AttemptTally<C> {
     this.wait();
   }
 
-  /** The call was tried on `lease`. Returns a lease on another endpoint, one it was not tried on, if one can take the call now. */
+  /**
+   * The call was tried on `lease`. Returns a lease on another endpoint, an endpoint the call was not tried on, if such a one can take the
+   * call now.
+   */
   #pickAnother(lease: CallLease<C>, outcome: Outcome): CallLease<C> | undefined {
     const { tally } = this;
     tally.tried ??= new TriedEndpoints();
@@ -273,7 +278,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return undefined;
   }
 
-  /** Attempts that count for the retry rules. */
+  /** How many attempts of the call count for the retry rules: all but the moves. */
   get counted(): number {
     const { made, moves } = this.tally;
     return made - moves;
@@ -289,7 +294,7 @@ export class Attempts<C> implements AttemptTally<C> {
       if (this.#traces === undefined) this.#call.send(lease);
       else this.#sendTraced(this.#traces, lease);
     } catch (error) {
-      // No code that runs later would end this attempt.
+      // The attempt is ended here because no code that runs later would end it.
       this.end(outcomes.cancelled, { error });
       this.#call.fail(error);
     }
@@ -302,13 +307,13 @@ export class Attempts<C> implements AttemptTally<C> {
         this.#call.send(lease);
         return;
       }
-      // A subscriber made the caller give up.
+      // A subscriber of the tracing channel made the caller give up before anything was sent.
       this.end(outcomes.notStarted, { error: signal?.reason });
       this.#call.fail(signal?.reason);
     });
   }
 
-  /** Whether `resume` changes anything. */
+  /** Whether the call is traced, and `resume` therefore changes anything. */
   get isTraced(): boolean {
     return this.#traces !== undefined;
   }
@@ -326,13 +331,13 @@ export class Attempts<C> implements AttemptTally<C> {
 
   async #acquire(stopped: AbortSignal): Promise<Lease<C>> {
     const avoid = this.tally.tried?.avoid;
-    // An endpoint that failed just now is taken out within this turn; only then is it clear which are left.
+    // An endpoint that failed just now is taken out of use within this turn; only then is it clear which endpoints are left.
     if (avoid !== undefined) await undefined;
     const { signal = stopped, waitTimeoutMs: timeoutMs, unlimited, priority, deadlineMs } = this.#call;
     return this.#source.acquire({ key: this.#key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
   }
 
-  /** Whether another attempt may follow. If so, it is paid for from the budget, unless it is free. */
+  /** Whether another attempt may follow. If so, that attempt is paid for from the budget, unless it is free. */
   #mayRepeat({ retries }: CallLease<C>, failed: FailedAttempt): boolean {
     const { idempotent, answered, method, status, header, error, repeatAs: outcome = failed.outcome } = failed;
     if (failed.repeatable === false || failed.outcome.kind === 'cancelled') return false;

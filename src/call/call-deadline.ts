@@ -19,9 +19,9 @@ export class CallDeadline<C> {
   readonly #timer: Timer;
   readonly #caller: AbortSignal | undefined;
   readonly #callerAborted = (): void => this.#controller.abort(this.#caller?.reason);
-  /** The running attempt. */
+  /** The lease of the running attempt. */
   #lease: Lease<C> | undefined;
-  /** Addresses of attempts that ended. */
+  /** Addresses of the endpoints on which attempts of this call have ended. */
   readonly #before: string[] = [];
   #missed: EvenkeelError | undefined;
 
@@ -41,7 +41,7 @@ export class CallDeadline<C> {
     return this.#controller.signal;
   }
 
-  /** The time left, in ms. */
+  /** The time left until the deadline, in ms. */
   get remainingMs(): number {
     return this.#dueMs - this.#clock.now();
   }

@@ -123,7 +123,7 @@ export class CallTrace implements TracedCall {
   }
 }
 
-/** One attempt of a traced call, which is also the message about it. */
+/** One attempt of a traced call, which is also the message that subscribers of the tracing channel get. */
 export class AttemptTrace implements TracedAttempt {
   readonly call: CallTrace;
   readonly endpoint: Endpoint;
@@ -151,7 +151,7 @@ export class AttemptTrace implements TracedAttempt {
     this.#scope.around(wrap);
   }
 
-  /** Runs `send`, which sends the attempt. A subscriber may have ended the trace by then. */
+  /** Runs `send`, which sends the attempt, unless a subscriber has ended the trace by then. */
   start(send: () => void): void {
     this.call.run(() => this.#scope.start(send));
   }
@@ -176,7 +176,7 @@ export class AttemptTraces {
   /** Whether the last attempt sent nothing, so that the next one is a move. */
   isMoving = false;
   readonly #trace: CallTrace;
-  /** Whether the call ends with these attempts. */
+  /** Whether the call ends with these attempts: they are all of the call's, not one of several concurrent ones. */
   readonly #isWhole: boolean;
   readonly #isHedge: boolean;
   #attempt: AttemptTrace | undefined;
@@ -210,13 +210,13 @@ export class AttemptTraces {
     if (this.#attempt !== undefined) this.#attempt.status = status;
   }
 
-  /** The running attempt has ended. @param isLast So has the call. */
+  /** The running attempt has ended. @param isLast Whether the call has ended with it. */
   ended(outcome: Outcome, error: unknown, isLast: boolean): void {
     this.#attempt?.end(outcome, error);
     if (isLast) this.#end(outcome, error);
   }
 
-  /** The caller gives up. @param isRunning An attempt or a wait is still to end. */
+  /** The caller gives up the call. @param isRunning Whether an attempt or a wait is still to end. */
   stopped(error: unknown, isRunning: boolean): void {
     this.#givenUp ??= error;
     if (!isRunning) this.#end(outcomes.cancelled, error);

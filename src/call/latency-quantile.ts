@@ -1,17 +1,17 @@
-/** Buckets per doubling. */
+/** How many buckets of the latency histogram there are for each doubling of the latency. */
 const STEPS_PER_DOUBLING = 4;
 const BUCKETS = 32 * STEPS_PER_DOUBLING;
-/** Latencies are counted in eighths of a millisecond. */
+/** The latency histogram counts latencies in eighths of a millisecond. */
 const UNITS_PER_MS = 8;
-/** All counts are halved once the quick samples, or the others, have reached this number: old latencies fade. */
+/** All counts of the latency histogram are halved once the quick samples, or the others, have reached this number: old latencies fade. */
 const FADES_AFTER = 16_384;
 
 /** A coarse histogram of latencies that forgets old ones. Adding a sample takes a few nanoseconds and allocates nothing. */
 export class LatencyQuantile {
-  /** A quantile is at most this many times too high, apart from a quarter of a millisecond. */
+  /** A quantile from the latency histogram is at most this many times too high, apart from a quarter of a millisecond. */
   static readonly excess: number = 1 + 1 / STEPS_PER_DOUBLING;
   readonly #quickMs: number;
-  /** Samples below `#quickMs`. */
+  /** How many samples were below `#quickMs`. */
   #quick = 0;
   readonly #counts = new Uint32Array(BUCKETS);
   #total = 0;
@@ -21,7 +21,7 @@ export class LatencyQuantile {
     this.#quickMs = quickMs;
   }
 
-  /** One more latency, in ms. On the path of every call: allocates nothing. */
+  /** Adds a latency, in ms, to the histogram. On the path of every call: allocates nothing. */
   add(latencyMs: number): void {
     if (latencyMs >= this.#quickMs) this.#count(latencyMs);
     else if (++this.#quick >= FADES_AFTER) this.#fade();
@@ -29,7 +29,7 @@ export class LatencyQuantile {
 
   #count(latencyMs: number): void {
     const units = (latencyMs * UNITS_PER_MS) | 0;
-    // The top bits of the number: the position of the highest one, and the two behind it.
+    // The bucket comes from the top bits of the number: the position of the highest one, and the two behind it.
     const doubling = 31 - Math.clz32(units | 1);
     const step = doubling >= 2 ? (units >>> (doubling - 2)) & 3 : 0;
     const bucket = doubling * STEPS_PER_DOUBLING + step;
@@ -38,8 +38,8 @@ export class LatencyQuantile {
   }
 
   /**
-   * The latency in ms that `share` (0 to 1) of the samples do not exceed, rounded up to its bucket; 0 without samples, or if it is a
-   * quick one.
+   * The latency in ms that `share` (0 to 1) of the samples do not exceed, rounded up to its bucket; 0 without samples, or if the quantile
+   * is below `quickMs`.
    */
   quantile(share: number): number {
     let left = Math.ceil((this.#total + this.#quick) * share) - this.#quick;
@@ -54,7 +54,7 @@ export class LatencyQuantile {
     return 0;
   }
 
-  /** Halves all counts. */
+  /** Halves all counts of the histogram. */
   #fade(): void {
     this.#quick >>>= 1;
     this.#total = 0;

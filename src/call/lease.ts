@@ -20,11 +20,11 @@ export interface LeaseOwner<C> {
   readonly meter: CallMeter | undefined;
   readonly protocolMeter: ProtocolMeter | undefined;
   readonly recording: Recording | undefined;
-  /** The response of a call has begun, which makes room for another under the limit. */
+  /** The response of a call has begun, which makes room for another call under the limit. */
   madeRoom(): void;
   /** A call has ended, and its subchannel has been updated. */
   callEnded(subchannel: Subchannel<C>): void;
-  /** As `Lease.place`. */
+  /** The endpoint's place in the client's order of preference, as `Lease.place`. */
   placeOf(subchannel: Subchannel<C>): number | undefined;
   /** A lease was ended with this value, which is not an outcome; returns its replacement. */
   misused(value: unknown): Outcome;
@@ -38,7 +38,7 @@ export interface Lease<C> {
   readonly endpoint: Endpoint;
   /** What the picker picked: pass it in `avoid` to pick another one next. */
   readonly subchannel: PickTarget;
-  /** When it started, on the balancer's clock. */
+  /** When the call started, on the balancer's clock. */
   readonly startedMs: number;
   /** The place that its endpoint has now in the client's order of preference, from 1; `undefined` if the picker keeps none. */
   readonly place: number | undefined;
@@ -51,11 +51,11 @@ export interface Lease<C> {
    * should then move; the reason is a `Leaving`, with the time by which it must.
    */
   readonly leaving: AbortSignal;
-  /** How it ended; `undefined` while it is running. */
+  /** How the call ended; `undefined` while it is running. */
   readonly outcome: Outcome | undefined;
   /**
-   * The first byte of the response has arrived. This ends the endpoint's latency; a later abort does not count against it. Calls
-   * after the first do nothing.
+   * The first byte of the response has arrived. The endpoint's latency ends here; a later abort does not count against it. Calls after the
+   * first do nothing.
    */
   progressed(): void;
   /**
@@ -85,8 +85,8 @@ export class CallLease<C> implements Lease<C> {
   #answeredMs: number | undefined;
   #outcome: Outcome | undefined;
   /**
-   * Twice its number in a recording (0 if it is not recorded), plus 1 once there was a report. One field, because a lease is made per
-   * call.
+   * Twice the call's number in a recording (0 if it is not recorded), plus 1 once the endpoint has reported its load. One field for both,
+   * because a lease is made per call.
    */
   #marks: number;
 
@@ -106,17 +106,17 @@ export class CallLease<C> implements Lease<C> {
     return this.#times.owner.placeOf(this.subchannel);
   }
 
-  /** The number of the call in a recording; 0 = it is not recorded. */
+  /** The number of the call in a recording; 0 = the call is not recorded. */
   get call(): number {
     return this.#marks >> 1;
   }
 
-  /** The retry policy of the balancer it came from. */
+  /** The retry policy of the balancer that the lease came from. */
   get retries(): RetryRules {
     return this.#times.owner.retries;
   }
 
-  /** The observer of the balancer it came from. */
+  /** The observer of the balancer that the lease came from. */
   get observer(): Observer {
     return this.#times.owner.observer;
   }
@@ -156,7 +156,7 @@ export class CallLease<C> implements Lease<C> {
     if (this.#outcome === undefined) this.subchannel.confirm(this.startedMs);
   }
 
-  /** As `Lease.end`. @param note Describes the call in terms of its protocol; only needed if it `isMeasured`. */
+  /** Ends the call, as `Lease.end` does. @param note Describes the call in terms of its protocol; only needed if it `isMeasured`. */
   end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
     if (this.#outcome !== undefined) return;
     let usable = outcome;
@@ -173,16 +173,16 @@ export class CallLease<C> implements Lease<C> {
 export const callLease = <C>(lease: Lease<C>): CallLease<C> => lease as CallLease<C>;
 
 /**
- * A caller's deadline of exactly `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
- * This share of it is therefore enough.
+ * The share of `stalledAfterMs` after which a call that its caller gave up counts as stalled. A caller's deadline of exactly
+ * `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
  */
 const STALLED_ENOUGH = 0.95;
-/** A caller's wait is unusually long beyond this multiple of the 99th percentile. */
+/** A caller has waited unusually long for a response once its wait exceeds this multiple of the 99th percentile of latencies. */
 const UNUSUAL = 3;
 
 /**
- * Evaluates the calls of a balancer as they end: what the duration and the outcome of a call mean for its endpoint, for the usual
- * latency and for the limit. They mean nothing if our own event loop was blocked.
+ * Evaluates the calls of a balancer as they end: what the duration and the outcome of a call mean for its endpoint, for the usual latency
+ * and for the limit. Both mean nothing if our own event loop was blocked.
  */
 export class CallTimes<C> {
   readonly owner: LeaseOwner<C>;
@@ -194,7 +194,7 @@ export class CallTimes<C> {
     this.owner = owner;
     this.#stalls = new StallWatch(owner.clock);
     this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
-    // Below this, `UNUSUAL` times the percentile cannot exceed `stalledAfterMs`.
+    // A latency below this needs no bucket: `UNUSUAL` times a percentile below it cannot exceed `stalledAfterMs`.
     this.#latency = new LatencyQuantile(this.#stalledAfterMs / UNUSUAL / LatencyQuantile.excess - 1);
   }
 
@@ -203,7 +203,7 @@ export class CallTimes<C> {
     this.owner.limit?.started();
   }
 
-  /** The response of a call has begun; returns when. */
+  /** The response of a call has begun; returns when, on the clock in ms. */
   answered(lease: CallLease<C>): number {
     const { limit, clock } = this.owner;
     if (limit !== undefined && lease.outcome === undefined) {
@@ -213,14 +213,14 @@ export class CallTimes<C> {
     return clock.now();
   }
 
-  /** @param latencyMs As for `Lease.end`. */
+  /** Evaluates a call that has ended. @param latencyMs As for `Lease.end`. */
   ended(lease: CallLease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void {
     const { clock, limit, meter, protocolMeter, recording } = this.owner;
     const { subchannel, startedMs, answeredMs } = lease;
     const nowMs = clock.now();
     let measuredFromMs = startedMs;
     if (typeof latencyMs === 'number') {
-      // An invalid time (NaN) would corrupt the load permanently.
+      // An invalid latency from an adapter (NaN) would corrupt the endpoint's load permanently.
       if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) measuredFromMs = nowMs - latencyMs;
     } else if (answeredMs !== undefined) measuredFromMs = nowMs - (answeredMs - startedMs);
     const answered = answeredMs !== undefined;
@@ -243,7 +243,7 @@ export class CallTimes<C> {
     this.owner.callEnded(subchannel);
   }
 
-  /** Whether our event loop was blocked at any time since then, while calls were running. */
+  /** Whether our event loop was blocked at any time since `sinceMs`, while calls were running. */
   stalledSince(sinceMs: number): boolean {
     return this.#stalls.stalledSince(sinceMs, this.owner.clock.now()) > 0;
   }

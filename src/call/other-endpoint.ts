@@ -41,7 +41,7 @@ function findOther<C>(
     if (isNew && lease.subchannel.pushedBackUntilMs <= lease.startedMs) return lease;
     lease.end(outcomes.notStarted);
     if (!isNew) return undefined;
-    // The endpoint was not tried, so it may still get the call if all others fail.
+    // The skipped endpoint was not tried, so it may still get the call if all others fail.
     tried.add(lease, outcomes.notStarted);
   }
   return undefined;

@@ -13,7 +13,7 @@ export interface CallMeters {
 interface OutsideCallsOwner extends CallMeters {
   readonly clock: Clock;
   readonly observer: Observer;
-  /** A call found no endpoint. */
+  /** A call outside the balancer found no endpoint. */
   missedEndpoints(): void;
 }
 
@@ -46,14 +46,16 @@ export class OutsideCalls {
     return this.#refused;
   }
 
-  /** A call begins to wait; returns since when, for `ended`. */
+  /** A call begins to wait outside the balancer; returns since when, for `ended`. */
   began(): number {
     this.#waiting++;
     this.#owner.missedEndpoints();
     return this.#owner.clock.now();
   }
 
-  /** It waits no more. @param served Whether it got an endpoint; `undefined` if it goes on to wait in the balancer. */
+  /**
+   * A call waits outside the balancer no more. @param served Whether it got an endpoint; `undefined` if it goes on to wait in the balancer.
+   */
   ended(sinceMs: number, served: boolean | undefined): void {
     this.#waiting--;
     const { clock, meter } = this.#owner;

@@ -11,9 +11,9 @@ import type { StageFactory } from '../stage/stage.js';
 
 /** What records the calls of balancers: `flightRecorder()` of `evenkeel/recorder`. */
 export interface Recorder {
-  /** Begins to record a balancer; only balancers call this. Undefined: it has no room for another. */
+  /** Begins to record a balancer; only balancers call this. Undefined if the recorder has no room for another balancer. */
   begin(balancer: RecordedBalancer): Recording | undefined;
-  /** All it holds, in the format of `evenkeel explain`. */
+  /** All that the recorder holds, in the format that `evenkeel explain` reads. */
   dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
 }
 
@@ -31,7 +31,7 @@ export interface RecordedBalancer {
   readonly picker: PickerFactory;
   readonly load: LoadFactory;
   readonly stages: readonly StageFactory[];
-  /** The set its picker was built with. */
+  /** The set that the balancer's picker was built with. */
   pickSet(): PickSet<OwnTarget & RecordedSubchannel> | undefined;
   /** Rebuilds the picker over the same set, without its predecessor: a replay can start here. */
   refresh(): void;
@@ -45,7 +45,7 @@ export interface Recording extends SubchannelRecording {
   /** Called just before a pick, or before the end of a call is handled: nothing has changed yet. */
   prepare(nowMs: number): void;
   /**
-   * A pick was made. Returns the number of the call, from 1, if one began.
+   * A pick was made. Returns the number of the call, from 1, if a call began with the pick.
    * @param flags Of `pickFlags`.
    */
   picked(
@@ -57,17 +57,17 @@ export interface Recording extends SubchannelRecording {
   ): number;
   /** The end of a call was recorded, and the load, the stages and the picker have handled it. */
   settled(): void;
-  /** The call waited for its endpoint. */
+  /** Records that a call waited for its endpoint. */
   waited(call: number, sinceMs: number): void;
-  /** A call got no endpoint. */
+  /** Records that a call got no endpoint. */
   refused(sinceMs: number, nowMs: number, code: ErrorCode): void;
-  /** A stage changed the set. */
+  /** Records that a stage changed the set. */
   staged(stage: number, before: EndpointSet, after: EndpointSet): void;
-  /** The stages have run. */
+  /** Records the set after all stages have run. */
   published(known: EndpointSet, members: readonly Member<unknown>[]): void;
-  /** The picker is about to be built over the last members. If `first` is not empty, only these count as ready. */
+  /** Records that the picker is about to be built over the last members. If `first` is not empty, only these count as ready. */
   rebuilding(first: readonly RecordedSubchannel[]): void;
-  /** Nothing more will be recorded. */
+  /** Ends the recording: nothing more will be recorded. */
   close(): void;
 }
 

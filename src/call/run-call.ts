@@ -12,7 +12,7 @@ import type { Lease } from './lease.js';
 export interface RunOptions {
   /** Ends the call: its waiting, and whatever `use` does with the signal it is given. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
-  /** For hash pickers: calls with one key go to one endpoint. @defaultValue none */
+  /** For hash pickers: calls with the same key go to the same endpoint. @defaultValue none */
   readonly key?: string | undefined;
   /**
    * Whether the call may be done twice without harm: it is then repeated on another endpoint when its connection is lost. A call of which
@@ -20,11 +20,11 @@ export interface RunOptions {
    */
   readonly idempotent?: boolean | undefined;
   /**
-   * How long the whole call may take, in ms: waiting and every attempt. Then it rejects with EVENKEEL_DEADLINE, and the
-   * signal `use` is given aborts. @defaultValue as long as it takes
+   * How long the whole call may take, in ms: waiting and every attempt. After that `run` rejects with EVENKEEL_DEADLINE, and the signal
+   * that `use` received aborts. @defaultValue as long as it takes
    */
   readonly deadlineMs?: number | undefined;
-  /** Whether it goes before others where calls wait, or after them. @defaultValue 'default' */
+  /** Whether the call goes before others where calls wait, or after them. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /**
    * The outcome for an error that `use` threw. Only this function can report that nothing was sent (`outcomes.notStarted`): then the
@@ -46,7 +46,7 @@ const runOptionNames: readonly (keyof RunOptions)[] = [
 /** Longest deadline, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
 
-/** A call on one endpoint. The signal is present if the call has a signal or a deadline. */
+/** A function of the application that makes a call on one endpoint. The signal is present if the call has a signal or a deadline. */
 export type Use<C, T> = (handle: C, lease: Lease<C>, signal: AbortSignal | undefined) => T | Promise<T>;
 
 /** `Balancer.run`: one call over all its attempts. */
@@ -130,14 +130,14 @@ class RunningCall<C, T> implements AttemptedCall<C> {
       if (isOver) this.#attempts.stop(undefined, error);
       lease.end(isOver ? (limit?.outcomeOf(lease) ?? outcomes.cancelled) : outcomeOf(error, options.classify));
       const { answered } = lease;
-      // If `use` has ended it already, that outcome counts.
+      // If `use` has already ended the lease, the outcome that it reported counts.
       const outcome = lease.outcome as Outcome;
       this.#attempts.fail({ outcome, error, idempotent: options.idempotent === true, answered });
     }
   }
 }
 
-/** The lease must end whatever `classify` does. */
+/** The outcome for an error that `use` threw, by `classify` if it works: the lease must end even if `classify` throws. */
 function outcomeOf(error: unknown, classify: (error: unknown) => Outcome = classifyError): Outcome {
   try {
     return usableOutcome(classify(error)) ?? outcomes.protocol;
@@ -159,7 +159,7 @@ export function classifyError(error: unknown): Outcome {
   if (isEvenkeelError(error)) return error.code === 'EVENKEEL_DEADLINE' ? outcomes.timeout : outcomes.cancelled;
   const { code, name, syscall } = error as { code?: unknown; name?: unknown; syscall?: unknown };
   if (name === 'AbortError') return outcomes.cancelled;
-  // A system error has a `syscall`; others come from a client.
+  // An ETIMEDOUT of the system has a `syscall`; one without comes from a client library that gave up waiting.
   if (name === 'TimeoutError' || (code === 'ETIMEDOUT' && syscall === undefined)) return outcomes.timeout;
   return isConnectError(code) ? outcomes.reset : (outcomeOfSystemError(code) ?? outcomes.protocol);
 }

@@ -1,10 +1,10 @@
-/** A member of a line. Only the line reads and writes these fields. */
+/** A member of a line. Only the waiting line reads and writes these fields. */
 export interface InLine<T> {
   ahead: T | undefined;
   behind: T | undefined;
 }
 
-/** A queue in order of arrival whose members can leave from anywhere in O(1): a doubly linked list. */
+/** The waiting line: a queue in order of arrival whose members can leave from anywhere in O(1): a doubly linked list. */
 export class WaitingLine<T extends InLine<T>> {
   oldest: T | undefined;
   newest: T | undefined;
@@ -17,7 +17,10 @@ export class WaitingLine<T extends InLine<T>> {
     this.newest = member;
   }
 
-  /** Removes a member, which must be in the line. Clears its links, so that a member that is still referenced keeps no other in memory. */
+  /**
+   * Removes a member, which must be in the waiting line. Clears its links, so that a removed member that is still referenced keeps no other
+   * in memory.
+   */
   leave(member: T): void {
     const { ahead, behind } = member;
     if (ahead === undefined) this.oldest = behind;

@@ -15,7 +15,7 @@ export interface WaitRequest {
   readonly unlimited?: boolean | undefined;
   readonly signal: AbortSignal | undefined;
   readonly timeoutMs: number;
-  /** @defaultValue 'default' */
+  /** The caller's priority. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /** What is left of the call's deadline, in ms. @defaultValue Infinity */
   readonly deadlineMs?: number | undefined;
@@ -25,13 +25,13 @@ interface Waiter<C, L> extends InLine<Waiter<C, L>> {
   readonly request: WaitRequest;
   readonly line: WaitingLine<Waiter<C, L>>;
   readonly sinceMs: number;
-  /** When the call has to be over; Infinity = it has no deadline. */
+  /** When the waiting caller's whole call has to be over, on the clock in ms; Infinity = it has no deadline. */
   readonly dueMs: number;
   readonly timer: Timer;
   readonly onAbort: () => void;
   readonly resolve: (lease: L) => void;
   readonly reject: (reason: unknown) => void;
-  /** Whether the caller has been served or has given up. */
+  /** Whether the waiting caller has been served or has given up. */
   hasLeft: boolean;
 }
 
@@ -48,18 +48,21 @@ export interface WaitingRoomOwner<C, L = CallLease<C>> {
         readonly leastMs: number;
       }
     | undefined;
-  /** Whether our own event loop was blocked at any time since then: then callers did not wait for endpoints. */
+  /** Whether our own event loop was blocked at any time since `sinceMs`: in that case callers did not wait for endpoints. */
   stalledSince(sinceMs: number): boolean;
   tryPick(key: string | undefined, avoid: ReadonlySet<PickTarget> | undefined, unlimited: boolean): L | undefined;
   /** The error for a caller that got nothing within `timeoutMs`. */
   timedOut(timeoutMs: number): EvenkeelError;
-  /** The error for a caller that is shed after waiting this long. */
+  /** The error for a caller that is shed after waiting `waitedMs`. */
   overload(waitedMs: number): EvenkeelError;
   /** The error for a caller that can no longer meet its deadline. */
   tooLate(leftMs: number): EvenkeelError;
 }
 
-/** How many unsuccessful tries with keys are made, at the head and further back, each time something may be pickable. */
+/**
+ * How many callers with keys may be tried without success each time something may be pickable, at the head of the waiting line and again
+ * further back.
+ */
 const MAX_MISSES = 8;
 
 /**
@@ -71,13 +74,13 @@ const MAX_MISSES = 8;
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
 export class WaitingRoom<C, L = CallLease<C>> {
-  // Only this class writes the next two fields; others read them.
-  /** How many wait. */
+  // Only this class writes `size` and `shed`; others read these fields.
+  /** How many callers wait. */
   size = 0;
   /** Callers shed since creation. */
   shed = 0;
   readonly #owner: WaitingRoomOwner<C, L>;
-  /** One line per priority. */
+  /** The waiting callers, one line per priority. */
   readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
   /** Callers outside the limit: served first, in order of arrival, and never shed. */
   readonly #unlimited = new WaitingLine<Waiter<C, L>>();
@@ -145,7 +148,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     });
   }
 
-  /** Something may be pickable now: serves callers in order. */
+  /** Pickers and observers may call this from within a pick: the caller being picked for must not be served twice. */
   wake(): void {
     // Called from within a pick, the caller being picked for must not be served twice.
     if (this.size > 0 && !this.#waking) this.#wake();
@@ -160,7 +163,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     } finally {
       this.#waking = false;
     }
-    // Those that still wait do not wait for the limit.
+    // The limit has room, so callers that still wait do not wait for the limit.
     if (this.#owner.limit?.hasRoom === true) this.#limitedSinceMs = undefined;
   }
 
@@ -182,7 +185,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
       while (waiter !== undefined) {
         const next: Waiter<C, L> | undefined = newestFirst ? waiter.ahead : waiter.behind;
         if (!this.#serve(waiter)) {
-          // If there is nothing for a caller without a key, there is nothing for any other.
+          // If there is nothing to pick for a caller without a key, there is nothing for any other caller.
           if (waiter.request.key === undefined) return;
           // A caller with a key may wait for a busy endpoint while others are free for callers behind it.
           if (++misses === MAX_MISSES) {
@@ -196,8 +199,8 @@ export class WaitingRoom<C, L = CallLease<C>> {
   }
 
   /**
-   * This is called at the end of every call: it must not try each of a thousand keys every time. Beyond the first few it
-   * continues where it stopped last time.
+   * Tries callers with keys that are further back. It is called at the end of every call, so it must not try each of a thousand keys every
+   * time: it continues where it stopped last time.
    */
   #wakeFurther(): void {
     let misses = 0;
@@ -217,7 +220,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
   #serve(waiter: Waiter<C, L>): boolean {
     if (waiter.hasLeft) return true;
     const { limit, clock } = this.#owner;
-    // Responses take longer now than when this caller arrived.
+    // The limit has room, but responses take longer now than when this caller arrived, and its deadline is too near.
     if (limit?.hasRoom === true && waiter.dueMs - clock.now() <= limit.leastMs) {
       this.#giveUp(waiter);
       return true;
@@ -249,7 +252,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     return since <= oldestMs && !this.#owner.stalledSince(oldestMs);
   }
 
-  /** Sheds the oldest caller of the lowest priority to make room for a newcomer of this line. False if none ranks low enough. */
+  /** Sheds the oldest caller of the lowest priority to make room for a new caller in this line. False if none ranks low enough. */
   #makePlace(line: WaitingLine<Waiter<C, L>>): boolean {
     if (this.#limitedSinceMs === undefined) return false;
     for (let at = this.#lines.length - 1; at >= 0; at--) {
@@ -278,7 +281,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     waiter.reject(this.#owner.tooLate(waiter.dueMs - this.#owner.clock.now()));
   }
 
-  /** Rejects all callers. */
+  /** Rejects all waiting callers. */
   fail(error: EvenkeelError): void {
     for (const line of [this.#unlimited, ...this.#lines]) {
       while (line.oldest !== undefined) {

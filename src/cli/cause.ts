@@ -5,16 +5,16 @@ import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts } from './report.js';
 
-/** The one root cause: everything else that was found follows from it. */
+/** The one root cause that `evenkeel doctor` found: everything else that was found follows from it. */
 export interface Cause {
   readonly summary: string;
   readonly todo: string;
 }
 
-/** Why it does not work, if that is certain. */
+/** Why the target does not work, if that is certain. */
 export function causeOf(parsed: Target, facts: Facts): Cause | undefined {
   if (parsed.kind === 'static') return undefined;
-  // An address of the Service itself says nothing about what is behind it.
+  // An address of the Service itself says nothing about the pods behind it.
   const lone = selectsNothing(facts);
   if (lone !== undefined) return lone;
   if (usable(facts.use.endpoints ?? []).length > 0) return undefined;

@@ -29,7 +29,7 @@ export interface TopCommand {
   readonly name: 'top';
   /** The admin page's URL, with a final slash. */
   readonly url: URL;
-  /** Print once and exit. */
+  /** Whether to print the tables once and exit. */
   readonly once: boolean;
 }
 
@@ -39,7 +39,7 @@ export interface ExplainCommand {
   /** The path of the recording. */
   readonly file: string;
   readonly call: number | undefined;
-  /** The moment as the user wrote it. */
+  /** The moment to explain, as the user wrote it. */
   readonly at: string | undefined;
   readonly pod: string | undefined;
   readonly balancer: string | undefined;

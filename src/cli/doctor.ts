@@ -28,7 +28,7 @@ import { type Diagnosis, exitCodes, type Facts, type ProcessFacts } from './repo
 /** Where a command writes, and what ends it. */
 export interface CommandContext {
   readonly write: (text: string) => void;
-  /** Ctrl-C. */
+  /** Aborts when the user presses Ctrl-C. */
   readonly signal: AbortSignal;
 }
 

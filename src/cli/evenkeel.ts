@@ -8,14 +8,14 @@ import { replay } from './replay.js';
 import { terminalText } from './terminal-text.js';
 import { type TerminalSize, top } from './top.js';
 
-// As in sysexits(3), since 1 and 2 describe the Service.
+// The exit code for wrong arguments, as in sysexits(3), since 1 and 2 describe the Service.
 const WRONG_USAGE = 64;
 const UNREADABLE = 65;
 const OWN_FAULT = 70;
 
 const stopped = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
-// The reader may close the output, like `head` does.
+// The program that reads our output may close it, as `head` does.
 process.stdout.on('error', () => stopped.abort());
 
 process.exitCode = await main(process.argv.slice(2));
@@ -60,7 +60,7 @@ function writeError(text: string): void {
   process.stderr.write(terminalText(text));
 }
 
-/** Clears the terminal: the only command to it. */
+/** Clears the terminal. Nothing else is ever sent to command it. */
 function clear(): void {
   process.stdout.write('\u001b[H\u001b[2J');
 }

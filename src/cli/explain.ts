@@ -49,7 +49,7 @@ export function explain(command: ExplainCommand, write: (text: string) => void):
   return 0;
 }
 
-/** What each pod is, and why it gets no calls if it gets none. */
+/** What each pod's endpoint is for the picker, and why it gets no calls if it gets none. */
 function podLines(at: PodsAt, balancer: DumpedBalancer, clock: WallClock): string[] {
   const { atMs, version, listed, ready, pods } = at;
   const lines = [
@@ -95,7 +95,7 @@ function stageNames({ stages }: DumpedBalancer['configuration']): (index: number
   return (index) => stages[index] ?? 'a stage of the application';
 }
 
-/** What the last calls on an endpoint took, such as `took 400 ms 12.3 s before`. */
+/** How long ago the last call on an endpoint was and how long it took, such as `took 400 ms 12.3 s before`. */
 function lastText({ outcome, latencyMs, endedAtMs }: LastCall, atMs: number): string {
   const how = outcome.kind === 'success' ? 'took' : `${outcomeText(outcome)} after`;
   return `${how} ${ms(latencyMs)}, ${ms(Math.max(0, atMs - endedAtMs))} before`;
@@ -154,7 +154,7 @@ function whyOut(out: LeftOut, stage: (index: number) => string, atMs: number): s
   return state === 'ready' ? 'it had just connected' : `not connected (${state})${history}`;
 }
 
-/** How pickers that do not compare costs choose. */
+/** How pickers that do not compare costs choose, in words. */
 const withoutCosts: ReadonlyMap<string, string> = new Map([
   ['random', 'random draws one endpoint by weight, whatever its load'],
   ['roundRobin', 'roundRobin takes the next in turn, whatever its load: it was its turn'],
@@ -266,7 +266,10 @@ function reasonOf(compared: readonly Candidate[], { equalWeights }: ExplainedCal
     : `${name} was as cheap as ${equal.length} of the others; of these it took the one ${turn}.`;
 }
 
-/** The last call on each, as measured, and the latency the load counts with, which changes also without calls. */
+/**
+ * A table of the endpoints a picker chose from: the last call on each, as measured, and the latency the load counts with, which changes
+ * also without calls.
+ */
 function candidateTable(candidates: readonly Candidate[], { atMs }: ExplainedCall): string[] {
   return table(
     candidates.map(({ endpoint, cost, inFlight, weight, facts, last, isWinner }) => {

@@ -4,7 +4,7 @@ import { systemClock } from '../runtime/clock.js';
 import { systemRng } from '../runtime/rng.js';
 import { conditionsInWords } from './endpoints.js';
 
-/** Something that changed while following; `afterMs` counts from the start. */
+/** Something that changed while `evenkeel` follows a target; `afterMs` counts from the start. */
 export type FollowEvent = { readonly afterMs: number } & (
   | { readonly event: 'added' | 'removed' | 'changed'; readonly endpoint: string; readonly state: string }
   | { readonly event: 'mode'; readonly mode: string; readonly reason: string }
@@ -12,7 +12,7 @@ export type FollowEvent = { readonly afterMs: number } & (
   | { readonly event: 'fresh' }
 );
 
-/** Reports changes, starting from the current set, until `signal` aborts. */
+/** Reports changes of a target's endpoints, starting from the current set, until `signal` aborts. */
 export async function follow(
   target: string,
   options: TargetOptions,
@@ -56,7 +56,7 @@ export async function follow(
   resolution.close();
 }
 
-/** The library never keeps the process alive, but a follower should stay. */
+/** Keeps the process alive until `signal` aborts: the library never does, but a command that follows changes should stay. */
 function keepAlive(signal: AbortSignal): void {
   const hour = 3_600_000;
   const timer = systemClock.timer(() => keepAlive(signal), hour);
@@ -64,7 +64,7 @@ function keepAlive(signal: AbortSignal): void {
   signal.addEventListener('abort', () => timer.cancel(), { once: true });
 }
 
-/** One line for people. */
+/** An event as one line for people. */
 export function printEvent(event: FollowEvent): string {
   const time = `+${(event.afterMs / 1_000).toFixed(1)} s`.padStart(10);
   switch (event.event) {

@@ -5,7 +5,7 @@ import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts, Outcome } from './report.js';
 
-/** The overall verdict, in one sentence. */
+/** The overall verdict of `evenkeel doctor`, in one sentence. */
 export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome; readonly summary: string } {
   const { use, api, connections } = facts;
   const cause = causeOf(parsed, facts);
@@ -44,7 +44,10 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
   return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.mode)}${unchecked(parsed, facts)}` };
 }
 
-/** What was not checked: the meaning of a Service's only port needs no number, and whether the number is right takes a permission. */
+/**
+ * What `evenkeel doctor` could not check about the target's port: a Service's only port is found without its number, and whether the number
+ * is right takes a permission.
+ */
 function unchecked(parsed: Target, { api, use }: Facts): string {
   if (parsed.kind === 'static' || parsed.kind === 'dns' || typeof parsed.port !== 'number') return '';
   if (api?.getService.state !== 'forbidden' || (use.mode !== undefined && use.mode !== 'slices')) return '';

@@ -22,7 +22,9 @@ const note = (text: string): Line => ({ mark: 'note', text });
 const warn = (text: string): Line => ({ mark: 'warn', text });
 const fail = (text: string): Line => ({ mark: 'fail', text });
 
-/** A failure if this is the only way to find endpoints, a warning if there is another. */
+/**
+ * A line of the report about a way to find endpoints that does not work: a failure if it is the only way, a warning if there is another.
+ */
 const bad = (parsed: Target, text: string): Line => (parsed.kind === 'plain' ? warn(text) : fail(text));
 
 /** What the API server said, line by line. */
@@ -79,7 +81,7 @@ function sliceLines(parsed: Target, slices: NonNullable<ApiFacts['slices']>, obj
   return lines;
 }
 
-/** H1: one ready endpoint without a hint switches its kind off. */
+/** Topology hints of one kind: a single ready endpoint without a hint switches that kind off. */
 function hintLine({ kind, hinted, of, names }: HintFacts): Line {
   const some = names.slice(0, MAX_LISTED).join(', ') + (names.length > MAX_LISTED ? ', …' : '');
   return hinted === of
@@ -87,7 +89,7 @@ function hintLine({ kind, hinted, of, names }: HintFacts): Line {
     : note(`${kind} hints on ${hinted} of ${of} ready pods (${some}): ignored, because every pod needs one`);
 }
 
-/** What the name servers said; `spare`: nothing depends on it at the moment. */
+/** What the name servers said, line by line; `spare`: nothing depends on it at the moment. */
 export function dnsLines(
   parsed: Target,
   { name, servers, a, aaaa, srv, kind, alias }: DnsFacts,
@@ -127,12 +129,12 @@ const dnsErrors: ReadonlyMap<string, string> = new Map([
   ['ECANCELLED', 'no answer in time'],
 ]);
 
-/** The library's result. */
+/** What the library itself found as a resolver in an application would, line by line. */
 export function useLines(facts: Facts): Line[] {
   const lines: Line[] = [];
   const { mode, endpoints, errors, warnings } = facts.use;
   const external = externalNameOf(facts);
-  // The reasons are given above, one per question.
+  // The reasons are in the lines above, one per permission.
   const isLate = facts.api?.list.state === 'allowed' && facts.api.watch.state !== 'allowed';
   if (mode === 'slices' && isLate) lines.push(warn('its EndpointSlices are listed from time to time, not watched'));
   else if (mode === 'slices') lines.push(ok('its EndpointSlices are watched'));
@@ -174,7 +176,7 @@ function familyLine({ api, dns, use: { mode }, hostFamilies }: Facts): Line | un
   return note(`a pod is one endpoint with two addresses, and IPv4 is tried first: ${why}`);
 }
 
-/** Endpoints listed one by one. */
+/** At most this many endpoints are listed one by one. */
 const MAX_LISTED = 20;
 
 function endpointLine(endpoint: Endpoint): Line {
@@ -206,7 +208,7 @@ export function processLines({ url, error, left }: ProcessFacts): Line[] {
   return left.map(({ what, count }) => warn(`not balanced: ${what}, ${count} time${count === 1 ? '' : 's'}`));
 }
 
-/** Names of ports, for reading. */
+/** Joins the names of ports for reading. */
 export function list(names: readonly string[]): string {
   return names.map((name) => JSON.stringify(name)).join(', ');
 }

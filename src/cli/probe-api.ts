@@ -58,7 +58,7 @@ async function factsOf(
   const selector = `${serviceNameLabel}=${service}`;
   const listed = await attempt(() => listSlices(client, slicesPath, selector, '0', signal));
   const list = verdictOf(listed);
-  // The server does not answer: two more questions would wait just as long for nothing.
+  // The API server does not answer: checking two more permissions would wait just as long for nothing.
   if (list.state === 'failed') return { ...subject, list, watch: notAsked, getService: notAsked };
   const watch = await attempt(async () => {
     const reply = await client.get({
@@ -89,7 +89,7 @@ async function factsOf(
 function count(items: readonly unknown[], service: string): NonNullable<ApiFacts['slices']> {
   const slices = items.map((item) => parseSlice(item as never, service)).filter((slice) => slice !== undefined);
   const members = slices.flatMap((slice) => slice.members);
-  // Slices of both families list the same pods.
+  // An EndpointSlice per IP family lists the same pods: each pod counts once.
   const pods = new Map(members.map((member) => [member.uid ?? member.address, member.conditions]));
   const states = [...pods.values()];
   const ready = states.filter((conditions) => conditions.ready).length;
@@ -119,7 +119,7 @@ interface Attempted<T> {
   readonly failure?: ApiFailure;
 }
 
-/** Tries again after a refusal: the first response after an API server's start may be a meaningless 403. */
+/** Makes a request to the API server again after a refusal: the first response after an API server's start may be a meaningless 403. */
 async function attempt<T>(question: () => Promise<T>): Promise<Attempted<T>> {
   for (let round = 1; ; round++) {
     try {

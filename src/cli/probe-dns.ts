@@ -10,9 +10,9 @@ import type { DnsAnswerFacts, DnsFacts, NamespaceFacts } from './report.js';
 const patience = { timeoutMs: 2_000, tries: 2 };
 
 export interface DnsProbe {
-  /** The absolute name, with the trailing dot. */
+  /** The absolute name of the Service, with the trailing dot. */
   readonly name: string;
-  /** Name of the port, if it has one. */
+  /** The name to ask for SRV records of the named port; undefined if the target has no named port. */
   readonly srv: string | undefined;
   readonly servers: readonly string[] | undefined;
 }

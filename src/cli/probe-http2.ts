@@ -8,7 +8,7 @@ const TIMEOUT_MS = 2_000;
 
 /**
  * Whether a pod chooses HTTP/2 where it is offered, and whether the fetch of this Node offers it. A TLS handshake finds out; nothing is
- * sent, so the pod's certificate is not checked. Undefined if it does not, or does not answer. Never rejects.
+ * sent, so the pod's certificate is not checked. Undefined if the pod does not choose HTTP/2, or does not answer. Never rejects.
  */
 export async function probeHttp2(endpoint: Endpoint, host: string): Promise<Http2Facts | undefined> {
   if (!(await choosesHttp2(endpoint, host))) return undefined;

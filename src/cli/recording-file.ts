@@ -12,7 +12,7 @@ export function readFile(file: string): Uint8Array {
   }
 }
 
-/** The requested balancer, or the one with the longest recording. Throws EVENKEEL_OPTION. */
+/** The balancer of a recording that the user named, or the one with the longest recording. Throws EVENKEEL_OPTION. */
 export function chosen({ balancers, leftOut }: Dump, name: string | undefined): DumpedBalancer {
   const found =
     name === undefined
@@ -38,12 +38,12 @@ export class WallClock {
     this.#offsetMs = madeAtMs - nowMs;
   }
 
-  /** Formats a time in UTC, to the millisecond. */
+  /** Formats a time of the balancer's clock as a time of day in UTC, to the millisecond. */
   of(atMs: number): string {
     return isoOf(atMs + this.#offsetMs)?.slice(11, 23) ?? `${atMs} ms`;
   }
 
-  /** A date, or a time of day on the day of the recording. Throws EVENKEEL_OPTION. */
+  /** Reads a date, or a time of day on the day of the recording, as a time of the balancer's clock. Throws EVENKEEL_OPTION. */
   parse(text: string): number {
     const day = isoOf(this.#madeAtMs)?.slice(0, 11);
     const time = Date.parse(/^\d{1,2}:\d\d/.test(text) ? `${day}${text.padStart(5, '0')}Z` : text);

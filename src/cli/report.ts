@@ -3,14 +3,14 @@ import type { AddressFamily } from '../resolver/host-families.js';
 import type { ServiceFacts } from '../resolver/kubernetes/slices/service-ports.js';
 import type { LeftClient } from './admin-page.js';
 
-/** Whether a question could be asked, and the answer. */
+/** Whether the API server allows a request that evenkeel makes, and how it responded. */
 export interface Permission {
-  /** The answer; `not-asked`: pointless after an earlier answer. */
+  /** How the API server responded; `not-asked`: pointless after an earlier answer. */
   readonly state: 'allowed' | 'forbidden' | 'failed' | 'not-asked';
   readonly message?: string;
 }
 
-/** What the API server says. */
+/** What the API server says about a Service. */
 export interface ApiFacts {
   /** The URL of the API server; undefined if there is none to ask, and `reason` says why. */
   readonly server: string | undefined;
@@ -25,47 +25,47 @@ export interface ApiFacts {
     readonly ports: readonly string[];
     readonly families: readonly AddressFamily[];
     readonly ready: number;
-    /** Terminating but still serving: used when no pod is ready. */
+    /** Pods that are terminating but still serving: they are used when no pod is ready. */
     readonly terminating: number;
     readonly notReady: number;
-    /** Topology hints by kind; only those of ready endpoints count (H1). */
+    /** Topology hints by kind; only the hints of ready endpoints count. */
     readonly hints: readonly HintFacts[];
   };
-  /** The Service itself; null = there is no such Service. */
+  /** The Service object itself; null = there is no such Service. */
   readonly object?: ServiceFacts | null;
 }
 
-/** Which zones or nodes the endpoints are meant for. */
+/** The zones or nodes for which the endpoints of a Service are meant, by their topology hints. */
 export interface HintFacts {
   readonly kind: 'zone' | 'node';
-  /** How many ready endpoints have a hint. */
+  /** How many ready endpoints have a hint of this kind. */
   readonly hinted: number;
   /** How many ready endpoints there are. */
   readonly of: number;
-  /** The zones or nodes named. */
+  /** The zones or nodes that the hints name. */
   readonly names: readonly string[];
 }
 
-/** The answer to one question. */
+/** The name server's answer to one DNS query. */
 export interface DnsAnswerFacts {
   readonly records: number;
-  /** The shortest TTL, in seconds. */
+  /** The shortest TTL of the records in the answer, in seconds. */
   readonly ttl: number | undefined;
-  /** The error code of node:dns if there was no answer. */
+  /** The error code of `node:dns` if there was no answer. */
   readonly error?: string;
   readonly tookMs: number;
 }
 
-/** What the name servers say. */
+/** What the name servers say about a Service. */
 export interface DnsFacts {
-  /** Absolute name. */
+  /** The absolute name of the Service. */
   readonly name: string;
   readonly servers: readonly string[];
   readonly a: DnsAnswerFacts;
   readonly aaaa: DnsAnswerFacts;
-  /** For a named port: `_port._tcp.name`; otherwise the name itself, which tells a cluster IP from a pod. */
+  /** The SRV query. For a named port: `_port._tcp.name`; otherwise the name itself, which tells a cluster IP from a pod. */
   readonly srv: DnsAnswerFacts & { readonly name: string };
-  /** `external`: the name of a Service that is an alias for something that is none of its pods. */
+  /** What the records show. `external`: the name of a Service that is an alias for something that is none of its pods. */
   readonly kind: 'pods' | 'cluster-ip' | 'external' | 'unknown' | 'none';
   /** The name that a Service's name is an alias for. */
   readonly alias?: string;
@@ -77,9 +77,9 @@ export interface NamespaceFacts {
   readonly state: 'known' | 'missing' | 'unknown';
 }
 
-/** The library's own result. */
+/** What the library itself found for the target. */
 export interface UseFacts {
-  /** The mode as the resolver calls it: `slices`, `dns` or `name` for plain targets. */
+  /** How the endpoints are found, as the resolver calls it: `slices`, `dns` or `name` for plain targets. */
   readonly mode: string | undefined;
   readonly reason: string | undefined;
   readonly advice: string | undefined;
@@ -89,7 +89,7 @@ export interface UseFacts {
   readonly warnings: readonly string[];
 }
 
-/** Whether the endpoint accepts connections. */
+/** Whether an endpoint accepts connections. */
 export interface ConnectFacts {
   readonly endpoint: string;
   readonly tookMs: number;
@@ -99,22 +99,22 @@ export interface ConnectFacts {
 /** A pod that speaks HTTP/2 over TLS. */
 export interface Http2Facts {
   readonly endpoint: string;
-  /** The version of this Node. */
+  /** The version of the Node that runs `evenkeel doctor`. */
   readonly node: string;
-  /** Whether fetch of this Node offers HTTP/2 by itself. */
+  /** Whether the fetch of this Node offers HTTP/2 by itself. */
   readonly isOffered: boolean;
 }
 
 /** What the admin page of the app's process says. */
 export interface ProcessFacts {
   readonly url: string;
-  /** Why the page could not be read. */
+  /** Why the admin page could not be read. */
   readonly error?: string;
-  /** The clients that are not balanced; undefined if `evenkeel/register` is not in use there, or nothing is known. */
+  /** The clients that are not balanced; undefined if `evenkeel/register` is not in use in that process, or nothing is known. */
   readonly left?: readonly LeftClient[] | undefined;
 }
 
-/** All findings. */
+/** All findings of `evenkeel doctor`. */
 export interface Facts {
   readonly api: ApiFacts | undefined;
   readonly dns: DnsFacts | undefined;
@@ -132,13 +132,13 @@ export interface Facts {
 
 export type Outcome = 'fine' | 'degraded' | 'unusable';
 
-/** One line of the report. */
+/** One line of the report of `evenkeel doctor`. */
 export interface Line {
   readonly mark: 'ok' | 'note' | 'warn' | 'fail';
   readonly text: string;
 }
 
-/** What the findings mean. */
+/** What the findings of `evenkeel doctor` mean. */
 export interface Diagnosis {
   readonly outcome: Outcome;
   readonly summary: string;

@@ -8,7 +8,7 @@ import { list } from './lines.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts } from './report.js';
 
-/** What to change, most useful first. */
+/** What to change about the Service, its permissions or the app, most useful first. */
 export function todoOf(parsed: Target, facts: Facts): string[] {
   return [...serviceTodo(parsed, facts), ...processTodo(facts)];
 }
@@ -27,7 +27,7 @@ function serviceTodo(parsed: Target, facts: Facts): string[] {
   const refused = connections.some((connection) => connection.error !== undefined);
   const external = externalNameOf(facts);
   if (external !== undefined && use.mode !== 'slices' && use.endpoints?.length) {
-    // Neither permissions nor changes to the Service would help.
+    // The Service's endpoints refuse connections: neither permissions nor changes to the Service would help.
     return refused
       ? [`Check whether ${external} listens on that port, and whether a network policy lets this pod out.`]
       : [];

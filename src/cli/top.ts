@@ -14,7 +14,7 @@ interface Look {
   readonly balancers: readonly Shown[];
 }
 
-/** Where it writes, and when it ends. */
+/** Where `evenkeel top` writes, and when it ends. */
 export interface TopOutput {
   readonly write: (text: string) => void;
   readonly clear: () => void;
@@ -37,7 +37,7 @@ export async function top({ url, once }: TopCommand, { write, clear, size, signa
       const look = { atMs: systemClock.now(), balancers };
       const terminal = size();
       const text = printTop(look, before, terminal);
-      // The first reading has no rates yet.
+      // The first reading of the admin page has no rates yet.
       if (before !== undefined || !once) {
         if (terminal !== undefined && !once) clear();
         write(terminal !== undefined && !once ? text : `${text}\n`);
@@ -72,7 +72,7 @@ export function printTop({ atMs, balancers }: Look, before: Look | undefined, te
   return lines.map((line) => line.slice(0, terminal.columns)).join('\n');
 }
 
-/** What needs attention comes first, then the busiest. */
+/** The table of one balancer: endpoints that need attention come first, then the busiest. */
 function printBalancer(balancer: Shown, last: Shown | undefined, spanMs: number, most: number): string {
   const started = new Map(last?.endpoints.map((endpoint) => [endpoint.key, endpoint.started]));
   const rated = balancer.endpoints.map((endpoint) => {
@@ -120,7 +120,7 @@ function head(balancer: Shown): string {
   return printable(`${resolver}  ${facts.join(', ')}`);
 }
 
-/** The cost as a multiple of the cheapest pod's: the load's own unit differs from load to load. */
+/** The table's row for one pod. The cost is a multiple of the cheapest pod's, because the load's own unit differs from load to load. */
 function row(
   { name, address, status, why, inFlight, place, relativeCost, failed }: EndpointSnapshot,
   rate: number | undefined,
@@ -154,7 +154,7 @@ function table(rows: readonly (readonly string[])[]): string {
   return rows.map((cells) => `  ${line(cells)}\n`).join('');
 }
 
-/** A pod's error may contain anything, including terminal commands. */
+/** An error message without control characters: it may contain anything, including terminal commands. */
 const printable = (text: string): string => text.replace(/\p{Cc}+/gu, ' ');
 
 const width = (cells: readonly string[], column: number): number => (cells[column] as string).length;

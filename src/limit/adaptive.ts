@@ -16,7 +16,7 @@ export interface AdaptiveOptions {
   readonly max?: number | undefined;
   /** How many times its usual latency the Service may take before the limit falls. @defaultValue 2 */
   readonly tolerance?: number | undefined;
-  /** See `Limit.shedAfterMs`, in ms. @defaultValue 100 */
+  /** How long a caller may wait for the limit before it is shed, in ms: see `Limit.shedAfterMs`. @defaultValue 100 */
   readonly shedAfterMs?: number | undefined;
 }
 
@@ -30,19 +30,22 @@ export const adaptiveTable: OptionTable<Complete<AdaptiveOptions>> = optionTable
   shedAfterMs: shedAfterOption,
 });
 
-/** The shortest window, in ms, and the fewest calls in it. A window also lasts as long as its calls usually take. */
+/**
+ * The shortest window in which the adaptive limit measures calls, in ms; next to it, the fewest calls in a window. A window also lasts as
+ * long as its calls usually take.
+ */
 const WINDOW_MS = 100;
 const WINDOW_CALLS = 10;
-/** The measurements of a window longer than this are discarded, in ms. */
+/** The adaptive limit discards the measurements of a window that is longer than this, in ms. */
 const STALE_MS = 10_000;
-/** This many ms are added to latencies before they are compared: among shorter ones, differences mean little. */
+/** The adaptive limit adds this many ms to latencies before it compares them: among shorter ones, differences mean little. */
 const FLOOR_MS = 5;
 /**
  * A single latency counts as at most this far from the usual one, or farther with more tolerance; as a logarithm: four times as long or as
  * short.
  */
 const MOST = Math.log(4);
-/** A window has to be beyond the tolerance by this many standard errors. */
+/** A window's latencies have to be beyond the tolerance by this many standard errors before the limit falls. */
 const ERRORS = 2;
 /**
  * What one fall leaves of the limit, at least and at most; and what is left at least of the limit that a trial compares with, until its
@@ -54,21 +57,21 @@ const LEAST_ON_TRIAL = 0.25;
 /** How much the limit grows per window while calls are fast enough in an overload: as a share of it, and at least, in calls. */
 const GROWTH = 0.1;
 const MIN_STEP = 1;
-/** The limit counts as reached once this share of it is in use. */
+/** The adaptive limit counts as reached once this share of it is in use. */
 const REACHED = 0.9;
-/** In a trial, calls that started before the limit fell have ended once at most this multiple of the limit are running. */
+/** While a trial lowers the limit, the calls that started before have ended once at most this multiple of the limit is running. */
 const SETTLED = 1.25;
-/** The share by which a window moves the usual latency, and the share if it is too slow. */
+/** The share by which the latency of a window moves the usual latency; next to it, the share if the window is too slow. */
 const FOLLOWS = 0.02;
 const FOLLOWS_SLOW = 0.001;
-/** For this many windows the usual latency is learned: nothing counts as too slow. */
+/** For this many windows after a start the usual latency is learned: no call counts as too slow. */
 const LEARNS = 6;
-/** Answers per ms are averaged over this time, in ms. */
+/** The rate of answers, per ms, is averaged over this time, in ms. */
 const RATE_MS = 5_000;
-/** Servers may first have to finish what their callers no longer wait for, in ms: meanwhile few are answered, whatever the limit. */
+/** Servers may first have to finish requests whose callers no longer wait, in ms: meanwhile few calls are answered, whatever the limit. */
 const DRAIN_MS = 3_000;
 const DRAINED = 0.9;
-/** An overload is over after this long without reaching the limit, in ms. */
+/** An overload is over once the limit has not been reached for this long, in ms. */
 const OVER_MS = 10_000;
 /** For how long a trial's finding that calls queue stands, in ms, and how long nothing but slow windows must last to doubt it. */
 const FOUND_MS = 30_000;
@@ -77,12 +80,13 @@ const DOUBT_MS = 5_000;
 const HOLD_MS = 60_000;
 const MOST_HOLD_MS = 960_000;
 /**
- * If less than this share of the calls is answered meanwhile, the usual latency was raised wrongly; nor is it learned from such a window.
+ * If less than this share of the calls is answered while the usual latency is raised, it was raised wrongly; nor is the usual latency
+ * learned from such a window.
  */
 const ANSWERED = 0.5;
 /** A response rarely takes less than this share of the usual latency. */
 const LEAST = 0.5;
-/** What is left of the limit when an endpoint says that it is overloaded; at most once per window. */
+/** The share of the limit that is left when an endpoint reports that it is overloaded; applied at most once per window. */
 const BACKED_OFF = 0.9;
 
 /**
@@ -113,9 +117,9 @@ class AdaptiveLimit implements Limit {
   readonly shedAfterMs: number;
   max: number;
   readonly #settings: Complete<AdaptiveOptions>;
-  /** The logarithm of `tolerance`. */
+  /** The logarithm of the option `tolerance`. */
   readonly #tolerated: number;
-  /** How far from the usual latency a single one counts, as a logarithm. */
+  /** How far from the usual latency a single latency counts at most, as a logarithm. */
   readonly #most: number;
   /** The limit before rounding. */
   #limit: number;
@@ -125,9 +129,9 @@ class AdaptiveLimit implements Limit {
   /** How many answers came per ms outside of overloads, and over how many ms that was measured. */
   #rate = 0;
   #ratedMs = 0;
-  /** Whether the last window was too slow. */
+  /** Whether the last window was slower than the tolerance allows. */
   #wasSlow = false;
-  // An overload, or what looks like one.
+  // The state of an overload, or of what looks like one.
   /** The limit when it began to fall; 0 = there is no overload. */
   #fellFrom = 0;
   #fellAtMs = 0;
@@ -136,11 +140,11 @@ class AdaptiveLimit implements Limit {
   readonly #trial = new Trial();
   /** When a trial last found that calls queue; -Infinity = it has not. */
   #foundMs = Number.NEGATIVE_INFINITY;
-  // A usual latency that was raised after a trial.
+  // The state of a usual latency that was raised after a trial.
   #raisedFrom = 0;
   #heldUntilMs = 0;
   #holdMs = 0;
-  // The current window.
+  // The measurements of the current window.
   #sinceMs = 0;
   #calls = 0;
   #answers = 0;
@@ -166,8 +170,8 @@ class AdaptiveLimit implements Limit {
   answered(latencyMs: number, inFlight: number, nowMs: number): void {
     const slower = this.#measured(latencyMs, inFlight, nowMs);
     this.#answers++;
-    // Without an overload nothing speaks against a higher limit. It doubles in the time that calls take, because long polls can fill it as
-    // quickly.
+    // Without an overload nothing speaks against a higher limit. The limit doubles in the time that calls take, because long polls can fill
+    // it as quickly.
     if (this.#fellFrom === 0 && inFlight >= REACHED * this.max && slower <= this.#tolerated && !this.#wasOverloaded) {
       this.#set(this.#limit + 1);
     }
@@ -175,7 +179,7 @@ class AdaptiveLimit implements Limit {
   }
 
   gaveUp(waitedMs: number, inFlight: number, nowMs: number): void {
-    // A caller that gives up earlier than usual tells us nothing.
+    // A caller that gives up earlier than responses usually take tells us nothing.
     if (Math.log(waitedMs + FLOOR_MS) <= this.#usual) return;
     this.#measured(waitedMs, inFlight, nowMs);
     this.#closeWindow(nowMs);
@@ -188,7 +192,7 @@ class AdaptiveLimit implements Limit {
     this.#set(this.#limit * BACKED_OFF);
   }
 
-  /** Returns by how much a window was slower than usual, as a logarithm; 0 while nothing is known. */
+  /** Returns by how much the window that has ended was slower than usual, as a logarithm; 0 while nothing is known. */
   #measured(latencyMs: number, inFlight: number, nowMs: number): number {
     if (this.#calls === 0 || nowMs - this.#sinceMs > STALE_MS) this.#open(nowMs);
     this.#calls++;
@@ -227,7 +231,7 @@ class AdaptiveLimit implements Limit {
     this.#wasOverloaded = false;
   }
 
-  /** @param slower How much slower than usual calls were, as a logarithm. */
+  /** Adapts the limit after a window. @param slower How much slower than usual calls were, as a logarithm. */
   #adapt(slower: number, ms: number, nowMs: number): void {
     const inFlight = this.#inFlight / this.#calls;
     const isReached = inFlight >= REACHED * this.max;
@@ -268,8 +272,9 @@ class AdaptiveLimit implements Limit {
   }
 
   /**
-   * @param mayRise Not while most callers give up, in an overload, nor while the limit is reached: a long overload would raise it by a few percent in each window
-   * just within tolerance, until there was no limit left.
+   * Learns the usual latency from a window. @param mayRise Whether the usual latency may rise. Not while most callers give up, in an
+   * overload, nor while the limit is reached: a long overload would raise it by a few percent in each window just within tolerance, until
+   * there was no limit left.
    */
   #learn(slower: number, isSlow: boolean, mayRise: boolean, nowMs: number): void {
     const follows = isSlow ? FOLLOWS_SLOW : Math.max(FOLLOWS, 1 / this.#windows);
@@ -277,7 +282,7 @@ class AdaptiveLimit implements Limit {
   }
 
   #lower(slower: number, inFlight: number, nowMs: number): void {
-    // Other clients' calls may be the cause; every client has to do its part, starting from its own running calls.
+    // Other clients' calls may be the cause of the overload; every client has to do its part, starting from its own running calls.
     const limit = Math.min(this.#limit, inFlight);
     if (this.#fellFrom === 0) {
       this.#fellFrom = limit;
@@ -294,7 +299,7 @@ class AdaptiveLimit implements Limit {
     return nowMs - this.#foundMs <= FOUND_MS;
   }
 
-  /** Calls are fast enough again. */
+  /** Calls are fast enough again in an overload: the limit grows. */
   #relieved(ms: number, nowMs: number): void {
     if (this.#isFound(nowMs)) this.#trial.begin(this.#limit, this.#answers / ms);
   }
@@ -324,7 +329,10 @@ class AdaptiveLimit implements Limit {
     this.#heldUntilMs = nowMs + this.#holdMs;
   }
 
-  /** Clients that share an overload can mistake each other's share for slow work. Then hardly anybody gets an answer. */
+  /**
+   * Whether the usual latency was raised wrongly. Clients that share an overload can mistake each other's share for slow work. Then hardly
+   * anybody gets an answer.
+   */
   #wasRaisedWrongly(slower: number, nowMs: number): boolean {
     return (
       nowMs < this.#heldUntilMs &&

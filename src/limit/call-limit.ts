@@ -1,7 +1,7 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { Limit } from './limit.js';
 
-/** Where a limit that throws is reported. */
+/** Where a limit that throws an exception is reported. */
 export interface LimitWarnings {
   warn(message: string, error: unknown): void;
 }
@@ -17,7 +17,7 @@ export class CallLimit {
     this.#warnings = warnings;
   }
 
-  /** Infinity if the limit throws, or names no number: then it limits nothing. */
+  /** How many calls may run at once. Infinity if the limit of the options throws, or returns no number: then it limits nothing. */
   get max(): number {
     try {
       const { max } = this.#limit;
@@ -33,7 +33,7 @@ export class CallLimit {
     return this.#running;
   }
 
-  /** Infinity if the limit throws: then no caller is shed. */
+  /** How long calls may wait before they are shed, in ms. Infinity if the limit of the options throws: then no caller is shed. */
   get shedAfterMs(): number {
     try {
       return this.#limit.shedAfterMs;
@@ -61,13 +61,16 @@ export class CallLimit {
     this.#running++;
   }
 
-  /** The response to a call has begun, or the call ended without one: it makes room for another. A stream counts no longer than that. */
+  /**
+   * A call no longer counts against the limit: its response has begun, or it ended without one. A stream counts no longer than until its
+   * response begins.
+   */
   freed(): void {
     this.#running--;
   }
 
   /**
-   * A call ended, before or after it made room.
+   * A call ended: the limit learns from it.
    * @param latencyMs Until the first byte, or until the caller gave up.
    */
   learn(outcome: Outcome, latencyMs: number, nowMs: number, answered: boolean): void {

@@ -7,7 +7,7 @@ import { shedAfterOption } from './shed-after.js';
 
 /** Options of `fixed`. */
 export interface FixedOptions {
-  /** See `Limit.shedAfterMs`, in ms. @defaultValue 100 */
+  /** How long a caller may wait for the limit before it is shed, in ms: see `Limit.shedAfterMs`. @defaultValue 100 */
   readonly shedAfterMs?: number | undefined;
 }
 

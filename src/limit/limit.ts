@@ -1,4 +1,4 @@
-/** How many calls of a balancer may run at once. One object per balancer, which tells it about calls. */
+/** How many calls of a balancer may run at once. One object per balancer, which notifies it of calls. */
 export interface Limit {
   /** How many calls may run at once, at this moment. Read for every call, so it may change at any time. */
   readonly max: number;
@@ -19,7 +19,7 @@ export interface Limit {
    * @param nowMs The time of the balancer's clock, in ms.
    */
   answered(latencyMs: number, inFlight: number, nowMs: number): void;
-  /** A caller gave up on an unanswered call after this long: it would have taken longer. */
+  /** A caller gave up on an unanswered call after `waitedMs`: the call would have taken longer. */
   gaveUp(waitedMs: number, inFlight: number, nowMs: number): void;
   /** An endpoint refused a call because it is overloaded. */
   overloaded(nowMs: number): void;

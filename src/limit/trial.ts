@@ -3,24 +3,29 @@ export type TrialResult = 'queued' | 'lost' | undefined;
 
 /** A trial lasts at least this many windows. */
 const FEWEST_WINDOWS = 3;
-/** Windows count while the limit is below this share of the one it is compared with. Above, both would look the same. */
+/**
+ * A window counts for a trial while the lowered limit is below this share of the one it is compared with. Above, the results of both would
+ * look the same.
+ */
 const LOWERED = 0.9;
 /**
- * How far apart the two must be before a trial can decide: as a share of the answers expected, and in standard deviations of their number.
+ * How far apart the answers under both limits must be before a trial can decide: as a share of the answers expected, and in standard
+ * deviations of their number.
  */
 const SHARE = 0.4;
 const DEVIATIONS = 3.2;
-/** After a trial of this length, in ms, the limits below decide. */
+/** After a trial has lasted this long, in ms, it decides by the shares below. */
 const LONG_MS = 5_000;
 const SHARE_WHEN_LONG = 0.2;
 const DEVIATIONS_WHEN_LONG = 2;
 /**
- * Up to the first share of the possible loss nothing was lost; from the second on it was. In a long trial, the nearer of the two decides.
+ * Up to the first of these shares of the possible loss of answers, nothing was lost; from the second on it was. In a long trial, the nearer
+ * of the two decides.
  */
 const NOTHING_LOST = 0.3;
 const LOST = 0.7;
 const NEARER = 0.45;
-/** If this many answers were expected, fewer than this share of them are a loss, whatever the limits. */
+/** If at least the other number of answers was expected, fewer than this share of them are a loss, whatever the limits. */
 const MOST_GONE = 0.4;
 const MOST_OF = 40;
 
@@ -29,13 +34,13 @@ const MOST_OF = 40;
  * shorter, not its work. A Service that is slow for another reason answers fewer, in proportion to the limit.
  */
 export class Trial {
-  /** The limit before it was lowered, and the answers per ms under it. */
+  /** The limit before it was lowered, and the answers per ms under that limit. */
   limit = 0;
   #rate = 0;
   #windows = 0;
   #ms = 0;
   #answers = 0;
-  /** How many answers are expected if calls queue, and how many if they do not. */
+  /** How many answers are expected under the lowered limit if calls queue, and how many if they do not. */
   #expected = 0;
   #expectedIfNot = 0;
 
@@ -54,7 +59,7 @@ export class Trial {
     this.begin(limit, this.#answers / this.#ms);
   }
 
-  /** A window in which the limit was reached, and calls were slow nevertheless. */
+  /** Adds a window to the trial: one in which the limit was reached, and calls were slow nevertheless. */
   add(answers: number, ms: number, limit: number): void {
     if (limit > LOWERED * this.limit) return;
     const expected = this.#rate * ms;
@@ -66,6 +71,7 @@ export class Trial {
   }
 
   /**
+   * What the trial has shown so far.
    * @param leastMs How much time has to be measured, in ms.
    * @param sinceMs For how long the limit has been lowered, in ms.
    */

@@ -1,37 +1,40 @@
 import { COST, MOST_UNITS, ORDER_COST, OTHERS, OTHERS_AVERAGE, REPORTED_AT, UNITS } from './latency-cell.js';
 
-/** In this time a report fades to a third, and the median of all takes its place, in ms. */
+/** In this time a server's load report fades to a third, and the median of all reports takes its place, in ms. */
 const REPORT_FADES_MS = 100;
-/** A report older than this is ignored, in ms. */
+/** A server's load report older than this is ignored, in ms. */
 const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
-/** Weights of reports by age, one entry per ms: `Math.exp` would be half the cost of a pick. */
+/** Weights of servers' load reports by age, one entry per ms: computing them with `Math.exp` would be half the cost of a pick. */
 const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
   Math.exp(-ageMs / REPORT_FADES_MS),
 );
 
 /**
- * An endpoint that on average claims less than this share of the median is taken only at how far it is from its own average. Otherwise one
+ * An endpoint that on average reports less than this share of the median is taken only at how far it is from its own average. Otherwise one
  * that always claims to be idle would get the calls of all clients.
  */
 const DOUBTED = 0.5;
-/** Each place of the order costs this share of the usual number of calls more than the place before … */
+/** Each place in the order of preference costs this share of the usual number of calls more than the place before. */
 const SLOPE_OF_USUAL = 0.1;
-/** … and that number counts up to here: if it were far above, places would matter more than what is reported. */
+/**
+ * The usual number of calls counts up to here in the cost of a place: if it were far above, places would matter more than what servers
+ * report.
+ */
 const MOST_USUAL = 4;
-// Offsets in the numbers that `isCheaper` keeps.
+// Offsets in the array of numbers that `isCheaper` keeps.
 const LEAST = 0;
 const NOW = 1;
 const SLOPE = 2;
 
 /** Computes a cost from calls in flight. */
 export interface CostOfCalls {
-  /** As `LoadRule.value`. */
+  /** The cost of one more call on an endpoint, as `LoadRule.value`. */
   cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
 }
 
 /**
- * The cost of one more call on an endpoint: the calls it has, times the price in its cell. Its calls are ours, and those of other clients
- * while servers report them.
+ * The cost of one more call on an endpoint: the calls it has, times the price in its cell. The calls that count are this client's, and
+ * while servers report them also those of other clients.
  */
 export class CallCosts implements CostOfCalls {
   /** Whether servers report their load. */
@@ -40,13 +43,16 @@ export class CallCosts implements CostOfCalls {
   usual = 0;
   readonly #comparing = new Float64Array(3);
 
-  /** As `Load.value`. */
+  /** The cost of one more call on an endpoint, as `Load.value`. */
   cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     const cost = this.#calls(numbers, at, inFlight, nowMs) * ((numbers[at + COST] as number) || UNITS) + 0.5;
     return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
   }
 
-  /** Begins to compare endpoints of an order. Numbers are kept here, since a function that returned them would put them on the heap. */
+  /**
+   * Begins to compare the endpoints of an order of preference. The cheapest so far is kept in fields, since a function that returned
+   * numbers would put them on the heap.
+   */
   compare(nowMs: number): void {
     const comparing = this.#comparing;
     comparing[LEAST] = Number.POSITIVE_INFINITY;
@@ -77,7 +83,7 @@ export class CallCosts implements CostOfCalls {
     return (this.#comparing[LEAST] as number) > UNITS * (1.5 + this.usual);
   }
 
-  /** How many calls the endpoint has, the next one included. */
+  /** How many calls the endpoint has, the next one included; those of other clients count as far as they are known. */
   #calls(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     if (!this.hasReports) return inFlight + 1;
     const usual = this.usual;

@@ -1,12 +1,12 @@
-/** How many endpoints share one array: the next is twice as large as the last, from `FIRST` to `MOST`. */
+/** How many endpoints share one array of numbers: each new array is twice as large as the last, from `FIRST` to `MOST`. */
 const FIRST = 8;
 const MOST = 1_024;
 
-/** The numbers of one endpoint: those of `numbers` from `at` on. All 0 at first. */
+/** Where the numbers of one endpoint are: in `numbers`, from `at` on. All 0 at first. */
 export interface Cell {
   readonly numbers: Float64Array;
   readonly at: number;
-  /** How many numbers belong to this endpoint. @defaultValue 0 */
+  /** How many numbers belong to one endpoint. @defaultValue 0 */
   readonly fields?: number;
 }
 

@@ -6,24 +6,24 @@ import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
 
 /**
- * A report counts as at most this many times the median, plus the same number of calls. A server that claims more gets few calls
+ * A server's report counts as at most this many times the median, plus the same number of calls. A server that claims more gets few calls
  * anyway, and must not affect how the servers without reports are judged.
  */
 const MOST_OF_USUAL = 8;
-/** Absolute limit of a report, in calls. */
+/** The most calls in flight that any server's report counts for. */
 const MOST_OTHERS = 10_000;
-/** The limit of the very first report, in calls: there is nothing yet to compare it with. */
+/** The most calls in flight that the very first report of a set counts for: there is nothing yet to compare it with. */
 const MOST_AT_FIRST = 16;
-/** How much one report changes the average of its endpoint. */
+/** How much one report changes the average of the reports of its endpoint. */
 const AVERAGE_STEP = 1 / 32;
-/** After this long without reports, the set counts as one without reports, in ms. */
+/** After this long without reports, the set counts as one whose servers do not report, in ms. */
 const REPORTS_END_MS = 5_000;
 /** How many endpoints a pick compares while servers report: enough is known about them to make it worthwhile. */
 const CHOICES_WITH_REPORTS = 8;
 
-/** Keeps the reports of a set's endpoints: how many calls other clients have there. */
+/** Keeps the load reports of a set's endpoints: how many calls other clients have in flight on each. */
 export class CountedCalls {
-  /** As `Load.choices`. */
+  /** How many endpoints a pick compares, as `Load.choices`. */
   choices: number = DEFAULT_CHOICES;
   readonly #inUse: CallCosts;
   /** The most that a report counts for, in calls. */
@@ -33,15 +33,15 @@ export class CountedCalls {
   #values = new Float64Array(16);
   #reports = 0;
 
-  /** @param inUse Is kept up to date. */
+  /** @param inUse The costs that picks compute; its median and reports are kept up to date here. */
   constructor(inUse: CallCosts) {
     this.#inUse = inUse;
   }
 
-  /** As `Load.reported`. */
+  /** Takes a server's load report, as `Load.reported`. */
   reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
     const reportedInFlight = requestsInFlight(report);
-    // The count of all requests includes ours; how many of the waiting ones are ours is unknown.
+    // The server's count of all requests includes ours; how many of those that wait at the server are ours is unknown.
     const others = reportedInFlight === undefined ? requestsWaiting(report) : Math.max(0, reportedInFlight - inFlight);
     if (others === undefined) return;
     if (!this.#inUse.hasReports) {
@@ -59,7 +59,7 @@ export class CountedCalls {
   }
 
   /**
-   * Starts a new median: `survey` follows for each endpoint, so that each counts once no matter how often it reports; then
+   * Starts a new median of the reports: `survey` follows for each endpoint, so that each counts once no matter how often it reports; then
    * `surveyed`. False: there are no reports, and neither follows.
    */
   surveying(nowMs: number): boolean {
@@ -88,7 +88,7 @@ export class CountedCalls {
     this.#most = Math.min(MOST_OF_USUAL * (this.#inUse.usual + 1), MOST_OTHERS);
   }
 
-  /** As `LoadRule.facts`. */
+  /** What is known about an endpoint, for display, as `LoadRule.facts`. */
   facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
     if (!this.#inUse.hasReports || numbers[at + OTHERS] === 0) return {};
     return {
@@ -97,7 +97,7 @@ export class CountedCalls {
     };
   }
 
-  /** As `LoadRule.memory`. */
+  /** The state for a recording, as `LoadRule.memory`. */
   memory(): number[] {
     const { hasReports, usual } = this.#inUse;
     return [this.choices, usual, this.#most, hasReports ? 1 : 0, this.#reportedAtMs];

@@ -4,7 +4,7 @@ import { noCell } from './cells.js';
 import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
-/** Calls in flight, as this process counts them. Needs no tuning and reacts at once. */
+/** Calls in flight, as this process counts them. This load needs no tuning and reacts at once. */
 export const inFlight = (...none: []): (() => Load) => {
   checkNoOptions('inFlight', none);
   return described(() => new RuledLoad(inFlightRule, noCell), 'inFlight');
@@ -15,6 +15,6 @@ export const inFlightRule: LoadRule = {
   decays: false,
   start: undefined,
   end() {},
-  // Includes the next call, so that idle endpoints do not tie at 0 and weights still matter.
+  // The value includes the next call, so that idle endpoints do not tie at 0 and weights still matter.
   value: (_numbers, _at, calls) => calls + 1,
 };

@@ -5,14 +5,17 @@ import { type LoadRule, RuledLoad } from './load-rule.js';
 import { lowerMedian } from './median.js';
 import type { Preferences } from './preference.js';
 
-/** How often a survey is taken, in ms. */
+/** How often the latencies of all endpoints are compared in a survey, in ms. */
 export const SURVEY_MS = 100;
 /** In this time an endpoint without calls loses all but a third of its excess latency and of its failures, in ms. */
 export const FORGIVEN_MS = 20_000;
 
-/** An endpoint is slow beyond this multiple of the median latency … */
+/** An endpoint counts as slow if its latency is beyond this multiple of the median latency. */
 export const SLOW_RATIO = 2;
-/** … if that is at least this much above the median, in ms: the cost of a farther zone is no reason to avoid it. */
+/**
+ * An endpoint counts as slow only if its latency is at least this much above the median, in ms: the cost of a farther zone is no reason to
+ * avoid it.
+ */
 const SLOW_FLOOR_MS = 5;
 /** The multiple that replaces `SLOW_RATIO` in a large set that is called rarely, where evidence is little and old. */
 const SLOW_RATIO_WHEN_RARE = 1.5;
@@ -21,7 +24,7 @@ const RARE_MS = 1_000;
 /** A set with this many endpoints is large. */
 const MANY = 16;
 /**
- * A call counts as at most this many times the limit or the endpoint's own average, so one long call is no evidence. With long
+ * A call's latency counts as at most this many times the limit or the endpoint's own average, so one long call is no evidence. With long
  * polls or reports among short calls, the endpoint that answered the last of them would otherwise look slow.
  */
 export const MOST_AT_ONCE = 2;
@@ -30,9 +33,9 @@ export const MOST_AT_ONCE = 2;
  * calls to judge by, and a mistake about one endpoint costs little.
  */
 const MOST_AT_ONCE_OF_MANY = 4;
-/** This many calls are evidence that an endpoint is slow; fewer in larger sets. */
+/** This many calls on an endpoint are evidence that it is slow; in larger sets, fewer are. */
 const EVIDENCE = 4;
-/** One call is never evidence: it may have paid for an unusually long cold start. */
+/** The fewest calls that are evidence that an endpoint is slow: a single one may have paid for an unusually long cold start. */
 const LEAST_EVIDENCE = 2;
 /** `EVIDENCE` applies up to this many endpoints. With twice as many, half of it is enough, and so on. */
 const FEW = 3;
@@ -41,18 +44,20 @@ const FEW = 3;
 export class LatencySurvey {
   takenAtMs: number = Number.NEGATIVE_INFINITY;
   medianMs = 0;
-  /** Latencies up to this are not slow. */
+  /** Latencies up to this are not slow, in ms. */
   limitMs: number = Number.POSITIVE_INFINITY;
-  /** `SLOW_RATIO`, or the one for a large set that is called rarely. */
+  /** `SLOW_RATIO`, or `SLOW_RATIO_WHEN_RARE` while the set is large and called rarely. */
   slowRatio: number = SLOW_RATIO;
   /** Median of first latencies, which include the cold start. An endpoint just as slow in its first calls is not slow. */
   firstMedianMs = 0;
-  /** `EVIDENCE` and `MOST_AT_ONCE` for a set of this size. */
+  /** The values that stand for `EVIDENCE` and `MOST_AT_ONCE` in a set of this size. */
   evidence: number = EVIDENCE;
   mostAfterGap: number = MOST_AT_ONCE;
-  /** How many endpoints `firstMedianMs` covers; 0 = outdated, because an endpoint has had its first call since. */
+  /**
+   * How many endpoints the median `firstMedianMs` covers; 0 = that median is outdated, because an endpoint has had its first call since.
+   */
   #firstsKnown = 0;
-  /** Whether most endpoints fail. */
+  /** Whether most endpoints of the set fail. */
   #isOutage = false;
   /** Scratch space for medians, reused. */
   #values = new Float64Array(16);
@@ -90,7 +95,7 @@ export class LatencySurvey {
       if ((numbers[at + SAMPLES] as number) > 0) {
         const ageMs = nowMs - (numbers[at + UPDATED] as number);
         if (ageMs > RARE_MS) rare++;
-        // The same computation as in `latencyMs`, which would put its result on the heap, once per endpoint.
+        // This repeats the computation of `latencyMs`: that function would put its result on the heap, once per endpoint.
         const faded = isFading && ageMs >= SURVEY_MS ? Math.exp(-ageMs / FORGIVEN_MS) : 1;
         this.#values[measured++] = medianMs + ((numbers[at + LATENCY] as number) - medianMs) * faded;
       }
@@ -105,7 +110,7 @@ export class LatencySurvey {
     const wasOutage = this.#isOutage;
     this.#isOutage = 2 * failing > measured;
     if (measured === 0) return;
-    // For an even number the lower of the two middle latencies counts: of two endpoints, the slow one must not set the limit.
+    // Of an even number of endpoints, the lower of the two middle latencies counts: of two endpoints, the slow one must not set the limit.
     this.medianMs = lowerMedian(this.#values, measured);
     if (isPreferring) preferences.surveyed(this.medianMs);
     this.slowRatio = size >= MANY && 2 * rare > measured ? SLOW_RATIO_WHEN_RARE : SLOW_RATIO;
@@ -113,7 +118,7 @@ export class LatencySurvey {
     if (this.#firstsKnown !== measured) this.#takeFirsts(set, rule, measured);
     for (const load of set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== rule) continue;
-      // Failures in an outage of all are forgotten; otherwise the last to get a call would get none for a long time.
+      // Failures during an outage of most endpoints are forgotten; otherwise the last to get a call would get none for a long time.
       if (wasOutage && !this.#isOutage) load.numbers[load.at + FAILING] = 0;
       price(load.numbers, load.at, nowMs);
     }
@@ -127,13 +132,13 @@ export class LatencySurvey {
     return this.medianMs + (latencyMs - this.medianMs) * Math.exp(-ageMs / FORGIVEN_MS);
   }
 
-  /** As `LoadRule.memory`. */
+  /** The state of the survey for a recording, as `LoadRule.memory`. */
   memory(): number[] {
     const { medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, slowRatio } = this;
     return [medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, this.#isOutage ? 1 : 0, slowRatio];
   }
 
-  /** Restores what `memory` returned; returns the rest of the list. */
+  /** Restores the state that `memory` returned; returns the rest of the list. */
   recall([
     medianMs,
     limitMs,
@@ -157,7 +162,7 @@ export class LatencySurvey {
     return rest;
   }
 
-  /** @param measured How many endpoints have had a call. */
+  /** Updates the median of first latencies. @param measured How many endpoints have had a call. */
   #takeFirsts(set: LoadSet, rule: LoadRule, measured: number): void {
     let count = 0;
     for (const load of set.loads) {

@@ -5,43 +5,43 @@ import { DEFAULT_CHOICES, type Load, type LoadFacts } from './load.js';
 import type { Preferences } from './preference.js';
 
 /**
- * How a load is computed, shared by all endpoints. The numbers of one endpoint are in `numbers` from `at` on, and its subchannel
- * counts its calls in flight, so a pick among thousands of endpoints reads only what it compares.
+ * How a load is computed; one rule is shared by all endpoints. The numbers of one endpoint are in `numbers` from `at` on, and its
+ * subchannel counts its calls in flight, so a pick among thousands of endpoints reads only what it compares.
  */
 export interface LoadRule {
-  /** As `Load.decays`. */
+  /** Whether the value changes over time by itself, as `Load.decays`. */
   readonly decays: boolean;
   /**
-   * As `Load.start`; undefined if the start of a call changes only what is in flight. Never absent: the look-up would go on to
-   * `Object.prototype`, where the application may have put an accessor that throws.
+   * Called when a call starts, as `Load.start`; undefined if the start of a call changes only what is in flight. Never absent: the look-up
+   * would go on to `Object.prototype`, where the application may have put an accessor that throws.
    */
   readonly start: ((nowMs: number) => void) | undefined;
-  /** As `Load.end`. */
+  /** Called when a call ends, as `Load.end`. */
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void;
   /**
    * Called instead of `end` if the call's duration is meaningless because our own event loop was blocked; absent if there is
    * nothing to do.
    */
   endUnmeasured?(startedMs: number, nowMs: number): void;
-  /** As `Load.reported`. */
+  /** Takes a server's load report, as `Load.reported`. */
   reported?(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void;
-  /** As `Load.value`. */
+  /** The cost of one more call, as `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
   /**
    * Computes `value`, if the load counts calls. A subchannel calls it directly, because a call site with one class is faster than one
    * with many rules.
    */
   readonly calls?: CostOfCalls;
-  /** As `Load.rate`. */
+  /** The calls per second an endpoint could handle, as `Load.rate`. */
   rate?(numbers: Float64Array, at: number, nowMs: number): number | undefined;
   /**
    * What each further call adds to the value, an integer; 0 or absent = value / (calls in flight + 1), which is right if only our
    * own calls count.
    */
   unit?(numbers: Float64Array, at: number): number;
-  /** As `Load.choices`. */
+  /** How many endpoints `p2c` compares, as `Load.choices`. */
   readonly choices?: number | undefined;
-  /** What an order of preference goes by, if the cells have the layout of `latency-cell`. */
+  /** What an order of preference compares endpoints by, if the cells have the layout of `latency-cell`. */
   readonly preferences?: Preferences;
   /** What the rule knows about an endpoint, for display. */
   facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
@@ -95,7 +95,7 @@ export class RuledLoad implements Load {
     return this.rule.rate?.(this.numbers, this.at, nowMs);
   }
 
-  /** As `LoadRule.facts`; empty if there are none. */
+  /** What the rule knows about the endpoint, as `LoadRule.facts`; empty if there is nothing. */
   facts(nowMs: number): LoadFacts {
     return this.rule.facts?.(this.numbers, this.at, nowMs) ?? {};
   }
@@ -109,7 +109,7 @@ export class RuledLoad implements Load {
   }
 }
 
-/** Adapts a custom load to a rule for its endpoint. */
+/** Adapts a load of the application's own to a rule for its endpoint. */
 export class PluggedInRule implements LoadRule {
   readonly #load: Load;
 
@@ -137,7 +137,7 @@ export class PluggedInRule implements LoadRule {
     this.#load.end(startedMs, nowMs, outcome);
   }
 
-  /** A custom load may count calls in flight, so it needs every end. */
+  /** A load of the application's own may count calls in flight, so it needs every end. */
   endUnmeasured(startedMs: number, nowMs: number): void {
     this.#load.end(startedMs, nowMs, outcomes.notStarted);
   }

@@ -1,13 +1,13 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 
-/** How many endpoints `p2c` compares by default. */
+/** How many endpoints `p2c` compares for a call by default. */
 export const DEFAULT_CHOICES = 3;
 
-/** How busy one endpoint is, as a comparable number. Lives with its subchannel, so it survives new sets and pickers. */
+/** How busy one endpoint is, as a comparable number. A load lives with its subchannel, so it survives new sets and pickers. */
 export interface Load {
   /** True if `value` changes over time by itself; pickers that keep an order must then recheck it. */
   readonly decays: boolean;
-  /** A call starts. */
+  /** A call starts on the endpoint. */
   start(nowMs: number): void;
   /**
    * A call that started at `startedMs` ended. If its duration is meaningless because our own event loop was blocked, it ends as
@@ -32,7 +32,7 @@ export interface Load {
 
 /** All loads of one balancer, for a load that compares an endpoint with the others. Stays the same object. */
 export interface LoadSet {
-  /** One per endpoint, including those that are draining. */
+  /** The loads of the balancer's endpoints, one each, including endpoints that are draining. */
   readonly loads: Iterable<Load>;
 }
 
@@ -41,15 +41,15 @@ export type LoadFactory = (set: LoadSet) => Load;
 
 /** What a load knows about an endpoint, for people. */
 export interface LoadFacts {
-  /** Its place in the order of preference, from 1; absent if it has none now. */
+  /** The endpoint's place in the order of preference, from 1; absent if it has none now. */
   readonly place?: number;
-  /** The latency it goes by, in ms. */
+  /** The endpoint's latency that the load computes with, in ms. */
   readonly latencyMs?: number;
-  /** Share of calls that failed, 0 to 1. */
+  /** Share of the endpoint's calls that failed, 0 to 1. */
   readonly failing?: number;
-  /** Calls of others there, as last reported. */
+  /** Other clients' calls in flight on the endpoint, as last reported. */
   readonly others?: number;
-  /** The utilization it goes by. */
+  /** The endpoint's utilization that the load computes with. */
   readonly utilization?: number;
   /** How long ago the endpoint reported, in ms. */
   readonly reportAgeMs?: number;

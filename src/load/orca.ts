@@ -1,24 +1,24 @@
 import type { LoadReport } from '../endpoint/outcome.js';
 
-/** Response header, or gRPC trailer, that carries a report. */
+/** Response header, or gRPC trailer, that carries a server's load report. */
 export const loadReportHeader = 'endpoint-load-metrics';
 
 /**
- * Request header, or gRPC metadata, that asks for a report: `TEXT`, `JSON` or `BIN`. Name and values are vLLM's, the only such
- * header known to be in use.
+ * Request header, or gRPC metadata, that asks a server for a load report: `TEXT`, `JSON` or `BIN`. Name and values are vLLM's, the only
+ * such header known to be in use.
  */
 export const loadReportFormatHeader = 'endpoint-load-metrics-format';
 
 /**
- * Response header, or gRPC trailer, in which `evenkeel/server` says that it reports to requests that ask. Its value is the
- * `addressMark` of the server: one that a gateway passes on is not believed.
+ * Response header, or gRPC trailer, in which `evenkeel/server` says that it reports to requests that ask. Its value is the `addressMark` of
+ * the server: a header that a gateway passes on is not believed.
  */
 export const reportsHeader = 'evenkeel-reports';
 
-/** Named metric of `evenkeel/server`: requests in flight on the whole server, including the one being answered. */
+/** The named metric of load reports by `evenkeel/server`: requests in flight on the whole server, including the one being answered. */
 export const inFlightMetric = 'evenkeel_in_flight';
 
-/** vLLM's name for requests waiting for their turn. */
+/** The named metric in which vLLM reports requests waiting for their turn. */
 const waitingMetric = 'num_requests_waiting';
 
 /** The requests in flight according to a server; undefined if it reports none, or an invalid number. */
@@ -27,13 +27,13 @@ export function requestsInFlight({ namedMetrics }: LoadReport): number | undefin
   return isMeasure(count) ? count : undefined;
 }
 
-/** The requests waiting at a server according to itself; undefined as above. */
+/** The requests waiting at a server according to itself; undefined if it reports none, or an invalid number. */
 export function requestsWaiting({ namedMetrics }: LoadReport): number | undefined {
   const count: unknown = namedMetrics?.[waitingMetric];
   return isMeasure(count) ? count : undefined;
 }
 
-/** Maps the field names of ORCA to ours. */
+/** Maps the field names of ORCA load reports to ours. */
 const fields: Readonly<Record<string, Exclude<keyof LoadReport, 'namedMetrics'>>> = Object.freeze({
   application_utilization: 'applicationUtilization',
   applicationUtilization: 'applicationUtilization',
@@ -45,7 +45,7 @@ const fields: Readonly<Record<string, Exclude<keyof LoadReport, 'namedMetrics'>>
   rpsFractional: 'rpsFractional',
   eps: 'eps',
 });
-/** A longer header is ignored: no server's report is that long. */
+/** A load report header longer than this is ignored: no server's report is that long. */
 const MAX_LENGTH = 4_096;
 const MAX_NAMED_METRICS = 64;
 

@@ -16,18 +16,21 @@ export interface PeakEwmaOptions {
   readonly initialMs?: number | undefined;
 }
 
-/** How much one call changes the failure ratio: 16 calls in a row change it by 64 %. */
+/** How much one call changes the failure ratio of its endpoint: 16 calls in a row change it by 64 %. */
 const FAILURE_STEP = 1 / 16;
 /** Failures make an endpoint at most this many times as expensive. */
 const MAX_PENALTY = 100;
-/** Scores are integers (hundredths of a millisecond), because fractions would be boxed at every pick. */
+/** The values of `peakEwma` are integers (hundredths of a millisecond), because fractions would be boxed at every pick. */
 const UNITS_PER_MS = 100;
 const MAX_UNITS = 2 ** 31 - 1;
-/** Latencies below this are equal; idle endpoints fade to it. In units. */
+/** Latencies below this count as equal; the latency of an idle endpoint fades to it. In units of `UNITS_PER_MS`. */
 const FLOOR = 2;
-/** An endpoint that has never been tried is cheapest, so that its first call can measure it. In units. */
+/**
+ * The value of an endpoint that has never been tried: it is the cheapest, so that its first call can measure it. In units of
+ * `UNITS_PER_MS`.
+ */
 const UNTRIED = 1;
-/** Replaces a latency of 0, because 0 means that no call has ended. */
+/** Replaces a measured latency of 0, because 0 means that no call has ended. */
 const MIN_LATENCY_MS = 1e-6;
 
 export const peakEwmaTable: OptionTable<Complete<PeakEwmaOptions>> = optionTable('peakEwma', {
@@ -54,12 +57,12 @@ export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
   return described(() => new RuledLoad(rule, cells.take()), 'peakEwma', options);
 };
 
-// Offsets in an endpoint's cell.
-/** Estimated duration of a call, in ms; 0 = none has ended. */
+// Offsets in an endpoint's cell of numbers.
+/** Estimated duration of a call on the endpoint, in ms; 0 = none has ended. */
 const LATENCY = 0;
-/** When the latency and the failure ratio were last updated. */
+/** When the endpoint's latency and failure ratio were last updated, on the clock in ms. */
 const UPDATED = 1;
-/** Share of recent calls that failed, 0 to 1. */
+/** Share of recent calls on the endpoint that failed, 0 to 1. */
 const FAILING = 2;
 const FIELDS = 3;
 
@@ -123,7 +126,7 @@ class PeakEwmaRule implements LoadRule {
   }
 
   #failed(numbers: Float64Array, at: number, nowMs: number): void {
-    // There was no success since the last update, so the latency does not fade.
+    // There was no success since the last update, so the endpoint's latency does not fade.
     numbers[at + UPDATED] = nowMs;
     const before = numbers[at + FAILING] as number;
     const failing = before + (1 - before) * FAILURE_STEP;
@@ -134,7 +137,7 @@ class PeakEwmaRule implements LoadRule {
     if (missingMs > 0) numbers[at + LATENCY] = latencyMs + missingMs * FAILURE_STEP * failing * failing;
   }
 
-  /** How much of the past still counts after `passedMs`, 0 to 1. */
+  /** How much of an old latency still counts after `passedMs`, 0 to 1. */
   #kept(passedMs: number): number {
     const passed = passedMs / this.#decayMs;
     if (passed > SERIES_UP_TO) return Math.exp(-passed);

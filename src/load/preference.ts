@@ -2,23 +2,26 @@ import type { CallCosts } from './call-costs.js';
 import { KNOWN, SAMPLES, TYPICAL, UPDATED } from './latency-cell.js';
 import { lowerMedian } from './median.js';
 
-/** One call moves the mean of its endpoint by 1 / calls, and by at least 1 in this many. */
+/** A call moves the mean latency of its endpoint by 1 / (number of calls), and by at least 1 in this many. */
 const MOST_KNOWN = 30;
 /** If one of this many first calls is twice as fast as the mean, the endpoint was cold before: its mean begins anew. */
 const FIRST_SAMPLES = 8;
 /** A difference of logarithms that means twice as slow, or twice as fast. */
 export const FAR = 0.7;
-/** A call counts as at most three times the mean: where one in twenty takes long, some endpoint always had a few of those. */
+/**
+ * A call's latency counts as at most three times its endpoint's mean: where one in twenty takes long, some endpoint always had a few of
+ * those.
+ */
 const MOST_AT_ONCE: number = Math.log(3);
-/** With this many calls an endpoint is compared with others. */
+/** With this many calls an endpoint's latency is compared with that of others. */
 export const ENOUGH_KNOWN = 4;
-/** What an endpoint took is forgotten after this long without a call, in ms. */
+/** An endpoint's latency is forgotten after this long without a call on it, in ms. */
 export const FORGOTTEN_MS = 30_000;
 /** Latencies far below this count as equal, in ms; far below an eighth of the median, if that is less. */
 const MOST_FLOOR_MS = 5;
 const FLOOR_OF_MEDIAN = 1 / 8;
 const LEAST_FLOOR_MS = 0.001;
-/** The calls in flight are averaged over this time, in ms. */
+/** The number of calls in flight is averaged over this time, in ms. */
 const AVERAGE_MS = 3_000;
 /** The usual latency is the mean of about this many calls. */
 const USUAL_CALLS = 100;
@@ -26,12 +29,12 @@ const USUAL_CALLS = 100;
 const STANDS_OUT = 1;
 /** An endpoint four times as fast as the median probably answers without doing the work; as a logarithm. */
 export const SUSPICIOUS = 1.4;
-/** Without a median, every endpoint counts as this far above it; as a logarithm. */
+/** While there is no median latency, every endpoint counts as this far above it; as a logarithm. */
 const MOST_ABOVE = 100;
-/** How often the median is taken anew, in ms. */
+/** How often the median latency is computed anew, in ms. */
 const SURVEY_MS = 500;
 
-// Offsets in the state of a set.
+// Offsets in the array of numbers about a set.
 /** Calls in flight now, and their average. */
 const RUNNING = 0;
 export const AVERAGE = 1;
@@ -42,29 +45,29 @@ const USUAL_OF = 4;
 /** Median of `TYPICAL`; minus infinity while too few endpoints are known. */
 export const MEDIAN = 5;
 const SURVEYED_AT = 6;
-/** Calls ended. */
+/** How many calls on the set have ended. */
 export const ENDED = 7;
-/** When an endpoint is raised next, and how many were raised so far. */
+/** When an endpoint is raised next in the order of preference, and how many were raised so far. */
 export const RAISE_AT = 8;
 export const RAISES = 9;
-/** When the first two endpoints change places, if there are never two calls in flight. */
+/** When the first two endpoints of the order change places, if there are never two calls in flight. */
 export const TURN_AT = 10;
 /** `FLOOR_OF_MEDIAN` of the median latency, in ms; 0 = unknown. */
 const FLOOR = 11;
 const STATE = 12;
 
 /**
- * What an order of preference goes by, for the endpoints of one set. Latencies are compared by the mean of their logarithms: a long call
+ * What an order of preference compares the endpoints of one set by. Latencies are compared by the mean of their logarithms: a long call
  * among short ones changes it little, and a difference is a ratio.
  */
 export class Preferences {
-  /** As fields of an object, numbers that every call changes would be put on the heap. */
+  /** An array, because numbers that every call changes would be put on the heap as fields of an object. */
   readonly state: Float64Array = new Float64Array(STATE);
-  /** The means collected between `surveying` and `surveyed`; reused. */
+  /** The mean latencies collected between `surveying` and `surveyed`; reused. */
   #values = new Float64Array(16);
   #count = 0;
 
-  /** The costs of calls on these endpoints. */
+  /** Computes the costs of calls on the endpoints of the set. */
   readonly costs: CallCosts;
 
   constructor(costs: CallCosts) {
@@ -100,7 +103,7 @@ export class Preferences {
   }
 
   /**
-   * Learns from a call that began at `startedMs` and was measured; called before `UPDATED` changes. Its arguments are numbers that are on
+   * Learns from a call that began at `startedMs` and was measured; called before `UPDATED` changes. The arguments are numbers that are on
    * the heap already.
    */
   learn(numbers: Float64Array, at: number, startedMs: number, nowMs: number): void {
@@ -133,7 +136,7 @@ export class Preferences {
     return !this.costs.hasReports || above < -SUSPICIOUS ? 1 : Math.exp(above / 2);
   }
 
-  /** Starts a new median: if true, `survey` follows for each endpoint, then `surveyed`. */
+  /** Starts a new median of latencies: if true, `survey` follows for each endpoint, then `surveyed`. */
   surveying(nowMs: number): boolean {
     if (nowMs - (this.state[SURVEYED_AT] as number) < SURVEY_MS) return false;
     this.state[SURVEYED_AT] = nowMs;
@@ -151,7 +154,7 @@ export class Preferences {
     this.#values[this.#count++] = numbers[at + TYPICAL] as number;
   }
 
-  /** @param medianMs Median of the latencies. */
+  /** Completes the new median. @param medianMs Median of the latencies. */
   surveyed(medianMs: number): void {
     this.state[FLOOR] = FLOOR_OF_MEDIAN * medianMs;
     // With two endpoints, one of them would always be the median.

@@ -23,19 +23,25 @@ import type { LoadFactory, LoadFacts, LoadSet } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 import { Preferences } from './preference.js';
 
-/** One sample moves the average by at least this share … */
+/** A call moves the average latency of its endpoint by at least this share. */
 const LEAST_STEP = 0.1;
-/** … and by more if the last one is old, in ms. */
+/**
+ * A call moves the average latency of its endpoint by more than `LEAST_STEP` if the last call was a while ago; this is the time in which an
+ * old average fades to a third, in ms.
+ */
 const AVERAGE_MS = 2_000;
-/** Gaps up to this long move the average by `LEAST_STEP`, in ms. */
+/** Gaps between calls up to this long move the average latency by `LEAST_STEP`, in ms. */
 const SHORT_GAP_MS = -AVERAGE_MS * Math.log(1 - LEAST_STEP);
-/** Of this many first calls the fastest counts, since they also pay for a cold start … */
+/** Of this many first calls on an endpoint the fastest counts, since the first ones also pay for a cold start. */
 const FIRST_SAMPLES = 8;
-/** … unless the gap since the last is at least this long, in ms: by then half of it is forgotten. */
+/**
+ * After a gap this long between the first calls, in ms, the new one counts even if it is slower: by then half of the old average is
+ * forgotten.
+ */
 const LONG_GAP_MS = AVERAGE_MS * Math.LN2;
-/** How much one call changes the share of failures. */
+/** How much one call changes the share of failures of its endpoint. */
 const FAILURE_STEP = 1 / 16;
-/** Below this share of failures the cost factor is under 1.02: not worth computing. */
+/** Below this share of failures an endpoint's cost rises by a factor under 1.02: not worth computing. */
 const FEW_FAILURES = 0.01;
 /** Failures make an endpoint at most this many times as expensive. */
 const MOST_FAILING = 100;
@@ -82,7 +88,7 @@ class RelativeLatencyRule implements LoadRule {
   readonly preferences: Preferences = new Preferences(this.calls);
   readonly #survey = new LatencySurvey();
   readonly #set: LoadSet;
-  /** Made once: a closure per survey would be put on the heap. */
+  /** Computes an endpoint's cost anew in a survey. Made once: a closure per survey would be put on the heap. */
   readonly #reprice = (numbers: Float64Array, at: number, nowMs: number): void => this.#price(numbers, at, nowMs);
 
   constructor(set: LoadSet) {
@@ -181,7 +187,9 @@ class RelativeLatencyRule implements LoadRule {
   }
 }
 
-/** A call that began at `startedMs` was measured. A number computed before would be put on the heap to be passed. */
+/**
+ * A call that began at `startedMs` was measured. The duration is computed here, because a number that is passed would be put on the heap.
+ */
 function learn(numbers: Float64Array, at: number, startedMs: number, nowMs: number, survey: LatencySurvey): void {
   const samples = numbers[at + SAMPLES] as number;
   const latencyMs = numbers[at + LATENCY] as number;
@@ -200,7 +208,7 @@ function learn(numbers: Float64Array, at: number, startedMs: number, nowMs: numb
   numbers[at + UPDATED] = nowMs;
 }
 
-/** @param failed 1 or 0. */
+/** Learns from a call that ended. @param failed 1 or 0. */
 function learnFailure(numbers: Float64Array, at: number, failed: number, nowMs: number): void {
   const failing = failingNow(numbers, at, nowMs);
   const next = failing + (failed - failing) * FAILURE_STEP;
@@ -208,7 +216,7 @@ function learnFailure(numbers: Float64Array, at: number, failed: number, nowMs: 
   numbers[at + FAILING_AT] = nowMs;
 }
 
-/** The share of failures, which fades without calls. */
+/** The share of an endpoint's calls that failed, which fades without calls. */
 function failingNow(numbers: Float64Array, at: number, nowMs: number): number {
   return (numbers[at + FAILING] as number) * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
 }

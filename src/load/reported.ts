@@ -29,15 +29,15 @@ export const reportedTable: OptionTable<ReportedSettings> = optionTable('reporte
   metric: optionalString,
 });
 
-/** Assumed utilization while almost no endpoint has reported. */
+/** Assumed utilization of an endpoint while almost no endpoint has reported. */
 const UNKNOWN_UTILIZATION = 0.5;
 /** No endpoint counts as less busy than this: close to 0, small differences would be large ratios. */
 const MIN_UTILIZATION = 0.05;
-/** Values are integers, in thousandths of utilization. */
+/** The values of `reported` are integers, in thousandths of utilization. */
 const UNITS = 1_000;
-/** Values below this are integers; larger ones may be boxed. */
+/** Values below this are stored as integers; larger ones may be boxed. */
 const MAX_WHOLE = 2 ** 31;
-/** Large enough for any metric, small enough to compute with. */
+/** The largest cost: large enough for any metric, small enough to compute with. */
 const MAX_COST = 1e300;
 /**
  * A report counts as at least this share of the median. An endpoint that claims to be idle (by mistake or on purpose) must not
@@ -54,9 +54,9 @@ const MOST_SHARE = 1.5;
 const ABOVE_SHARE = 1.25;
 /** An endpoint's share of our calls is measured over about this many calls per endpoint. */
 const SHARE_CALLS = 16;
-/** The median covers at most this many of the latest reporters. */
+/** The median utilization covers at most this many of the latest reporters. */
 const MAX_REPORTERS = 1_024;
-/** How often the median is updated, in ms; at every new reporter while there are fewer than `FEW`. */
+/** How often the median utilization is updated, in ms; while there are fewer than `FEW` reporters, at every new one. */
 const SURVEY_MS = 1_000;
 const FEW = 16;
 
@@ -76,22 +76,25 @@ export const reported = (options: ReportedOptions = {}): (() => Load) => {
   return described(() => new RuledLoad(rule, cells.take()), 'reported', options);
 };
 
-// Offsets in an endpoint's cell.
+// Offsets in an endpoint's cell of numbers.
 const UTILIZATION = 0;
-/** Until when the last report is valid; 0 = there was none. */
+/** Until when the endpoint's last report is valid, on the clock in ms; 0 = there was none. */
 const VALID_UNTIL = 1;
-/** Calls per second divided by utilization; 0 = not reported. */
+/** The endpoint's calls per second divided by its utilization; 0 = not reported. */
 const RATE = 2;
-/** When the uninterrupted sequence of valid reports began. */
+/** When the endpoint's uninterrupted sequence of valid reports began. */
 const SINCE = 3;
 /** The endpoint's position among the reporters, from 1; 0 = it has not reported. */
 const PLACE = 4;
-/** Our calls there: each counts 1 and fades with all that follow; and how many had ended when this was last changed. */
+/**
+ * Our calls on the endpoint: each counts 1 and fades with all that follow; and how many calls on all endpoints had ended when this was last
+ * changed.
+ */
 const CALLS = 5;
 const CALLS_AT = 6;
 const FIELDS = 7;
 
-/** A usable value, or 0 for an invalid one: reports are untrusted input. */
+/** A number from a report if it is usable, or 0 for an invalid one: reports are untrusted input. */
 function measured(value: unknown): number {
   return typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY ? value : 0;
 }
@@ -103,7 +106,7 @@ class ReportedRule implements LoadRule {
   readonly #blackoutMs: number;
   readonly #errorPenalty: number;
   readonly #metric: string | undefined;
-  /** The median utilization, and the least and the most that a report may count for. */
+  /** The median utilization, and the least and the most utilization that a report may count for. */
   #usual = UNKNOWN_UTILIZATION;
   #least = UNKNOWN_UTILIZATION * LEAST_OF_USUAL;
   #most = Number.POSITIVE_INFINITY;
@@ -111,7 +114,7 @@ class ReportedRule implements LoadRule {
   /** The position in `#reporters` that the next new reporter takes once the list is full. */
   #oldest = 0;
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
-  /** How many calls have ended. */
+  /** How many calls on all endpoints have ended. */
   #ended = 0;
 
   constructor({ expireAfterMs, blackoutMs, errorPenalty, metric }: ReportedSettings) {
@@ -134,7 +137,7 @@ class ReportedRule implements LoadRule {
       utilization = ABOVE_SHARE * this.#usual;
     }
     const cost = Math.min(Math.max(utilization, this.#least), this.#most) * UNITS * (inFlight + 1);
-    // A metric in bytes may not fit: truncated to 32 bits, it could become the smallest value.
+    // A metric in bytes may not fit into 32 bits: truncated, it could become the smallest value.
     return cost < MAX_WHOLE ? cost | 0 : Math.min(cost, MAX_COST);
   }
 
@@ -153,7 +156,10 @@ class ReportedRule implements LoadRule {
     };
   }
 
-  /** After the first six: for each reporter, also those that are gone, the end of its report's validity, and its utilization. */
+  /**
+   * The state for a recording: after the first six numbers, for each reporter, also those that are gone, the end of its report's validity,
+   * and its utilization.
+   */
   memory(): number[] {
     const memory = [this.#usual, this.#least, this.#most, this.#oldest, this.#surveyedAtMs, this.#ended];
     for (const { numbers, at } of this.#reporters) {
@@ -220,7 +226,7 @@ class ReportedRule implements LoadRule {
     numbers[at + PLACE] = index + 1;
   }
 
-  /** Each endpoint counts once, no matter how many reports it sends. */
+  /** Computes the median utilization. Each endpoint counts once, no matter how many reports it sends. */
   #survey(nowMs: number): void {
     this.#surveyedAtMs = nowMs;
     const utilizations: number[] = [];
@@ -228,8 +234,8 @@ class ReportedRule implements LoadRule {
       if (nowMs < (numbers[at + VALID_UNTIL] as number)) utilizations.push(numbers[at + UTILIZATION] as number);
     }
     const isKnown = utilizations.length > 1;
-    // For an even number the larger of the two middle ones: if only two report, one that claims to be idle must not set the
-    // median.
+    // Of an even number of reporters, the larger of the two middle utilizations counts: if only two report, one that claims to be idle must
+    // not set the median.
     const median = utilizations.sort((a, b) => a - b)[utilizations.length >> 1] as number;
     this.#usual = isKnown ? Math.max(median, MIN_UTILIZATION) : UNKNOWN_UTILIZATION;
     this.#least = this.#usual * LEAST_OF_USUAL;

@@ -11,7 +11,7 @@ import { type Recorder, TargetMeter } from './target-meter.js';
 
 type Live = LiveBalancer<BalancerSnapshot>;
 
-/** What is requested beyond the metrics that are always reported. */
+/** What an application requests beyond the metrics that are always reported. */
 export interface Selection {
   /** How many endpoints of a balancer get their own series. */
   readonly perEndpoint: number;
@@ -32,9 +32,9 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   readonly #meters = new Map<string, TargetMeter>();
   /** The final counts of closed balancers, by target. */
   readonly #closed = new SeriesSet();
-  /** Conventions that have been requested. */
+  /** The naming conventions whose metrics were requested. */
   readonly #wanted = new Set<Convention>();
-  /** Durations by protocol, under the text of what they measure. */
+  /** Durations of calls by protocol; the key is a text of what they measure. */
   readonly #protocols = new Map<string, ProtocolDurations>();
   readonly #recent = new WeakMap<Live, RecentPicks>();
   readonly #unwatch: () => void;
@@ -45,7 +45,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     this.#unwatch = liveBalancers.watch(this);
   }
 
-  /** Stops measuring. */
+  /** Stops measuring the balancers. */
   stop(): void {
     this.#unwatch();
     for (const balancer of liveBalancers) {

@@ -1,6 +1,6 @@
 import type { Metric } from './metric.js';
 
-/** Metrics with names from conventions. */
+/** Names of the metrics that conventions define. */
 export type ConventionMetricName =
   | 'http.client.request.duration'
   | 'http.client.open_connections'
@@ -17,7 +17,7 @@ export type ConventionMetricName =
   | 'db.client.connection.count'
   | 'db.client.connection.pending_requests';
 
-/** Metrics of conventions. */
+/** The metrics that conventions define, by name. */
 export const conventionMetrics: Readonly<Record<ConventionMetricName, Metric>> = Object.freeze({
   'http.client.request.duration': {
     kind: 'histogram',

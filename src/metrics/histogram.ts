@@ -3,13 +3,13 @@ export const durationBounds: readonly number[] = Object.freeze([
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
 ]);
 
-/** Durations by bucket. Recording allocates nothing. */
+/** Counts durations by bucket. Recording one allocates nothing. */
 export class Histogram {
-  /** One more than there are bounds: the last counts durations above all of them. */
+  /** How many durations each bucket counts. One more than there are bounds: the last counts durations above all of them. */
   readonly counts: Float64Array = new Float64Array(durationBounds.length + 1);
   sum = 0;
 
-  /** @param seconds At least 0. */
+  /** Adds a duration. @param seconds At least 0. */
   record(seconds: number): void {
     let bucket = 0;
     while (bucket < durationBounds.length && seconds > (durationBounds[bucket] as number)) bucket++;

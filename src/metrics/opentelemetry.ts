@@ -13,21 +13,21 @@ interface InstrumentOptions {
 
 /** The part of a `Meter` of `@opentelemetry/api` that `instrument` uses. */
 export interface MeterLike {
-  /** For durations, in seconds. */
+  /** Creates an instrument for durations, in seconds. */
   createHistogram(
     name: string,
     options: InstrumentOptions,
   ): { record(value: number, attributes: Record<string, string | number>): void };
-  /** For counts that only grow. */
+  /** Creates an instrument for counts that only grow. */
   createObservableCounter(name: string, options: InstrumentOptions): object;
-  /** For values of the moment, such as the age of a set. */
+  /** Creates an instrument for values of the moment, such as the age of a set. */
   createObservableGauge(name: string, options: InstrumentOptions): object;
-  /** For values of the moment that add up, such as calls in flight. */
+  /** Creates an instrument for values of the moment that add up, such as calls in flight. */
   createObservableUpDownCounter(name: string, options: InstrumentOptions): object;
   /** Called once: all series are then read together whenever the reader collects. */
   // biome-ignore lint/suspicious/noExplicitAny: the meter's own instruments go in, of a type only its version knows.
   addBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
-  /** Ends the reports. */
+  /** Ends the calls of a callback that was added with `addBatchObservableCallback`. */
   // biome-ignore lint/suspicious/noExplicitAny: as above.
   removeBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
 }
@@ -36,10 +36,10 @@ interface BatchResult {
   observe(observable: object, value: number, attributes: SeriesAttributes): void;
 }
 
-/** Ends the reports to a meter. Two reports to the same meter would count every duration twice. */
+/** For each meter, the function that ends the reports to it. Two reports to the same meter would count every duration twice. */
 const bound = new WeakMap<MeterLike, () => void>();
 
-/** Creates the catalogue's instruments on `meter`, once. Returns a function that ends the reports. */
+/** Creates an OpenTelemetry instrument on `meter` for each metric of evenkeel, once per meter. Returns a function that ends the reports. */
 export function bind(meter: MeterLike, selection: Selection): () => void {
   const { perEndpoint, conventions } = selection;
   const known = bound.get(meter);

@@ -5,7 +5,7 @@ import { durationBounds, Histogram } from './histogram.js';
 import type { Metric } from './metric.js';
 import type { Series, SeriesAttributes } from './series.js';
 
-/** Seconds and nanoseconds since 1970. */
+/** A time as OpenTelemetry has it: seconds since 1970, and nanoseconds. */
 type Time = [seconds: number, nanoseconds: number];
 
 /** `AggregationTemporality` of `@opentelemetry/sdk-metrics`: the same numbers in 1.x, 2.x and 3.x, as in all enums below. */
@@ -31,7 +31,7 @@ interface Descriptor {
   name: string;
   description: string;
   unit: string;
-  /** 1 = DOUBLE. */
+  /** The type of the values; 1 = DOUBLE. */
   valueType: 1;
   // biome-ignore lint/suspicious/noExplicitAny: 1.x has it, as an enum of strings, which no string fits.
   type: any;
@@ -39,22 +39,22 @@ interface Descriptor {
 
 /** One metric with its series, as `@opentelemetry/sdk-metrics` passes it to exporters. */
 export type MetricDataLike = {
-  /** Name, unit and description. */
+  /** The metric's name, unit and description. */
   descriptor: Descriptor;
-  /** 0 = differences since the last report, 1 = totals. */
+  /** Whether values are differences since the last report (0) or totals (1). */
   aggregationTemporality: 0 | 1;
 } & (
   | {
-      /** 0 = histogram, 2 = gauge, 3 = sum. */
+      /** What the metric is: 0 = histogram, 2 = gauge, 3 = sum. */
       dataPointType: 0;
-      /** One for each set of attributes. */
+      /** The metric's values, one for each set of attributes. */
       dataPoints: Point<Buckets>[];
     }
   | { dataPointType: 2; dataPoints: Point<number>[] }
   | {
       dataPointType: 3;
       dataPoints: Point<number>[];
-      /** The sum only grows. */
+      /** Whether the sum only grows. */
       isMonotonic: boolean;
     }
 );
@@ -72,10 +72,10 @@ export interface MetricProducerLike {
   }>;
 }
 
-/** The values at the last report. */
+/** The values of each series at the last report, to report differences. */
 type Before = ReadonlyMap<string, number | Histogram>;
 
-/** Reports the collector's counts, without any cost per call. Needs one instance per reader if it reports differences. */
+/** Reports the collector's counts, without any cost per call. A producer that reports differences serves one reader. */
 export class Producer implements MetricProducerLike {
   readonly #collector: Collector;
   readonly #selection: Selection;
@@ -164,7 +164,7 @@ type Times = Pick<Point<never>, 'startTime' | 'endTime'>;
 
 function numberPoint({ attributes, value }: Series, times: Times, before: number): Point<number> {
   const now = value as number;
-  // An endpoint that came back counts from 0 again.
+  // An endpoint that came back counts its calls from 0 again.
   return { ...times, attributes: copied(attributes), value: now >= before ? now - before : now };
 }
 
@@ -176,7 +176,7 @@ function histogramPoint({ attributes, value }: Series, times: Times, before: His
   return { ...times, attributes: copied(attributes), value: { buckets, sum: sum - (before?.sum ?? 0), count } };
 }
 
-/** Exporters may add to it. */
+/** A copy of a series' attributes, because exporters may add to it. */
 const copied = (attributes: SeriesAttributes): Record<string, string | number> => ({ ...attributes });
 
 function timeIn(delayMs: number): Time {

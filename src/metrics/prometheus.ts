@@ -13,10 +13,10 @@ export function prometheusName(name: MetricName): string {
   return parts.join('_');
 }
 
-/** All series in Prometheus' text format, version 0.0.4. */
+/** All series of a set in Prometheus' text format, version 0.0.4. */
 export function prometheusFormat(set: SeriesSet): string {
   const lines: string[] = [];
-  // Metrics of one endpoint share their attributes.
+  // The text of a series' attributes is kept, because metrics of one endpoint share the same object.
   const known = new Map<SeriesAttributes, string>();
   const labelsOf = (attributes: SeriesAttributes): string => {
     let text = known.get(attributes);

@@ -8,7 +8,7 @@ import { type Alias, Durations, type Recorder } from './target-meter.js';
 /** Maximum series of one protocol and server; further operations share `_OTHER` (HTTP) or `other`. */
 const MAX_SERIES = 300;
 
-/** Methods known to the conventions; any other is `_OTHER`. */
+/** HTTP methods known to the conventions; any other is reported as `_OTHER`. */
 const httpMethods: ReadonlySet<string> = new Set([
   ...['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'CONNECT', 'TRACE', 'QUERY'],
 ]);
@@ -28,11 +28,13 @@ interface Words {
   readonly attempts: MetricName;
   readonly calls?: MetricName;
   readonly other: string;
-  /** The operation or `other`, where only some have a name of their own: whoever sends requests chooses them. */
+  /**
+   * The operation as it is reported, or `other` where only some operations have a name of their own: whoever sends requests chooses them.
+   */
   operation(operation: string): string;
-  /** The status, or one for all it should not be: the server chooses it. */
+  /** The status as it is reported, or one name for all that it should not be: the server chooses it. */
   status(status: End): End;
-  /** The conventions' name for an operation; undefined if there is none. */
+  /** The attributes by which the conventions name an operation. */
   named(operation: string): SeriesAttributes;
   ended(end: End): SeriesAttributes;
 }
@@ -71,10 +73,10 @@ const words: Readonly<Record<Protocol['conventions'], Words>> = {
   },
 };
 
-/** Whether it is a database's own: a number, or an SQLSTATE. */
+/** Whether a status is an error code of a database: a number, or an SQLSTATE. */
 const isCode = (end: End): boolean => typeof end === 'number' || /^[0-9A-Z]{5}$/.test(end);
 
-/** What OpenTelemetry calls a call that gRPC calls so. */
+/** OpenTelemetry's name and attributes for the durations that gRPC's own convention has under these attributes. */
 function rpcCall(attributes: SeriesAttributes): Alias {
   const status = String(attributes['grpc.status']);
   const [, address, port] = /^(.*):(\d+)$/.exec(String(attributes['grpc.target'])) ?? [];
@@ -115,7 +117,7 @@ export class ProtocolDurations implements ProtocolMeter {
   }
 
   attemptEnded({ operation, status }: CallNote, { kind, cause }: Outcome, durationMs: number): void {
-    // Nothing was sent.
+    // Nothing was sent in this attempt, so the conventions do not count it.
     if (kind === 'not-started' && status === undefined) return;
     const ended = kind === 'success' ? 'success' : (cause ?? kind);
     const end = status === undefined ? ended : this.#words.status(status);
@@ -142,7 +144,7 @@ export class ProtocolDurations implements ProtocolMeter {
   #at(operations: Map<string, ByEnd>, name: MetricName, operation: string, end: End): Durations {
     const found = operations.get(operation)?.get(end);
     if (found !== undefined) return found;
-    // The maps have one entry per series: what shares one was given one name before this.
+    // The maps have one entry per series: operations that share one were given the same name before.
     const isFull = this.#all.length >= MAX_SERIES;
     const known = isFull ? this.#words.other : operation;
     const knownEnd = isFull && this.#protocol.conventions === 'db' && isCode(end) ? 'other' : end;

@@ -1,13 +1,13 @@
 import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
 
-/** The window, in ms: at least this, and at most twice this. */
+/** The length of the window in which recent picks are counted, in ms: at least this, and at most twice this. */
 const WINDOW_MS = 60_000;
-/** With fewer picks per endpoint than this, evenness means nothing. */
+/** With fewer picks per endpoint than this, how even they are means nothing. */
 const MIN_PICKS = 10;
 
 interface Mark {
   readonly atMs: number;
-  /** Picks so far, by endpoint key. */
+  /** How many picks each endpoint has had so far, by endpoint key. */
   readonly started: ReadonlyMap<string, number>;
 }
 
@@ -24,7 +24,7 @@ export class RecentPicks {
   /** Takes a snapshot into account. Returns the picks since the window began, for the current endpoints. */
   look({ endpoints }: BalancerSnapshot, nowMs: number): RecentShares {
     if (this.#before.started.size === 0 && endpoints.length > 0) {
-      // Picks so far are those since the balancer was created; endpoints that come later are new.
+      // The counts of a first snapshot start when the balancer was created; endpoints that come later are new.
       this.#last = { atMs: this.#last.atMs, started: new Map(endpoints.map(({ key }) => [key, 0])) };
       this.#before = this.#last;
     }
@@ -41,17 +41,17 @@ export class RecentPicks {
 
 export interface RecentShares {
   /**
-   * Picks of the busiest ready endpoint over the mean, by weight. Undefined with too few picks, and where the picker keeps an order of
-   * preference: one client then uses as few endpoints as it has calls in flight, and only many clients together are even.
+   * The most picks of a ready endpoint, divided by the mean, by weight. Undefined with too few picks, and where the picker keeps an order
+   * of preference: one client then uses as few endpoints as it has calls in flight, and only many clients together are even.
    */
   readonly most: number | undefined;
-  /** Picks of the least busy ready endpoint over the mean, by weight; undefined where `most` is. */
+  /** The fewest picks of a ready endpoint, divided by the mean, by weight; undefined where `most` is. */
   readonly least: number | undefined;
-  /** The picks by zone; empty if no zone is known. */
+  /** The picks by zone of their endpoints; empty if no zone is known. */
   readonly zones: ReadonlyMap<string, number>;
 }
 
-/** Leaves out endpoints that joined within the window. */
+/** The most and the fewest picks of an endpoint, as multiples of the mean. Leaves out endpoints that joined within the window. */
 function extremes(
   endpoints: readonly EndpointSnapshot[],
   picks: readonly number[],

@@ -30,7 +30,7 @@ export const metricsTable: OptionTable<Complete<MetricsOptions>> = optionTable('
   }),
 });
 
-/** What the options select is measured from now on. Throws EVENKEEL_OPTION. */
+/** Reads the options of a way to read metrics; what they select is measured from now on. Throws EVENKEEL_OPTION. */
 export function selectionOf(options: MetricsOptions): Selection {
   const selection = metricsTable.resolveOwn(options);
   theCollector().want(selection.conventions);

@@ -22,7 +22,7 @@ export class SeriesSet {
     return [...this.#metrics.keys()];
   }
 
-  /** Ignores values that are not finite. */
+  /** Adds a value to a series. Ignores values that are not finite. */
   add(name: MetricName, attributes: SeriesAttributes, value: number): void {
     if (!Number.isFinite(value)) return;
     const { combine = 'sum' } = catalogue[name];
@@ -42,7 +42,7 @@ export class SeriesSet {
       metric = new Map();
       this.#metrics.set(name, metric);
     }
-    // No name in Kubernetes has a NUL.
+    // The series' key joins the attribute values with NUL, because no name in Kubernetes has one.
     const key = Object.values(attributes).join('\0');
     let series = metric.get(key);
     if (series === undefined) {

@@ -7,7 +7,7 @@ import type { SeriesAttributes, SeriesSet } from './series.js';
 /** Called for each measured duration, in addition to the histogram: an OpenTelemetry meter. */
 export type Recorder = (name: MetricName, seconds: number, attributes: SeriesAttributes) => void;
 
-/** Another name of a series. */
+/** A second name, with attributes of its own, under which a series is also reported. */
 export interface Alias {
   readonly name: MetricName;
   readonly attributes: SeriesAttributes;
@@ -44,7 +44,7 @@ export class TargetMeter implements CallMeter {
   readonly #target: string;
   readonly #recorders: ReadonlySet<Recorder>;
   readonly #all: Durations[] = [];
-  /** Most calls succeed, so their histogram needs no lookup. */
+  /** The histogram of successful calls: most calls succeed, so it needs no look-up. */
   readonly #succeeded: Durations;
   readonly #byOutcome = new Map<string, Durations>();
   readonly #served: Durations;

@@ -19,9 +19,7 @@ export type EjectionCause = NonNullable<ObserverEvents['ejected']['cause']> | 'o
 /** How a plain target finds its endpoints now. */
 export type DiscoveryState = Omit<ObserverEvents['discoveryChanged'], 'target'>;
 
-/**
- * What the events of a balancer add up to, for snapshots. It listens to rare events only, so calls cost nothing more.
- */
+/** What the events of a balancer add up to, for snapshots. Listens to rare events only, so calls cost nothing more. */
 export class EventCounts {
   discovery: DiscoveryState | undefined;
   isPanicking = false;

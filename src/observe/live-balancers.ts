@@ -4,7 +4,7 @@ import type { Outcome } from '../endpoint/outcome.js';
 export interface CallMeter {
   /** An attempt ended, `durationMs` after it was given its endpoint. */
   attemptEnded(outcome: Outcome, durationMs: number): void;
-  /** A call waited for an endpoint, or for its turn; `served` if it got one. */
+  /** A call waited for an endpoint, or for its turn; `served` says whether it got one. */
   waited(durationMs: number, served: boolean): void;
 }
 
@@ -14,13 +14,13 @@ export interface CallMeter {
  */
 export interface Protocol {
   readonly conventions: 'http' | 'grpc' | 'db';
-  /** The attribute's name, such as `server.address`. */
+  /** The attributes that all calls of the client share, by name, such as `server.address`. */
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** gRPC: how its connections fared. */
+  /** How attempts to connect ended; only for gRPC. */
   readonly connections?: ConnectionAttempts;
 }
 
-/** How attempts to connect ended. All numbers only grow. */
+/** How a client's attempts to connect ended. All numbers only grow. */
 export interface ConnectionAttempts {
   readonly succeeded: number;
   readonly failed: number;
@@ -29,32 +29,32 @@ export interface ConnectionAttempts {
 
 /** Describes a call in terms of its protocol. Adapters make one for each attempt, only while calls are measured. */
 export interface CallNote {
-  /** What the call does: an HTTP method, a gRPC method. */
+  /** What the call does: the HTTP method, the gRPC method or the database's operation. */
   readonly operation: string;
-  /** The status of its response in terms of the protocol; undefined until there is one. */
+  /** The status of the call's response in terms of the protocol; undefined until there is one. */
   status: number | string | undefined;
 }
 
-/** Measures the calls of balancers with one protocol, by operation. On the path of calls: it allocates nothing. */
+/** Measures the calls of balancers with one protocol, by operation. Called on the path of every call: it allocates nothing. */
 export interface ProtocolMeter {
-  /** An attempt starts; for protocols where that is counted. */
+  /** An attempt starts. Only for protocols where started attempts are counted. */
   attemptStarted(operation: string): void;
   attemptEnded(note: CallNote, outcome: Outcome, durationMs: number): void;
-  /** A call has ended over all its attempts; for protocols whose calls are retried outside the balancer. */
+  /** A call has ended over all its attempts. Only for protocols whose calls are retried outside the balancer. */
   callEnded(operation: string, status: number, durationMs: number): void;
 }
 
 /** A balancer as seen by code that reads all balancers of a thread. */
 export interface LiveBalancer<Snapshot> {
-  /** The name of its resolver: the target, as a rule. */
+  /** The name of the balancer's resolver: the target, as a rule. */
   readonly name: string;
   /** Measures the balancer's calls; undefined while metrics are off. */
   meter: CallMeter | undefined;
-  /** The protocol of its transport, if known. */
+  /** The protocol of the balancer's transport, if known. */
   readonly protocol: Protocol | undefined;
-  /** Measures the calls by operation; undefined unless metrics with the names of the protocol are on. */
+  /** Measures the balancer's calls by operation; undefined unless metrics with the names of the protocol are on. */
   protocolMeter: ProtocolMeter | undefined;
-  /** Records its calls. */
+  /** Records the balancer's calls; undefined without a recorder. */
   readonly recorder?: { dump(options?: { readonly pseudonyms?: boolean }): Uint8Array<ArrayBuffer> } | undefined;
   snapshot(): Snapshot;
 }
@@ -66,7 +66,7 @@ export interface BalancerWatcher<Snapshot> {
   closed(balancer: LiveBalancer<Snapshot>): void;
 }
 
-/** The balancers of a thread that are not closed. Holds them weakly: one that was dropped without being closed is forgotten. */
+/** The balancers of a thread that are not closed. The balancers are held weakly: one that was dropped without being closed is forgotten. */
 export class LiveBalancers<Snapshot> {
   readonly #all = new Set<WeakRef<LiveBalancer<Snapshot>>>();
   readonly #refs = new WeakMap<LiveBalancer<Snapshot>, WeakRef<LiveBalancer<Snapshot>>>();
@@ -95,7 +95,7 @@ export class LiveBalancers<Snapshot> {
     for (const watcher of this.#watchers) watcher.closed(balancer);
   }
 
-  /** Starts to tell the watcher about balancers. Returns a function that ends this. */
+  /** Starts to notify the watcher of balancers. Returns a function that ends this. */
   watch(watcher: BalancerWatcher<Snapshot>): () => void {
     this.#watchers.add(watcher);
     for (const balancer of this) watcher.created(balancer);

@@ -8,7 +8,7 @@ import { attemptChannels, callChannels } from './traces.js';
 /** States of a subchannel, in gRPC's words. */
 export type SubchannelState = 'idle' | 'connecting' | 'ready' | 'backoff' | 'draining' | 'closed';
 
-/** The values of the events: plain objects, created after the fact and owned by the callee. */
+/** The values that an observer's hooks receive: plain objects, created after the fact and owned by the hook. */
 export interface ObserverEvents {
   /** The resolver published a set. */
   resolved: { readonly endpoints: readonly Endpoint[]; readonly version: number; readonly reason?: string };
@@ -16,7 +16,7 @@ export interface ObserverEvents {
   resolveFailed: { readonly error: ResolveError; readonly stale: boolean };
   /** The resolver's last set was confirmed after a failure. */
   resolveRecovered: { readonly staleForMs: number };
-  /** A plain target uses another discovery mode: which, why, and what would be better. */
+  /** A plain target uses another discovery mode: which one, why, and what would be better. */
   discoveryChanged: {
     readonly target: string;
     readonly mode: string;
@@ -33,14 +33,15 @@ export interface ObserverEvents {
   /** An endpoint is suspect and gets no calls for `durationMs`. */
   ejected: {
     readonly endpoint: Endpoint;
-    /** Why, in words for people. */
+    /** Why the endpoint was ejected, in words for people. */
     readonly reason: string;
     /**
-     * For machines: failures in a row, calls without an answer, the share of failures, a failed call on probation, failed health
-     * probes (`activeHealth`), or the server's own report (MySQL, PostgreSQL, Redis), which is told once more when its reason changes.
+     * Why the endpoint was ejected, for programs: failures in a row, calls without an answer, the share of failures, a failed call on
+     * probation, failed health probes (`activeHealth`), or the server's own report (MySQL, PostgreSQL, Redis), which is reported once more
+     * when its reason changes.
      */
     readonly cause?: 'consecutive' | 'unanswered' | 'ratio' | 'probation' | 'probe' | 'server';
-    /** For how long, in ms; with `server` how soon it is asked again. */
+    /** For how long the endpoint is ejected, in ms; with `server`, how soon the server is asked again. */
     readonly durationMs: number;
   };
   /** The endpoint is no longer suspect: it gets calls again. `reason` says why, in words for people. */
@@ -54,7 +55,7 @@ export interface ObserverEvents {
     /** The number of the attempt, from 1. */
     readonly attempt: number;
     readonly retrying: boolean;
-    /** The attempt was a hedge: it ran beside an earlier, slow one. */
+    /** Whether the attempt was a hedge: it ran beside an earlier, slow one. */
     readonly hedged?: boolean;
     readonly error?: unknown;
   };
@@ -64,7 +65,7 @@ export interface ObserverEvents {
   warned: { readonly message: string; readonly error?: unknown };
 }
 
-/** Every event, by name. */
+/** The names of all events. */
 export const observerEventNames: readonly (keyof ObserverEvents)[] = Object.freeze([
   'resolved',
   'resolveFailed',
@@ -80,8 +81,8 @@ export const observerEventNames: readonly (keyof ObserverEvents)[] = Object.free
 ] as const satisfies readonly (keyof ObserverEvents)[]);
 
 /**
- * Hooks by event name. They are called synchronously, in the middle of other work, and may call back in. Errors a hook throws
- * or rejects with are swallowed, because observing must not break anything.
+ * Hooks by event name. They are called synchronously, in the middle of other work, and may call the balancer. Errors a hook throws or
+ * rejects with are swallowed, because observing must not break anything.
  */
 export type Observer = {
   readonly [Event in keyof ObserverEvents]?: ((event: ObserverEvents[Event]) => void) | undefined;
@@ -96,12 +97,12 @@ const { start, end, asyncStart, asyncEnd, error } = callChannels;
 const { start: sent, end: began, asyncStart: ending, asyncEnd: ended, error: failed } = attemptChannels;
 
 /**
- * Tools that make spans of undici's requests take the parent from the async context: a retry or a hedge starts in the context of a
- * socket or a timer, and only a traced call restores its own.
+ * The channel on which undici publishes a new request. Tools that make spans of undici's requests take the parent from the async context: a
+ * retry or a hedge starts in the context of a socket or a timer, and only a traced call restores its own.
  */
 const undiciRequests = channel('undici:request:create');
 
-/** Whether calls are traced. On the path of every call. Not `TracingChannel.hasSubscribers`, which not every runtime has. */
+/** Whether calls are traced. On the path of every call. It does not use `TracingChannel.hasSubscribers`, which not every runtime has. */
 export function isTraced(): boolean {
   return (
     undiciRequests.hasSubscribers ||
@@ -118,7 +119,7 @@ export function isTraced(): boolean {
   );
 }
 
-/** Calls an observer's hook, safely. */
+/** Calls an observer's hook for `event`; what the hook throws or rejects with is swallowed. */
 export function notify<Event extends keyof ObserverEvents>(
   observer: Observer,
   event: Event,
@@ -127,14 +128,14 @@ export function notify<Event extends keyof ObserverEvents>(
   const hook = observer[event];
   if (hook === undefined) return;
   try {
-    // An async hook fits the type too.
+    // The type of a hook also allows an async function, whose rejection must not stay unhandled.
     ignoreRejection(hook.call(observer, value));
   } catch {
     // What a hook throws is the observer's own problem.
   }
 }
 
-/** An observer that forwards to several. */
+/** An observer that forwards every event to several observers. */
 export function combineObservers(observers: readonly Observer[]): Observer {
   return observerOf(
     (event) => observers.some((observer) => observes(observer, event)),
@@ -163,9 +164,9 @@ export type DiagnosticsEvents = {
 };
 
 /**
- * An observer that forwards to `counts` and `observer`, and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with
- * the event's value plus `resolver`, the name of the resolver. While there is no subscriber and neither has such a hook, it
- * has none either, so that a call site can skip the work (`observes`).
+ * An observer that forwards to `counts` and `observer`, and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with the
+ * event's value plus `resolver`, the name of the resolver. While an event has no subscriber and neither of the two has a hook for it, this
+ * observer has no such hook either, so that a call site can skip the work (`observes`).
  */
 export function withDiagnostics(observer: Observer, resolver: string, counts: Observer = {}): Observer {
   const channels = Object.fromEntries(

@@ -6,8 +6,8 @@ type Wrap = (run: () => void) => void;
 const inBackground = { requireManualDestroy: true };
 
 /**
- * One operation on the channels of a `TracingChannel`: `start` around its synchronous part, then `end`, and when it is over `error` if
- * it failed, `asyncStart` and `asyncEnd`. Work done for it later runs in the async context of its start.
+ * One operation on the channels of a `TracingChannel`: `start` around its synchronous part, then `end`, and when the operation is over
+ * `error` if it failed, `asyncStart` and `asyncEnd`. Later work of the operation runs in the async context of its start.
  */
 export class TraceScope {
   readonly #channels: TraceChannels;
@@ -74,7 +74,10 @@ export class TraceScope {
   }
 }
 
-/** Runs `work` once, inside all of `wraps`, whatever they do. Like errors of subscribers, errors of `wraps` are uncaught. */
+/**
+ * Runs `work` once, inside all of `wraps`, even if one of them throws or does not call it. Like errors of subscribers, errors of `wraps`
+ * are uncaught.
+ */
 function inside<T>(wraps: readonly Wrap[], work: () => T): T {
   if (wraps.length === 0) return work();
   let result: { readonly value: T } | { readonly error: unknown } | undefined;

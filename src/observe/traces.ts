@@ -2,14 +2,14 @@ import { type Channel, channel } from 'node:diagnostics_channel';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Outcome } from '../endpoint/outcome.js';
 
-/** Why an attempt was made: `move` follows one of which nothing was sent; `hedge` runs beside a slow one. */
+/** Why an attempt was made: `move` follows an attempt of which nothing was sent; `hedge` runs beside a slow one. */
 export type AttemptReason = 'first' | 'retry' | 'move' | 'hedge';
 
-/** What a traced call is. */
+/** What a traced call is: its protocol, method and Service. */
 export interface CallFacts {
-  /** `http`, `grpc`, `mysql`, `postgresql`, `redis`, `rsocket`, `tcp`, or `custom` for `balancer.run`. */
+  /** The protocol of the call: `http`, `grpc`, `mysql`, `postgresql`, `redis`, `rsocket`, `tcp`, or `custom` for `balancer.run`. */
   readonly protocol: string;
-  /** The method or operation: `GET`, `/shop.Orders/Get`, `query`. @defaultValue none */
+  /** The method or operation of the call: `GET`, `/shop.Orders/Get`, `query`. @defaultValue none */
   readonly method?: string | undefined;
   /** The Service as its caller names it: an origin, or `host:port`. @defaultValue unknown */
   readonly service?: string | undefined;
@@ -19,46 +19,46 @@ export interface CallFacts {
 export interface TracedCall extends CallFacts {
   /** The name of the resolver: as a rule the target. */
   readonly target: string;
-  /** Attempts made so far. */
+  /** Attempts of the call made so far. */
   readonly attempts: number;
-  /** How long it has waited for an endpoint, in ms, over all its attempts. */
+  /** How long the call has waited for an endpoint, in ms, over all its attempts. */
   readonly waitedMs: number;
-  /** How it ended; undefined while it runs. */
+  /** How the call ended; undefined while it runs. */
   readonly outcome: Outcome | undefined;
-  /** What its caller got instead of a result. */
+  /** The error that the call's caller got instead of a result. */
   readonly error: unknown;
   /** The status of the response that the caller got: of HTTP, or the name of a gRPC status. Undefined if there is none. */
   readonly status: number | string | undefined;
   /**
-   * For subscribers of `start` whose context is kept by something other than an AsyncLocalStorage: the rest of the call runs inside
-   * `wrap`, which must call what it is given, at once.
+   * For subscribers of `start` whose context is kept by something other than an AsyncLocalStorage: the rest of the call runs inside `wrap`,
+   * which must call the function it receives, at once.
    */
   around(wrap: (run: () => void) => void): void;
 }
 
 /** The message of the tracing channel `evenkeel:attempt`: one object per attempt. */
 export interface TracedAttempt {
-  /** The call it is an attempt of; the same object for all of them. */
+  /** The call that this is an attempt of; the same object for all its attempts. */
   readonly call: TracedCall;
-  /** Where it goes: address and port, the pod's name and zone where they are known. */
+  /** The endpoint the attempt goes to: address and port, the pod's name and zone where they are known. */
   readonly endpoint: Endpoint;
-  /** The place that it had in the client's order of preference, from 1; undefined if the picker keeps none. */
+  /** The place that the endpoint had in the client's order of preference, from 1; undefined if the picker keeps none. */
   readonly place: number | undefined;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** Why it was made: as the first, after a failure, after one of which nothing was sent, or beside a slow one. */
+  /** Why the attempt was made: as the first, after a failure, after an attempt of which nothing was sent, or beside a slow one. */
   readonly reason: AttemptReason;
   /** How long the call waited for this endpoint, in ms; 0 if it did not have to. */
   readonly waitedMs: number;
-  /** How it ended; undefined while it runs. */
+  /** How the attempt ended; undefined while it runs. */
   readonly outcome: Outcome | undefined;
   /** What the attempt failed with; undefined while it runs and after a success. */
   readonly error: unknown;
-  /** An HTTP status, or the name of a gRPC status; undefined without a response. */
+  /** The status of the response to the attempt: of HTTP, or the name of a gRPC status; undefined without a response. */
   readonly status: number | string | undefined;
   /** Adds a header, or gRPC metadata, to this attempt, from within `start`. Undefined where that is not possible. */
   readonly setHeader: ((name: string, value: string) => void) | undefined;
-  /** As `TracedCall.around`. */
+  /** Wraps the rest of the attempt, as `TracedCall.around` does for a call. */
   around(wrap: (run: () => void) => void): void;
 }
 

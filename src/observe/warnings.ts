@@ -1,7 +1,7 @@
 import type { Clock } from '../runtime/clock.js';
 import { notify, type Observer } from './observer.js';
 
-/** How often problems of one kind are reported, in ms. */
+/** Handled problems of the same kind are reported at most once in this time, in ms. */
 const AGAIN_AFTER_MS = 60_000;
 
 /**

@@ -9,18 +9,21 @@ import {
 } from '../observe/traces.js';
 import { atAttempt, atCall, finish } from './attributes.js';
 
-/** A span, and the context that contains it. */
+/** A span that has not ended, and the context that contains it. */
 interface OpenSpan {
   readonly span: Span;
   readonly context: Context;
 }
 
 /**
- * Marks messages that already have a span, so that no other tracer, in this copy of evenkeel or another, creates a second one.
+ * Marks messages of the tracing channels that already have a span, so that no other tracer, in this copy of evenkeel or another, creates a
+ * second one.
  */
 const taken: unique symbol = Symbol.for('evenkeel.opentelemetry.taken') as never;
 
-/** Undici's instrumentation subscribes here, and adds the headers for its own span. */
+/**
+ * The channel on which undici publishes a new request. Undici's instrumentation subscribes to it, and adds the headers for its own span.
+ */
 const undiciRequests = channel('undici:request:create');
 
 type Listener = (message: unknown) => void;
@@ -88,7 +91,7 @@ export class CallSpans {
     const call = this.#calls.get(attempt.call);
     const parent = call?.context ?? context.active();
     if (call?.span.isRecording() === false) {
-      // The span is not recorded, so its attempts get no spans and its context is passed on.
+      // The call's span is not recorded, so its attempts get no spans and the span's context is passed on.
       this.#tell(attempt, parent);
       return;
     }
@@ -112,7 +115,7 @@ export class CallSpans {
     opened.span.end();
   }
 
-  /** Tells the server its parent, unless another instrumentation's client span will be the parent. */
+  /** Sends the server the span that is its parent, in headers, unless another instrumentation's client span will be the parent. */
   #tell({ call, setHeader }: TracedAttempt, own: Context): void {
     if (!this.#propagates || setHeader === undefined) return;
     if (call.protocol === 'http' && undiciRequests.hasSubscribers) return;
@@ -120,7 +123,7 @@ export class CallSpans {
   }
 }
 
-/** Whether no other tracer has created a span for this. */
+/** Whether no other tracer has created a span for this message; if so, marks it as taken. */
 function take(message: object): boolean {
   const marked = message as { [taken]?: true };
   if (marked[taken]) return false;

@@ -14,11 +14,11 @@ export {
 
 /** Options of `instrumentTraces`. */
 export interface TracesOptions {
-  /** Creates the spans. @defaultValue `trace.getTracer('evenkeel')` of the global tracer provider */
+  /** The tracer that creates the spans. @defaultValue `trace.getTracer('evenkeel')` of the global tracer provider */
   readonly tracer?: Tracer | undefined;
   /**
-   * Whether each attempt sends itself to its server as the parent, in the headers of the global propagator: over gRPC, and over HTTP
-   * unless an instrumentation of undici does. @defaultValue true
+   * Whether each attempt sends its span to the server as the parent of the server's span, in the headers of the global propagator: over
+   * gRPC, and over HTTP unless an instrumentation of undici does. @defaultValue true
    */
   readonly propagate?: boolean | undefined;
   /**
@@ -30,7 +30,7 @@ export interface TracesOptions {
 
 /** Stops tracing, and ends open spans. */
 export interface Traces {
-  /** Starts no further spans, and ends open ones. */
+  /** Stops tracing: starts no further spans, and ends open ones. */
   readonly stop: () => void;
   /** Number of open spans. */
   readonly open: number;

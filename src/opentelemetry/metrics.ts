@@ -8,7 +8,7 @@ import { choiceOption, optionTable } from '../runtime/options.js';
 
 /** Options of `instrumentMetrics`. */
 export interface InstrumentMetricsOptions extends MetricsOptions {
-  /** Reports the metrics. @defaultValue `metrics.getMeter('evenkeel')` of the global meter provider */
+  /** The meter that reports the metrics. @defaultValue `metrics.getMeter('evenkeel')` of the global meter provider */
   readonly meter?: MeterLike | undefined;
 }
 
@@ -31,8 +31,8 @@ export function instrumentMetrics(options: InstrumentMetricsOptions = {}): { rea
 /** Options of `metricProducer`. */
 export interface MetricProducerOptions extends MetricsOptions {
   /**
-   * `cumulative`: counts since the process started. `delta`: counts since the last report, for backends that want differences; such a
-   * producer serves one reader. @defaultValue 'cumulative'
+   * How counts are reported. `cumulative`: counts since the process started. `delta`: counts since the last report, for backends that want
+   * differences; such a producer serves one reader. @defaultValue 'cumulative'
    */
   readonly temporality?: Temporality | undefined;
 }

@@ -1,6 +1,6 @@
 /** A set of small integers below a fixed size. */
 export class BitSet {
-  /** Bit `n & 31` of word `n >> 5` says whether `n` is in it. */
+  /** The set's bits: bit `n & 31` of word `n >> 5` says whether `n` is in the set. */
   readonly words: Int32Array;
 
   constructor(size: number) {
@@ -19,7 +19,7 @@ export class BitSet {
     this.words[n >> 5] = (this.words[n >> 5] as number) & ~(1 << (n & 31));
   }
 
-  /** Adds it if `present`, otherwise deletes it. */
+  /** Adds `n` to the set if `present`, otherwise deletes it. */
   set(n: number, present: boolean): void {
     if (present) this.add(n);
     else this.delete(n);
@@ -29,7 +29,7 @@ export class BitSet {
     this.words.fill(0);
   }
 
-  /** Becomes a copy of `other`, which has the same size. */
+  /** Makes this set a copy of `other`, which has the same size. */
   copy(other: BitSet): void {
     this.words.set(other.words);
   }

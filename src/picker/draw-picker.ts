@@ -6,13 +6,13 @@ import { fits, type OwnTarget, type Picker, type PickRequest, type PickSet } fro
 import { WeightedDraw } from './weighted-draw.js';
 
 /**
- * Maximum draws with unequal weights. An idle endpoint with a small weight beats a busy one with a large weight, and each
- * further draw lets it win more than its share.
+ * Maximum number of endpoints drawn for a call with unequal weights. An idle endpoint with a small weight beats a busy one with a large
+ * weight, and each further draw lets it win more than its share.
  */
 export const MAX_WEIGHTED_CHOICES: number = 3;
-/** Maximum draws with equal weights. */
+/** Maximum number of endpoints drawn for a call with equal weights. */
 const MAX_CHOICES = 16;
-/** Extra draws to replace endpoints that cannot take the call. */
+/** How many extra endpoints are drawn for a call to replace those that cannot take it. */
 const SPARE_DRAWS = 4;
 
 /**
@@ -26,11 +26,11 @@ export class DrawPicker implements Picker<OwnTarget> {
   readonly #rule: CostRule;
   readonly #set: PickSet<OwnTarget>;
   readonly #random: Random32;
-  /** How many endpoints are drawn; undefined: as many as the load says. */
+  /** How many endpoints are drawn; undefined: as many as the load's `choices` says. */
   readonly #choices: number | undefined;
   readonly #mostChoices: number;
   readonly #weighted: WeightedDraw | undefined;
-  /** Mean weight / weight; undefined with equal weights. */
+  /** For each endpoint, mean weight / weight; undefined with equal weights. */
   readonly #steps: Float64Array | undefined;
 
   /** @param set At least two subchannels. */
@@ -78,7 +78,7 @@ export class DrawPicker implements Picker<OwnTarget> {
       bestIndex = index;
       bestCost = cost;
     }
-    // Start at a new random index: continuing from a draw would double its neighbor's share.
+    // The search starts at a new random index: continuing from a draw would double its neighbor's share.
     return best ?? firstFitting(this.#set, request, random.index(length));
   }
 }

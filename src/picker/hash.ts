@@ -22,6 +22,7 @@ import { Ring } from './ring.js';
 /** Options of `hash`. */
 export interface HashOptions {
   /**
+   * How keys map to endpoints.
    * - `auto`: rendezvous up to 16 endpoints, Maglev above. When a Service grows past 16, nearly all its keys move once.
    * - `maglev`: always Maglev: no such jump, but a few more keys move when a small set changes.
    * - `ring`: a ring of 160 points per endpoint.
@@ -29,8 +30,8 @@ export interface HashOptions {
    */
   readonly method?: 'auto' | 'maglev' | 'ring' | undefined;
   /**
-   * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, at least 1.05;
-   * Infinity = no limit. Counts the calls of this process, and those of all clients while servers report them.
+   * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, at least 1.05; Infinity = no
+   * limit. The count covers the calls of this process, and those of all clients while servers report them.
    * @defaultValue Infinity
    */
   readonly maxLoadRatio?: number | undefined;
@@ -70,7 +71,7 @@ export const hashTable: OptionTable<Complete<HashOptions>> = optionTable('hash',
 const RENDEZVOUS_UP_TO = 16;
 /** How many table entries to try for an endpoint that can take the call, before checking all endpoints. */
 const MAX_WALK = 64;
-/** With more endpoints than this, their reports are summed at most once per this many ms. */
+/** With more endpoints than the first number, the calls that servers report are summed at most once per the second number of ms. */
 const MANY = 64;
 const ADD_MS = 10;
 
@@ -91,14 +92,14 @@ export const hash = (options: HashOptions = {}): PickerFactory => {
   return described(factory, 'hash', options);
 };
 
-/** Maps a hash to an entry, and an entry to an index in `all`. */
+/** How a hash becomes an entry of a table, and an entry an index in the set's `all`. */
 interface Mapping {
   readonly names: readonly string[];
   readonly weights: readonly number[];
   readonly equal: boolean;
   readonly method: string;
   readonly table: MaglevTable | Ring | undefined;
-  /** Hash of each name, for rendezvous. */
+  /** Hash of each endpoint's name, for rendezvous. */
   readonly hashes: Int32Array;
 }
 
@@ -113,10 +114,13 @@ class HashPicker implements Picker<OwnTarget> {
   readonly #shares: Float64Array | undefined;
   readonly #members: ReadonlySet<OwnTarget> | undefined;
   #inFlight = 0;
-  /** While servers report calls in flight: the total over all clients and endpoints, including this call. Otherwise 0. */
+  /** While servers report calls in flight: the total over all clients and endpoints, including the call being picked for. Otherwise 0. */
   #reported = 0;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
-  /** With a bound: the last pick, not yet counted, and its number of started calls then. Whether it starts is known only later. */
+  /**
+   * With a `maxLoadRatio`: the endpoint picked last, and how many calls it had started then. Whether the pick becomes a call is known only
+   * later.
+   */
   #picked: OwnTarget | undefined;
   #startedBefore = 0;
 
@@ -135,7 +139,7 @@ class HashPicker implements Picker<OwnTarget> {
     this.#minInFlight = minInFlight;
     if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
     const { all, allWeights } = set;
-    // Only ready endpoints: with shares of all, some calls would find no endpoint within the bound.
+    // Shares are of the ready endpoints only: with shares of all, some calls would find no endpoint within the bound.
     const total = set.weights.reduce((sum, weight) => sum + weight, 0);
     this.#shares = Float64Array.from(allWeights, (weight) => weight / total);
     this.#members = new Set(all);
@@ -185,8 +189,8 @@ class HashPicker implements Picker<OwnTarget> {
   }
 
   /**
-   * Rendezvous: the highest score among endpoints that can take the call. O(n). With unequal weights a score s becomes
-   * −weight / ln(s), which gives shares by weight. Equal weights keep the same order, so keys move only as weights change.
+   * Picks by rendezvous: the highest score among endpoints that can take the call. O(n). With unequal weights a score s becomes −weight /
+   * ln(s), which gives shares by weight. Equal weights keep the same order, so keys move only as weights change.
    */
   #scored(request: PickRequest, hashed: number): OwnTarget | undefined {
     const { all } = this.#set;
@@ -215,7 +219,7 @@ class HashPicker implements Picker<OwnTarget> {
     return callsThere(subchannel, request.nowMs) <= Math.max(least, Math.ceil(share * this.#reported));
   }
 
-  /** Reads every endpoint, so with many endpoints it runs only now and then. */
+  /** Sums the calls that servers report. It reads every endpoint, so with many endpoints it runs only now and then. */
   #addReports(nowMs: number): void {
     const { subchannels } = this.#set;
     if (subchannels.length > MANY && nowMs - this.#reportedAtMs < ADD_MS) return;
@@ -230,14 +234,14 @@ class HashPicker implements Picker<OwnTarget> {
   }
 }
 
-/** Calls in flight on an endpoint from all clients, plus one. Its latency and failures make no difference. */
+/** Calls in flight on an endpoint from all clients, plus one. The endpoint's latency and failures make no difference. */
 function callsThere(subchannel: OwnTarget, nowMs: number): number {
   return subchannel.cost(nowMs) / (subchannel.unit || 1);
 }
 
 /**
- * Normalizes what users' functions return: a number becomes its digits; '', null and anything else that is not a key mean no
- * key.
+ * The key of a call, from what functions of the application return: a number becomes its digits; '', null and anything else that is not a
+ * key mean no key.
  */
 function keyOf(key: unknown): string | undefined {
   if (typeof key === 'string') return key === '' ? undefined : key;
@@ -265,7 +269,9 @@ function mappingOf(
   return { names, weights, equal, method, table, hashes };
 }
 
-/** Two endpoints with one name would share their keys unevenly, so they count by address. */
+/**
+ * The names of the endpoints' pods, as hash keys. Two endpoints with one name would share their keys unevenly, so they count by address.
+ */
 function podNames(endpoints: readonly Endpoint[]): string[] {
   const found = endpoints.map(({ name, port }) => (name === undefined ? undefined : `${name}:${port}`));
   const times = new Map<string | undefined, number>();
@@ -275,7 +281,7 @@ function podNames(endpoints: readonly Endpoint[]): string[] {
   );
 }
 
-/** The IPv4 one of an endpoint's two addresses, whichever of them is in use, so that keys stay where they are. */
+/** The IPv4 one of an endpoint's two addresses, whichever of them is in use, so that keys stay on their endpoint. */
 function steadyAddress(endpoint: Endpoint): string {
   return endpointAddress(endpoint.address.includes(':') ? withOtherFirst(endpoint) : endpoint);
 }

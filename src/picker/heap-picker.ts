@@ -5,35 +5,34 @@ import { IndexHeap } from './index-heap.js';
 import { fits, type OwnTarget, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { VirtualTime } from './virtual-time.js';
 
-/** How far behind, in virtual time, the endpoint at the top may be before its turn is updated. */
+/** How far behind, in virtual time, the turn of the endpoint at the top of the heap may be before it is updated. */
 const STALE_AFTER = 1;
-/** How many calls a turn is worth with `share`. With the other rules a turn only breaks ties. */
+/** How many calls a turn is worth with the cost rule `share`. With the other rules a turn only breaks ties. */
 const TURN_IN_SHARES = 0.5;
 const TURN_AS_TIE = 1e-6;
-/** Puts idle endpoints before all others. */
+/** Added to the key of idle endpoints, which puts them before all others in the heap. */
 const IDLE_FIRST = -1e13;
 
 /**
- * Keeps subchannels ordered by load and takes the least loaded: exact, and O(log n) per pick and per end. Only for
- * loads that do not change with time alone.
+ * Keeps subchannels ordered by load and takes the least loaded: exact, and O(log n) per pick and per end. Only for loads that do not change
+ * with time alone.
  *
- * A key is the cost plus a fraction of the virtual time of the next turn, so it stays valid while nothing happens to the
- * endpoint. A turn long overdue would make an endpoint look less loaded than it is, so it is updated when the endpoint
- * reaches the top; turns therefore never outweigh a call. Each endpoint needs that at most once per round: one update per
- * pick.
+ * An endpoint's key in the heap is its cost plus a fraction of the virtual time of the next turn, so it stays valid while nothing happens
+ * to the endpoint. A turn long overdue would make an endpoint look less loaded than it is, so it is updated when the endpoint reaches the
+ * top; turns therefore never outweigh a call. Each endpoint needs that at most once per round: one update per pick.
  */
 export class HeapPicker implements Picker<OwnTarget> {
   readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   readonly #rule: CostRule;
-  /** The keys by index; they are the heap's own array. */
+  /** The heap's keys by the index of their endpoints; this is the heap's own array. */
   readonly #keys: Float64Array;
-  /** The calls in flight each key was computed from. */
+  /** The number of calls in flight from which each endpoint's key was computed. */
   readonly #counted: Int32Array;
   readonly #heap: IndexHeap;
   /** What one more call adds to the cost of an endpoint; converts virtual time, counted in calls, to a cost. */
   readonly #unit: number;
-  /** The last pick, not yet reordered because its call starts only after `pick` returns. -1: none. */
+  /** The index of the last pick, not yet reordered because its call starts only after `pick` returns; -1 = none. */
   #picked = -1;
 
   constructor(rule: CostRule, set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {
@@ -91,11 +90,11 @@ export class HeapPicker implements Picker<OwnTarget> {
     this.#heap.update(picked);
   }
 
-  /** Recomputes the key of `index`. */
+  /** Recomputes the key of the endpoint at `index`. */
   #rekey(index: number): void {
     const { load, inFlight } = this.set.subchannels[index] as OwnTarget;
     this.#counted[index] = inFlight;
-    const unit = load.value(0) / (inFlight + 1); // time does not matter to these loads
+    const unit = load.value(0) / (inFlight + 1); // time does not matter to the loads that a heap can order
     const step = this.time.step[index] as number;
     const due = this.#unit * (this.time.due[index] as number);
     if (this.#rule === 'share') this.#keys[index] = unit * inFlight * step + TURN_IN_SHARES * due;

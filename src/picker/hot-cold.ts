@@ -29,16 +29,15 @@ export const hotColdTable: OptionTable<Complete<HotColdOptions>> = optionTable('
   quantile: numberOption(0.8, { min: 0, max: 1 }),
 });
 
-/** How far the bound between hot and cold moves per draw, in calls. */
+/** How far the bound between hot and cold endpoints moves per draw, in calls. */
 const STEP = 0.05;
 
 /**
- * Draws a few subchannels. Those with more calls in flight per weight than most are hot. It takes the cold one with the
- * least load; if all are hot, the one with the fewest calls. Meant for loads that measure latency (`peakEwma`): latency
- * decides only between subchannels that are not busy, and since load grows with every call in flight, one good measurement
- * cannot attract all calls. O(1) per pick.
- * Source: the hot-cold lexicographic rule of Prequal (Wydrowski et al., Load is not what you should balance, NSDI 2024),
- * with this process's own counts instead of probes.
+ * Draws a few subchannels. Those with more calls in flight per weight than most are hot. The picker takes the cold one with the least load;
+ * if all are hot, the one with the fewest calls. Meant for loads that measure latency (`peakEwma`): latency decides only between
+ * subchannels that are not busy, and since load grows with every call in flight, one good measurement cannot attract all calls. O(1) per
+ * pick. Source: the hot-cold lexicographic rule of Prequal (Wydrowski et al., Load is not what you should balance, NSDI 2024), with this
+ * process's own counts instead of probes.
  */
 export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
   const { choices, quantile } = hotColdTable.resolve(options);
@@ -54,7 +53,7 @@ class HotColdPicker implements Picker<OwnTarget> {
   readonly #quantile: number;
   readonly #weighted: WeightedDraw | undefined;
   readonly #steps: Float64Array;
-  /** Calls in flight per weight above which a subchannel is hot. Follows the quantile of the draws. */
+  /** Calls in flight per weight above which a subchannel is hot. It follows the quantile of the draws. */
   #bound = 0;
 
   constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, choices: number, quantile: number, rng: Rng) {
@@ -84,7 +83,7 @@ class HotColdPicker implements Picker<OwnTarget> {
     const down = up - STEP;
     for (let draw = 0; draw < this.#choices; draw++) {
       let index: number;
-      // As in `DrawPicker`. Equal weights: never the best so far; unequal weights: by weight, and draws may repeat.
+      // Draws as in `DrawPicker`. Equal weights: never the best so far; unequal weights: by weight, and draws may repeat.
       if (this.#weighted !== undefined) index = this.#weighted.draw(random);
       else index = bestIndex === -1 || length < 2 ? random.index(length) : random.otherIndex(length, bestIndex);
       const subchannel = subchannels[index] as OwnTarget;
@@ -92,11 +91,12 @@ class HotColdPicker implements Picker<OwnTarget> {
       const { inFlight } = subchannel;
       const calls = inFlight * (steps[index] as number);
       const hot = calls > bound;
-      // Up after a hot draw, down after a cold one: a stochastic approximation of the quantile.
+      // The bound goes up after a hot draw and down after a cold one: a stochastic approximation of the quantile.
       bound += hot ? up : down;
       if (bound < 0) bound = 0;
       if (hot && !bestHot) continue;
-      // Cold: load including the next call. Hot: calls, so that a fast but busy endpoint gets no more.
+      // Cold endpoints are compared by their load including the next call, hot ones by their calls, so that a fast but busy endpoint gets
+      // no more.
       let cost = calls;
       if (!hot) cost = (subchannel.cost(nowMs) * (calls + 1)) / (inFlight + 1);
       if (best !== undefined && hot === bestHot && cost >= bestCost) continue;

@@ -10,7 +10,7 @@ export class IndexHeap {
   readonly #indexAt: Uint32Array;
   readonly #positionOf: Uint32Array;
 
-  /** @param keys Used as is, not copied. O(n). */
+  /** @param keys The initial keys; used as they are, not copied. O(n). */
   constructor(keys: Float64Array) {
     this.keys = keys;
     this.#indexAt = Uint32Array.from(keys, (_, index) => index);
@@ -18,7 +18,7 @@ export class IndexHeap {
     for (let position = (keys.length >>> 1) - 1; position >= 0; position--) this.#sink(position);
   }
 
-  /** The index with the smallest key. Needs at least one. */
+  /** The index with the smallest key. The heap must have at least one. */
   get top(): number {
     return this.#indexAt[0] as number;
   }

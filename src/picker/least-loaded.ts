@@ -6,16 +6,16 @@ import { HeapPicker } from './heap-picker.js';
 import { ownSet, type PickerFactory } from './picker.js';
 import { ScanPicker } from './scan-picker.js';
 
-/** Loads that decay with time are scanned one by one up to this many endpoints; beyond, `CHOICES` are drawn. */
+/** Endpoints whose loads decay with time are compared one by one up to this many; beyond, `CHOICES` of them are drawn. */
 const SCAN_UP_TO = 64;
 const CHOICES = 8;
 
 /**
- * The least loaded of all, per weight (IPVS: lc, wlc). O(log n) for loads that change only with calls, such as
- * `inFlight`. For loads that decay with time it compares all endpoints up to 64, and 8 random ones beyond.
+ * The least loaded endpoint of all, per weight (IPVS: lc, wlc). O(log n) for loads that change only with calls, such as `inFlight`. For
+ * loads that decay with time the picker compares all endpoints up to 64, and 8 random ones beyond.
  *
- * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good, and
- * they do not all choose the same endpoint.
+ * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good, and they do not all
+ * choose the same endpoint.
  */
 export const leastLoaded = (...none: []): PickerFactory => leastBy('share', 'leastLoaded', none);
 

@@ -1,6 +1,6 @@
 import { hash32 } from '../runtime/hash.js';
 
-/** Entries of the table: a prime number, so that every walk over the table visits all of them. */
+/** Entries of a Maglev table: a prime number, so that every walk over the table visits all of them. */
 const SIZE = 65_537;
 
 /**
@@ -11,7 +11,7 @@ const SIZE = 65_537;
  */
 export class MaglevTable {
   readonly size: number = SIZE;
-  /** The index of the endpoint that owns each entry. */
+  /** For each entry of the table, the index of the endpoint that owns it. */
   readonly #owners: Int32Array;
 
   /** @param names At least one. @param weights Above 0. */
@@ -24,7 +24,7 @@ export class MaglevTable {
     const largest = weights.reduce((most, weight) => Math.max(most, weight), 0);
     const share = new Float64Array(length);
     const taken = new Uint32Array(length);
-    // Each endpoint is in the list of the round in which it is next due, so a round costs nothing for the others.
+    // Each endpoint is in the list of the round in which its turn comes next, so a round costs nothing for the others.
     const first = new Int32Array(SIZE + 1).fill(-1);
     const last = new Int32Array(SIZE + 1);
     const following = new Int32Array(length);
@@ -49,7 +49,7 @@ export class MaglevTable {
       position[index] = entry;
       const count = (taken[index] as number) + 1;
       taken[index] = count;
-      // There are fewer rounds than entries, so the last list is never reached.
+      // Filling the table takes fewer rounds than it has entries, so the last list is never reached.
       const due = Math.min(SIZE, Math.ceil(count / (share[index] as number)));
       following[index] = -1;
       if (first[due] === -1) first[due] = index;
@@ -64,7 +64,7 @@ export class MaglevTable {
     return (hash >>> 0) % SIZE;
   }
 
-  /** The endpoint that owns an entry. */
+  /** The index of the endpoint that owns an entry of the table. */
   at(entry: number): number {
     return this.#owners[entry] as number;
   }

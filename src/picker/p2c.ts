@@ -18,7 +18,7 @@ export const p2cTable: OptionTable<Filled<P2cOptions, 'choices'>> = optionTable(
   choices: optionalNumber({ min: 2, max: 16, integer: true }),
 });
 
-/** Below this many endpoints, checking all of them costs no more than drawing, and is exact. */
+/** With fewer endpoints than this, comparing all of them costs no more than drawing, and is exact. */
 const SCAN_BELOW = 8;
 
 /**

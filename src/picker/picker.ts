@@ -3,28 +3,28 @@ import type { Load } from '../load/load.js';
 import type { Rng } from '../runtime/rng.js';
 
 /**
- * What a picker may choose: one endpoint, and what is known about it now. The set of a picker holds the same object for as long as the
- * endpoint stays, so compare targets with `===`.
+ * What a picker may choose: one endpoint, and what is known about it now. A picker's set holds the same object for as long as the endpoint
+ * stays, so compare targets with `===`.
  */
 export interface PickTarget {
   /** The latest data of the endpoint; its key never changes. */
   readonly endpoint: Endpoint;
-  /** Calls of this process that run there now. */
+  /** Calls of this process that run on the endpoint now. */
   readonly inFlight: number;
-  /** Whether it can take one more call now. */
+  /** Whether the endpoint can take one more call now. */
   readonly hasRoom: boolean;
-  /** The cost of one more call now, according to the load: above 0, smaller is better. Divide it by the weight. */
+  /** The cost of one more call on the endpoint now, according to the load: above 0, smaller is better. Divide it by the weight. */
   cost(nowMs: number): number;
 }
 
 /**
- * Chooses a target for each call. Immutable over its set; a new one is built when the set, a connection or a
- * weight changes. `pick` is synchronous, allocates nothing and never logs.
+ * Chooses a target for each call. A picker keeps one immutable set; a new picker is built when the set, a connection or a weight changes.
+ * `pick` is synchronous, allocates nothing and never logs.
  */
 export interface Picker<T extends PickTarget = PickTarget> {
   /**
-   * Picks once. Skips targets without room and prefers those not in `request.avoid`; if only avoided ones can take the call
-   * it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
+   * Picks a target for one call. Skips targets without room and prefers those not in `request.avoid`; if only avoided ones can take the
+   * call it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
    */
   pick(request: PickRequest): T | undefined;
   /** A call on `target` ended: for pickers that keep an order. */
@@ -35,15 +35,15 @@ export interface Picker<T extends PickTarget = PickTarget> {
 export interface PickRequest {
   /** The time of the pick on the balancer's clock, in ms. */
   nowMs: number;
-  /** What hash pickers hash; undefined = no affinity. */
+  /** The key of the call, which hash pickers hash; undefined = no affinity. */
   key: string | undefined;
   /** Targets on which this call failed before. */
   avoid: ReadonlySet<PickTarget> | undefined;
 }
 
 /**
- * A request to reuse. Its time starts as a value that is not a number: V8 then stores a pointer to the clock's number and
- * passes that on. A field that always held a number would be boxed again for every load that reads it.
+ * A pick request to reuse. Its `nowMs` starts as a value that is not a number: V8 then stores a pointer to the clock's number and passes
+ * that on. A field that always held a number would be boxed again for every load that reads it.
  */
 export function createPickRequest(): PickRequest {
   const request = { nowMs: undefined as unknown as number, key: undefined, avoid: undefined };
@@ -53,11 +53,11 @@ export function createPickRequest(): PickRequest {
 
 /** What a picker may choose from. Parallel arrays; weights are above 0. */
 export interface PickSet<T extends PickTarget = PickTarget> {
-  /** Ready to take calls. */
+  /** The targets that are ready to take calls. */
   readonly subchannels: readonly T[];
   /** The weight of each of `subchannels`, by the same index; above 0. */
   readonly weights: readonly number[];
-  /** Whether all `weights` are the same. */
+  /** Whether all of `weights` are the same. */
   readonly equalWeights: boolean;
   /** Every subchannel with weight, ready or not: for pickers whose result must not change with a reconnect. */
   readonly all: readonly T[];
@@ -79,16 +79,16 @@ export function fits(target: PickTarget, request: PickRequest): boolean {
   return target.hasRoom && (request.avoid === undefined || !request.avoid.has(target));
 }
 
-/** What evenkeel's own pickers read besides. The targets of every set that a balancer makes are subchannels, which have it. */
+/** What evenkeel's own pickers read of a target besides. The targets of every set that a balancer makes are subchannels, which have it. */
 export interface OwnTarget extends PickTarget {
   readonly load: Load;
-  /** Calls begun since the start. */
+  /** How many calls on the endpoint have begun since it was added. */
   readonly started: number;
-  /** What each further call adds to its cost; 0 = cost / (calls in flight + 1). */
+  /** What each further call adds to the endpoint's cost; 0 = cost / (calls in flight + 1). */
   readonly unit: number;
-  /** How many endpoints its load wants compared for a call. */
+  /** How many endpoints the target's load wants compared for a call. */
   readonly choices: number;
-  /** Its index in the current picker's set, for pickers that use it. */
+  /** The target's index in the current picker's set, for pickers that use it. */
   indexInSet: number;
 }
 

@@ -31,36 +31,40 @@ import {
   type PickSet,
 } from './picker.js';
 
-/** With fewer endpoints turns are exactly even and cost little. */
+/** With fewer endpoints than this there is no order of preference: turns are exactly even and cost little. */
 const ORDERED_FROM = 4;
-/** Neighbours change places if the second is faster by a tenth (latencies are logarithms) … */
+/** Neighbours in the order of preference change places if the second is faster by a tenth; latencies are compared as logarithms. */
 const MARGIN = 0.1;
 /**
- * At the end of one call in this many the order may change: if it could at every one, noise would move endpoints as fast as knowledge does.
+ * The order of preference may change at the end of one call in this many: if it could at every one, noise would move endpoints as fast as
+ * knowledge does.
  */
 const EVERY = 4;
-/** How often an endpoint that is not in use is raised, in ms; ± a half, so that clients do not do it together. */
+/**
+ * How often an endpoint that is not in use is raised in the order of preference, in ms; ± a half, so that clients do not do it together.
+ */
 const RAISE_MS = 5_000;
-/** This share of the raised endpoints goes to a random place among those in use, the others to the edge. */
+/** This share of the raised endpoints goes to a random place among those in use, the others go to the edge of those in use. */
 const RAISED_FURTHER = 0.1;
-/** How long the first may remain so while the caller never has two calls in flight, in ms. */
+/** How long the first endpoint of the order may remain so while the caller never has two calls in flight, in ms. */
 const MOST_TURN_MS = 10_000;
 const LEAST_TURN_MS = 7_500;
-/** An endpoint whose call costs more than this is not raised. */
+/** An endpoint whose call costs more than this is not raised in the order of preference. */
 const PRICED: number = 1.02 * UNITS;
 /**
- * A new endpoint gets this many calls by an even draw from each client that has, on average, less than this in flight: otherwise such
- * clients would find it late.
+ * A new endpoint gets this many calls by an even draw from each client that has, on average, fewer calls than this in flight: otherwise
+ * such clients would find it late.
  */
 const TRIES_BELOW = 0.25;
 const FIRST_TRIALS = 4;
 /**
- * While servers report: how many of the order are compared (those in use, if there are not too many), and how many beyond these are drawn.
+ * While servers report their load: how many endpoints of the order are compared for a call (those in use, if there are not too many), and
+ * how many beyond these are drawn.
  */
 const LEAST_FIRST = 8;
 const MOST_FIRST = 16;
 const DRAWS = 4;
-/** `PLACE` of an endpoint that has left the set. */
+/** The `PLACE` in the cell of an endpoint that has left the set. */
 const LEFT = -1;
 
 /**
