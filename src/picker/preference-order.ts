@@ -117,22 +117,22 @@ function preferencesOf(set: PickSet<OwnTarget>): Preferences | undefined {
 }
 
 /**
- * The order is over all endpoints of the set, so one that reconnects has its place again. Each endpoint's place is in its load too, where
- * the next picker finds it.
+ * Picks by an order of preference. The order is over all endpoints of the set, so an endpoint that reconnects has its place again. Each
+ * endpoint's place is kept in its load too, where the next picker finds it.
  */
 class PreferenceOrder implements Picker<OwnTarget> {
   readonly #preferences: Preferences;
   readonly #random: Random32;
   readonly #order: OwnTarget[];
-  /** The loads of the ordered endpoints, by place. */
+  /** The loads of the ordered endpoints, by their places in the order. */
   readonly #loads: RuledLoad[];
-  /** Endpoints that are ready and new: it would take long until the order has led every client to them. */
+  /** Endpoints that are ready and new: it would take long until the order of preference has led every client to them. */
   readonly #untried: OwnTarget[];
   /** The places of endpoints that are ready. */
   readonly #ready: BitSet;
   /**
-   * What one more call costs where it costs least, rounded up to whole calls: no place costs less, as far as is known; and the places
-   * that may cost no more. So neither many calls in flight nor many endpoints make a pick look at all of them.
+   * What one more call costs where it costs least, rounded up to whole calls: no endpoint costs less, as far as is known; and the places
+   * whose endpoints may cost no more. So neither many calls in flight nor many endpoints make a pick look at all of them.
    */
   #level = UNITS;
   readonly #cheap: BitSet;
@@ -211,7 +211,10 @@ class PreferenceOrder implements Picker<OwnTarget> {
     return subchannel;
   }
 
-  /** The first of the endpoints that are cheapest by our own calls; undefined if finding it would mean looking at all of them. */
+  /**
+   * The first endpoint of the order among those that are cheapest by this client's own calls; undefined if finding it would mean looking at
+   * all of them.
+   */
   #fewest(): OwnTarget | undefined {
     const found = this.#first();
     if (found !== undefined) return found;
@@ -237,8 +240,8 @@ class PreferenceOrder implements Picker<OwnTarget> {
   }
 
   /**
-   * The pick while servers report. It compares the first endpoints of the order, where each place costs a little more than the one before,
-   * and a few drawn beyond, unless one of the first is as good as idle.
+   * The pick while servers report their load. It compares the first endpoints of the order, where each place costs a little more than the
+   * one before, and a few drawn from the rest, unless one of the first is as good as idle.
    */
   #withReports(request: PickRequest): OwnTarget | undefined {
     const order = this.#order;
@@ -265,7 +268,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     return best;
   }
 
-  /** The first of the cheapest endpoints with room, preferably one that is not avoided. O(n). */
+  /** The first endpoint of the order among the cheapest with room, preferably one that the call does not avoid. O(n). */
   #cheapest(request: PickRequest): OwnTarget | undefined {
     const order = this.#order;
     let best: OwnTarget | undefined;
@@ -322,8 +325,8 @@ class PreferenceOrder implements Picker<OwnTarget> {
   }
 
   /**
-   * Moves the endpoint at `place` to the end. Those in use move up; beyond them only the last one changes its place, or this would take
-   * O(n) each time that one of many endpoints answers far too fast.
+   * Moves the endpoint at `place` to the end of the order. Endpoints in use move up; beyond them only the last one changes its place, or
+   * this would take O(n) each time that one of many endpoints answers far too fast.
    */
   #last(place: number): void {
     const last = this.#order.length - 1;
@@ -332,12 +335,12 @@ class PreferenceOrder implements Picker<OwnTarget> {
     if (beyond < last) this.#exchange(beyond, last);
   }
 
-  /** An endpoint that is not in use comes to the edge of those that are, so that new ones and those that have recovered are found. */
+  /** Moves an endpoint that is not in use to the edge of those that are, so that new ones and those that have recovered are found. */
   #raise(nowMs: number): void {
     const { state } = this.#preferences;
     const random = this.#random;
     state[RAISE_AT] = nowMs + RAISE_MS * (0.5 + random.next());
-    // Costs may also have fallen with time.
+    // The costs of endpoints may also have fallen with time.
     this.#atLevel(UNITS);
     const edge = this.#edge;
     const beyond = this.#order.length - edge - 1;
@@ -354,7 +357,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#exchange(place, to);
   }
 
-  /** A caller that never has two calls in flight uses the first two in turns, unless the second is slower. */
+  /** A caller that never has two calls in flight uses the first two endpoints of the order in turns, unless the second is slower. */
   #turn(nowMs: number): void {
     const { state } = this.#preferences;
     state[TURN_AT] = nowMs + LEAST_TURN_MS + (MOST_TURN_MS - LEAST_TURN_MS) * this.#random.next();
@@ -384,7 +387,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#recheck(b);
   }
 
-  /** The ordered endpoints that are not in `staying` have left the set: if they return, they do so at the edge of those in use. */
+  /** Ordered endpoints that are not in `staying` have left the set: if they return, they do so at the edge of those in use. */
   #leave(staying: readonly OwnTarget[]): void {
     const stays = new Set(staying);
     for (const subchannel of this.#order) {
@@ -397,7 +400,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
 
 const loadOf = (subchannel: OwnTarget): RuledLoad => subchannel.load as RuledLoad;
 
-/** The cost of one more call, in `UNITS` (see `latency-cell`). An integer, because fractions would be boxed. */
+/** The cost of one more call on an endpoint, in `UNITS` (see `latency-cell`). An integer, because fractions would be boxed. */
 function costOf(subchannel: OwnTarget): number {
   const { numbers, at } = subchannel.load as RuledLoad;
   const cost = (subchannel.inFlight + 1) * ((numbers[at + ORDER_COST] as number) || UNITS);
@@ -412,7 +415,7 @@ function knows({ numbers, at }: RuledLoad, nowMs: number): boolean {
   return (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && ageMs < FORGOTTEN_MS;
 }
 
-/** The endpoints in the order of their places. One that returns enters at the edge of those in use, a new one at a random place. */
+/** The endpoints in the order of their places. An endpoint that returns enters at the edge of those in use, a new one at a random place. */
 function ordered(all: readonly OwnTarget[], edge: number, random: Random32): OwnTarget[] {
   const placeOf = (subchannel: OwnTarget): number => {
     const { numbers, at } = loadOf(subchannel);

@@ -30,7 +30,7 @@ class RandomPicker implements Picker {
     const index =
       this.#weighted === undefined ? this.#random.index(subchannels.length) : this.#weighted.draw(this.#random);
     const subchannel = subchannels[index] as PickTarget;
-    // Start at a new random index: continuing from `index` would double its neighbor's share.
+    // The search starts at a new random index: continuing from `index` would double its neighbor's share.
     return fits(subchannel, request)
       ? subchannel
       : firstFitting(this.#set, request, this.#random.index(subchannels.length));

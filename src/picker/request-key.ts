@@ -11,7 +11,7 @@ export interface KeyedRequest {
   readonly headers?: unknown;
   /** Reads a header of a `ClientRequest`. */
   getHeader?(name: string): unknown;
-  /** What is sent, if it is known when the pod is picked; node:http asks for a connection before. */
+  /** The body of the request, if it is known when the pod is picked; `node:http` asks for a connection before. */
   readonly body?: unknown;
 }
 
@@ -36,7 +36,7 @@ export function cookieKey(name: string): (request: KeyedRequest) => string | und
   };
 }
 
-/** The value of a header, whatever form the request's headers have; a list if it is repeated. */
+/** The value of a header, whatever form the request's headers have; a list if the header is repeated. */
 function headerOf(request: KeyedRequest, name: string): unknown {
   if (typeof request.getHeader === 'function') return request.getHeader(name);
   const { headers } = request;
@@ -76,13 +76,13 @@ function headerText(value: unknown, separator: string): string | undefined {
 export interface PromptKeyOptions {
   /** How many characters of the first user message, or of a plain prompt, make the key. @defaultValue 256 */
   readonly chars?: number | undefined;
-  /** Larger bodies are not read, in bytes: parsing one blocks the event loop by some ms per MiB. @defaultValue 4194304 (4 MiB) */
+  /** Bodies larger than this are not read, in bytes: parsing one blocks the event loop by some ms per MiB. @defaultValue 4194304 (4 MiB) */
   readonly maxBytes?: number | undefined;
 }
 
 /** Options of `prefixKey`. */
 export interface PrefixKeyOptions extends PromptKeyOptions {
-  /** A header that names the conversation; it decides where there is one. @defaultValue none */
+  /** The name of a header that names the conversation; a request with this header gets its key from it. @defaultValue none */
   readonly header?: string | undefined;
 }
 
@@ -100,15 +100,18 @@ export const prefixKeyTable: OptionTable<Filled<PrefixKeyOptions, 'header'>> = o
 
 /** How many times its share of the calls in flight a pod may have before calls for it go to the next one. */
 const MAX_LOAD_RATIO = 1.25;
-/** A server of a model works on many requests at once: with fewer than these none is busy. */
+/** A server of a model works on many requests at once: a pod with fewer calls in flight than this is not busy. */
 const MIN_IN_FLIGHT = 8;
 
 /** A function of a request that gives its key, and the picker it is meant for. */
 export interface PrefixKey {
   (request: KeyedRequest): string | undefined;
-  /** The hash picker to pass as `picker`: it keeps a key on its endpoint while that is not too busy. */
+  /** The hash picker to pass as `picker`: it keeps a key on its endpoint while that endpoint is not too busy. */
   readonly picker: PickerFactory;
-  /** Whether a header decides. Without one the key is in the body, which node:http does not know yet. */
+  /**
+   * Whether a header of the request gives the key. Otherwise the key is in the body, which `node:http` does not know yet when it asks for a
+   * connection.
+   */
   readonly readsHeader: boolean;
 }
 
@@ -128,14 +131,13 @@ export function promptKey(body: unknown, options: PromptKeyOptions = {}): string
 }
 
 /**
- * Requests of one conversation, or with prompts that begin alike, go to one pod, which still has what it computed for them: for
- * servers of language models and their prefix caches. A pod with more than 1.25 times its share of the calls in flight (of all
- * clients, where servers report them) passes calls on to the next one. With it the default picker is
- * `hash({ maxLoadRatio: 1.25, minInFlight: 8 })`.
+ * Requests of one conversation, or with prompts that begin alike, go to one pod, which still has what it computed for them: for servers of
+ * language models and their prefix caches. A pod with more than 1.25 times its share of the calls in flight (of all clients, where servers
+ * report them) passes calls on to the next one. With it the default picker is `hash({ maxLoadRatio: 1.25, minInFlight: 8 })`.
  *
- * The key is the header, if one is named and there; otherwise it is read from a JSON body (see `promptKey`) that is a string, a
- * Buffer or another view of bytes. Streams, iterators and forms are never read: such a request has no key, unless its header
- * says one. `fetch` turns every body into an iterator; `createFetch` shows keys what it was given. With node:http the header must be named.
+ * The key is the header, if one is named and there; otherwise it is read from a JSON body (see `promptKey`) that is a string, a Buffer or
+ * another view of bytes. Streams, iterators and forms are never read: such a request has no key, unless its header says one. `fetch` turns
+ * every body into an iterator; `createFetch` shows keys the body as the application passed it. With node:http the header must be named.
  * Throws EVENKEEL_OPTION.
  *
  * @example createFetch('http://vllm.models:8000', { key: prefixKey({ header: 'x-conversation-id' }) })
@@ -149,7 +151,7 @@ export function prefixKey(options: PrefixKeyOptions = {}): PrefixKey {
   });
 }
 
-/** The picker a key is meant for, if it names one. */
+/** The picker that a key function is meant for, if it names one. */
 export function pickerOf(key: unknown): PickerFactory | undefined {
   return typeof key === 'function' ? (key as Partial<PrefixKey>).picker : undefined;
 }
@@ -163,10 +165,10 @@ function keyOf(body: unknown, chars: number, maxBytes: number): string | undefin
     if (prompt === undefined) return undefined;
     text = `${textOf(request.model)}\n${prompt}`;
   } catch {
-    // An object that is no JSON (a cycle, a bigint): a key is not worth failing a request for.
+    // The body is an object that is no JSON (a cycle, a bigint): a key is not worth failing a request for.
     return undefined;
   }
-  // 64 bits: two of a million conversations share a key with a chance of one in 30 million.
+  // The key has 64 bits: two of a million conversations share a key with a chance of one in 30 million.
   return (hash32(text, 1) >>> 0).toString(16) + (hash32(text, 2) >>> 0).toString(16).padStart(8, '0');
 }
 
@@ -180,7 +182,7 @@ function parsed(body: unknown, maxBytes: number): unknown {
     if (body.byteLength > maxBytes) return undefined;
     text = Buffer.from(body).toString();
   } else return isPlain(body) ? body : undefined;
-  // A quick look before a parse: forms and texts are no prompts.
+  // A quick look at the body before a parse: forms and texts are no prompts.
   if (text.length > maxBytes || !/^\s*\{/.test(text)) return undefined;
   try {
     return JSON.parse(text);
@@ -203,7 +205,7 @@ function promptOf(request: Readonly<Record<string, unknown>>, chars: number): st
   return `${textOf(request.system ?? request.instructions)}\n${textOf(plain).slice(0, chars)}`;
 }
 
-/** The messages up to the first of a user, which a conversation keeps however long it gets. */
+/** The messages of a conversation up to the first one of a user, which stay the same however long the conversation gets. */
 function openingOf(messages: readonly unknown[], chars: number): string {
   let opening = '';
   for (const message of messages) {

@@ -1,8 +1,8 @@
 import { hash32 } from '../runtime/hash.js';
 
-/** Points on the ring per endpoint of mean weight. */
+/** Points on the hash ring per endpoint of mean weight. */
 const POINTS = 160;
-/** Maximum points in total, roughly: hashing and sorting them takes about 5 ms. */
+/** Maximum points on a hash ring in total, roughly: hashing and sorting them takes about 5 ms. */
 const MAX_POINTS = 65_536;
 
 /**
@@ -50,7 +50,7 @@ export class Ring {
     return low === points.length ? 0 : low;
   }
 
-  /** The endpoint that owns an entry. */
+  /** The endpoint that owns an entry of the ring. */
   at(entry: number): number {
     return this.#owners[entry] as number;
   }
@@ -59,7 +59,7 @@ export class Ring {
 const RADIX_BITS = 16;
 const RADIX = 2 ** RADIX_BITS;
 
-/** Points in ascending order with their owners; stable. A radix sort: O(n). */
+/** Points of a hash ring in ascending order with their owners; stable. A radix sort: O(n). */
 function sortedByPoint(points: Uint32Array, owners: Uint32Array): [Uint32Array, Uint32Array] {
   const { length } = points;
   let from = [points, owners] as [Uint32Array, Uint32Array];

@@ -14,9 +14,9 @@ import { StridePicker } from './stride-picker.js';
 import { VirtualTime } from './virtual-time.js';
 
 /**
- * One after the other: the most even spread when all calls cost the same (IPVS: rr, and wrr with weights). O(1) per pick
- * with equal weights, O(log n) otherwise; calls are then interleaved, never in bursts, and no endpoint is ever more than
- * one call ahead of or behind its share.
+ * Picks the endpoints one after the other: the most even spread when all calls cost the same (IPVS: rr, and wrr with weights). O(1) per
+ * pick with equal weights, O(log n) otherwise; calls are then interleaved, never in bursts, and no endpoint is ever more than one call
+ * ahead of or behind its share.
  */
 export const roundRobin = (...none: []): PickerFactory => {
   checkNoOptions('roundRobin', none);
@@ -33,13 +33,13 @@ class RoundRobinPicker implements Picker {
 
   constructor(set: PickSet, previous: Picker | undefined, rng: Rng) {
     this.#set = set;
-    // Clients that start together must not move in step, so the first position is random. Later pickers continue from it.
+    // Clients that start together must not move in step, so the first position is random. Later pickers continue from the last position.
     if (previous instanceof RoundRobinPicker && previous.#set.subchannels.length > 0) {
       this.#cursor = (previous as RoundRobinPicker).#cursorIn(set.subchannels);
     } else this.#cursor = drawIndex(rng, Math.max(1, set.subchannels.length));
   }
 
-  /** The position of the subchannel that had the last turn; if it has left, the position before where it would be. */
+  /** The position of the subchannel that had the last turn; if that one has left, the position before where it would be. */
   #cursorIn(subchannels: readonly PickTarget[]): number {
     const index = subchannels.indexOf(this.#set.subchannels[this.#cursor] as PickTarget);
     return index === -1 ? Math.max(-1, Math.min(this.#cursor, subchannels.length) - 1) : index;

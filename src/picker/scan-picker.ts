@@ -13,8 +13,8 @@ import { VirtualTime } from './virtual-time.js';
 export class ScanPicker implements Picker<OwnTarget> {
   readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
-  // The cost rules as one formula.
-  /** How much the next call counts, per endpoint, and how much the wait for its turn counts. */
+  // The cost rules of the pickers as one formula.
+  /** For each endpoint, how much the next call counts in its cost, and how much the wait for the endpoint's turn counts. */
   readonly #toCome: Float64Array;
   readonly #waiting: number;
   /** Factor on the cost of an idle endpoint. */
@@ -35,7 +35,7 @@ export class ScanPicker implements Picker<OwnTarget> {
     const toCome = this.#toCome;
     const waiting = this.#waiting;
     const whenIdle = this.#whenIdle;
-    // Starts at a valid index: reading a typed array outside its bounds would box the values read from it.
+    // The search starts at a valid index: reading a typed array outside its bounds would box the values read from it.
     let best = 0;
     let found = false;
     let bestCost = 0;

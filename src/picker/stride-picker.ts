@@ -4,8 +4,7 @@ import { fits, type Picker, type PickRequest, type PickSet, type PickTarget } fr
 import type { VirtualTime } from './virtual-time.js';
 
 /**
- * Picks the endpoint that is due first; it is due again one step later. Calls are interleaved, never in bursts. O(log n) per
- * pick.
+ * Picks the endpoint whose turn is next; its turn comes again one step later. Calls are interleaved, never in bursts. O(log n) per pick.
  * Source: stride scheduling (Waldspurger, Weihl, MIT/LCS/TM-528, 1995).
  */
 export class StridePicker implements Picker {
@@ -14,7 +13,9 @@ export class StridePicker implements Picker {
   readonly #steps: Float64Array;
   readonly #heap: IndexHeap;
 
-  /** `steps` in virtual time: 1 / weight by default. The owner may change them between picks. */
+  /**
+   * @param steps How far each endpoint's turns are apart in virtual time: 1 / weight by default. The owner may change them between picks.
+   */
   constructor(set: PickSet, time: VirtualTime, steps: Float64Array = time.step) {
     this.set = set;
     this.time = time;
@@ -30,7 +31,7 @@ export class StridePicker implements Picker {
       const subchannel = subchannels[index] as PickTarget;
       if (fits(subchannel, request)) return subchannel;
     }
-    // An endpoint with a much shorter step than the others may have used up all the tries.
+    // No endpoint was found by turns: one with a much shorter step than the others may have used up all the tries.
     const index = leastFitting(this.set, this.time.due, request);
     if (index === -1) return undefined;
     this.#take(index);

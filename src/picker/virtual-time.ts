@@ -2,22 +2,21 @@ import type { Rng } from '../runtime/rng.js';
 import type { OwnTarget, Picker, PickSet } from './picker.js';
 
 /**
- * Whose turn it is. Breaks ties between equally loaded endpoints, so that with nothing in flight shares follow the weights.
- * Without it, least-loaded rules send every call of an idle client to the heaviest endpoint (if the cost counts the next
+ * Says whose turn it is among endpoints. A turn breaks ties between equally loaded endpoints, so that with nothing in flight shares follow
+ * the weights. Without turns, least-loaded rules send every call of an idle client to the heaviest endpoint (if the cost counts the next
  * call) or ignore weights (if it counts only running calls).
  *
- * Time here is virtual: every pick advances it by 1 / n, so one unit is a round. After a pick an endpoint is due again in
- * mean weight / weight units. An endpoint neither saves up turns it did not take nor owes more than one, so a turn only
- * breaks ties; load decides.
- * Source: earliest deadline first over virtual time, as in fair queueing (Demers, Keshav, Shenker, SIGCOMM 1989;
- * Bennett, Zhang, WF2Q+, IEEE/ACM ToN 5(5), 1997).
+ * Time here is virtual: every pick advances it by 1 / n, so one unit is a round. After a pick an endpoint is due again in mean weight /
+ * weight units. An endpoint neither saves up turns it did not take nor owes more than one, so a turn only breaks ties; load decides.
+ * Source: earliest deadline first over virtual time, as in fair queueing (Demers, Keshav, Shenker, SIGCOMM 1989; Bennett, Zhang, WF2Q+,
+ * IEEE/ACM ToN 5(5), 1997).
  */
 export class VirtualTime {
   /** The virtual time now. */
   now = 0;
-  /** When each endpoint is due, in virtual time. */
+  /** When each endpoint's next turn is, in virtual time. */
   readonly due: Float64Array;
-  /** Mean weight / weight, per endpoint. */
+  /** How far each endpoint's turns are apart in virtual time: mean weight / weight. */
   readonly step: Float64Array;
   readonly #perPick: number;
 
@@ -42,11 +41,11 @@ export class VirtualTime {
     writeIndexes(set);
   }
 
-  /** `index` was picked. */
+  /** The endpoint at `index` was picked: its turn moves on. */
   take(index: number): void {
     const now = this.now + this.#perPick;
     const due = this.due[index] as number;
-    // Due again one step after this turn was due, but not in the past and at most one step ahead.
+    // The endpoint's next turn is one step after the time of this turn, but not in the past and at most one step ahead.
     this.due[index] = (due < now ? Math.max(due, now - this.#perPick) : now) + (this.step[index] as number);
     this.now = now;
   }

@@ -6,7 +6,7 @@ import type { Random32 } from '../runtime/random32.js';
  * Source: Vose, A Linear Algorithm for Generating Random Numbers with a Given Distribution, IEEE TSE 17(9), 1991.
  */
 export class WeightedDraw {
-  /** Share of column i that belongs to i; the rest is `#alias[i]`'s. */
+  /** The share of column i that belongs to index i; the rest belongs to `#alias[i]`. */
   readonly #share: Float64Array;
   readonly #alias: Uint32Array;
 
@@ -29,12 +29,12 @@ export class WeightedDraw {
       this.#share[over] = rest;
       if (rest < 1) small.push(large.pop() as number);
     }
-    // Columns left over by rounding are full.
+    // Columns that rounding leaves over belong to their own index alone.
     for (const index of [...small, ...large]) this.#share[index] = 1;
   }
 
   draw(random: Random32): number {
-    // Two random numbers: the fraction left over from one is coarse when there are many columns.
+    // Two random numbers are drawn: the fraction left over from one is coarse when there are many columns.
     const column = random.index(this.#share.length);
     return random.next() < (this.#share[column] as number) ? column : (this.#alias[column] as number);
   }

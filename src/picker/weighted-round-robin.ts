@@ -53,7 +53,7 @@ class WeightedRoundRobinPicker implements Picker {
   readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   readonly #updateMs: number;
-  /** The step of each endpoint in virtual time: 1 / (weight × rate). */
+  /** How far each endpoint's turns are apart in virtual time: 1 / (weight × rate). */
   readonly #steps: Float64Array;
   /** The rate of each endpoint as last read; 0 = unknown. */
   readonly #rates: Float64Array;
@@ -86,12 +86,13 @@ class WeightedRoundRobinPicker implements Picker {
     let count = 0;
     for (let index = 0; index < subchannels.length; index++) {
       const rate = (subchannels[index] as OwnTarget).load.rate?.(nowMs);
-      // Custom loads too: a rate that is not a number would spoil the order permanently.
+      // A load of the application's own is checked too: a rate that is not a number would spoil the order permanently.
       const isRate = rate !== undefined && rate > 0 && rate < Number.POSITIVE_INFINITY;
       rates[index] = isRate ? rate : 0;
       if (isRate) known[count++] = rate;
     }
-    // For an even number the smaller of the two middle rates counts: of two endpoints, one that claims much must not set the median.
+    // Of an even number of rates, the smaller of the two middle rates counts: of two endpoints, one that claims much must not set the
+    // median.
     const median = known.subarray(0, count).sort()[(count - 1) >> 1] as number;
     for (let index = 0; index < subchannels.length; index++) {
       const rate = rates[index] as number;

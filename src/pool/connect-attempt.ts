@@ -7,7 +7,7 @@ import type { ConnectGate, GateVisitor } from './connect-gate.js';
 import { isLasting } from './lasting-error.js';
 import type { Connection, Transport } from './transport.js';
 
-/** What an attempt needs. */
+/** What an attempt to connect needs from its subchannel. */
 export interface ConnectAttemptParts<C> {
   readonly transport: Transport<C>;
   readonly endpoint: Endpoint;
@@ -15,12 +15,11 @@ export interface ConnectAttemptParts<C> {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly gate: ConnectGate;
-  /** Recent consecutive failures of the endpoint. Other endpoints go first; also passed to the transport. */
+  /** Recent consecutive failures of the endpoint: attempts to endpoints with fewer go first; also passed to the transport. */
   readonly failures: number;
   /**
-   * Exactly one of the two is called, once, never synchronously; none after `callOff`.
-   *
-   * @param address Which of the endpoint's addresses it was opened to.
+   * The attempt got a connection. Exactly one of `opened` and `failed` is called, once, never synchronously; neither after `callOff`.
+   * @param address Which of the endpoint's addresses the connection was opened to.
    */
   opened(connection: Connection<C>, address: string): void;
   failed(error: EvenkeelError): void;
@@ -36,9 +35,9 @@ export interface ConnectAttemptParts<C> {
 export class ConnectAttempt<C> implements GateVisitor {
   readonly #parts: ConnectAttemptParts<C>;
   #over = false;
-  /** The endpoint as it is dialed now: with the address in front that is tried. */
+  /** The endpoint as it is dialed now: with the address in front that is being tried. */
   #dialed: Endpoint;
-  /** What is said in errors about the first address, which could not be connected to. */
+  /** The part of the error message about the endpoint's first address, which could not be connected to. */
   #before = '';
   #timer: Timer | undefined;
   #limit: AbortController | undefined;
@@ -49,7 +48,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     parts.gate.enter(this, parts.failures);
   }
 
-  /** Only the gate calls this, and the attempt itself for the other address. */
+  /** The attempt's turn has come. Only the gate calls this, and the attempt itself for the endpoint's other address. */
   begin(): void {
     const { transport, timeoutMs, clock, failures } = this.#parts;
     const limit = new AbortController();
@@ -67,7 +66,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     );
   }
 
-  /** The connection is no longer wanted. Does nothing if the attempt is over. */
+  /** The connection is no longer wanted. Does nothing if the attempt to connect is over. */
   callOff(): void {
     if (this.#over) return;
     this.#end(false);
@@ -75,7 +74,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     this.#limit?.abort(new EvenkeelError('EVENKEEL_CLOSED', `connecting to ${address} was canceled`));
   }
 
-  /** @param limit Of which dial: that to the first address may end after it was given up. */
+  /** The transport has delivered a connection. @param limit Of which dial: that to the first address may end after it was given up. */
   #delivered(connection: Connection<C>, limit: AbortController): void {
     const isCurrent = !this.#over && limit === this.#limit;
     const instead = notAConnection(connection);
@@ -92,7 +91,7 @@ export class ConnectAttempt<C> implements GateVisitor {
   #refused(cause: unknown, limit: AbortController): void {
     if (this.#over || limit !== this.#limit) return;
     const message = `no connection to ${endpointAddress(this.#dialed)}: ${asError(cause).message}`;
-    // At its other address the same server would refuse for the same reason: a certificate, a user, a function of the application.
+    // The server would refuse at its other address for the same reason: a certificate, a user, a function of the application.
     if (isPerEndpointError(asError(cause)) || isLasting(cause)) this.#fail(message, cause);
     else this.#tryOther(message, cause);
   }
@@ -102,7 +101,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     this.#tryOther(`${endpointAddress(this.#dialed)} did not accept a connection within ${timeoutMs} ms`);
   }
 
-  /** The address could not be connected to: dials the endpoint's other address, unless there is none or this was it. */
+  /** One address could not be connected to: dials the endpoint's other address, unless there is none, or this was the other one. */
   #tryOther(message: string, cause?: unknown): void {
     const { endpoint } = this.#parts;
     if (endpoint.otherAddress === undefined || this.#dialed !== endpoint) {
@@ -146,7 +145,7 @@ function notAConnection(value: unknown): string | undefined {
     readonly outdated?: unknown;
   };
   const missing: string[] = [];
-  // Comparisons with NaN are always false: the connection would stay ready and never be picked.
+  // A capacity of NaN would make all comparisons false: the connection would stay ready and never be picked.
   if (!hasCapacity(value)) missing.push('capacity (a number)');
   if (!isPromise(closed)) missing.push('closed (a promise)');
   if (leaving !== undefined && !isPromise(leaving)) missing.push('leaving (a promise)');
@@ -164,7 +163,7 @@ function hasCapacity(connection: { readonly capacity?: unknown }): boolean {
     const { capacity } = connection;
     return typeof capacity === 'number' && !Number.isNaN(capacity);
   } catch {
-    // The property exists; a pick notices if reading it throws.
+    // The property exists; reading it throws, which a pick notices.
     return true;
   }
 }

@@ -1,8 +1,8 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** An attempt to connect, which passes the gate. */
+/** An attempt to connect, which waits at the gate for its turn. */
 export interface GateVisitor {
-  /** The attempt may start now. Must call the gate's `left` once. Must not throw. */
+  /** The attempt may start to connect now. It must call the gate's `left` once, and must not throw. */
   begin(): void;
 }
 
@@ -28,9 +28,9 @@ export class ConnectGate {
   readonly #runningAgain = new Set<GateVisitor>();
   #running = 0;
   #admitting = false;
-  /** Whether the last turn for failed endpoints went to one that failed often. */
+  /** Whether the last turn for endpoints that failed recently went to one that had failed often. */
   #wasLong = false;
-  /** Runs while an attempt waits for the budget. */
+  /** The timer that runs while an attempt waits for the budget of dials. */
   #timer: Timer | undefined;
 
   constructor(limit: number, clock: Clock) {
@@ -40,8 +40,8 @@ export class ConnectGate {
   }
 
   /**
-   * Calls `begin` as soon as there is a free slot, possibly synchronously. @param failures Recent consecutive failures of its
-   * endpoint.
+   * Calls the visitor's `begin` as soon as there is a free slot, possibly synchronously. @param failures Recent consecutive failures of the
+   * visitor's endpoint.
    */
   enter(visitor: GateVisitor, failures: number): void {
     const waiting = failures === 0 ? this.#waiting : failures <= FEW_FAILURES ? this.#waitingAgain : this.#waitingLong;
@@ -49,7 +49,7 @@ export class ConnectGate {
     if (!this.#admitting) this.#admit();
   }
 
-  /** The visitor stops waiting. Returns false if it has already started. */
+  /** The visitor stops waiting at the gate. Returns false if its attempt has already started. */
   giveUp(visitor: GateVisitor): boolean {
     const waited =
       this.#waiting.delete(visitor) || this.#waitingAgain.delete(visitor) || this.#waitingLong.delete(visitor);
@@ -57,7 +57,7 @@ export class ConnectGate {
     return waited;
   }
 
-  /** A started attempt is over. @param connected Whether it got a connection. */
+  /** A started attempt is over. @param connected Whether the attempt got a connection. */
   left(visitor: GateVisitor, connected: boolean): void {
     this.#running--;
     if (this.#runningAgain.delete(visitor) && connected) this.#budget.giveBack();
@@ -119,7 +119,7 @@ export class ConnectGate {
 
 /** Dials per second to endpoints that failed recently. */
 const PER_SECOND = 50;
-/** The budget never holds more than it gains in a second without dials. */
+/** The most dials the budget can pay for at once: what it gains in a second. */
 const LIMIT = PER_SECOND;
 
 /**
@@ -140,12 +140,12 @@ class DialBudget {
     return true;
   }
 
-  /** A dial that was paid for succeeded. */
+  /** A dial that was paid for succeeded, and is refunded. */
   giveBack(): void {
     this.#tokens = Math.min(LIMIT, this.#tokens + 1);
   }
 
-  /** Time until the next dial can be paid for, in whole ms, as of the last `take`. */
+  /** Time until the budget can pay for the next dial, in whole ms, as of the last `take`. */
   get waitMs(): number {
     return Math.max(1, Math.ceil((1 - this.#tokens) * (1_000 / PER_SECOND)));
   }

@@ -32,17 +32,17 @@ export function inDrawnOrder<C, N extends Newcomer<C>>(newcomers: readonly N[], 
  * not fail. Not simply those that connect first, because that would be the nearest or idlest endpoint for every client.
  */
 export class FirstDrawn<C> {
-  /** Candidates, the first drawn at the end, where removing one moves little. */
+  /** The endpoints that may get the first calls, with the first drawn at the end, where removing one moves little. */
   #order: Subchannel<C>[] = [];
   #isHalfServed = false;
 
-  /** Nothing is connected, and these endpoints are about to be, in this order, after those of earlier calls of this method. */
+  /** Nothing is connected, and these endpoints are about to be, in this order, after those that were added before. */
   add(newcomers: readonly Newcomer<C>[]): void {
     const order = newcomers.filter(hasShare).map(({ subchannel }) => subchannel);
     this.#order = [...order.reverse(), ...this.#order];
   }
 
-  /** The start-up is over. */
+  /** The start is over: endpoints are no longer drawn for first calls. */
   end(): void {
     if (this.#order.length > 0) this.#order = [];
   }

@@ -12,7 +12,7 @@ export interface DrainOwner {
   readonly options: ResolvedPoolOptions;
 }
 
-/** The two limits of a draining endpoint: the time to come back (T2), and the time to finish its calls (T1). */
+/** The two limits of a draining endpoint: the time it has to come back to the set, and the time it has to finish its calls. */
 export class DrainLimits {
   readonly #owner: DrainOwner;
   readonly #notReturned: () => void;
@@ -20,8 +20,8 @@ export class DrainLimits {
   #timer: Timer | undefined;
 
   /**
-   * @param notReturned Endpoints that are or become idle may close.
-   * @param timedOut Running calls are cut. Called after `notReturned`.
+   * @param notReturned Called when the endpoint has not come back in time: it may close once it is idle.
+   * @param timedOut Called when calls have not finished in time: those still running are cut. Called after `notReturned`.
    */
   constructor(owner: DrainOwner, notReturned: () => void, timedOut: () => void) {
     this.#owner = owner;
@@ -50,7 +50,7 @@ export interface Leaving {
   /** The endpoint that leaves. */
   readonly endpoint: Endpoint;
   /**
-   * Until when calls may stay, on the balancer's clock (`performance.now()` by default); then they are cut. Infinity = no
+   * Until when calls may stay, on the balancer's clock (`performance.now()` by default); then those still running are cut. Infinity = no
    * limit.
    */
   readonly untilMs: number;
@@ -64,7 +64,7 @@ export class LeaveNotice {
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      // One signal for all calls of the endpoint.
+      // All calls of the endpoint listen to this one signal.
       setMaxListeners(0, this.#controller.signal);
       if (this.#leaving !== undefined) this.#controller.abort(this.#leaving);
     }
@@ -76,7 +76,7 @@ export class LeaveNotice {
     this.#controller?.abort(leaving);
   }
 
-  /** The endpoint stays after all: calls that start from now on get a new signal. */
+  /** The endpoint does not leave after all: calls that start from now on get a new signal. */
   withdraw(): void {
     if (this.#leaving === undefined) return;
     this.#leaving = undefined;

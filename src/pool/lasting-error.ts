@@ -23,14 +23,15 @@ const TLS_MISTAKES: ReadonlySet<unknown> = new Set([
   'CERT_NOT_YET_VALID',
   'ERR_SSL_WRONG_VERSION_NUMBER',
   'ERR_SSL_PACKET_LENGTH_TOO_LONG',
-  // What the other side says about us (RFC 8446 section 6.2): the protocol above TLS, versions and ciphers, the name, …
+  // TLS alerts in which the other side rejects how we connect (RFC 8446 section 6.2): the protocol above TLS, versions and ciphers, the
+  // name.
   'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL',
   'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
   'ERR_SSL_UNSUPPORTED_PROTOCOL',
   'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE',
   'ERR_SSL_TLSV1_ALERT_INSUFFICIENT_SECURITY',
   'ERR_SSL_TLSV1_UNRECOGNIZED_NAME',
-  // … and our certificate.
+  // TLS alerts in which the other side rejects our certificate.
   'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED',
   'ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE',
   'ERR_SSL_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE',

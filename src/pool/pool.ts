@@ -16,7 +16,7 @@ import type { SubchannelOwner } from './subchannel-owner.js';
 import type { SubchannelRecording } from './subchannel-recording.js';
 import type { Transport } from './transport.js';
 
-/** What a pool needs. */
+/** What a pool needs from its balancer. */
 export interface PoolParts<C> {
   readonly transport: Transport<C>;
   readonly clock: Clock;
@@ -32,7 +32,7 @@ export interface PoolParts<C> {
   readonly changed: () => void;
   /** A subchannel can carry more calls. */
   readonly capacityGained: () => void;
-  /** Connections fail: a hint for the resolver. */
+  /** Connections fail: a hint for the resolver to look again. */
   readonly troubled: () => void;
 }
 
@@ -48,7 +48,7 @@ export interface Member<C> {
 export class Pool<C> {
   readonly #parts: PoolParts<C>;
   readonly #owner: SubchannelOwner<C>;
-  /** Every subchannel that is not closed yet, including draining ones. */
+  /** Every subchannel that is not closed yet, including draining ones, by the key of its endpoint. */
   readonly #subchannels = new Map<string, Subchannel<C>>();
   readonly #retiring: Retiring<C>;
   /** The endpoints that get the first calls after a start. */
@@ -92,19 +92,19 @@ export class Pool<C> {
     return this.#members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready');
   }
 
-  /** Whether a member with a weight above 0 is connected that is not among these. */
+  /** Whether a member with a weight above 0 is connected that is not in `avoid`. */
   hasReadyBut(avoid: ReadonlySet<Subchannel<C>>): boolean {
     return this.#members.some(
       ({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready' && !avoid.has(subchannel),
     );
   }
 
-  /** Members and draining subchannels. */
+  /** Members of the set and draining subchannels. */
   get subchannels(): Iterable<Subchannel<C>> {
     return this.#subchannels.values();
   }
 
-  /** Calls started since creation. */
+  /** Calls started on the pool's endpoints since its creation. */
   get started(): number {
     let started = this.#startedBefore;
     for (const subchannel of this.#subchannels.values()) started += subchannel.started;
@@ -150,14 +150,15 @@ export class Pool<C> {
     for (const [key, subchannel] of this.#subchannels) {
       if (staying.has(key)) continue;
       subchannel.drain(known.get(key)?.conditions.terminating ?? false);
-      // Not if all drain because the balancer closes: those calls have nowhere else to go.
+      // Calls that wait here for a connection go elsewhere. Not if all drain because the balancer closes: those calls have nowhere else to
+      // go.
       subchannel.handBack();
     }
   }
 
   /**
-   * Drains all; resolves when every subchannel and connection is closed. Calls still running when `signal` aborts are cut.
-   * Called once.
+   * Drains all subchannels; resolves when every subchannel and connection is closed. Calls still running when `signal` aborts are cut. May
+   * be called only once.
    */
   async close(signal: AbortSignal): Promise<void> {
     this.#closing = true;

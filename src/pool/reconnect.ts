@@ -9,8 +9,9 @@ import type { ResolvedPoolOptions } from './pool-options.js';
  */
 const MIN_USEFUL_LIFE_MS = 1_000;
 /**
- * What replaces `MIN_USEFUL_LIFE_MS` where the other side asked for the end of the connection: a server with a short maximum age. A busy one,
- * or a busy client, may well have answered no call in that time; to pause would then leave the endpoint unused for several such ages. In ms.
+ * What replaces `MIN_USEFUL_LIFE_MS` where the other side asked for the end of the connection: a server with a short maximum age. A busy
+ * server, or one with a busy client, may well have answered no call in that time; to pause would then leave the endpoint unused for several
+ * such ages. In ms.
  */
 const MIN_ASKED_LIFE_MS = 50;
 
@@ -31,16 +32,16 @@ export type EndOfConnection = 'leaving' | 'closed' | 'failed';
 export interface EndedLife {
   /** How long the connection lived, in ms. */
   readonly livedMs: number;
-  /** Whether another may be opened immediately. */
+  /** Whether another connection may be opened immediately. */
   readonly atOnce: boolean;
 }
 
-/** Decides when to reconnect: immediately, or after a pause that grows with consecutive failures. */
+/** Decides when a subchannel reconnects: immediately, or after a pause that grows with consecutive failures. */
 export class Reconnect {
   readonly #owner: ReconnectOwner;
   readonly #due: () => void;
   #connectedAtMs = 0;
-  /** Failed connections since the last useful one; the exponent of the backoff. */
+  /** Failed connections since the last useful one; the exponent of the backoff between attempts to connect. */
   #failures = 0;
   #timer: Timer | undefined;
 
@@ -49,7 +50,7 @@ export class Reconnect {
     this.#due = due;
   }
 
-  /** Recent consecutive failures. */
+  /** Recent consecutive failures to connect, or to stay connected usefully. */
   get failures(): number {
     return this.#failures;
   }
@@ -59,10 +60,10 @@ export class Reconnect {
   }
 
   /**
-   * The connection ended. A connection that lived longer than the longest pause resets the failures. So does one that was
+   * The subchannel's connection ended. One that lived longer than the longest pause resets the failures. So does a connection that was
    * useful until the other side asked for its end: that is how a server with a short maximum age works.
    *
-   * @param succeeded Whether a call succeeded on it.
+   * @param succeeded Whether a call succeeded on the connection.
    */
   ended(how: EndOfConnection, succeeded: boolean): EndedLife {
     const { clock, options } = this.#owner;
@@ -78,7 +79,7 @@ export class Reconnect {
     this.#failures++;
   }
 
-  /** Calls `due` after the pause. */
+  /** Calls the owner's `due` after the pause before the next attempt to connect. */
   pause(): void {
     const { clock, rng, options } = this.#owner;
     const { reconnectInitialMs: initialMs, reconnectMaxMs: maxMs } = options;

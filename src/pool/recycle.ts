@@ -4,7 +4,7 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { jittered, type Rng } from '../runtime/rng.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 
-/** Random variation of ages, so that the connections of a rollout do not all end together. */
+/** Random variation of the age at which connections are replaced, so that the connections of a rollout do not all end together. */
 const AGE_JITTER_RATIO = 0.5;
 /** The pause before the next attempt to replace an outdated connection, in ms. */
 const RETRY_MS = 10_000;
@@ -15,14 +15,17 @@ const RETRY_MS = 10_000;
 const LONG_MS = 60_000;
 const SECOND_MS = 1_000;
 
-/** What `Recycle` needs. */
+/** What `Recycle` needs from its subchannel. */
 export interface RecycleOwner {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly options: ResolvedPoolOptions;
 }
 
-/** Reports when a connection is to be replaced: at its maximum age, or when it is outdated. The age continues while it is stopped. */
+/**
+ * Reports when a connection is to be replaced: at its maximum age, or when it is outdated. The connection's age grows while `Recycle` is
+ * stopped.
+ */
 export class Recycle {
   readonly #owner: RecycleOwner;
   readonly #due: () => void;
@@ -35,13 +38,16 @@ export class Recycle {
     this.#due = due;
   }
 
-  /** A new connection, with a new lifetime. */
+  /** The subchannel has a new connection, with a new lifetime. */
   renew(endpoint: Endpoint): void {
     this.#isOutdated = false;
     this.#giveAge(endpoint);
   }
 
-  /** No replacement could be opened, so the connection stays. An outdated one is due again soon, any other after another lifetime. */
+  /**
+   * No replacement could be opened, so the connection stays. An outdated one is to be replaced again soon, any other after another
+   * lifetime.
+   */
   postpone(endpoint: Endpoint): void {
     if (!this.#isOutdated) {
       this.#giveAge(endpoint);
@@ -52,7 +58,7 @@ export class Recycle {
     this.resume();
   }
 
-  /** The connection should be replaced now, or when this is resumed. */
+  /** The connection is outdated, and should be replaced now, or when `resume` is called. */
   outdated(): void {
     this.#isOutdated = true;
     this.#expiresAtMs = this.#owner.clock.now();

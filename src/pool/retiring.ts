@@ -4,7 +4,7 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
 import type { Connection } from './transport.js';
 
-/** What `Retiring` needs. */
+/** What `Retiring` needs from its balancer. */
 export interface RetiringOwner {
   readonly clock: Clock;
   readonly options: ResolvedPoolOptions;
@@ -13,17 +13,17 @@ export interface RetiringOwner {
 
 /** How long a cut connection may take to close, in ms; a hanging transport must not hang `close`. */
 const CUT_PATIENCE_MS = 5_000;
-/** Whether a connection without a limit is still needed is asked at least this much apart, in ms. */
+/** How far apart at least the questions are whether a connection without a time limit is still needed, in ms. */
 const MIN_ASK_MS = 1_000;
 
-/** Whether calls may still run on a retired connection. While it is true the connection is not cut. */
+/** Whether calls may still run on a retired connection. While it returns true, the connection is not cut. */
 type IsNeeded = () => boolean;
 const never: IsNeeded = () => false;
 
 /** Connections that get no new calls and are not closed yet. */
 export class Retiring<C> {
   readonly #owner: RetiringOwner;
-  /** Aborting one cuts what still runs on its connection. */
+  /** Each retiring connection's controller, by the promise of its close; aborting it cuts what still runs on the connection. */
   readonly #limits = new Map<Promise<void>, AbortController>();
 
   constructor(owner: RetiringOwner) {
@@ -31,8 +31,8 @@ export class Retiring<C> {
   }
 
   /**
-   * Lets running calls finish, then closes; or cuts immediately. What has not closed by the drain timeout is cut, as soon as
-   * it is no longer needed. The result cuts it.
+   * Lets running calls finish on a connection, then closes it; or cuts them immediately. A connection that has not closed by the drain
+   * timeout is cut, as soon as it is no longer needed. The returned function cuts it.
    */
   add(connection: Connection<C>, how: 'finish' | 'cut', isNeeded: IsNeeded = never): () => void {
     const limit = new AbortController();
@@ -49,7 +49,7 @@ export class Retiring<C> {
     for (const limit of this.#limits.values()) limit.abort();
   }
 
-  /** Resolves when no connection is left. */
+  /** Resolves when no retiring connection is left. */
   async allClosed(): Promise<void> {
     while (this.#limits.size > 0) await Promise.all(this.#limits.keys());
   }
@@ -86,14 +86,14 @@ export class Retiring<C> {
   }
 }
 
-/** Until when a connection may finish. */
+/** Until when a retiring connection may finish its calls. */
 interface Limit {
   readonly signal: AbortSignal;
   readonly abort: () => void;
   readonly isNeeded: IsNeeded;
 }
 
-/** A `close` that throws breaks its contract; it then rejects. */
+/** Closes a connection. A `close` that throws breaks the contract of transports; this function then rejects. */
 async function closing<C>(connection: Connection<C>, signal: AbortSignal): Promise<void> {
   await connection.close(signal);
 }
@@ -108,7 +108,7 @@ export class FinishingConnections<C> {
   /** The connections, each with the function that cuts it. */
   readonly #connections = new Map<Connection<C>, () => void>();
 
-  /** @param isNeeded Whether any call of the subchannel is running. */
+  /** @param isNeeded Says whether any call of the subchannel is running. */
   constructor(owner: SubchannelOwner<C>, isNeeded: IsNeeded) {
     this.#owner = owner;
     this.#isNeeded = isNeeded;
@@ -121,7 +121,7 @@ export class FinishingConnections<C> {
     connection.closed.then(closed, closed);
   }
 
-  /** Their endpoint's time is over: cuts what runs on them. */
+  /** The time of the endpoint is over: cuts what runs on these connections. */
   cut(): void {
     for (const cut of this.#connections.values()) cut();
   }

@@ -16,8 +16,8 @@ import type { Connection } from './transport.js';
 /** A server's `Retry-After` is honored for up to this long, in ms. */
 const MAX_PUSHBACK_MS = 60_000;
 /**
- * No limit, and a limit that must be read from the connection at each pick. Both are small integers: comparing them does not touch the
- * heap.
+ * No limit, and a limit that must be read from the connection at each pick. Values for a limit of calls. Both are small integers: comparing
+ * them does not touch the heap.
  */
 export const UNLIMITED: number = 2 ** 30;
 const ASK = -1;
@@ -28,36 +28,36 @@ const ASK = -1;
  * most of the cost of a pick is waiting for memory.
  */
 export abstract class SubchannelCalls<C> {
-  /** Calls begun since the start. */
+  /** Calls begun on the endpoint since it was added. */
   started = 0;
-  /** Whether a success would change nothing but the load and these counters. */
+  /** Whether a successful call would change nothing but the load and the counters `started` and `inFlight`. */
   #onlyCounts = false;
   /** When a call last ended other than by a timeout, in whole ms modulo 2^32, and how many had started by then. */
   #lastAnswerMs: number;
   #startedByLastAnswer = 0;
-  /** How many calls may run, or `ASK`. */
+  /** How many calls may run on the connection, or `ASK`. */
   #limit = 0;
   /** Calls running now, on the current connection and on any that is retiring. */
   inFlight = 0;
-  /** The rule of the load; undefined if the load is calls in flight. */
+  /** The rule that computes the endpoint's load; undefined if the load is calls in flight. */
   readonly #rule: LoadRule | undefined;
-  /** As `LoadRule.calls`. */
+  /** Computes the cost of a call, as `LoadRule.calls`. */
   readonly #calls: CostOfCalls | undefined;
   /** The array with the numbers of this endpoint's load, and where they begin in it. */
   readonly #numbers: Float64Array;
   readonly #at: number;
-  // Every call touches the fields up to here.
+  // Every call touches the fields above this line.
   readonly load: Load;
   #connection: Connection<C> | undefined;
   /** Whether the connection reports changes of its capacity. */
   #isWatched = false;
   /** Which round of its probation the endpoint is in; undefined while it is not on probation. */
   #probation: number | undefined;
-  /** Whether no tracker would learn from a success. */
+  /** Whether no tracker of a stage would learn from a successful call. */
   #trackersIgnoreSuccess = false;
-  /** How many calls had ended when trackers last got one. */
+  /** How many calls had ended when the stages' trackers last got one. */
   #endedAtLastReport = 0;
-  /** How many calls may run while on probation. */
+  /** How many calls may run while the endpoint is on probation. */
   #probationLimit = 0;
   #probationSinceMs = 0;
   protected readonly trackers: Trackers;
@@ -68,13 +68,16 @@ export abstract class SubchannelCalls<C> {
   /** The subchannel's number in a recording; only the recording reads and writes it. */
   recordedAs = -1;
   readonly #recording: SubchannelRecording | undefined;
-  /** Unsuccessful calls since creation. */
+  /** Unsuccessful calls on the endpoint since creation. */
   #unsuccessful = 0;
-  /** Failed calls since creation, including those for which no connection could be opened. */
+  /** Failed calls on the endpoint since creation, including those for which no connection could be opened. */
   failed = 0;
-  /** The end of the pause that the endpoint requested (`Retry-After`). Until then no response is retried there. */
+  /**
+   * The end of the pause that the endpoint requested (`Retry-After`). Until then, on the clock in ms, no response is retried on this
+   * endpoint.
+   */
   pushedBackUntilMs = 0;
-  /** Only `Subchannel` writes it. */
+  /** The subchannel's state; only `Subchannel` writes it. */
   state: SubchannelState = 'idle';
 
   constructor(
@@ -98,7 +101,7 @@ export abstract class SubchannelCalls<C> {
     this.load = load;
   }
 
-  /** A call ended, and all counters are updated. */
+  /** A call on the subchannel ended, and all counters are updated. */
   protected abstract callEnded(): void;
 
   /** The connection can carry more calls than before. */
@@ -127,7 +130,7 @@ export abstract class SubchannelCalls<C> {
     }
   }
 
-  /** How many concurrent calls the connection can carry now; 0 without a connection. */
+  /** How many concurrent calls the subchannel's connection can carry now; 0 without a connection. */
   get capacity(): number {
     const connection = this.#connection;
     if (connection === undefined) return 0;
@@ -140,12 +143,12 @@ export abstract class SubchannelCalls<C> {
     return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
   }
 
-  /** Successful calls since creation. Derived, so that a success need not count. */
+  /** Successful calls since creation. Computed from the other counters, so that a success need not count. */
   protected get succeeded(): number {
     return this.started - this.inFlight - this.#unsuccessful;
   }
 
-  /** The cost of one more call now, according to the load. */
+  /** The cost of one more call on the endpoint now, according to the load. */
   cost(nowMs: number): number {
     const calls = this.#calls;
     if (calls !== undefined) return calls.cost(this.#numbers, this.#at, this.inFlight, nowMs);
@@ -153,13 +156,13 @@ export abstract class SubchannelCalls<C> {
     return rule === undefined ? this.inFlight + 1 : rule.value(this.#numbers, this.#at, this.inFlight, nowMs);
   }
 
-  /** What each further call adds to its cost; 0 = cost / (calls in flight + 1). */
+  /** What each further call adds to the endpoint's cost; 0 = cost / (calls in flight + 1). */
   get unit(): number {
     const rule = this.#rule;
     return rule?.unit === undefined ? 0 : rule.unit(this.#numbers, this.#at);
   }
 
-  /** How many endpoints its load wants compared for a call. */
+  /** How many endpoints the subchannel's load wants compared for a call. */
   get choices(): number {
     return this.#rule?.choices ?? DEFAULT_CHOICES;
   }
@@ -177,8 +180,8 @@ export abstract class SubchannelCalls<C> {
   }
 
   /**
-   * Puts the endpoint on probation: one call more than are running now, then one at a time. Another round allows one more while calls of
-   * the previous round are still running. `undefined` ends the probation.
+   * Puts the endpoint on probation: it may get one call more than are running now, then one at a time. A further round allows one call more
+   * while calls of the previous round are still running. `undefined` ends the probation.
    */
   setProbation(round: number | undefined): void {
     if (round === this.#probation) return;
@@ -189,7 +192,7 @@ export abstract class SubchannelCalls<C> {
     this.#updateLimit();
   }
 
-  /** A call starts. The caller must then call `end` exactly once. */
+  /** A call starts on the endpoint. The caller must then call `end` exactly once. */
   start(nowMs: number): void {
     this.inFlight++;
     this.started++;
@@ -235,7 +238,7 @@ export abstract class SubchannelCalls<C> {
 
   #ended(startedMs: number, nowMs: number, outcome: Outcome, measuredFromMs: number, isMeasured: boolean): void {
     if (outcome.kind !== 'success') this.#unsuccessful++;
-    // Capacity freed by a call from before probation is not for a call on probation.
+    // Capacity freed by a call that started before the probation is not for a call on probation.
     if (this.#probation !== undefined && startedMs < this.#probationSinceMs) {
       this.#probationLimit--;
       this.#updateLimit();
@@ -246,7 +249,7 @@ export abstract class SubchannelCalls<C> {
       this.pushedBackUntilMs = Math.max(this.pushedBackUntilMs, nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS));
     }
     if (this.#rule !== undefined) this.#tellEnd(this.#rule, measuredFromMs, nowMs, outcome, isMeasured);
-    // Calls that were cut end after stages have forgotten the endpoint. Stages need the whole length of a stream, not its latency.
+    // Calls that were cut end after the stages have forgotten the endpoint. Stages need the whole length of a stream, not its latency.
     if (this.state !== 'closed') this.#track(outcome, nowMs - startedMs, nowMs | 0);
     this.callEnded();
   }
@@ -269,7 +272,7 @@ export abstract class SubchannelCalls<C> {
     this.#startedByLastAnswer = this.started;
   }
 
-  /** After this, a success may mean something to a tracker again. */
+  /** After this, a successful call may mean something to a tracker again. */
   protected forgetWhatTrackersIgnore(): void {
     this.#trackersIgnoreSuccess = false;
     this.#onlyCounts = false;

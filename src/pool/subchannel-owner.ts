@@ -25,8 +25,8 @@ export interface SubchannelOwner<C> {
   /** A connection could not be opened or was lost: a hint for the resolver. */
   troubled(): void;
   /**
-   * Takes over a connection that gets no new calls: running ones are cut immediately, or finish within the drain timeout; with
-   * `isNeeded`, within the time until it returns false. The result cuts them.
+   * Takes over a connection that gets no new calls: running calls are cut immediately, or finish within the drain timeout; with `isNeeded`,
+   * within the time until it returns false. The returned function cuts them.
    */
   retire(connection: Connection<C>, how: 'finish' | 'cut', isNeeded?: () => boolean): () => void;
   /** The subchannel reached `closed` and will never be used again. */

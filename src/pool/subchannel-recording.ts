@@ -21,14 +21,14 @@ export interface SubchannelToRecord extends RecordedSubchannel {
   readonly started: number;
 }
 
-/** Records the subchannels of a balancer. Called in the middle of other work: it must not call back. */
+/** Records the subchannels of a balancer. Its methods are called in the middle of other work and must not call the balancer. */
 export interface SubchannelRecording {
   created(subchannel: SubchannelToRecord): void;
   /** The state or the capacity of the subchannel changed. */
   changed(subchannel: RecordedSubchannel): void;
   /** The subchannel is gone for good. */
   closed(subchannel: RecordedSubchannel): void;
-  /** A load report arrived, and the load is about to get it. */
+  /** A load report arrived for the subchannel, and its load is about to get the report. */
   reported(subchannel: RecordedSubchannel, report: LoadReport, nowMs: number): void;
   /** A call on the subchannel is about to end, with the arguments of `SubchannelCalls.end`. */
   ended(

@@ -20,20 +20,20 @@ export type { SubchannelOwner, SubchannelState };
  *
  * ```
  * idle → connecting ⇄ backoff      any of these → draining → closed
- *   ↑        ⇅                                      ↓ (came back, T2)
+ *   ↑        ⇅                                      ↓ (came back)
  *   └───── ready                                 ready or connecting
  * ```
- * It keeps a connection open from `open` to `drain`: a lost one is reopened. `closed` is final.
+ * The subchannel keeps a connection open from `open` to `drain`: a lost one is reopened. `closed` is final.
  *
- * Observers and trackers are called in the middle of this and may call back in, even close the balancer. So the state is consistent
+ * Observers and trackers are called in the middle of this and may call the balancer, even close it. So the state is consistent
  * before they are called, and the code after the call checks whether it still applies.
  */
 export class Subchannel<C> extends SubchannelCalls<C> {
-  /** While draining: whether to close as soon as no call is running. */
+  /** While draining: whether the subchannel closes as soon as no call is running. */
   #closeWhenIdle = false;
-  /** The latest data of this endpoint, with the address in front that is in use; its key never changes. */
+  /** The latest data of this endpoint, with the address in front that is in use; the endpoint's key never changes. */
   endpoint: Endpoint;
-  /** What ended the last connection or attempt, until the next success. */
+  /** What ended the last connection or attempt to connect; undefined after a success. */
   lastError: Error | undefined;
   readonly #owner: SubchannelOwner<C>;
   /** The latest data of this endpoint from the set, with the address in front that is dialed first. */
@@ -43,7 +43,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   readonly #drainLimits: DrainLimits;
   readonly #notice = new LeaveNotice();
   readonly #finishing: FinishingConnections<C>;
-  /** Successful calls before the current connection. */
+  /** Successful calls of the subchannel before its current connection. */
   #succeededBefore = 0;
   #attempt: ConnectAttempt<C> | undefined;
 
@@ -79,7 +79,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.endpoint = used === endpoint.otherAddress ? withOtherFirst(endpoint) : endpoint;
     const { connection, state } = this;
     if (connection !== undefined && this.endpoint.address !== used) {
-      // Another pod may get the address, so it is not dialed again for this one.
+      // Another pod may get the endpoint's old address, so it is not dialed again for this one.
       this.#finishing.add(connection);
       this.#disconnected('leaving');
     } else if (state === 'backoff' && addressesOf(endpoint).some((address) => !addressesOf(had).includes(address))) {
@@ -94,9 +94,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   /**
-   * The endpoint left the set (T1): no new calls from now on, running ones finish. With `gone` (its pod is terminating) it
-   * closes as soon as no call is running; otherwise it is kept in case the endpoint returns (T2), with its connection if it has
-   * one.
+   * The endpoint left the set: no new calls from now on, running ones finish. With `gone` (its pod is terminating) the subchannel closes as
+   * soon as no call is running; otherwise it is kept in case the endpoint returns, with its connection if it has one.
    */
   drain(gone: boolean): void {
     if (gone) this.#closeWhenIdle = true;
@@ -110,13 +109,13 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#finishIfDone();
   }
 
-  /** Other endpoints may be in the set: calls waiting for a connection to this one move there. */
+  /** Other endpoints may be in the set: calls waiting for a connection to this one go there. */
   handBack(): void {
     if (this.state !== 'draining') return;
     this.#finishing.left(this.connection);
   }
 
-  /** The endpoint returned before it was closed: keeps its connection, load and trackers (T2). */
+  /** The endpoint returned to the set before its subchannel was closed: keeps its connection, load and trackers. */
   revive(): void {
     if (this.state !== 'draining') return;
     this.#closeWhenIdle = false;
@@ -129,7 +128,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     }
   }
 
-  /** Ends immediately; running calls are cut. */
+  /** Closes the subchannel immediately; running calls are cut. */
   destroy(): void {
     this.#finish('cut');
   }
@@ -203,7 +202,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#succeededBefore = this.succeeded;
     this.#reconnect.connected();
     this.#recycle.renew(this.endpoint);
-    // Neither promise should reject; if one does, that is an end like any other.
+    // Neither promise of a connection should reject; if one does, the connection has ended as with any other end.
     const ended = (error: unknown): void => {
       if (this.connection !== connection) return;
       if (error === undefined) this.#disconnected('closed');
@@ -225,7 +224,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     connection.outdated?.then(outdated, outdated);
   }
 
-  /** The connection takes no more calls: it closed, or the other side wants it to end while its calls finish. */
+  /** The connection takes no more calls: the connection closed, or the other side wants it to end while its calls finish. */
   #disconnected(how: EndOfConnection, error?: Error): void {
     this.connection = undefined;
     this.forgetWhatTrackersIgnore();
@@ -243,7 +242,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
   }
 
-  /** The other side ended the connection as soon as it was open. Nothing failed, so it is idle during the pause. */
+  /** The other side ended the connection as soon as it was open. Nothing failed, so the subchannel is idle during the pause. */
   #rest(): void {
     this.#reconnect.failed();
     this.trackers.disconnected(undefined);
@@ -253,11 +252,11 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   /**
-   * There is no connection, because of a failure: the subchannel pauses, then tries again. `reason` is for people, even if the end was
+   * There is no connection, because of a failure: the subchannel pauses, then tries again. `reason` says why in words, even if the end was
    * clean.
    */
   #lost(error: Error | undefined, reason: Error): void {
-    // A function of the application failed: nothing was learned about the endpoint, so the pause does not grow.
+    // A function of the application failed while connecting: nothing was learned about the endpoint, so the pause does not grow.
     const isOurs = isPerEndpointError(reason) || (reason.cause instanceof Error && isPerEndpointError(reason.cause));
     if (!isOurs) this.#reconnect.failed();
     this.lastError = reason;
@@ -268,16 +267,16 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (!isOurs) this.#owner.troubled();
   }
 
-  /** The connection has reached its maximum age or is outdated: its replacement is opened before it closes. */
+  /** The subchannel's connection has reached its maximum age or is outdated: its replacement is opened before it closes. */
   #replace(): void {
     this.#attemptConnection(
-      1, // not urgent: others go first
+      1, // a replacement is not urgent: attempts to other endpoints go first
       (connection, address) => {
         const old = this.connection;
         this.#adopt(connection, address);
         if (old !== undefined) this.#finishing.add(old);
       },
-      // The old one still works: keep it, and try again later.
+      // The old connection still works: keep it, and try again later to replace it.
       () => this.#recycle.postpone(this.endpoint),
     );
   }
@@ -309,8 +308,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   /**
-   * All changes of the state go through here. Returns false if the state is not `to` afterwards: the subchannel is closed, or an observer
-   * changed its state.
+   * All changes of the subchannel's state go through here. Returns false if the state is not `to` afterwards: the subchannel is closed, or
+   * an observer changed its state.
    */
   #transition(to: SubchannelState, error?: Error): boolean {
     const from = this.state;

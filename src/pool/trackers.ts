@@ -2,12 +2,12 @@ import type { Outcome } from '../endpoint/outcome.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Tracker } from '../stage/stage.js';
 
-/** An endpoint counts as silent if no call on it ended during this share of the call that timed out, … */
+/** An endpoint counts as silent if no call on it ended during this share of the time that a call took to time out. */
 const SILENT_RATIO = 0.75;
-/** … and for this long, in ms: shorter pauses are ordinary. */
+/** An endpoint counts as silent if no call on it ended for this long, in ms: shorter pauses are ordinary. */
 const SILENT_MS = 250;
 
-/** All trackers of one subchannel. An error one of them throws is reported, and stops neither the others nor the call. */
+/** All trackers of one subchannel. An error that one tracker throws is reported, and stops neither the others nor the call. */
 export class Trackers {
   readonly #trackers: readonly Tracker[];
   /** The trackers that have a `completed`. */
@@ -40,9 +40,9 @@ export class Trackers {
   }
 
   /**
-   * On the path of every call, except for successes that all ignore.
+   * Passes the end of a call to the trackers. On the path of every call, except for successes that all trackers ignore.
    * @param silentMs How long ago a call last ended other than by a timeout.
-   * @param begunSince Calls started on the subchannel since then.
+   * @param begunSince Calls started on the subchannel since that call ended.
    * @param skipped Successes since the last call of this method.
    */
   completed(outcome: Outcome, latencyMs: number, silentMs: number, begunSince: number, skipped: number): void {

@@ -3,7 +3,7 @@ import { checksumOf, type DumpHeader, MAGIC, UNIT } from './format.js';
 import type { Part, PartWriter } from './parts.js';
 import { Pseudonyms } from './pseudonyms.js';
 
-/** Serializes parts in the format of `format.ts`. */
+/** Serializes the parts of a recording in the format of `format.ts`. */
 export function writeDump(parts: readonly Part[], pseudonymous: boolean, leftOut: number): Uint8Array<ArrayBuffer> {
   const tracks: PartWriter[] = [];
   const pseudonyms = pseudonymous ? new Pseudonyms() : undefined;

@@ -10,7 +10,7 @@ import { type Look, ReplicaSubchannel } from './replica-subchannel.js';
 /** An endpoint the picker considered for a call. */
 export interface Candidate {
   readonly endpoint: RecordedEndpoint;
-  /** The cost that the picker read; undefined: it only asked whether the endpoint has room, or costs are unknown. */
+  /** The cost that the picker read; undefined: the picker only asked whether the endpoint has room, or costs are unknown. */
   readonly cost: number | undefined;
   readonly hasRoom: boolean;
   readonly inFlight: number;
@@ -26,29 +26,29 @@ export interface ExplainedCall {
   readonly call: number;
   readonly atMs: number;
   readonly endpoint: RecordedEndpoint;
-  /** Number of endpoints in the set, and how many of them the picker could choose from. */
+  /** Number of endpoints in the set; the other is how many of them the picker could choose from. */
   readonly listed: number;
   readonly ready: number;
   readonly version: number;
   readonly leftOut: readonly LeftOut[];
-  /** Endpoints not excluded, but with a weight lowered by a stage. */
+  /** Endpoints that the stages did not exclude, but with a weight that one lowered. */
   readonly lighter: readonly { readonly endpoint: RecordedEndpoint; readonly stage: number; readonly weight: number }[];
-  /** What the picker considered, in order; empty if it considers none. */
+  /** The endpoints that the picker considered, in order; empty if it considers none. */
   readonly looked: readonly Candidate[];
   /** The candidates that have a place in an order of preference, in this order; at most 8, including the winner. */
   readonly ordered: readonly Candidate[];
-  /** What the load said about all it could choose from, cheapest first; at most 8, including the winner. */
+  /** What the load said about all endpoints that the picker could choose from, cheapest first; at most 8, including the winner. */
   readonly cheapest: readonly Candidate[];
   readonly equalWeights: boolean;
   readonly keyed: boolean;
   /** Endpoints where the call was tried before. */
   readonly avoided: readonly RecordedEndpoint[];
-  /** How long it waited for an endpoint, in ms. */
+  /** How long the call waited for an endpoint, in ms. */
   readonly waitedMs: number | undefined;
   readonly end:
     | { readonly outcome: ReplayedEnd['outcome']; readonly afterMs: number; readonly latencyMs: number }
     | undefined;
-  /** Whether a replayed picker chooses the same; `'unknown'` for the application's own. */
+  /** Whether a replayed picker chooses the same endpoint; `'unknown'` for the application's own picker. */
   readonly again: 'same' | 'another' | 'unknown';
   readonly knowsLoad: boolean;
 }
@@ -95,7 +95,7 @@ interface Picked {
   readonly keyed: boolean;
 }
 
-/** How many of the cheapest are listed. */
+/** How many of the cheapest endpoints an explanation lists. */
 const CHEAPEST = 8;
 
 function stateAt(
@@ -117,7 +117,7 @@ function stateAt(
     last: lastCalls.of(subchannel),
     isWinner: subchannel === recorded,
   });
-  // The call has started by now.
+  // The recorded call has started by now, so it no longer counts as one more.
   recorded.inFlight--;
   const costs = ready.map((subchannel) =>
     candidate(subchannel, { cost: subchannel.cost(atMs), hasRoom: subchannel.hasRoom }),
@@ -159,7 +159,7 @@ function stateAt(
   };
 }
 
-/** One look per endpoint, although a picker may have read both its room and its cost. */
+/** One look of the picker per endpoint, although it may have read both the endpoint's room and its cost. */
 function onceEach(looks: readonly Look[]): Look[] {
   const seen = new Map<ReplicaSubchannel, Look>();
   for (const look of looks) {
@@ -170,7 +170,7 @@ function onceEach(looks: readonly Look[]): Look[] {
   return [...seen.values()];
 }
 
-/** A call in a list. */
+/** A call as `evenkeel explain` lists it. */
 export interface ListedCall {
   readonly call: number;
   readonly atMs: number;
@@ -187,7 +187,7 @@ export interface Contents {
   readonly refused: number;
   readonly fromMs: number;
   readonly toMs: number;
-  /** Picks, and how many of them are the same when replayed. */
+  /** Recorded picks, and how many of them are the same when replayed. */
   readonly picks: number;
   readonly same: number;
 }

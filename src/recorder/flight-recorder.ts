@@ -12,7 +12,7 @@ export interface FlightRecorderOptions {
   /** How far back a dump goes at least, in seconds, if `bytes` allows it. From 1 to 3600. @defaultValue 60 */
   readonly seconds?: number | undefined;
   /**
-   * Maximum memory in bytes, over all its balancers: 1 MiB to 1 GiB. The oldest calls are dropped first. @defaultValue 16777216
+   * Maximum memory in bytes, over all balancers of the recorder: 1 MiB to 1 GiB. The oldest calls are dropped first. @defaultValue 16777216
    * (16 MiB)
    */
   readonly bytes?: number | undefined;
@@ -25,7 +25,9 @@ export interface FlightRecorderOptions {
 
 /** Keeps the latest calls of balancers: pass it as their option `recorder`. */
 export interface FlightRecorder extends Recorder {
-  /** Everything it holds; recording continues. Takes some ms per MB. Throws EVENKEEL_OPTION for invalid options. */
+  /**
+   * Everything that the recorder holds, as a dump; recording continues. Takes some ms per MB. Throws EVENKEEL_OPTION for invalid options.
+   */
   dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
 }
 
@@ -42,12 +44,12 @@ export const flightRecorderTable: OptionTable<Filled<FlightRecorderOptions, 'onP
 const PANIC_PAUSE_MS = 60_000;
 
 /**
- * A ring in memory with everything picks are based on: endpoint sets, verdicts, picks, outcomes, times and the random state. From it
- * `evenkeel explain` says why a call went to its endpoint, and `evenkeel replay` makes the picks again. One may
- * serve several balancers of a thread. Throws EVENKEEL_OPTION for invalid options.
+ * A recorder: a ring in memory with everything picks are based on: endpoint sets, verdicts, picks, outcomes, times and the random state.
+ * From it `evenkeel explain` says why a call went to its endpoint, and `evenkeel replay` makes the picks again. One recorder may serve
+ * several balancers of a thread. Throws EVENKEEL_OPTION for invalid options.
  *
- * @example const recorder = flightRecorder(); const fetch = createFetch('http://orders.shop:8080', { recorder });
- * process.on('SIGUSR2', () => writeFileSync('/tmp/evenkeel.bin', recorder.dump()));
+ * @example const recorder = flightRecorder(); const fetch = createFetch('http://orders.shop:8080', { recorder }); process.on('SIGUSR2', ()
+ * => writeFileSync('/tmp/evenkeel.bin', recorder.dump()));
  */
 export function flightRecorder(options: FlightRecorderOptions = {}): FlightRecorder {
   const { seconds, bytes, onPanic } = flightRecorderTable.resolve(options);
@@ -85,15 +87,15 @@ class RingRecorder implements FlightRecorder {
     const onPanic = this.#onPanic;
     if (onPanic === undefined || nowMs < this.#quietUntilMs) return;
     this.#quietUntilMs = nowMs + PANIC_PAUSE_MS;
-    // The stages are running now, so this waits for the end of the turn.
+    // The stages are running now, so the dump waits for the end of the turn.
     clock.defer(() => {
       inBackground(() => {
         try {
           const result: unknown = onPanic(this.dump());
-          // An async function matches the type too; its rejection would end the process.
+          // The type of `onPanic` also allows an async function; its rejection would end the process.
           if (result instanceof Promise) result.catch(() => {});
         } catch {
-          // The callback's own problem, as with observers.
+          // What `onPanic` throws is the application's own problem, as with observers.
         }
       });
     });

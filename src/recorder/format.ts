@@ -2,45 +2,48 @@ import { EvenkeelError } from '../errors.js';
 
 /** The first eight bytes of a dump: `EVNKEEL` and the version of the format. */
 export const MAGIC: readonly number[] = [0x45, 0x56, 0x4e, 0x4b, 0x45, 0x45, 0x4c, 1];
-/** Everything is aligned to units of this many bytes. */
+/** Everything in a dump is aligned to units of this many bytes. */
 export const UNIT = 8;
 
 /**
- * Kinds of records. A record starts with a unit of two little-endian words. The first holds the kind (4 bits), flags (8 bits) and its
- * subchannel or a count (20 bits); the second a number. Times and other fractions have their own units.
+ * Kinds of records in a recording. A record starts with a unit of two little-endian words. The first word holds the kind (4 bits), flags (8
+ * bits) and its subchannel or a count (20 bits); the second holds a number. Times and other fractions have their own units.
  */
 export const kinds = {
-  /** Number: length of the JSON that follows, in bytes. */
+  /** A record in JSON. Number: length of the JSON that follows, in bytes. */
   json: 1,
-  /** Flags: state. Number: its capacity in calls. */
+  /** The state of a subchannel changed. Flags: the state. Number: the subchannel's capacity in calls. */
   state: 2,
-  /** Flags: `pickFlags`. Number: the call. Then its time, and with a key its hash. */
+  /** A pick. Flags: `pickFlags`. Number: the call. Then follow the pick's time, and with a key its hash. */
   pick: 3,
-  /** Flags: `endFlags`. Number: the call. Then when it ended, and when its measured part began. */
+  /** The end of a call. Flags: `endFlags`. Number: the call. Then follow when it ended, and when its measured part began. */
   end: 4,
-  /** Flags: which fields follow. Then the time and the fields. A report reached the load. */
+  /** A load report reached the load. Flags: which fields follow. Then follow the time and the fields. */
   report: 5,
-  /** Count: how many endpoints alone count as ready. Then the random state, two units, and these endpoints, two per unit. */
+  /**
+   * The picker was built anew. Count: how many endpoints alone count as ready. Then follow the random state, two units, and these
+   * endpoints, two per unit.
+   */
   rebuild: 6,
-  /** Number: the call. Then since when it waited. */
+  /** A call waited for its endpoint. Number: the call. Then follows since when it waited. */
   waited: 7,
-  /** Flags: error code. Then since when it waited, and when it was refused. */
+  /** A call got no endpoint. Flags: error code. Then follow since when it waited, and when it was refused. */
   refused: 8,
-  /** Count: subchannels the next pick avoids. They follow, two per unit. */
+  /** Count: subchannels that the next pick avoids. They follow, two per unit. */
   avoid: 9,
   /** A record of numbers: how many numbers follow. */
   numbers: 10,
-  /** A report as in `report`, without a time: the one in the outcome of the next end of a call. */
+  /** A load report as in `report`, without a time: the one in the outcome of the next end of a call. */
   held: 11,
 } as const;
 
-/** Means no subchannel. */
+/** The number that means no subchannel. */
 export const NOBODY = 0xfffff;
 
 export const states = ['idle', 'connecting', 'ready', 'backoff', 'draining', 'closed'] as const;
 export const outcomeKinds = ['success', 'failure', 'cancelled', 'not-started'] as const;
 export const causes = [undefined, 'connect', 'timeout', 'reset', 'status', 'overload', 'protocol'] as const;
-/** Why a call got no endpoint, by number. */
+/** The error codes of calls that got no endpoint, by number. */
 export const refusals: readonly string[] = [
   'EVENKEEL_NO_ENDPOINTS',
   'EVENKEEL_NOT_READY',
@@ -54,26 +57,26 @@ export const refusals: readonly string[] = [
   'EVENKEEL_PORT_AMBIGUOUS',
   'EVENKEEL_CLOSED',
 ];
-/** In addition to the outcome, whose kind is in bits 0 and 1 and whose cause is in 2 to 4. */
+/** Flags of the end of a call, in addition to its outcome, whose kind is in bits 0 and 1 and whose cause is in 2 to 4. */
 export const endFlags = { measured: 32, held: 64 } as const;
-/** Fields of a report, by bit. The last is the metric of `reported({ metric })`. */
+/** Fields of a load report, by bit. The last is the metric of `reported({ metric })`. */
 export const reportFields = ['application', 'cpu', 'rps', 'eps', 'inFlight', 'waiting', 'metric'] as const;
 
-/** A picker or a load; undefined = the application's own. */
+/** A picker or a load by its name and options; undefined = the application's own. */
 export interface Made {
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** The configuration of a balancer. */
+/** The configuration of a balancer in a recording. */
 export interface Configuration {
   readonly picker?: Made;
   readonly load?: Made;
-  /** The stages, each by name; null for the application's own. */
+  /** The names of the balancer's stages; null for the application's own. */
   readonly stages: readonly (string | null)[];
 }
 
-/** An endpoint, for display. */
+/** An endpoint of a recording, for display. */
 export interface RecordedEndpoint {
   readonly key: string;
   readonly address: string;
@@ -83,12 +86,12 @@ export interface RecordedEndpoint {
   readonly node?: string;
 }
 
-/** The members of a set: the number of the subchannel, its weight, and 1 if it is suspect. */
+/** The members of a recorded set: for each, the number of its subchannel, its weight, and 1 if it is suspect. */
 export type Members = readonly (readonly [id: number, weight: number, suspect: 0 | 1])[];
 
-/** How a set differs from the one before. */
+/** How a recorded set differs from the one before. */
 export interface SetChange {
-  /** How many earlier members stay at the front and at the back, and the ones in between. */
+  /** How many earlier members stay at the front and at the back of the set, and the members in between. */
   readonly order?: readonly [front: number, back: number, between: readonly number[]];
   /** Members with a new weight or suspicion. */
   readonly changed: Members;
@@ -98,14 +101,14 @@ export interface SetChange {
 export interface Start {
   readonly k: 'start';
   readonly at: number;
-  /** The number of the last call before it. */
+  /** The number of the last call before the part. */
   readonly calls: number;
   readonly version: number;
   readonly subchannels: readonly StartSubchannel[];
   /** The last set: members, weights, and which are suspect. */
   readonly members: Members;
   readonly out: readonly Out[];
-  /** The picker's input. */
+  /** What the picker was built with. */
   readonly set?: {
     readonly ready: readonly number[];
     readonly weights: readonly number[];
@@ -116,7 +119,7 @@ export interface Start {
   /** How many of the numbers that follow belong to the load itself, and how many to each subchannel. */
   readonly memory: number;
   readonly fields: number;
-  /** Earlier notes that still apply, by subchannel. */
+  /** Earlier notes about endpoints that still apply, by subchannel. */
   readonly notes: readonly Note[];
 }
 
@@ -129,16 +132,16 @@ export interface StartSubchannel {
   readonly started: number;
 }
 
-/** An endpoint without calls, and the stage that decided so. */
+/** An endpoint that gets no calls, and the stage that decided so. */
 export interface Out {
   /** The number of the subchannel; -1: there is none. */
   readonly id: number;
   readonly endpoint?: RecordedEndpoint;
-  /** Which stage left it out; -1: unknown. */
+  /** Which stage left the endpoint out; -1: unknown. */
   readonly stage: number;
 }
 
-/** Something happened; for display. */
+/** A note in a recording: something happened to an endpoint; for display. */
 export interface Note {
   readonly k: 'note';
   readonly at: number;
@@ -162,7 +165,7 @@ export type JsonRecord =
 
 /** The header of a dump. */
 export interface DumpHeader {
-  /** When it was made, in ISO 8601. */
+  /** When the dump was made, in ISO 8601. */
   readonly madeAt: string;
   readonly pseudonyms: boolean;
   readonly balancers: readonly {
@@ -198,7 +201,7 @@ const table: Int32Array = Int32Array.from({ length: 256 }, (_, index) => {
   return value;
 });
 
-/** A dump cannot be read. */
+/** The error for a dump that cannot be read: EVENKEEL_RECORDING. */
 export function unreadable(why: string): EvenkeelError {
   return new EvenkeelError('EVENKEEL_RECORDING', `the recording cannot be read: ${why}`);
 }

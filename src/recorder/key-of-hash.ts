@@ -9,7 +9,7 @@ const [INVERSE_1, INVERSE_2, INVERSE_3, INVERSE_4, INVERSE_5] = [0xcc9e2d51, 0x1
 export function keyOfHash(hash: number): string {
   const wanted = unfinish(hash | 0) ^ 8;
   for (let first = 0; ; first++) {
-    // Four characters below 128, then four that compensate for them.
+    // The text has four characters below 128, then four that compensate for them in the hash.
     const block = 0x20202020 + (first & 15) + (((first >> 4) & 15) << 8) + (((first >> 8) & 15) << 16);
     const second = unscramble(unmix(wanted) ^ mixed(block));
     if ((second & 0x80808080) !== 0) continue;
@@ -47,7 +47,7 @@ function textOf(block: number): string {
   return String.fromCharCode(block & 127, (block >>> 8) & 127, (block >>> 16) & 127, (block >>> 24) & 127);
 }
 
-/** Newton's iteration: each step doubles the number of correct bits. */
+/** The inverse of an odd number modulo 2^32, by Newton's iteration: each step doubles the number of correct bits. */
 function inverse(odd: number): number {
   let x = odd;
   for (let step = 0; step < 5; step++) x = Math.imul(x, 2 - Math.imul(odd, x));

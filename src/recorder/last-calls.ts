@@ -5,7 +5,7 @@ import type { ReplicaSubchannel } from './replica-subchannel.js';
 /** How the last call on an endpoint went. */
 export interface LastCall {
   readonly outcome: Outcome;
-  /** How long the endpoint took to respond, as measured. */
+  /** How long the endpoint took to respond, as measured, in ms. */
   readonly latencyMs: number;
   readonly endedAtMs: number;
 }

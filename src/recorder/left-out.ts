@@ -3,14 +3,14 @@ import type { Note, RecordedEndpoint } from './format.js';
 import type { Replica } from './replica.js';
 import type { ReplicaSubchannel } from './replica-subchannel.js';
 
-/** A listed endpoint that can get no call. */
+/** An endpoint of the set that can get no call. */
 export interface LeftOut {
   readonly endpoint: RecordedEndpoint;
-  /** The index of the stage that excluded it. */
+  /** The index of the stage that excluded the endpoint. */
   readonly stage: number | undefined;
   readonly state: SubchannelState | undefined;
   readonly suspect: boolean;
-  /** The last thing that happened to it, and when. */
+  /** The last thing that happened to the endpoint, and when. */
   readonly note: Note | undefined;
 }
 

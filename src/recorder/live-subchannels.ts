@@ -7,18 +7,20 @@ import { NOBODY, type Note, type RecordedEndpoint, type StartSubchannel, states 
 interface Live {
   readonly subchannel: SubchannelToRecord;
   readonly endpoint: RecordedEndpoint;
-  /** The last note about it, while it holds. */
+  /** The last note about the subchannel's endpoint, while it holds. */
   note: Note | undefined;
 }
 
-/** The subchannels of a balancer by the numbers under which they are recorded. Numbers are used again. */
+/** The subchannels of a balancer by the numbers under which they are recorded. Numbers of closed subchannels are used again. */
 export class LiveSubchannels {
   readonly #live: (Live | undefined)[] = [];
   readonly #free: number[] = [];
-  /** Subchannels that are closed but keep their number: calls on them may still end, and the picker's set may still have them. */
+  /**
+   * Subchannels that are closed but keep their number: calls on these subchannels may still end, and the picker's set may still have them.
+   */
   readonly #closed = new Set<RecordedSubchannel>();
 
-  /** Gives the subchannel a number. Undefined if there are more than numbers: it and its calls are not recorded. */
+  /** Gives the subchannel a number. Undefined if all numbers are in use: the subchannel and its calls are not recorded. */
   add(subchannel: SubchannelToRecord): { readonly id: number; readonly endpoint: RecordedEndpoint } | undefined {
     const id = this.#free.pop() ?? this.#live.length;
     if (id >= NOBODY) return undefined;
@@ -63,7 +65,7 @@ export class LiveSubchannels {
     return numbered;
   }
 
-  /** What a part starts with. */
+  /** The subchannels and notes that a part of the recording starts with. */
   start(): { readonly subchannels: readonly StartSubchannel[]; readonly notes: readonly Note[] } {
     const live = this.#live.filter((each) => each !== undefined);
     return {
@@ -79,7 +81,9 @@ export class LiveSubchannels {
     };
   }
 
-  /** What the loads have learnt: how many numbers belong to all of them together and how many to each, and the numbers in this order. */
+  /**
+   * What the loads have learnt: how many numbers belong to all loads together and how many to each of them, and the numbers in this order.
+   */
   loads(): { readonly memory: number; readonly fields: number; readonly numbers: Float64Array } {
     const live = this.#live.filter((each) => each !== undefined);
     const first = live[0]?.subchannel.load;
@@ -108,7 +112,10 @@ export function plainEndpoint({ key, address, port, name, zone, nodeName }: Endp
   };
 }
 
-/** How many calls may run on it; 2^30 = any number. Below 0: its connection is asked each time, and now says −1 − this. Never throws. */
+/**
+ * How many calls may run on a subchannel; 2^30 = any number. Below 0: its connection is asked each time, and now says −1 − this. Never
+ * throws.
+ */
 export function roomOf(subchannel: RecordedSubchannel): number {
   try {
     const { connection, capacity } = subchannel;

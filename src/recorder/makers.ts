@@ -9,12 +9,12 @@ import type { PickerFactory } from '../picker/picker.js';
 import { quoted } from '../runtime/check.js';
 import type { Made } from './format.js';
 
-/** A function that makes a plug-in. Some take no options, and throw when they get any. */
+/** A function that makes a plug-in, such as `p2c`. Some take no options, and throw when they get any. */
 type Maker<T> = ((options: never) => T) | (() => T);
 
 const loads: Readonly<Record<string, Maker<LoadFactory>>> = { inFlight, peakEwma, relativeLatency, reported };
 
-/** Creates one of our pickers or loads by name. Throws EVENKEEL_OPTION for an unknown one. */
+/** Creates one of evenkeel's own pickers or loads by name. Throws EVENKEEL_OPTION for an unknown one. */
 export const make: {
   readonly picker: (made: Made) => PickerFactory;
   readonly load: (made: Made) => LoadFactory;

@@ -4,7 +4,7 @@ import type { Note } from './format.js';
 import type { LiveSubchannels } from './live-subchannels.js';
 import type { RecordWriter } from './record-writer.js';
 
-/** Longer texts are truncated. */
+/** Texts in a recording that are longer than this are truncated. */
 const MAX_TEXT = 300;
 
 /** Records why endpoints are left out, for display. */

@@ -3,7 +3,7 @@ import { type JsonRecord, kinds, type Start, UNIT, unreadable } from './format.j
 import { number, object } from './read-dump.js';
 import { bits, type RecordPlace, recordsOf } from './records.js';
 
-/** Reads the records of a part. Offsets are in units. */
+/** Reads the records of a part of a recording. Offsets are in units. */
 export class PartReader {
   readonly #view: DataView;
   readonly #records: Iterator<RecordPlace>;
@@ -13,7 +13,7 @@ export class PartReader {
     this.#records = recordsOf(part);
   }
 
-  /** What the part starts with, and where its numbers are. Throws EVENKEEL_RECORDING if it is malformed. */
+  /** What the part starts with, and where the numbers of its loads are. Throws EVENKEEL_RECORDING if the part is malformed. */
   start(): { readonly start: Start; readonly numbersAt: number } {
     const first = this.next();
     if (first?.kind !== kinds.json) throw unreadable('a part has no beginning');
@@ -25,7 +25,7 @@ export class PartReader {
     return { start, numbersAt: second.at + 1 };
   }
 
-  /** The next record; undefined at the end. Throws EVENKEEL_RECORDING if it is malformed. */
+  /** The next record of the part; undefined at its end. Throws EVENKEEL_RECORDING if the record is malformed. */
   next(): RecordPlace | undefined {
     return (this.#records.next() as IteratorResult<RecordPlace, undefined>).value;
   }
@@ -35,7 +35,7 @@ export class PartReader {
     return object(JSON.parse(new TextDecoder().decode(bytes)), 'record') as unknown as JsonRecord;
   }
 
-  /** Throws EVENKEEL_RECORDING if it is not finite. */
+  /** The time at an offset, in ms. Throws EVENKEEL_RECORDING if it is not finite. */
   time(at: number): number {
     return number(this.number(at), 'time');
   }
@@ -48,7 +48,7 @@ export class PartReader {
     return Array.from({ length: count }, (_, index) => this.number(at + index));
   }
 
-  /** One number for each bit of `mask`. */
+  /** The fields of a load report: one number for each bit of `mask`. */
   fields(at: number, mask: number): number[] {
     return this.numbers(at, bits(mask));
   }
@@ -57,7 +57,7 @@ export class PartReader {
     return this.#view.getUint32(at * UNIT, true);
   }
 
-  /** Numbers of subchannels, two in each unit. */
+  /** Numbers of subchannels in a record, two in each unit. */
   ids(at: number, count: number): number[] {
     return Array.from({ length: count }, (_, index) => this.#view.getUint32(at * UNIT + 4 * index, true));
   }

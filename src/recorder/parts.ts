@@ -1,6 +1,6 @@
 import { type Configuration, UNIT } from './format.js';
 
-/** Writes parts: the recording of a balancer. */
+/** Writes the parts of a recording: what records one balancer. */
 export interface PartWriter {
   readonly name: string;
   readonly configuration: Configuration;
@@ -10,7 +10,7 @@ export interface PartWriter {
   touch(): void;
 }
 
-/** A part of a recording. */
+/** A part of a recording, which can be read without the others. */
 export interface Part {
   readonly track: PartWriter;
   readonly buffer: ArrayBuffer;
@@ -20,20 +20,20 @@ export interface Part {
   toMs: number;
 }
 
-/** A balancer's first part, and the maximum share of all memory for a part. */
+/** The size of a balancer's first part in bytes, and the maximum share of all memory for one part. */
 const FIRST_BYTES = 64 * 1024;
 const LARGEST_SHARE = 1 / 4;
 
 /** The memory of a recorder: parts of all its balancers, within one limit. The oldest are dropped first. */
 export class Parts {
-  /** How long a part is kept after its end, in ms. */
+  /** How long a part of a recording is kept after its end, in ms. */
   readonly keepMs: number;
   readonly #bytes: number;
   #allocated = 0;
   /** Complete parts, oldest first. */
   readonly #done: Part[] = [];
   readonly #current = new Set<Part>();
-  /** Memory to reuse. */
+  /** Memory of dropped parts, to reuse. */
   readonly #spare: ArrayBuffer[] = [];
 
   constructor(bytes: number, keepMs: number) {
@@ -49,7 +49,8 @@ export class Parts {
   }
 
   /**
-   * @param least Minimum size, in units.
+   * Returns memory for a new part.
+   * @param least Minimum size of the part, in units.
    * @param wanted Preferred size; 0 = the smallest.
    * @returns Undefined if there is no room.
    */

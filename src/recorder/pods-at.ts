@@ -10,13 +10,13 @@ import type { ReplicaSubchannel } from './replica-subchannel.js';
 /** An endpoint of a balancer at one moment. */
 export interface PodAt {
   readonly endpoint: RecordedEndpoint;
-  /** Whether it was in the set, and whether the picker could choose it. */
+  /** Whether the endpoint was in the set, and whether the picker could choose it. */
   readonly what: 'in use' | 'out' | 'gone';
-  /** Why it was out. */
+  /** Why the picker could not choose the endpoint. */
   readonly leftOut: LeftOut | undefined;
-  /** When it was last seen in the set, if it is gone. */
+  /** When the endpoint was last seen in the set, if it is gone. */
   readonly listedUntilMs: number | undefined;
-  /** How many calls on it started so far in the recording. */
+  /** How many calls on the endpoint started so far in the recording. */
   readonly calls: number;
   readonly inFlight: number;
   readonly facts: LoadFacts;
@@ -27,7 +27,7 @@ export interface PodAt {
 export interface PodsAt {
   readonly atMs: number;
   readonly version: number;
-  /** Number of endpoints in the set, and how many of them the picker could choose from. */
+  /** Number of endpoints in the set; the other is how many of them the picker could choose from. */
   readonly listed: number;
   readonly ready: number;
   /** Number of endpoints in the picker's order of preference, if it keeps one. */
@@ -37,7 +37,7 @@ export interface PodsAt {
 
 interface Seen {
   readonly endpoint: RecordedEndpoint;
-  /** Until when the pod was in the set, if it no longer is. */
+  /** The moment looked at; if the pod is no longer in the set, until when it was. */
   atMs: number;
   calls: number;
 }

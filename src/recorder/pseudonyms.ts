@@ -2,11 +2,11 @@ import { pickFlags } from '../call/recording.js';
 import { type JsonRecord, kinds, type Note, type Out, type RecordedEndpoint, UNIT } from './format.js';
 import { recordsOf } from './records.js';
 
-/** Replaces all names, consistently throughout a dump. */
+/** Replaces all names and addresses in a dump, consistently throughout. */
 export class Pseudonyms {
   readonly #pseudonymOf = new Map<string, string>();
   readonly #counts = new Map<string, number>();
-  /** For each balancer: the number of each key, by the key's hash. */
+  /** For each balancer: the pseudonymous number of each key, by the key's hash. */
   readonly #keys = new Map<number, Map<number, number>>();
   #keyCount = 0;
 
@@ -95,7 +95,7 @@ export class Pseudonyms {
   }
 }
 
-/** Error messages contain addresses. */
+/** A note without its text: error messages contain addresses. */
 function withoutText({ text: _text, ...note }: Note): Note {
   return note;
 }

@@ -53,7 +53,7 @@ export function readDump(bytes: Uint8Array): Dump {
   });
 }
 
-/** Any error in `read` is the recording's fault. */
+/** Runs `read`, and treats any error in it as the recording's fault: EVENKEEL_RECORDING. */
 export function reading<T>(read: () => T): T {
   try {
     return read();
@@ -63,7 +63,7 @@ export function reading<T>(read: () => T): T {
   }
 }
 
-/** Units can be read in place only if they are aligned. */
+/** A copy of a dump at an aligned address: its units of 8 bytes can be read in place only if they are aligned. */
 function alignedCopy(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   if (!(bytes instanceof Uint8Array)) throw unreadable('this is no Uint8Array');
   return new Uint8Array(bytes);
@@ -91,7 +91,7 @@ function checkHeader(value: unknown): DumpHeader {
     if (part.balancer >= balancers.length) throw unreadable('a part is of no balancer');
     return part;
   });
-  // If parts could overlap, a short file could contain very many.
+  // The parts must not be longer than the file: if they could overlap, a short file could contain very many.
   const total = parts.reduce((sum, { units }) => sum + units, 0);
   if (parts.some(({ from, units }) => from + units > total)) throw unreadable('its parts overlap');
   const madeAt = string(header.madeAt, 'madeAt');
@@ -134,7 +134,7 @@ export function number(value: unknown, name: string): number {
   return value;
 }
 
-/** A whole number from 0 to 2^32 - 1. */
+/** Checks that a value in a recording is a whole number from 0 to 2^32 - 1. */
 export function whole(value: unknown, name: string): number {
   if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > 2 ** 32 - 1) {
     throw unreadable(`${name} is no count`);

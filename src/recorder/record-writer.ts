@@ -1,9 +1,9 @@
 import type { RecordedSubchannel } from '../pool/subchannel-recording.js';
 import { type JsonRecord, kinds, UNIT } from './format.js';
 
-/** Writes records into a part, one after the other. It allocates nothing, except for records in JSON. */
+/** Writes records into a part, one after the other. Writing allocates nothing, except for records in JSON. */
 export class RecordWriter {
-  /** The next free unit. */
+  /** The next free unit of the part. */
   at = 0;
   /** How many units the part has; 0 = there is no part. */
   size = 0;
@@ -11,7 +11,7 @@ export class RecordWriter {
   #numbers = new Float64Array(0);
   readonly #makeRoom: (units: number) => boolean;
 
-  /** @param makeRoom Called when a record does not fit: opens another part, and says whether it fits now. */
+  /** @param makeRoom Called when a record does not fit into the part: opens another part, and says whether the record fits now. */
   constructor(makeRoom: (units: number) => boolean) {
     this.#makeRoom = makeRoom;
   }
@@ -25,7 +25,7 @@ export class RecordWriter {
     this.#numbers = new Float64Array(buffer);
   }
 
-  /** Writes the first unit of a record. `more`: how many follow. Returns false if the record does not fit. */
+  /** Writes the first unit of a record. `more`: how many units follow. Returns false if the record does not fit. */
   begin(kind: number, flags: number, id: number, number: number, more = 0): boolean {
     if (!this.fits(1 + more)) return false;
     const { at } = this;
@@ -39,19 +39,19 @@ export class RecordWriter {
     return this.at + units <= this.size || this.#makeRoom(units);
   }
 
-  /** Writes a number, which takes one unit. */
+  /** Writes a number of a record, which takes one unit. */
   number(value: number): void {
     this.#numbers[this.at++] = value;
   }
 
-  /** Writes a word, which takes one unit. */
+  /** Writes a word of a record, which takes one unit. */
   word(value: number): void {
     this.#words[2 * this.at] = value;
     this.#words[2 * this.at + 1] = 0;
     this.at++;
   }
 
-  /** Writes four words, which take two units. */
+  /** Writes four words of a record, which take two units. */
   fourWords(words: Int32Array): void {
     for (let index = 0; index < 4; index++) this.#words[2 * this.at + index] = words[index] as number;
     this.at += 2;
@@ -64,7 +64,10 @@ export class RecordWriter {
     this.at += halved(count);
   }
 
-  /** The values whose bits are in `mask`, after the time in a record of kind `report`. Returns false if they do not fit. */
+  /**
+   * Writes the fields of a load report whose bits are in `mask`, after the time in a record of kind `report`. Returns false if they do not
+   * fit.
+   */
   fields(kind: number, id: number, mask: number, values: Float64Array, nowMs: number): boolean {
     if (!this.begin(kind, mask, id, 0, values.length + 1)) return false;
     if (kind === kinds.report) this.number(nowMs);
@@ -84,14 +87,17 @@ export class RecordWriter {
     this.text(encoded(record));
   }
 
-  /** Something that has just changed. If it begins a part, it is in the state that part starts with, and is not written again. */
+  /**
+   * Writes something that has just changed. If the record begins a new part, the change is in the state that the part starts with, and is
+   * not written again.
+   */
   change(record: JsonRecord): void {
     const bytes = encoded(record);
     const part = this.#words;
     if (this.fits(1 + Math.ceil(bytes.length / UNIT)) && this.#words === part) this.text(bytes);
   }
 
-  /** An encoded record. */
+  /** Writes a record in JSON that is encoded already. */
   text(bytes: Uint8Array): void {
     const units = Math.ceil(bytes.length / UNIT);
     if (!this.begin(kinds.json, 0, 0, bytes.length, units)) return;

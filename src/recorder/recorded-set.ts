@@ -9,7 +9,7 @@ export class RecordedSet {
   members: Members = [];
   out: readonly Out[] = [];
   version = 0;
-  /** The stage that last changed an endpoint for the worse, while stages run. */
+  /** While stages run: the stage that last changed an endpoint for the worse, by the endpoint's key. */
   readonly #blamed = new Map<string, number>();
 
   /** A stage has changed the set. */
@@ -24,7 +24,7 @@ export class RecordedSet {
     for (const key of then.keys()) this.#blamed.set(key, stage);
   }
 
-  /** The stages have run. Returns what to record; undefined if nothing has changed. */
+  /** The stages have run. Returns the change of the set to record; undefined if nothing has changed. */
   publish(known: EndpointSet, members: readonly Member<unknown>[], nowMs: number): JsonRecord | undefined {
     const next = members.map(
       ({ subchannel, weight, suspect }) =>

@@ -29,7 +29,7 @@ export function* recordsOf(part: Uint8Array): Generator<RecordPlace> {
   }
 }
 
-/** How many units follow the first. */
+/** How many units of a record follow the first. */
 function following({ kind, flags, id, number, at }: Omit<RecordPlace, 'units'>): number {
   switch (kind) {
     case kinds.json:

@@ -6,32 +6,32 @@ import type { ReplicaSubchannel } from './replica-subchannel.js';
 export interface ReplayedPick {
   readonly is: 'pick';
   readonly atMs: number;
-  /** The number of the call; 0 = none began. */
+  /** The number of the call; 0 = no call began with the pick. */
   readonly call: number;
-  /** The subchannel that was picked; undefined: none could take the call. */
+  /** The subchannel that was picked in the recording; undefined: none could take the call. */
   readonly recorded: ReplicaSubchannel | undefined;
-  /** The subchannel that is picked again; `'unknown'`: the picker is the application's. */
+  /** The subchannel that the replica picks; `'unknown'`: the picker is the application's own. */
   readonly again: ReplicaSubchannel | undefined | 'unknown';
   readonly avoid: ReadonlySet<ReplicaSubchannel> | undefined;
   readonly keyed: boolean;
-  /** A text of the same hash as the key. */
+  /** A text that has the same hash as the recorded key. */
   readonly key: string | undefined;
 }
 
-/** The end of a call. */
+/** The recorded end of a call. */
 export interface ReplayedEnd {
   readonly is: 'end';
   readonly atMs: number;
   readonly call: number;
   readonly subchannel: ReplicaSubchannel;
   readonly outcome: Outcome;
-  /** How long the endpoint took to respond. */
+  /** How long the endpoint took to respond, in ms. */
   readonly latencyMs: number;
-  /** False if that means nothing, because our own event loop was blocked. */
+  /** False if the latency means nothing, because our own event loop was blocked. */
   readonly isMeasured: boolean;
 }
 
-/** What a record of a part was. */
+/** What a record of a part was, once it has been played. */
 export type ReplayedEvent =
   | ReplayedPick
   | ReplayedEnd

@@ -6,22 +6,22 @@ import { SubchannelCalls } from '../pool/subchannel-calls.js';
 import type { Clock } from '../runtime/clock.js';
 import type { RecordedEndpoint } from './format.js';
 
-/** The replica's events bring their own times. */
+/** The clock of a replica, which never runs: the recorded events bring their own times. */
 export const replicaClock: Clock = { now: () => 0, timer: () => ({ cancel() {}, ref() {} }), defer: () => {} };
 
-/** What a picker looked at. */
+/** What a picker of a replica looked at. */
 export interface Look {
   readonly subchannel: ReplicaSubchannel;
-  /** What one more call would have cost there; undefined if the picker only asked for room. */
+  /** What one more call would have cost on the endpoint; undefined if the picker only asked for room. */
   cost: number | undefined;
   readonly hasRoom: boolean;
   readonly inFlight: number;
 }
 
-/** The part of a subchannel that calls touch, and who it stands for. */
+/** The part of a subchannel that calls touch, in a replica, and which recorded subchannel it stands for. */
 export class ReplicaSubchannel extends SubchannelCalls<unknown> {
   readonly endpoint: RecordedEndpoint;
-  /** While set, gets what pickers ask for, in order. */
+  /** While set, collects what pickers read of subchannels, in order. */
   static looks: Look[] | undefined = undefined;
 
   constructor(id: number, endpoint: RecordedEndpoint, load: Load, warnings: Warnings) {
@@ -30,7 +30,7 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
     this.endpoint = endpoint;
   }
 
-  /** @param room As `roomOf`. */
+  /** Takes over the recorded state. @param room How many calls may run on the subchannel, as `roomOf`. */
   becomes(state: SubchannelState, room: number): void {
     this.state = state;
     const capacity = room < 0 ? -1 - room : room;
@@ -56,7 +56,7 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
     return cost;
   }
 
-  /** What its load knows, for people. */
+  /** What the subchannel's load knows about the endpoint, for people. */
   facts(nowMs: number): LoadFacts {
     const { load } = this;
     return load instanceof RuledLoad ? load.facts(nowMs) : {};

@@ -49,14 +49,14 @@ export class Replica {
   out: readonly Out[] = [];
   version = 0;
   startMs = 0;
-  /** Number of the last call before the part. */
+  /** Number of the last call before the part of the recording. */
   callsBefore = 0;
-  /** What the current picker was built with. */
+  /** The set that the current picker was built with. */
   set: PickSet<OwnTarget> | undefined;
   /** Whether picks, and the costs of endpoints, are known: the picker, or the load, is one of ours. */
   readonly knowsPicker: boolean;
   readonly knowsLoad: boolean;
-  /** The last note about each subchannel, while it holds. */
+  /** The last note about each subchannel's endpoint, while it holds. */
   readonly notes: Map<ReplicaSubchannel, Note> = new Map();
   /** Called before a recorded pick is made again. */
   beforePick: ((pick: { readonly atMs: number; readonly call: number }) => void) | undefined;
@@ -86,8 +86,8 @@ export class Replica {
   }
 
   /**
-   * Plays records up to the next event. Undefined at the end of the part, and once if the next record is of a time after `untilMs`: the
-   * part cannot be continued then.
+   * Plays records up to the next event, which is returned. Undefined at the end of the part, and once if the next record is of a time after
+   * `untilMs`: the part cannot be continued then.
    */
   next(untilMs: number = Number.POSITIVE_INFINITY): ReplayedEvent | undefined {
     for (;;) {
@@ -100,7 +100,7 @@ export class Replica {
     }
   }
 
-  /** When it was recorded; -Infinity if it does not say. */
+  /** When a record was made, on the recorded clock; -Infinity if it does not say. */
   #timeOf(record: RecordPlace): number {
     const { kind, at } = record;
     switch (kind) {
@@ -227,7 +227,7 @@ export class Replica {
     }
   }
 
-  /** The number of the subchannel stays known until another one has it: calls on it may still end. */
+  /** A subchannel has closed. Its number stays known until another one has it: calls on it may still end. */
   #close(subchannel: ReplicaSubchannel): void {
     subchannel.becomes('closed', 0);
     this.#loads.loads.delete(subchannel.load);

@@ -2,7 +2,7 @@ import type { LoadReport } from '../endpoint/outcome.js';
 import { requestsInFlight, requestsWaiting } from '../load/orca.js';
 import { type Made, reportFields } from './format.js';
 
-// Positions in `reportFields`.
+// Positions in `reportFields`, the fields of a load report.
 const APPLICATION = 0;
 const CPU = 1;
 const RPS = 2;
@@ -14,7 +14,7 @@ const METRIC = 6;
 /** The fields of a report that a balancer's load uses, and when: only those are recorded. */
 export class ReportFields {
   readonly counts: 'at once' | 'at the end' | 'never';
-  /** The values of the last report, by bit. */
+  /** The values of the last load report, by bit. */
   readonly values: Float64Array = new Float64Array(reportFields.length);
   readonly #metric: string | undefined;
 
@@ -24,7 +24,7 @@ export class ReportFields {
     this.#metric = typeof metric === 'string' ? metric : undefined;
   }
 
-  /** Puts the fields into `values`. Returns which ones are present, by bit. */
+  /** Puts the fields of a load report into `values`. Returns which ones are present, by bit. */
   read(report: LoadReport): number {
     if (this.counts === 'at once') {
       const inFlight = requestsInFlight(report);
@@ -33,7 +33,7 @@ export class ReportFields {
     const utilizationBit =
       this.#metric !== undefined
         ? this.#write(METRIC, report.namedMetrics?.[this.#metric])
-        : // The load goes by the application's, if there is one above 0.
+        : // The load uses the application's utilization, if there is one above 0.
           this.#write(APPLICATION, report.applicationUtilization || undefined) ||
           this.#write(CPU, report.cpuUtilization);
     return (
@@ -41,7 +41,7 @@ export class ReportFields {
     );
   }
 
-  /** A report with the recorded fields, for the same load. */
+  /** A load report with the recorded fields, for the same load. */
   static report(mask: number, values: readonly number[], metric: string | undefined): LoadReport {
     let next = 0;
     const take = (bit: number): number | undefined => ((mask & (1 << bit)) === 0 ? undefined : values[next++]);

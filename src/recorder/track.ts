@@ -27,11 +27,11 @@ import { encoded, halved, RecordWriter } from './record-writer.js';
 import { RecordedSet } from './recorded-set.js';
 import { ReportFields } from './report-fields.js';
 
-/** Room reserved at the end of a part, in units: the most that one pick or one end writes. */
+/** Room reserved at the end of a recording's part, in units: the most that one pick or one end of a call writes. */
 const RESERVE = 512;
-/** A part is at most this share of the time to keep. */
+/** A part of a recording lasts at most this share of the time that is to be kept. */
 const TIME_SHARE = 1 / 4;
-/** If there is no room for another part, how long until the next attempt, in ms. */
+/** If there is no memory for another part, how long until the next attempt, in ms. */
 const RETRY_MS = 5_000;
 /** Call numbers start again after this many. */
 const MAX_CALL = 2 ** 30 - 1;
@@ -53,12 +53,12 @@ export class Track implements Recording {
   readonly #live = new LiveSubchannels();
   readonly #set = new RecordedSet();
   #part: Part | undefined;
-  /** The position where `prepare` starts another part. */
+  /** The position in the current part where `prepare` starts another part. */
   #softEnd = Number.POSITIVE_INFINITY;
-  /** When another part starts at the latest. */
+  /** When another part starts at the latest, on the clock in ms. */
   #turnMs = Number.NEGATIVE_INFINITY;
   #calls = 0;
-  /** A pick or an end is being written: no part can start. */
+  /** Whether a pick or an end of a call is being written: no part can start meanwhile. */
   #isBusy = false;
 
   constructor(balancer: RecordedBalancer, parts: Parts, panicked: () => void) {
@@ -76,7 +76,7 @@ export class Track implements Recording {
     return this.#balancer.clock.now();
   }
 
-  /** Whether any of it is still kept. */
+  /** Whether any part of the recording is still kept. */
   get isKept(): boolean {
     return this.isClosed || this.#part !== undefined || this.#turnMs === Number.NEGATIVE_INFINITY;
   }
@@ -217,13 +217,13 @@ export class Track implements Recording {
       if (this.#part === undefined && nowMs < this.#turnMs) return false;
       return this.#turn(nowMs) && writer.at + units <= writer.size;
     }
-    // The part is incomplete from here on: the next pick or end starts another.
+    // The part is incomplete from here on: the next pick or end of a call starts another.
     writer.size = 0;
     this.#turnMs = Number.NEGATIVE_INFINITY;
     return false;
   }
 
-  /** Ends the part and starts another with the complete state. */
+  /** Ends the current part and starts another with the complete state. */
   #turn(nowMs: number): boolean {
     if (this.isClosed) return false;
     const loads = this.#live.loads();

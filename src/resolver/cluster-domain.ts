@@ -4,13 +4,16 @@ import { optionError } from '../runtime/check.js';
 
 /** The files that tell what names a pod uses; other paths are for tests. */
 export interface ClusterFiles {
-  /** Its search list names the cluster's domain. @defaultValue '/etc/resolv.conf' */
+  /** The path of a resolv.conf: its search list names the cluster's domain. @defaultValue '/etc/resolv.conf' */
   readonly resolvConfPath?: string;
-  /** Holds the pod's own namespace, for Services named without one. @defaultValue '/var/run/secrets/kubernetes.io/serviceaccount/namespace' */
+  /**
+   * The path of a file with the pod's own namespace, for Services named without one. @defaultValue
+   * '/var/run/secrets/kubernetes.io/serviceaccount/namespace'
+   */
   readonly namespacePath?: string;
 }
 
-/** How short names are completed. */
+/** How short names of Services are completed. */
 export interface ClusterNames {
   /** The cluster's domain without leading or trailing dots, such as `cluster.local`. */
   readonly domain: string;
@@ -21,9 +24,9 @@ export interface ClusterNames {
 /** The parts of a host that may name a Service. */
 export interface ServiceHost {
   readonly service: string;
-  /** The namespace in the name; undefined: this pod's. */
+  /** The namespace in the host; undefined: this pod's. */
   readonly namespace: string | undefined;
-  /** The domain in the name; undefined: this cluster's. */
+  /** The domain in the host; undefined: this cluster's. */
   readonly domain: string | undefined;
 }
 
@@ -99,8 +102,8 @@ export function serviceOf(
 }
 
 /**
- * The absolute name to query, with a trailing dot (D1). A name of one or two labels, or one that ends in `.svc`, is a Service's. All
- * others, names with a trailing dot, and a single label without a known namespace are used as they are.
+ * The absolute name to query in DNS for a host, with a trailing dot. A name of one or two labels, or one that ends in `.svc`, is a
+ * Service's. All other names, those with a trailing dot, and a single label without a known namespace are used as they are.
  */
 export function absoluteName(host: string, names: ClusterNames): string {
   const name = host.toLowerCase();
@@ -112,8 +115,9 @@ export function absoluteName(host: string, names: ClusterNames): string {
 }
 
 /**
- * The absolute name of a plain target. Outside a cluster nothing says that `orders.shop` is a Service, so the name is queried as it
- * is. Inside a cluster it never is: `.shop` exists on the internet, and a Service without a ready pod has no DNS name.
+ * The absolute name of a plain target. Outside a cluster nothing says that `orders.shop` is a Service, so the name is queried as it is.
+ * Inside a cluster a name such as `orders.shop` is never queried as it is: `.shop` exists on the internet, and a Service without a ready
+ * pod has no DNS name.
  */
 export function plainName(host: string, names: ClusterNames, inCluster: boolean): string {
   const parsed = parseServiceHost(host);
@@ -132,12 +136,12 @@ export function checkHost(name: string, value: unknown): string {
   return value.toLowerCase();
 }
 
-/** Whether it can be queried in DNS; a trailing dot is fine. */
+/** Whether a text is a host name that can be queried in DNS; a trailing dot is fine. */
 export function isHostName(text: string): boolean {
   return text.length <= 254 && text.replace(/\.$/, '').split('.').every(isLabel);
 }
 
-// Host names must not contain underscores, but SRV owners do, and so do names in practice.
+// Whether a text may be a part of a host name. These must not contain underscores, but SRV owners do, and so do names in practice.
 function isLabel(label: string): boolean {
   return /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i.test(label);
 }

@@ -18,9 +18,8 @@ export const combineTable: OptionTable<Complete<CombineOptions>> = optionTable('
 });
 
 /**
- * Uses the endpoints of the first resolver in the list that has any, for failover. All are watched from the start, so failover
- * needs no new lookup. Empty if none has endpoints and at least one of them says so.
- * Throws EVENKEEL_OPTION.
+ * Uses the endpoints of the first resolver in the list that has any, for failover. All are watched from the start, so failover needs no new
+ * lookup. The set is empty if none has endpoints and at least one of them says so. Throws EVENKEEL_OPTION.
  *
  * @example firstAvailable([endpointSlices({ … }), dns({ host: 'orders.eu.example', port: 8080 })])
  */
@@ -29,7 +28,8 @@ export function firstAvailable(resolvers: readonly Resolver[], options?: Combine
 }
 
 /**
- * All endpoints of all resolvers as one set. A failing resolver keeps its last endpoints in the set. Throws EVENKEEL_OPTION.
+ * A resolver that publishes all endpoints of all `resolvers` as one set. A failing resolver keeps its last endpoints in the set. Throws
+ * EVENKEEL_OPTION.
  *
  * @example union([dns({ host: 'orders.blue', port: 8080 }), dns({ host: 'orders.green', port: 8080 })])
  */
@@ -46,10 +46,10 @@ interface Source {
   readonly error: ResolveError | undefined;
 }
 
-/** The combined result; undefined endpoints: unknown so far. */
+/** The result of the combination of resolvers; undefined endpoints: unknown so far. */
 type Choice = Source;
 
-/** `mayWait`: whether to wait for resolvers that have no result yet. */
+/** Combines the results of several resolvers. `mayWait`: whether to wait for resolvers that have no result yet. */
 type Choose = (sources: readonly Source[], mayWait: boolean) => Choice;
 
 const wait: Choice = { endpoints: undefined, error: undefined };
@@ -171,7 +171,7 @@ class CombinedWatch implements Resolution {
     if (this.#closed) return;
     const { endpoints, reason, error } = this.#choose(this.#sources, this.#patient && this.#last === undefined);
     if (endpoints !== undefined) this.#publish(endpoints, reason);
-    // The listener may close this watch.
+    // The listener may close this watch in `update`.
     if (!this.#closed) this.#tell(error, endpoints !== undefined);
   }
 
@@ -179,7 +179,7 @@ class CombinedWatch implements Resolution {
     const sorted = sortedEndpoints(endpoints);
     if (this.#last !== undefined && sameEndpoints(this.#last, sorted)) return;
     this.#last = sorted;
-    this.#reportedError = undefined; // an update ends every earlier failure
+    this.#reportedError = undefined; // an update of the set ends every earlier failure
     if (sorted.length > 0) this.#listener.update(sorted);
     else this.#listener.update(sorted, reason);
   }

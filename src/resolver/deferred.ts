@@ -1,7 +1,7 @@
 import { asError, isResolveError, ResolveError } from '../errors.js';
 import type { Resolution, Resolver } from './resolver.js';
 
-/** A resolver that is created when first watched. If that fails, it fails permanently. */
+/** A resolver whose real one is created when it is first watched. If creating that fails, this one fails permanently. */
 export function deferred(name: string, make: () => Promise<Resolver>): Resolver {
   return {
     name,

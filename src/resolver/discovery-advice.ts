@@ -4,44 +4,44 @@ import type { DnsModeOptions } from './dns-mode.js';
 import { serviceAccountIn, sliceReaderManifest } from './rbac.js';
 import { AmbiguousPort } from './wrong-target.js';
 
-/** The modes, best first: a watch of EndpointSlices, headless DNS, the Service's single address. */
+/** The ways to find the endpoints of a plain target, best first: a watch of EndpointSlices, headless DNS, the Service's single address. */
 export type DiscoveryMode = 'slices' | 'dns' | 'name';
 
-/** What is known about the first mode. */
+/** What is known about the first discovery mode, the watch of EndpointSlices. */
 export type Finding =
   | { readonly kind: 'watching' }
   /** The API server has not answered yet. */
   | { readonly kind: 'silent' }
   /** The host is not the name of a Service of this cluster. */
   | { readonly kind: 'no-service' }
-  /** The API server has no slice of it. */
+  /** The API server has no EndpointSlice of the Service. */
   | { readonly kind: 'absent' }
   /** The API server has no Service with that name either. */
   | { readonly kind: 'missing'; readonly error: Error }
-  /** The mode is not available where this process runs. */
+  /** The watch of EndpointSlices is not available where this process runs. */
   | { readonly kind: 'unavailable'; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: Error };
 
-/** What advice about a discovery is made of. */
+/** The facts from which a discovery derives its advice to operators: how the endpoints are found and what is known about better modes. */
 export interface AdviceFacts {
   readonly mode: DiscoveryMode;
   readonly finding: Finding;
   readonly service: ServiceHost | undefined;
   readonly port: number | string;
-  /** Endpoints found. */
+  /** How many endpoints the mode in use has found. */
   readonly count: number;
   readonly names: ClusterNames | undefined;
 }
 
-/** The code of what blocks the first mode until someone changes something; undefined if nothing does. */
+/** The code of what keeps EndpointSlices from being watched until someone changes something; undefined if nothing does. */
 export function obstacleOf(finding: Finding): string | undefined {
   if (finding.kind !== 'failed' || !isResolveError(finding.error)) return undefined;
   const { code, permanent } = finding.error;
-  // A refusal is reported in full the first time, although it may be temporary.
+  // A refusal by the API server is reported in full the first time, although it may be temporary.
   return permanent || code === 'EVENKEEL_FORBIDDEN' ? code : undefined;
 }
 
-/** Why this mode is used, and what would improve it, in sentences. */
+/** Why this discovery mode is used, and what would improve it, in sentences. */
 export function adviceFor(state: AdviceFacts): { readonly reason: string; readonly advice?: string } {
   const { mode, finding, count } = state;
   if (mode === 'slices') return { reason: 'its EndpointSlices are watched' };
@@ -52,7 +52,7 @@ export function adviceFor(state: AdviceFacts): { readonly reason: string; readon
   return advice === '' ? { reason } : { reason, advice };
 }
 
-/** What a lower mode means. */
+/** What the use of a lower discovery mode means, in words. */
 export const modeMeaning: Readonly<Record<'dns' | 'name', string>> = {
   dns: 'DNS is queried repeatedly for the pods behind it',
   name:
@@ -65,7 +65,7 @@ const noSuchName = 'DNS has no such name: there is no such Service, or none of i
 const nameModeAdvice =
   'A headless Service (clusterIP: None) has its pods in DNS, without any permission; its port number is then the pods’ own.';
 
-/** Why the first mode is not used, in words. */
+/** Why EndpointSlices are not watched, in words. */
 export function whyNoSlices(finding: Finding): string {
   switch (finding.kind) {
     case 'watching':
@@ -85,7 +85,7 @@ export function whyNoSlices(finding: Finding): string {
   }
 }
 
-/** What to do on a laptop, where DNS does not know a Service's name; undefined if this is not that case. */
+/** What to do on a laptop, where DNS does not know a Service's name; undefined if this process does not run on one. */
 export function outsideError(
   { target, host, port, dns }: DnsModeOptions,
   names: ClusterNames | undefined,
@@ -109,14 +109,17 @@ export function refusalOf(finding: Finding): string | undefined {
     : undefined;
 }
 
-/** DNS has no such name, and the API server refuses us; undefined if it does not. */
+/** The error when DNS has no such name and the API server refuses us; undefined if it does not refuse us. */
 export function refusedError(target: string, finding: Finding, dnsError: ResolveError): ResolveError | undefined {
   const refusal = refusalOf(finding);
   if (refusal === undefined) return undefined;
   return new ResolveError(`${target}: ${dnsError.message}; ${refusal}`, { cause: dnsError });
 }
 
-/** Nothing was ever found: the problem of each mode. Never permanent, because a lower mode may answer any moment. */
+/**
+ * The error while no mode has ever found anything: it names the problem of each mode. Never permanent, because a lower mode may answer any
+ * moment.
+ */
 export function withoutAnyError(target: string, finding: Finding, dnsError: ResolveError): ResolveError {
   const sliceError = finding.kind === 'failed' ? finding.error : undefined;
   const reasons = [sliceError?.message, dnsError.message].filter((reason) => reason !== undefined);

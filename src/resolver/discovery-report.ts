@@ -12,28 +12,28 @@ export interface DiscoveryTarget {
   readonly port: number | string;
 }
 
-/** What is known when a set is published. */
+/** What a discovery knows when a set is published. */
 export interface DiscoveryKnowledge {
-  /** About the first mode. */
+  /** What is known about the first discovery mode, the watch of EndpointSlices. */
   readonly finding: Finding;
   readonly names: ClusterNames | undefined;
 }
 
 /**
- * What a discovery has told others so far: its listener the sets and failures, and observers how the target is found. These get
+ * What a discovery has reported so far: the sets and failures to its listener, and to observers how the target is found. Observers get
  * `discoveryChanged` at each change of mode and only then, and `warned` for problems found in the meantime that only a person can fix.
  */
 export class DiscoveryReport {
   readonly #target: DiscoveryTarget;
   readonly #listener: ResolverListener;
   readonly #observer: Observer;
-  /** The mode of the last set; undefined if there was none. */
+  /** The discovery mode of the last set; undefined if there was none. */
   #mode: DiscoveryMode | undefined;
-  /** How many endpoints the last set has. */
+  /** How many endpoints the last published set has. */
   #count = 0;
-  /** The last failure; undefined while the set is fresh. */
+  /** The last failure to find endpoints; undefined while the set is fresh. */
   #error: ResolveError | undefined;
-  /** The obstacles already reported in this mode. */
+  /** The obstacles to the first discovery mode that were already reported in the current mode. */
   readonly #obstacles = new Set<string>();
 
   constructor(target: DiscoveryTarget, listener: ResolverListener, observer: Observer) {
@@ -46,17 +46,17 @@ export class DiscoveryReport {
     return this.#mode;
   }
 
-  /** Whether the last set is empty, or there was none. */
+  /** Whether the last published set is empty, or there was none. */
   get isEmpty(): boolean {
     return this.#count === 0;
   }
 
-  /** The last failure; undefined while the set is fresh. */
+  /** The last failure to find endpoints; undefined while the set is fresh. */
   get error(): ResolveError | undefined {
     return this.#error;
   }
 
-  /** @param reason Why the set is empty, in words. */
+  /** Publishes a set. @param reason Why the set is empty, in words. */
   publish(mode: DiscoveryMode, endpoints: readonly Endpoint[], known: DiscoveryKnowledge, reason?: string): void {
     this.#count = endpoints.length;
     this.#explain(mode, known);
@@ -70,14 +70,14 @@ export class DiscoveryReport {
     this.#listener.fail(error);
   }
 
-  /** The last set was confirmed, if a failure had made it doubtful. */
+  /** The last published set was confirmed, if a failure had made it doubtful. */
   confirm(): void {
     if (this.#error === undefined) return;
     this.#error = undefined;
     this.#listener.fresh();
   }
 
-  /** More is known about the first mode, while the set is from a lower one. */
+  /** More is known about the first discovery mode, while the published set is from a lower one. */
   learned(known: DiscoveryKnowledge): void {
     if (this.#mode !== undefined && this.#mode !== 'slices') this.#explain(this.#mode, known);
   }

@@ -17,7 +17,7 @@ import type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 import { isSlots } from './single-address.js';
 import { WrongTarget } from './wrong-target.js';
 
-/** A Service and one of its ports: by number (S11) or by name. */
+/** A Service and one of its ports: by the number of the Service's port, or by name. */
 export interface DiscoveryService {
   readonly service: string;
   readonly namespace: string | undefined;
@@ -25,35 +25,35 @@ export interface DiscoveryService {
 }
 
 /**
- * Makes the resolver of the first mode, or says why there is none here. `onSlices` gets the number of slices before the set made of
- * them is published: an empty set without any slice may mean that the name is not a Service.
+ * Makes the resolver that watches EndpointSlices, or says why there is none here. `onSlices` gets the number of slices before the set made
+ * of them is published: an empty set without any slice may mean that the name is not a Service.
  */
 export type SliceMode = (service: DiscoveryService, onSlices: (count: number) => void) => Promise<Resolver | string>;
 
 /**
- * How long a refusal must last before a working set is replaced by one from DNS: authorizers fail briefly too, and every change of
- * mode reopens all connections.
+ * How long a refusal by the API server must last, in ms, before a working set is replaced by one from DNS: authorizers fail briefly too,
+ * and every change of mode reopens all connections.
  */
 const REFUSAL_LASTS_MS = 30_000;
-/** How long after its first slice a Service may have no endpoints before it counts as empty. */
+/** How long after its first EndpointSlice, in ms, a Service may have no endpoints before it counts as empty. */
 const FIRST_SLICE_MS = 1_000;
 /**
- * How long "nothing so far" from DNS waits for what the API server says of the Service, if that has no slice: one name that does not
- * exist is otherwise told as two failures, with a recovery between them.
+ * How long, in ms, "nothing so far" from DNS waits for what the API server says of the Service, if the Service has no slice: one name that
+ * does not exist would otherwise be reported as two failures, with a recovery between them.
  */
 const SERVICE_ANSWER_MS = 1_000;
 
-/** The parts of a discovery. */
+/** What a discovery needs: its target, and how each mode is used. */
 export interface DiscoveryOptions extends DnsModeOptions {
   readonly slices: SliceMode;
-  /** How long the first mode may take to answer before the second is tried too, in ms. */
+  /** How long the API server may take to answer before DNS is tried too, in ms. */
   readonly sliceGraceMs: number;
 }
 
 /**
- * Finds the best way: a watch of EndpointSlices, otherwise headless DNS, otherwise the Service's single address with several
- * short-lived connections. Reports through `discoveryChanged` which mode is used, why, and what would be better; switches when a
- * better mode works. Losing a mode never empties the set: what was published stays until another mode has endpoints.
+ * Finds the endpoints of a plain target in the best way: a watch of EndpointSlices, otherwise headless DNS, otherwise the Service's single
+ * address with several short-lived connections. Reports through `discoveryChanged` which mode is used, why, and what would be better;
+ * switches when a better mode works. Losing a mode never empties the set: what was published stays until another mode has endpoints.
  */
 export function discovery(options: DiscoveryOptions): Resolver {
   return {
@@ -64,21 +64,21 @@ export function discovery(options: DiscoveryOptions): Resolver {
 
 /** Where a discovery stands. */
 export interface DiscoveryPhase {
-  /** Whose set was published last. */
+  /** The mode whose set was published last. */
   readonly published: 'nothing' | DiscoveryMode;
-  /** Where more is expected from. */
+  /** The modes from which further sets are expected. */
   readonly follows: 'nothing' | 'slices' | 'slices and DNS' | 'DNS';
 }
 
-/** What a discovery waits for, of which it does one at a time. */
+/** What a discovery waits for; it waits for one of these at a time. */
 type Awaited =
-  /** The first answer of the API server, for `sliceGraceMs`. */
+  /** Waits for the first answer of the API server, for `sliceGraceMs`. */
   | 'slices'
-  /** The endpoints of a Service whose first slice was seen, for `FIRST_SLICE_MS`. */
+  /** Waits for the endpoints of a Service whose first slice was seen, for `FIRST_SLICE_MS`. */
   | 'first endpoints'
-  /** That a refusal turns out to last, for `REFUSAL_LASTS_MS`. */
+  /** Waits for a refusal by the API server to turn out to last, for `REFUSAL_LASTS_MS`. */
   | 'lasting refusal'
-  /** What the API server says of the Service that DNS does not know so far, for `SERVICE_ANSWER_MS`. */
+  /** Waits for what the API server says of the Service that DNS does not know so far, for `SERVICE_ANSWER_MS`. */
   | 'service';
 
 /**
@@ -103,18 +103,18 @@ export class DiscoveryWatch implements Resolution {
   readonly #report: DiscoveryReport;
   #slices: Resolution | undefined;
   #dns: Resolution | undefined;
-  /** The last failure of DNS; undefined if it answers, or is not asked. */
+  /** The last failure of DNS; undefined if DNS answers, or is not queried. */
   #dnsError: ResolveError | undefined;
   #wait: { readonly until: Awaited; readonly timer: Timer } | undefined;
   #isClosed = false;
   #names: ClusterNames | undefined;
-  /** What is known about the first mode. */
+  /** What is known about the first discovery mode, the watch of EndpointSlices. */
   #finding: Finding = { kind: 'silent' };
-  /** Why there is nothing to find, while that is certain. */
+  /** Why there is nothing to find for this target, while that is certain. */
   #hopeless: ResolveError | undefined;
-  /** Once a slice was seen, the name is a Service, and no slices mean an empty Service. */
+  /** Whether the name is known to be a Service: once a slice was seen it is, and no slices mean an empty Service. */
   #isService = false;
-  /** The last set from the slice watch: it may recover without repeating it. */
+  /** The last set from the slice watch: the watch may recover without repeating the set. */
   #sliceEndpoints: readonly Endpoint[] | undefined;
 
   constructor(options: DiscoveryOptions, listener: ResolverListener, context: ResolverContext) {
@@ -162,7 +162,7 @@ export class DiscoveryWatch implements Resolution {
       );
     } catch (error) {
       if (this.#isClosed) return;
-      // A wrong option is a mistake that a lower mode would only hide.
+      // A wrong option of the watch is a mistake that a lower mode would only hide.
       if (isEvenkeelError(error, 'EVENKEEL_OPTION')) {
         const message = `${this.#options.target}: ${error.message}`;
         this.#report.fail(new ResolveError(message, { permanent: true, cause: error }));
@@ -178,7 +178,7 @@ export class DiscoveryWatch implements Resolution {
     }
     this.#isService = true;
     this.#hopeless = undefined;
-    // A set that counted as "none" for lack of slices may still be right, and is then not published again.
+    // A set that counted as "none" for lack of slices may still be right; the watch does not publish it again.
     const endpoints = this.#sliceEndpoints;
     if (endpoints !== undefined) this.#waitFor('first endpoints', FIRST_SLICE_MS, () => this.#climb(endpoints));
   }
@@ -194,7 +194,7 @@ export class DiscoveryWatch implements Resolution {
       this.#climb(this.#sliceEndpoints);
       return;
     }
-    // The watch is allowed again, and its set is unchanged.
+    // The API server allows the slice watch again, and its set is unchanged.
     this.#stopWaiting();
     this.#stopDns();
     this.#report.confirm();
@@ -211,7 +211,7 @@ export class DiscoveryWatch implements Resolution {
     }
   }
 
-  /** W15: an unavailable API server changes nothing. A refusal lasts, and DNS would know more over time. */
+  /** The slice watch failed. An unavailable API server changes nothing (W15). A refusal lasts, and DNS would know more over time. */
   #slicesLost(error: ResolveError): void {
     this.#finding = { kind: 'failed', error };
     this.#report.fail(error);
@@ -220,10 +220,10 @@ export class DiscoveryWatch implements Resolution {
     this.#waitFor('lasting refusal', REFUSAL_LASTS_MS, () => this.#descend(this.#finding));
   }
 
-  /** The cluster does not have what the target names. */
+  /** The cluster does not have the Service or the port that the target names. */
   #wrong(error: WrongTarget): void {
     if (error.part === 'port') {
-      // DNS does not know ports by number: it would name an address where nothing listens.
+      // DNS does not know ports by number: it would return an address where nothing listens on this port.
       this.#finding = { kind: 'failed', error };
       this.#stopWaiting();
       if (this.#mode === undefined) this.#stopDns();
@@ -237,8 +237,8 @@ export class DiscoveryWatch implements Resolution {
   }
 
   /**
-   * DNS has nothing either, and there is a reason not to wait for a second answer (D7): the set is empty, with the reason. If the API
-   * server refuses us, DNS is all there is, and calls must not wait for a misspelt name; they make DNS look again.
+   * DNS has nothing either, and there is a reason not to wait until DNS has confirmed that (D7): the set is empty, with the reason. If the
+   * API server refuses us, DNS is all there is, and calls must not wait for a misspelt name; they make DNS look again.
    */
   #giveUp(): void {
     if (!(this.#dnsError instanceof NothingSoFar)) return;
@@ -254,7 +254,7 @@ export class DiscoveryWatch implements Resolution {
     this.#report.publish('slices', endpoints, this.#known);
   }
 
-  /** Uses DNS too, unless it is already in use. */
+  /** Uses DNS in addition to the slice watch, unless DNS is already in use. */
   #descend(finding: Finding): void {
     this.#finding = finding;
     if (this.#wait?.until === 'slices') this.#stopWaiting();
@@ -284,9 +284,9 @@ export class DiscoveryWatch implements Resolution {
     const isEmpty = endpoints.length === 0;
     // "No such name" from DNS does not outweigh what the slices said before they were lost.
     if (this.#mode === 'slices' && isEmpty) return;
-    // The set is known to be empty already, with the reason.
+    // The set is already known to be empty, and the reason was published with it.
     if (isEmpty && this.#saysHopeless) return;
-    // Nor do pods at a port that not all of them have.
+    // Pods at a guessed port do not outweigh the slices either: not all pods have that port.
     const isGuessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
     if (this.#mode === 'slices' && isGuessed) return;
     if (!isEmpty) this.#hopeless = undefined;
@@ -305,7 +305,7 @@ export class DiscoveryWatch implements Resolution {
     if (this.#mode !== undefined) {
       if (this.#mode !== 'slices' && !this.#saysHopeless) this.#report.fail(error);
     } else if (error instanceof NothingSoFar && this.#finding.kind === 'absent') {
-      // A slice that came meanwhile is the answer.
+      // If a slice came meanwhile, that is the answer.
       if (!this.#isService) this.#waitFor('service', SERVICE_ANSWER_MS, () => this.#failWithoutAny());
     } else this.#failWithoutAny();
   }
@@ -328,19 +328,19 @@ export class DiscoveryWatch implements Resolution {
     return new Set(this.#sliceEndpoints?.map(({ port }) => port));
   }
 
-  /** Whether what was reported last is that there is nothing to find. */
+  /** Whether the last report said that there is nothing to find. */
   get #saysHopeless(): boolean {
     return this.#hopeless !== undefined && this.#report.error === this.#hopeless;
   }
 
-  /** No mode has ever found anything: fails with the problem of each. */
+  /** No mode has ever found anything: reports a failure with the problem of each. */
   #failWithoutAny(): void {
     if (this.#dnsError === undefined || this.#mode !== undefined) return;
     const error = withoutAnyError(this.#options.target, this.#finding, this.#dnsError);
     if (error.message !== this.#report.error?.message) this.#report.fail(error);
   }
 
-  /** Has `act` called once the time is over, unless something else is waited for by then. A wait that has begun is not prolonged. */
+  /** Calls `act` once the time is over, unless the discovery waits for something else by then. A wait that has begun is not prolonged. */
   #waitFor(until: Awaited, durationMs: number, act: () => void): void {
     if (this.#wait?.until === until) return;
     this.#stopWaiting();

@@ -1,7 +1,7 @@
 import { promises as dns } from 'node:dns';
 import { optionError } from '../runtime/check.js';
 
-/** An address record. */
+/** An address record in a DNS answer. */
 export interface DnsAddress {
   /** An IPv4 or IPv6 address as text. */
   readonly address: string;
@@ -9,47 +9,47 @@ export interface DnsAddress {
   readonly ttl?: number | undefined;
 }
 
-/** A service record (RFC 2782). */
+/** A service record in a DNS answer (RFC 2782). */
 export interface DnsService {
-  /** The host that serves, to be resolved to addresses. */
+  /** The host that provides the service, to be resolved to addresses. */
   readonly name: string;
-  /** The port, from 1 to 65535. */
+  /** The port of the service on that host, from 1 to 65535. */
   readonly port: number;
-  /** Hosts with a smaller one go first. Kubernetes gives all the same. */
+  /** The record's priority: hosts with a smaller one go first. Kubernetes gives all the same. */
   readonly priority: number;
-  /** The share among hosts of one priority. Kubernetes divides 100 evenly. */
+  /** The host's share among hosts of one priority. Kubernetes divides 100 evenly. */
   readonly weight: number;
 }
 
 /**
- * Asks name servers. Names are absolute: no search list, no hosts file. Rejects with an error whose `code` is one of
- * node:dns (`ENOTFOUND`, `ENODATA`, `ESERVFAIL` …). `promises.Resolver` of node:dns does it; a test passes its own.
+ * Sends queries to name servers. Names are absolute: no search list, no hosts file. Rejects with an error whose `code` is one of node:dns
+ * (`ENOTFOUND`, `ENODATA`, `ESERVFAIL` …). `promises.Resolver` of node:dns is one; a test passes its own.
  */
 export interface DnsClient {
-  /** A records with their TTLs. */
+  /** Queries A records with their TTLs. */
   resolve4(name: string): Promise<readonly DnsAddress[]>;
-  /** AAAA records with their TTLs. */
+  /** Queries AAAA records with their TTLs. */
   resolve6(name: string): Promise<readonly DnsAddress[]>;
-  /** SRV records: of a headless Service one per pod and port. */
+  /** Queries SRV records: a headless Service has one per pod and port. */
   resolveSrv(name: string): Promise<readonly DnsService[]>;
   /** Rejects all running queries, with the code `ECANCELLED`. Later queries work. */
   cancel(): void;
 }
 
-/** Called once per watch, and again after a failure, so that changed name servers are noticed. */
+/** Makes a DNS client. Called once per watch, and again after a failure, so that changed name servers are noticed. */
 export type DnsClientFactory = () => DnsClient;
 
 /** Options of `nodeDnsClient`. */
 export interface NodeDnsOptions {
-  /** `ip` or `ip:port`; absent: the machine's name servers. */
+  /** The name servers, as `ip` or `ip:port`; absent: the machine's name servers. */
   readonly servers: readonly string[] | undefined;
-  /** Per try, in ms; it doubles with each (D8). */
+  /** How long the first try of a query may take, in ms; the time doubles with each further try. */
   readonly timeoutMs: number;
-  /** How often each name server is tried. */
+  /** How often each name server is tried for one query. */
   readonly tries: number;
 }
 
-/** A client over c-ares, with its own channel: it does not use the thread pool, where one hanging name would block file access. */
+/** A DNS client over c-ares, with its own channel: it does not use the thread pool, where one hanging name would block file access. */
 export function nodeDnsClient({ servers, timeoutMs, tries }: NodeDnsOptions): DnsClient {
   const resolver = new dns.Resolver({ timeout: timeoutMs, tries });
   if (servers !== undefined) resolver.setServers(servers);
@@ -61,7 +61,7 @@ export function nodeDnsClient({ servers, timeoutMs, tries }: NodeDnsOptions): Dn
   };
 }
 
-/** Checks a `servers` option. Throws EVENKEEL_OPTION. */
+/** Checks the option `servers`, a list of name servers. Throws EVENKEEL_OPTION. */
 export function checkServers(value: unknown): readonly string[] | undefined {
   if (value === undefined) return undefined;
   const expected = "a list of at least one 'ip' or 'ip:port'";

@@ -2,15 +2,15 @@ import { isIP } from 'node:net';
 import { asError, ResolveError } from '../errors.js';
 import type { DnsAddress, DnsClient, DnsService } from './dns-client.js';
 
-/** A complete question. */
+/** All that a DNS lookup of endpoints needs to know. */
 export interface DnsQuestion {
   /** The absolute name, with a trailing dot. */
   readonly name: string;
-  /** Port of every address; with `srv`, the fallback. */
+  /** Port of every address that is found; with `srv`, the port if there are no SRV records. */
   readonly port: number | undefined;
   /** Name of the port whose SRV records are queried. */
   readonly srv: string | undefined;
-  /** The families of addresses that count: the second if the name has no address of the first (S3). */
+  /** The families of addresses that count, by preference: the second only if the name has no address of the first. */
   readonly families: readonly (4 | 6)[];
 }
 
@@ -25,7 +25,7 @@ export interface DnsTarget {
 /** The result of a lookup; no targets means "no such records". */
 export interface DnsFound {
   readonly targets: readonly DnsTarget[];
-  /** How long it may be cached, in ms; undefined if unknown. */
+  /** How long the result may be cached, in ms; undefined if unknown. */
   readonly ttlMs: number | undefined;
   /**
    * True if SRV names the Service itself as its target: one address for all pods. False if it names each pod. Undefined if SRV was
@@ -34,9 +34,9 @@ export interface DnsFound {
   readonly single: boolean | undefined;
 }
 
-/** SRV weights have 16 bits. */
+/** The largest weight in an SRV record, which has 16 bits. */
 const MAX_WEIGHT = 65_535;
-/** More than fits into one answer of any type. */
+/** The most endpoints of a lookup: more than fits into one answer of any type. */
 const MAX_TARGETS = 10_000;
 /** How many SRV targets are resolved in parallel. */
 const PARALLEL_TARGETS = 16;
@@ -44,8 +44,8 @@ const PARALLEL_TARGETS = 16;
 const none: DnsFound = Object.freeze({ targets: [], ttlMs: undefined, single: undefined });
 
 /**
- * Looks up once. Rejects with a ResolveError for every outcome that says nothing about the records (D6).
- * `lastPort`: the one port SRV gave before, for when its answer no longer fits into a message (D10).
+ * Looks up a name once. Rejects with a ResolveError for every outcome that says nothing about the records. `lastPort`: the one port that
+ * SRV records had before, for when the answer no longer fits into a message.
  */
 export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?: number): Promise<DnsFound> {
   if (question.srv === undefined) return atPort(await addresses(client, question), question.port as number);
@@ -58,7 +58,7 @@ export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?
   }
 }
 
-/** A or AAAA records by rule S3; empty for "no such records". */
+/** Queries the addresses of a name, of the preferred family or else of the other; empty for "no such records". */
 async function addresses(client: DnsClient, { name, families }: DnsQuestion): Promise<readonly DnsAddress[]> {
   for (const family of families) {
     const found = await (family === 4
@@ -71,7 +71,10 @@ async function addresses(client: DnsClient, { name, families }: DnsQuestion): Pr
   return [];
 }
 
-/** Drops anything that is not an IP address; an answer without any says nothing about the records. */
+/**
+ * Queries the addresses of one family. Drops anything that is not an IP address; an answer without any address says nothing about the
+ * records.
+ */
 async function queryAddresses(
   type: 'A' | 'AAAA',
   name: string,
@@ -89,7 +92,7 @@ async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFo
   const owner = `_${srv}._tcp.${name}`;
   const answer = await queryRecords('SRV', owner, () => client.resolveSrv(owner));
   if (typeof answer === 'string') return none;
-  // Port 0 is unusable, but one bad record must not cost the others.
+  // Port 0 in an SRV record is unusable, but one bad record must not cost the others.
   const found = answer.filter(
     ({ port, priority }) => Number.isInteger(port) && port >= 1 && port <= 65_535 && Number.isFinite(priority),
   );
@@ -132,7 +135,7 @@ async function perTarget(
           found.set(host, await addresses(client, { ...question, name: `${host}.`, families: [family] }));
         }
       } finally {
-        // One failure fails the lookup, so the other workers stop.
+        // One failed query fails the whole lookup, so the other workers stop.
         waiting.length = 0;
       }
     };
@@ -146,7 +149,7 @@ async function perTarget(
   const targets: DnsTarget[] = [];
   for (const record of records) {
     for (const { address } of found.get(record.name) ?? []) {
-      // Each of many records may name each of many addresses.
+      // Each of many SRV records may name each of many addresses, so the number of results is limited.
       if (targets.length === MAX_TARGETS)
         throw new ResolveError(`DNS has more than ${MAX_TARGETS} addresses for ${question.name}`);
       targets.push({ address, port: record.port, name: record.name, weight: weigh(record) });
@@ -171,7 +174,7 @@ function shortestTtl(records: readonly DnsAddress[]): number | undefined {
   return shortest === undefined ? undefined : shortest * 1_000;
 }
 
-/** The port and weight all records share; undefined if they differ and must be handled one by one. */
+/** The port and weight that all SRV records share; undefined if they differ and must be handled one by one. */
 function onlyPort(records: readonly DnsService[]): number | undefined {
   const [first] = records;
   const same = records.every((record) => record.port === first?.port && record.weight === first.weight);
@@ -182,14 +185,17 @@ function isBelow(hosts: ReadonlySet<string>, name: string): boolean {
   return [...hosts].every((host) => `${host}.` === name || `${host}.`.endsWith(`.${name}`));
 }
 
-/** Equal weights carry no information. Weight 0 means a very small share (RFC 2782), never none. */
+/**
+ * Returns the weight of an SRV record for endpoints. Equal weights carry no information. Weight 0 means a very small share (RFC 2782),
+ * never none.
+ */
 function weigher(records: readonly DnsService[]): (record: DnsService) => number {
   const weights = new Set(records.map((record) => record.weight));
   if (weights.size === 1) return () => 1;
   return ({ weight }) => (weight > 0 && weight <= MAX_WEIGHT ? weight : 0.1);
 }
 
-/** Queries, and tells "no such records" from "no answer" (D6). */
+/** Makes a query, and tells "no such records" from "no answer". */
 async function queryRecords<T>(
   type: string,
   name: string,

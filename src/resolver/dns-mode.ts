@@ -6,7 +6,7 @@ import type { DnsFound } from './dns-lookup.js';
 import type { Resolver } from './resolver.js';
 import { AddressKind, type SlotOptions, slotMaker } from './single-address.js';
 
-/** The parts of the lower discovery modes. */
+/** What the two lower discovery modes need. */
 export interface DnsModeOptions {
   /** The target as the user wrote it. */
   readonly target: string;
@@ -14,15 +14,15 @@ export interface DnsModeOptions {
   readonly host: string;
   /** The Service's port, or its name. */
   readonly port: number | string;
-  /** `host`, `port` and `srv` are filled in here. */
+  /** The settings of DNS lookups; `host`, `port` and `srv` are filled in by `dnsMode`. */
   readonly dns: Omit<ResolvedDnsOptions, 'host' | 'port' | 'srv'>;
   /** How many connections a Service's single address gets, and for how long. */
   readonly slots: SlotOptions;
 }
 
 /**
- * The two lower discovery modes, which share one DNS query: several addresses are pods; a single one that is not a pod's is the
- * Service's own, and gets slots. `podPorts` says which ports the pods had when their slices were last seen.
+ * The two lower discovery modes, which share one DNS query: several addresses are pods; a single one that is not a pod's is the Service's
+ * own, and gets several connections. `podPorts` says which ports the pods had when their slices were last seen.
  */
 export function dnsMode(
   options: DnsModeOptions,
@@ -47,7 +47,7 @@ export function dnsMode(
     // A single address under a name that is not a Service is used as it is.
     const sole = only !== undefined && more.length === 0 && parseServiceHost(absolute) !== undefined;
     if (sole && (single ?? (await kind.of(only.address, absolute, client)) !== 'pod')) return slots(only);
-    // S11: DNS does not know the pod port behind a number. The slices did, if all pods had the same.
+    // DNS does not know the pod port behind a number of the Service's port. The slices did, if all pods had the same port.
     const ports = podPorts();
     const [podPort] = typeof port === 'number' && ports.size === 1 ? ports : [];
     return targets.map((found) => createEndpoint(podPort === undefined ? found : { ...found, port: podPort }));
