@@ -176,11 +176,11 @@ export type FailureKind = 'lost' | 'unsent' | 'timed-out' | 'called-off';
 const CLOSED_BY_SERVER = 'Socket closed unexpectedly';
 
 const kindByMessage: ReadonlyMap<string, FailureKind> = new Map([
-  // ioredis
+  // The messages of ioredis:
   ['Connection is closed.', 'lost'],
   ["Stream isn't writeable and enableOfflineQueue options is false", 'unsent'],
   ['Command timed out', 'timed-out'],
-  // node-redis
+  // The messages of node-redis:
   [CLOSED_BY_SERVER, 'lost'],
   ['Disconnects client', 'lost'],
   ['The client is closed', 'unsent'],

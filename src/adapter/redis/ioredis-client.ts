@@ -36,7 +36,7 @@ export function openIoredis(client: unknown, { service }: ReplicasSettings, own:
       db: primary.options.db,
       monitor: false,
       lazyConnect: true,
-      // The balancer connects again, and decides what is sent again.
+      // ioredis must not reconnect or resend by itself: the balancer connects again, and decides what is sent again.
       retryStrategy: null,
       reconnectOnError: null,
       autoResendUnfulfilledCommands: false,

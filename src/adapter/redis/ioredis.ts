@@ -70,10 +70,10 @@ class Reads {
     return command.promise;
   }
 
-  /** @param name In lower case. */
+  /** @param name The command in lower case. */
   #mayRead(name: string): boolean {
     const database = selectedDatabase(this.#primary);
-    // The primary was told SELECT: replicas still have the database they were opened with.
+    // The application selected another database on the primary with SELECT: replicas still have the database they were opened with.
     const isMoved = database !== undefined && database !== (this.#primary.options.db ?? 0);
     return !this.#hold.isHeld && !isMoved && this.#parts.settings.reads.has(name);
   }
@@ -106,7 +106,7 @@ class Reads {
   #quit(args: unknown[]): Promise<unknown> {
     const closed = this.#parts.close();
     const both = Promise.all([this.#primary.quit(...args), closed]).then(([answer]) => answer);
-    // A callback gets the result; nobody handles the promise.
+    // If the caller passed a callback, that gets the result, and nobody handles the promise.
     if (typeof args.at(-1) === 'function') both.catch(() => {});
     return both;
   }
@@ -115,13 +115,13 @@ class Reads {
 class CommandRead implements Read {
   readonly #command: IoredisCommand;
   readonly #primary: Ioredis;
-  /** ioredis's own functions: they answer the caller. */
+  /** ioredis's own functions by which the command answers its caller. */
   readonly #resolve: IoredisCommand['resolve'];
   readonly #reject: IoredisCommand['reject'];
-  /** Attempts so far, and which of them is running; 0 = none. */
+  /** Attempts of the read so far, and which of them is running; 0 = none. */
   #made = 0;
   #running = 0;
-  /** How the last one ended: with this error, or with what the server sent to its command. */
+  /** How the last attempt ended: with this error, or with what the server sent to its command. */
   error: Error | undefined;
   #raw: unknown;
   #sent: IoredisCommand;
@@ -173,7 +173,7 @@ class CommandRead implements Read {
     return true;
   }
 
-  /** Tells the caller how the last attempt ended. */
+  /** Tells the caller of the read how its last attempt ended. */
   answer(): void {
     const { error } = this;
     if (error !== undefined) {

@@ -41,7 +41,7 @@ export function openNodeRedis(client: unknown, { service }: ReplicasSettings, ow
     const hasOwnLogIn = own.username !== undefined || own.password !== undefined;
     const replica = endpoint && {
       url: undefined,
-      // node-redis makes one of the primary's user and password, which would win.
+      // node-redis makes a credentials provider of the primary's user and password, which would take precedence.
       ...(hasOwnLogIn && { credentialsProvider: undefined }),
       ...own,
     };
@@ -55,14 +55,14 @@ export function openNodeRedis(client: unknown, { service }: ReplicasSettings, ow
       database: primary.options.database,
       socket: {
         ...socket,
-        // A path, even an undefined one, would be dialed.
+        // If there were a property `path`, even an undefined one, node-redis would dial it.
         ...(endpoint === undefined && path !== undefined && { path }),
         ...to,
-        // The balancer connects again, and decides what is sent again.
+        // node-redis must not reconnect or resend by itself: the balancer connects again, and decides what is sent again.
         reconnectStrategy: false,
       },
       disableOfflineQueue: true,
-      // Otherwise node-redis 6 looks up the host by itself.
+      // Without this setting node-redis 6 looks up the host by itself.
       maintNotifications: 'disabled',
     });
     return new NodeRedisClient(client, ended);
@@ -125,7 +125,7 @@ export function readNodeRedis<C extends object>(client: C, parts: ViewParts): C 
   return readsOf(primary, new DatabaseHold(primary), parts) as unknown as C;
 }
 
-/** Holds reads back also while another database is selected. */
+/** Holds reads back from replicas also while the primary's client has another database selected. */
 class DatabaseHold extends Hold {
   #database: unknown;
   readonly #own: number;
@@ -154,7 +154,7 @@ class CommandRead implements Read {
   readonly #send: (client: NodeRedis) => Promise<unknown>;
   readonly #resolve: (answer: unknown) => void;
   readonly failed: (error: Error) => void;
-  /** Attempts so far: only the answer to the last one counts. */
+  /** Attempts of the read so far: only the answer to the last one counts. */
   #made = 0;
 
   constructor(

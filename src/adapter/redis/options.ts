@@ -56,7 +56,7 @@ export interface Replicas<C> extends AsyncDisposable {
    * `duplicate` makes a client of the primary alone.
    */
   readonly client: C;
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the replicas' balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /** Closes the connections to replicas, after what runs on them. The primary's client stays open, and answers reads by itself. */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
@@ -66,7 +66,7 @@ export interface Replicas<C> extends AsyncDisposable {
 export interface ReplicasSettings
   extends Omit<Complete<Omit<ReplicasOptions, keyof BalancingOptions>>, 'readCommands'> {
   readonly service: ServiceName;
-  /** In lower case. */
+  /** The commands that count as reads, in lower case. */
   readonly reads: ReadonlySet<string>;
 }
 
@@ -75,11 +75,11 @@ export interface Read {
   /** Sends the read to a replica. */
   send(client: unknown, attempt: ReadAttempt): void;
   failed(error: Error): void;
-  /** Sends it to the primary, which then answers it. */
+  /** Sends the read to the primary, which then answers it. */
   sendToPrimary(): void;
 }
 
-/** An attempt of a read on a replica. It is told once how it ends. */
+/** An attempt of a read on a replica. Either `answered` or `failed` is called, once. */
 export interface ReadAttempt {
   /** The replica answered; the read tells its caller next. */
   answered(): void;
@@ -128,7 +128,7 @@ export function viewOf<C extends object>(
       }
       return entry.method;
     },
-    // A method patched on the view stays there: on the client it would call itself.
+    // A method that others patch on the view is set on the view alone: on the client it would call itself.
     set: (_, property, value: unknown) => patched(property, value) || Reflect.set(client, property, value, client),
     defineProperty: (_, property, descriptor) =>
       patched(property, descriptor.value) || Reflect.defineProperty(client, property, descriptor),

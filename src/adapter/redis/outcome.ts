@@ -6,9 +6,9 @@ import { type FailureKind, failureKindOf } from './internals.js';
 export interface RedisVerdict {
   readonly outcome: Outcome;
   readonly repeatAs?: Outcome;
-  /** Whether the command was not sent. */
+  /** Whether the command was not sent at all. */
   readonly untried?: boolean;
-  /** Whether the connection was cut, under this command and all others. */
+  /** Whether the connection was cut, under this command and all others that ran on it. */
   readonly cut?: boolean;
 }
 
@@ -22,7 +22,7 @@ const verdicts: Readonly<Record<FailureKind, RedisVerdict>> = {
   'called-off': { outcome: outcomes.cancelled },
 };
 
-/** Answers of a node of a cluster, which has another part of the data. */
+/** Error answers of a Redis Cluster node, which has another part of the data. */
 const CLUSTER = /^(?:MOVED|ASK|TRYAGAIN|CROSSSLOT|CLUSTERDOWN) /;
 /** Answers of a server that ran nothing: it loads its data, has lost its primary, is busy with a script, or forgot the log-in. */
 const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY|NOAUTH) /;

@@ -106,7 +106,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     });
     this.balancer = createBalancer<Server>({
       ...pickNames(options, balancingTable.names),
-      // What replicas say about themselves comes first: ejection and panic are about those that remain.
+      // The stage for what replicas report about themselves comes first: ejection and panic are about those that remain.
       stages: [this.#stage, ...(options.stages ?? [])],
       resolver: options.resolver ?? target,
       transport: this.#transport,
@@ -149,7 +149,9 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     this.#invalidate();
   }
 
-  /** Over a connection of its own: the application's may be in a transaction, or blocked. */
+  /**
+   * Queries the primary for its log position, over a connection of evenkeel's own: the application's may be in a transaction, or blocked.
+   */
   #followPrimary(lag: ReplicationLag): void {
     const changed = (): void => lag.primaryReached(undefined);
     const learned = (position: LogPosition): void => lag.primaryReached(position);
@@ -166,7 +168,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     });
   }
 
-  /** Ranks servers by whether they may be read from, and whether they are behind. */
+  /** The stage that ranks replicas by whether they may be read from, and whether they are behind. */
   get #stage(): StageFactory {
     return ({ observer, invalidate }): Stage => {
       this.#invalidate = invalidate;
@@ -221,12 +223,12 @@ const silent = {
   answered: false,
 } as const;
 
-/** One read over all its attempts. */
+/** One read of the application over all its attempts. */
 class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   /** How long the read may wait for a replica, in ms; undefined: as long as the balancer lets calls wait. */
   readonly waitTimeoutMs: number | undefined;
   readonly #read: Read;
-  /** Whether the primary answers if no replica can. */
+  /** Whether the primary answers the read if no replica can. */
   readonly #fallsBack: boolean;
   readonly #attempts: Attempts<Server>;
   #isWaiting = false;
@@ -268,7 +270,10 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
     this.#attempts.end(outcomes.success);
   }
 
-  /** Moves once: a read that takes long by itself would otherwise occupy one replica after the other. */
+  /**
+   * The replica has not answered in time. The read moves only once: one that takes long by itself would otherwise occupy one replica after
+   * the other.
+   */
   unanswered(): void {
     const server = this.#attempts.lease?.handle;
     if (server === undefined || this.#hasBeenRepeated) return;
@@ -289,7 +294,7 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   }
 
   failed(cause: unknown): void {
-    // A library may know at once, while the attempt is still being sent.
+    // A Redis library may know at once that an attempt failed, while that is still being sent.
     queueMicrotask(() => this.#failed(asError(cause)));
   }
 

@@ -19,7 +19,7 @@ import type { ConnectionSettings } from './options.js';
 
 type ConnectionFrame = Parameters<ConnectionFrameHandler['handle']>[0];
 
-/** The largest lease the library accepts: the balancer enforces what servers grant. */
+/** The largest lease that the RSocket library accepts: the balancer itself enforces what servers grant. */
 const unlimited = { requestCount: Number.MAX_SAFE_INTEGER, ttl: Number.MAX_SAFE_INTEGER };
 
 /** Opens RSocket connections over TCP or TLS. `host` is the Service's name, for TLS. */
@@ -42,13 +42,13 @@ export class PodRSocket {
   #frames!: Outbound;
   #library!: ConnectionFrameHandler;
   #isOpen = true;
-  /** When the last keep-alive frame arrived. */
+  /** When the last keep-alive frame from the pod arrived. */
   #receivedAtMs: number;
   #beat: Timer | undefined;
   /** Callers waiting for an answer to a keep-alive frame, by its data. */
   readonly #pings = new Map<string, (error?: Error) => void>();
   #pinged = 0;
-  /** How many requests the server still accepts, if it says so. */
+  /** How many requests the server still accepts, if it grants leases. */
   #granted = 0;
   #leaseEnds: Timer | undefined;
 
@@ -62,21 +62,21 @@ export class PodRSocket {
       ping: (signal) => this.#ping(signal),
       finish: () => {
         this.#requester.close();
-        // The library has stopped reading, so the other side's end would not be seen.
+        // The RSocket library has stopped reading, so the end from the other side would not be seen.
         socket.resume();
       },
     });
-    // Nothing here keeps the process alive until a call runs.
+    // The socket does not keep the process alive until a call runs.
     socket.unref();
     socket.once('close', () => this.#closed());
   }
 
-  /** Whether a request sent now reaches the socket. */
+  /** Whether a request sent on this connection now reaches the socket. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
 
-  /** Sets the connection up. Rejects if the server refuses it, or with the reason of `signal`. */
+  /** Sets the RSocket connection up. Rejects if the server refuses it, or with the reason of `signal`. */
   async open(signal: AbortSignal): Promise<OpenConnection<PodRSocket>> {
     const { setup, fragmentation, responder, lease, clock } = this.#settings;
     const config: ConnectorConfig = { setup, fragmentation, responder, transport: this.#transport() };
@@ -114,7 +114,7 @@ export class PodRSocket {
   }
 
   #transport(): ClientTransport {
-    // The library waits for `connect`, which has already happened.
+    // The RSocket library waits for its socket's `connect` event, which has already happened.
     const socketCreator = (): Socket => {
       queueMicrotask(() => this.#socket.emit('connect'));
       return this.#socket;
@@ -123,7 +123,7 @@ export class PodRSocket {
     return {
       connect: (makeStreams) =>
         tcp.connect((outbound) => {
-          // Before its streams are told: calls they start then must not get this connection.
+          // The pool learns of the end before the streams do: calls that they start then must not get this connection.
           outbound.onClose((error) => this.#ends(error));
           const streams = makeStreams(outbound);
           this.#frames = streams.connectionOutbound;
@@ -172,7 +172,7 @@ export class PodRSocket {
     this.#carry();
   }
 
-  /** Capacity: the running calls, plus those the server still accepts. */
+  /** Reports the connection's capacity: the running calls, plus those the server still accepts. */
   #carry(): void {
     if (this.#settings.lease) this.connection.carries(this.connection.running + Math.max(0, this.#granted));
   }
@@ -195,7 +195,7 @@ export class PodRSocket {
       this.#beat = clock.timer(() => this.#keepAlive(), Math.min(setup.keepAlive, leftMs));
       return;
     }
-    // If this process was blocked, a frame may be waiting to be read.
+    // If this process was blocked, a keep-alive frame may have arrived without having been read.
     const receivedAtMs = this.#receivedAtMs;
     afterPendingIo(() => {
       if (this.#receivedAtMs !== receivedAtMs) this.#keepAlive();

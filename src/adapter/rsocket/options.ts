@@ -71,7 +71,7 @@ export type Side = Receiver & Requestable & Cancellable;
 
 /** An RSocket that sends every request to one of the pods of a Service. */
 export interface ServiceRSocket extends RSocket, AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the RSocket's balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /** Completes when the request has been passed to a connection. Nobody knows whether it arrives. */
   fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable;
@@ -144,7 +144,7 @@ export const rsocketTable: OptionTable<Omit<ConnectionSettings, 'clock'>> = opti
   lease: booleanOption(false),
   tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
     if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
-    // Sockets are opened with it long after this.
+    // Sockets are opened with these TLS settings long after this, so the caller's object is copied.
     return { ...value };
   }),
 });

@@ -17,17 +17,17 @@ export interface Request {
 /** What a stream reports, besides passing payloads to the receiver of its call. */
 export interface StreamOwner {
   readonly receiver: Side;
-  /** A payload arrived. */
+  /** A payload of the response arrived. */
   answered(): void;
-  /** Both sides are done; the receiver is told next. */
+  /** Both sides of the stream are done; its receiver learns that next. */
   succeeded(): void;
   /** The stream failed; the receiver does not know yet. */
   failed(error: Error): void;
 }
 
-/** One request on one connection: knows when both of its sides are done, and tells the connection. */
+/** One request on one RSocket connection: knows when both of its sides are done, and tells the connection. */
 export class Stream implements Side {
-  /** The side that the caller's payloads go to. */
+  /** The side of the stream that the caller's payloads go to. */
   sender!: Side;
   readonly #pod: PodRSocket;
   readonly #owner: StreamOwner;
@@ -41,7 +41,7 @@ export class Stream implements Side {
     this.#requestEnded = request.type !== 'requestChannel' || request.isCompleted;
   }
 
-  /** The receiver got the end of the response. */
+  /** Whether the receiver got the end of the response. */
   get answerEnded(): boolean {
     return this.#answerEnded;
   }
@@ -99,7 +99,7 @@ export class Stream implements Side {
     this.#owner.receiver.cancel();
   }
 
-  /** The caller has sent its last payload. */
+  /** The caller has sent the last payload of its request. */
   endRequest(): void {
     this.#requestEnded = true;
     this.#succeedIfDone();
@@ -121,7 +121,7 @@ export class Stream implements Side {
     this.#owner.succeeded();
   }
 
-  /** Runs first, because the receiver may start another call when it is told. */
+  /** Ends the stream. The connection learns that before the receiver, because the receiver may start another call then. */
   #end(): void {
     this.#isOver = true;
     this.#pod.streamEnds();
@@ -188,16 +188,16 @@ const lost: FailedStream = { outcome: outcomes.reset, refused: false };
 const broken: FailedStream = { outcome: outcomes.protocol, refused: false };
 
 const byCode: Readonly<Record<number, FailedStream>> = {
-  // The code of every error a handler emits, business errors included.
+  // This is the code of every error that a handler emits, business errors included.
   [ErrorCodes.APPLICATION_ERROR]: answer,
   [ErrorCodes.INVALID]: answer,
-  // The only code that promises that nothing was processed.
+  // This is the only code that promises that nothing was processed.
   [ErrorCodes.REJECTED]: { outcome: outcomes.overload, refused: true },
-  // The pod gave up halfway.
+  // The pod gave up halfway through the request.
   [ErrorCodes.CANCELED]: { outcome: outcomes.status, refused: false },
 };
 
-/** Application codes start here. */
+/** The first of the RSocket error codes that applications may define. */
 const FIRST_OWN_CODE = 0x301;
 
 /** The one table from errors of streams to outcomes. */

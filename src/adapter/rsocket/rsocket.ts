@@ -41,7 +41,7 @@ export function createRSocket(target: string, options: RSocketOptions = {}): Ser
   const settings = connectionSettings(options);
   const { pool = {} } = options;
   const isKnown = typeof pool === 'object' && pool !== null;
-  // A stream may last for days. Its pod decides when it ends.
+  // A stream may last for days, and its pod decides when it ends.
   const lasting = isKnown ? { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY } : pool;
   const balancer = serviceBalancer(target, { ...options, pool: lasting }, rsocketTable.names, ({ host }) =>
     rsocketTransport(settings, host),
@@ -124,7 +124,7 @@ class BalancedRSocket implements ServiceRSocket {
     if (key !== undefined) checkString('key', key);
     const request = {
       type,
-      // Copied, because it may be sent later or again, and the caller may have changed its object by then.
+      // The payload is copied, because it may be sent later or again, and the caller may have changed its object by then.
       payload: { ...payload },
       requestN,
       isCompleted,
@@ -142,7 +142,7 @@ function checkRequestN(value: number): number {
   return checkNumber('initialRequestN', value, 1, { min: 1, max: MAX_REQUEST_N, integer: true });
 }
 
-/** One call over all its attempts. It is also what its caller gets: the sending side of the stream. */
+/** One RSocket call over all its attempts. It is also what its caller gets: the sending side of the stream. */
 class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   readonly receiver: Side;
   readonly #attempts: Attempts<PodRSocket>;
@@ -152,7 +152,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   /** Extension frames sent before the first response: the stream may begin later, or again. */
   readonly #extensions: Parameters<Side['onExtension']>[] = [];
   #answeredMs: number | undefined;
-  /** The caller gave the request up, or was told how it failed. */
+  /** Whether the caller gave the request up, or was told how it failed. */
   #isOver = false;
 
   constructor(balancer: Balancer<PodRSocket>, request: Request, receiver: Side, clock: Clock, key: string | undefined) {
@@ -166,7 +166,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
-  // For its attempts.
+  // The methods that follow are called by the attempts of this call.
 
   facts(): CallFacts {
     return { protocol: 'rsocket', method: this.#request.type };
@@ -201,7 +201,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     this.receiver.onError(asError(error));
   }
 
-  // For its stream.
+  // The methods that follow are called by the stream of this call.
 
   answered(): void {
     const { lease } = this.#attempts;
@@ -209,7 +209,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     if (this.#answeredMs !== undefined) return;
     this.#answeredMs = this.#clock.now();
     const { type } = this.#request;
-    // Such a stream may last for days, and a pod on probation cannot wait for its end.
+    // A stream of responses may last for days, and a pod on probation cannot wait for its end.
     if (type === 'requestStream' || type === 'requestChannel') lease?.confirm();
   }
 
@@ -217,7 +217,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     const { type } = this.#request;
     const lease = this.#attempts.conclude();
     if (lease === undefined) return;
-    // There is no response, so nothing is known about the pod.
+    // There is no response to such a request, so nothing is known about its pod.
     const isSentOnly = type === 'fireAndForget' || type === 'metadataPush';
     const isStream = type !== 'requestResponse' && this.#answeredMs !== undefined;
     const latencyMs = isStream ? (this.#answeredMs as number) - lease.startedMs : undefined;
@@ -236,12 +236,12 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   #fail(outcome: Outcome, error: Error, more: Partial<FailedAttempt>): void {
     const { idempotent, type } = this.#request;
     const answered = this.#attempts.lease?.answered === true;
-    // Payloads the caller of a channel has sent meanwhile are gone.
+    // A channel cannot be repeated, because payloads that its caller has sent meanwhile are gone.
     const repeatable = type !== 'requestChannel' || more.untried === true;
     this.#attempts.fail({ outcome, error, idempotent, answered, repeatable, ...more });
   }
 
-  // For its caller.
+  // The methods that follow are called by the caller of this call.
 
   request(n: number): void {
     const request = this.#request;
@@ -258,7 +258,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
       if (!this.#request.isCompleted && this.#stream === undefined) this.receiver.cancel();
       return;
     }
-    // Marked as ended first, because the library calls back.
+    // The stream is marked as ended first, because the RSocket library calls back.
     stream.abandon();
     stream.sender.cancel();
     this.#attempts.end(outcomes.cancelled);

@@ -32,7 +32,7 @@ export class ConnectionCap {
     return this.#isHeld ? 0 : this.#capacity;
   }
 
-  /** Takes no calls until `resume`: it may not be able to open the connection it needs. */
+  /** The server takes no calls until `resume`, because it may not be able to open the connection that is needed. */
   hold(): void {
     this.#isHeld = true;
     this.#changed(0);
@@ -48,7 +48,7 @@ export class ConnectionCap {
     return this.#isCapped;
   }
 
-  /** A connection was refused. `open`: those that are open; others may still be connecting. */
+  /** The server refused a connection. `open` is how many are open; others may still be connecting. */
   refused(open: number): void {
     this.#isCapped = true;
     // A refusal does not restart the timer: pings and checks would put off the next try forever.

@@ -13,19 +13,19 @@ import { type AttemptedCall, type AttemptSource, Attempts, type CallFacts, deadl
 import { type Borrower, connectError, type NotLent, type PooledSession } from './session.js';
 import type { SessionPool } from './session-pool.js';
 
-/** What differs from one database to the next in a call: what it does with the session it is lent. */
+/** What a call to a database does with the session it is lent, which differs from one database to the next. */
 export interface SessionUse<S extends PooledSession, H> {
   readonly source: AttemptSource<H>;
   readonly clock: Clock;
-  /** How long it may wait for a session, in ms. */
+  /** How long the call may wait for a session, in ms. */
   readonly waitLimitMs: number;
-  /** Whether it is outside the balancer's `limit`. @defaultValue false */
+  /** Whether the call is outside the balancer's `limit`. @defaultValue false */
   readonly unlimited?: boolean | undefined;
-  /** @defaultValue 'default' */
+  /** The priority of the call. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
-  /** The time left until its deadline, in ms. @defaultValue it has no deadline */
+  /** The time left until the call's deadline, in ms. @defaultValue it has no deadline */
   readonly deadlineMs?: number | undefined;
-  /** Rows of the answer have been handed out. @defaultValue false */
+  /** Whether rows of the answer have been handed out to the caller. @defaultValue false */
   readonly isAnswering?: boolean;
   facts(): CallFacts;
   /** The sessions of the server that was picked. Undefined if it is no longer connected. */
@@ -37,7 +37,7 @@ export interface SessionUse<S extends PooledSession, H> {
   /** The call began, or ended, to wait for a server that can be picked. */
   waitBegan(): void;
   waitEnded?(): void;
-  /** Tells the caller, once, never before `begin` has returned. */
+  /** Tells the caller how the call ended, once, never before `begin` has returned. */
   settle(error: unknown, result: unknown, more: unknown): void;
 }
 
@@ -59,7 +59,7 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
   #isDone = false;
   #isBeginning = true;
 
-  /** @param key For hash pickers. */
+  /** @param key The key for hash pickers. */
   constructor(use: SessionUse<S, H>, key: string | undefined) {
     this.#use = use;
     this.attempts = new Attempts(use.source, this, key);
@@ -135,7 +135,7 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
   notLent(error: EvenkeelError, why: NotLent): void {
     this.#stopWaiting();
     if (this.#isDone || this.attempts.lease === undefined) return;
-    // Waits for the next session that is given back, here or at another server.
+    // The call waits for the next session that is given back, at this server or at another.
     if (why === 'full' && this.waitTimeoutMs > 0) this.attempts.giveBack();
     else if (why === 'left') this.failed(outcomes.notStarted, outcomes.notStarted, error, true);
     else if (why === 'unresponsive') this.failed(outcomes.timeout, outcomes.notStarted, error);
@@ -150,7 +150,7 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
     attempts.fail({ outcome, repeatAs, error, untried, idempotent, answered: use.isAnswering === true });
   }
 
-  /** The server did its work, or has to do no more, and the call ends with an error. */
+  /** The server did its work, or has nothing more to do, and the call ends with an error. */
   ended(outcome: Outcome, error: unknown): void {
     this.attempts.end(outcome, { error });
     this.fail(error);

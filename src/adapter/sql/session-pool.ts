@@ -21,18 +21,18 @@ import {
 /** How many sessions a server has, and for how long; times in ms. */
 export interface PoolLimits {
   readonly max: number;
-  /** Kept even if they are idle. At least one. */
+  /** How many sessions to a server are kept even if they are idle. At least one. */
   readonly min: number;
   /** How many idle sessions are kept; those beyond are ended when they are given back. */
   readonly maxIdle: number;
   readonly idleTimeoutMs: number;
   readonly maxUses: number;
-  /** The mean age at which a session is replaced. */
+  /** The mean age at which a session is replaced, in ms. */
   readonly maxAgeMs: number;
-  /** A session that was idle for this long is checked before it is lent. */
+  /** A session that was idle for this long, in ms, is checked before it is lent. */
   readonly validateAfterMs: number;
   readonly validateTimeoutMs: number;
-  /** A server that was heard of within this time is not taken for dead because it does not greet. */
+  /** A server that sent something within this time, in ms, does not count as dead only because it does not greet a new connection. */
   readonly connectTimeoutMs: number;
 }
 
@@ -48,9 +48,9 @@ export interface SessionPoolParts<S extends PooledSession, H> {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly limits: PoolLimits;
-  /** What leases give to their callers. */
+  /** Returns what leases give to their callers. */
   readonly handle: (pool: SessionPool<S, H>) => H;
-  /** Opens a connection, and logs in. `done` is called once, later. Returns how it is called off. */
+  /** Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls it off. */
   readonly open: (
     owner: SessionOwner<S>,
     done: (error: Error | undefined, session: S | undefined) => void,
@@ -67,15 +67,15 @@ export interface SessionPoolParts<S extends PooledSession, H> {
   readonly pingQuery: unknown;
   /** Whether a query of evenkeel's own opens a connection of its own while all are in use, even beyond the limit. */
   readonly queriesBesideLimit: boolean;
-  /** An idle session failed. */
+  /** Called when an idle session failed. */
   readonly failed?: (error: Error, session: S) => void;
-  /** A problem that was dealt with. */
+  /** Called with a problem that was dealt with. */
   readonly warned: (error: Error) => void;
-  /** The pool has ended: all sessions are gone. */
+  /** Called when the pool has ended: all its sessions are gone. */
   readonly ended?: () => void;
 }
 
-/** How often idle sessions are checked, in ms. */
+/** Milliseconds between two checks of the idle sessions. */
 const LOOK_MS = 1_000;
 /** Ages are spread by this much either way, so that sessions opened together do not all end together. */
 const AGE_JITTER_RATIO = 0.5;
@@ -91,15 +91,15 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   readonly #open: OpenConnection<H>;
   readonly #cap: ConnectionCap;
   readonly #sessions = new Set<S>();
-  /** The most recently used one is last, and lent first. */
+  /** The idle sessions. The most recently used one is last, and lent first. */
   readonly #idle: S[] = [];
   readonly #waiting: Borrower<S>[] = [];
   /** The borrowers whose session is being checked. */
   readonly #validating = new Set<Borrower<S>>();
-  /** Cancels each connection that is being opened. */
+  /** Functions that cancel each connection that is being opened. */
   readonly #opening = new Set<() => void>();
   readonly #openedAtMs: number;
-  /** When a session was last given back, on the clock. */
+  /** When a session of the pool was last given back, on the clock. */
   #returnedAtMs = Number.NEGATIVE_INFINITY;
   #hasLeft = false;
   #supersededBy: string | undefined;
@@ -142,7 +142,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     this.#open.watchCapacity(changed);
   }
 
-  /** Sessions that are open or being opened. */
+  /** How many sessions are open or being opened. */
   get size(): number {
     return this.#sessions.size + this.#opening.size;
   }
@@ -151,7 +151,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     return this.#idle.length;
   }
 
-  /** Borrowers waiting for a session of this server. */
+  /** How many borrowers wait for a session of this server. */
   get waitingCount(): number {
     return this.#waiting.length;
   }
@@ -184,7 +184,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     if (!borrower.isOwn) this.#open.callEnds();
   }
 
-  /** The endpoint left the set: calls waiting here go to other servers at once. */
+  /** The server's endpoint left the set: calls waiting here go to other servers at once. */
   left(): void {
     this.#hasLeft = true;
     const waiting = [...this.#validating, ...this.#waiting.splice(0)];
@@ -234,7 +234,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     await this.runOwn(this.#parts.pingQuery, signal);
   }
 
-  /** Replaces sessions that expire later, one by one, as soon as they are idle. */
+  /** Replaces the sessions for which `isOutdated` returns true, one by one, as soon as they are idle. */
   expire(isOutdated: (session: S) => boolean): void {
     const nowMs = this.#parts.clock.now();
     for (const session of this.#sessions) if (isOutdated(session)) session.expiresAtMs = nowMs;
@@ -246,7 +246,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     return this.#open.close(signal);
   }
 
-  // For its sessions.
+  // The methods that follow are called by the sessions of this pool.
 
   freed(session: S): void {
     const wasUsed = session.isUsed;
@@ -270,7 +270,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     if (isUsed) this.#open.callEnds();
   }
 
-  /** Sessions that are open, without those that were told to end. */
+  /** How many sessions are open, without those that were told to end. */
   get #kept(): number {
     let count = 0;
     for (const session of this.#sessions) if (session.isAlive) count++;
@@ -327,7 +327,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     else this.#demand();
   }
 
-  /** A connection that was idle for long may be dead without anybody knowing. */
+  /** Checks a session and lends it: a connection that was idle for long may be dead without anybody knowing. */
   #lendValid(session: S, borrower: Borrower<S>): void {
     const { clock, limits } = this.#parts;
     if (clock.now() - session.idleSinceMs < limits.validateAfterMs) this.#lend(session, borrower);
@@ -397,7 +397,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     while (this.#opening.size < this.#waiting.length && this.size < this.capacity) this.open(() => {});
   }
 
-  /** Opens a connection. Returns how that is called off. */
+  /** Opens a connection to the server. Returns a function that calls it off. */
   open(done: (error: Error | undefined) => void): () => void {
     const { clock, rng, limits, open } = this.#parts;
     const callOff = open(this, (error, session) => {
@@ -430,7 +430,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const { clock, limits, refusalOf, warned } = this.#parts;
     const refusal = refusalOf(cause);
     if (this.#sessions.size === 0) {
-      // This refusal alone ends nothing: other connections are being opened.
+      // This refusal alone does not end the pool: other connections are being opened.
       if (refusal === 'full') this.#cap.refused(0);
       return;
     }
@@ -445,7 +445,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     }
   }
 
-  /** @param isClean The server ended the last one in order. */
+  /** Ends the pool. @param isClean The server ended the last session in order. */
   #die(cause: Error | undefined, isClean = false): void {
     this.#isClosing = true;
     const error = connectError(endpointAddress(this.endpoint), cause);
@@ -498,7 +498,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       } else if (isOld && this.#opening.size === 0 && !this.#cap.isCapped) {
         const isFull = this.size >= max;
         if (isFull && isIdle) this.#quitIdle(session);
-        // Otherwise the old one ends once there is another.
+        // An old session that was not ended above ends once another one is open.
         if ((isIdle || !isFull) && this.#opening.size === 0) this.open(() => this.#retire());
       }
     }

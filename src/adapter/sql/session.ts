@@ -1,31 +1,31 @@
 import { EvenkeelError } from '../../index.js';
 import { asError } from '../kit/index.js';
 
-/** One connection to a server, as its pool sees it: lent to one borrower at a time. */
+/** One connection to a database server, as its pool sees it: lent to one borrower at a time. */
 export interface PooledSession {
   readonly isAlive: boolean;
-  /** How often it was given back. */
+  /** How often the session was given back. */
   readonly uses: number;
   /** Whether nobody has the session; set by the pool. */
   isIdle: boolean;
   /** Whether a call has the session, or has left something running on it; set by the pool. */
   isUsed: boolean;
-  /** When it was last given back, on the clock. */
+  /** When the session was last given back, on the clock. */
   idleSinceMs: number;
-  /** When it is to be replaced, on the clock. */
+  /** When the session is to be replaced, on the clock. */
   expiresAtMs: number;
-  /** Keeps the process alive, while a call uses it. */
+  /** Makes the session keep the process alive, while a call uses it. */
   ref(): void;
   unref(): void;
-  /** Runs a query of evenkeel's own. `answer` is called once, later. */
+  /** Runs a query of evenkeel's own on the session. `answer` is called once, later. */
   runOwn(query: unknown, answer: OwnAnswer): void;
   /** The borrower does not need the session any longer. `free` is called when nothing runs on it any more, at once if nothing does. */
   release(free: () => void, spoilt?: unknown): void;
-  /** Ends it in an orderly way. Only while nothing runs on it. */
+  /** Ends the session in an orderly way. Only while nothing runs on it. */
   quit(): void;
-  /** Ends it now, because of what its server or its user did. What runs on it fails. */
+  /** Ends the session now, because of what its server or its user did. What runs on it fails. */
   kill(error: Error): void;
-  /** Ends it now, though its server may be well. What runs on it fails with `error`. */
+  /** Ends the session now, though its server may be well. What runs on it fails with `error`. */
   cut(error: Error): void;
 }
 
@@ -40,20 +40,20 @@ export type EndedBy = 'server' | 'application' | 'limit';
 
 /** What sessions report to their pool. */
 export interface SessionOwner<S> {
-  /** The session can be lent again. */
+  /** The session is free and can be lent again. */
   freed(session: S): void;
-  /** It is gone. Called once. @param error Why, unless it ended in an orderly way. */
+  /** The session is gone. Called once. @param error Why, unless it ended in an orderly way. */
   lost(session: S, error: Error | undefined, endedBy: EndedBy): void;
 }
 
 /** Whoever borrows a session from a server. Either `lent` or `notLent` is called, once. */
 export interface Borrower<S> {
-  /** Whether this is a query of evenkeel's own, which is not balanced and must not keep the process alive. */
+  /** Whether the borrower is a query of evenkeel's own, which is not balanced and must not keep the process alive. */
   readonly isOwn: boolean;
   lent(session: S): void;
   /** The borrower has to wait: for a handshake, a ping, or a session that is in use. May be called more than once. */
   waits(): void;
-  /** No session is lent, so nothing was sent. */
+  /** No session is lent to the borrower, so nothing was sent. */
   notLent(error: EvenkeelError, why: NotLent): void;
 }
 
@@ -74,7 +74,7 @@ export class OwnQuery<S extends PooledSession> implements Borrower<S> {
   #reject!: (error: unknown) => void;
   #session: S | undefined;
 
-  /** @param forget The signal aborted while the query waited for a session. */
+  /** @param forget Called when the signal aborts while the query waits for a session. */
   constructor(query: unknown, signal: AbortSignal, forget: (own: OwnQuery<S>) => void) {
     this.#query = query;
     this.#signal = signal;
@@ -85,7 +85,7 @@ export class OwnQuery<S extends PooledSession> implements Borrower<S> {
     this.#aborted = () => {
       const reason = asError(signal.reason);
       this.#reject(reason);
-      // Late answers would belong to this query, and a session that hangs is no use to anyone.
+      // The session is ended: late answers on it would belong to this query, and a session that hangs is no use to anyone.
       if (this.#session === undefined) forget(this);
       else this.#session.kill(reason);
     };

@@ -9,7 +9,7 @@ type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'ref' | 'unref';
  * is tried if the first cannot be connected to. It has the documented properties and methods of `net.Socket`.
  */
 export class ConnectingSocket extends Duplex {
-  /** What `setTimeout` was called with, in ms. */
+  /** The timeout with which `setTimeout` was called, in ms. */
   timeout: number | undefined = undefined;
   #socket: Socket | undefined;
   /** Bytes handed to the socket that it has not taken yet: both this stream and the socket count them. */
@@ -18,11 +18,11 @@ export class ConnectingSocket extends Duplex {
   readonly #connect: (signal: AbortSignal) => Promise<Socket>;
   readonly #waiting: ((socket: Socket) => void)[] = [];
   readonly #clock: Clock;
-  /** The time-out while there is no socket; then it is the socket's. */
+  /** The timer for the timeout while there is no socket yet; after that the socket has its own. */
   #timer: Timer | undefined;
 
   constructor(connect: (signal: AbortSignal) => Promise<Socket>, clock: Clock) {
-    // Like a socket: when the other side ends it, so does this side.
+    // As with a socket: when the other side ends the stream, so does this side.
     super({ allowHalfOpen: false });
     this.#connect = connect;
     this.#clock = clock;
@@ -70,7 +70,7 @@ export class ConnectingSocket extends Duplex {
     return this.#socket?.bytesRead ?? 0;
   }
 
-  /** Includes what is still buffered, as for a socket. */
+  /** How many bytes were written, including what is still buffered, as for a socket. */
   get bytesWritten(): number {
     return (this.#socket?.bytesWritten ?? 0) + this.writableLength - this.#passing;
   }

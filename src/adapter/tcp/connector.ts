@@ -39,13 +39,13 @@ class ServiceConnector implements Connector {
         (error) => callback(error, '', 0),
       );
     };
-    // Libraries call this method without `this`.
+    // Libraries call `createConnection` without `this`, so it is bound.
     this.createConnection = this.createConnection.bind(this);
   }
 
   connect(options: ConnectOptions = {}): Promise<Socket> {
     const finish = this.#finish;
-    // Anything but an object is refused there.
+    // Options that are no object are refused by `connect`.
     const isUsual =
       finish === undefined || typeof options !== 'object' || options === null || options.finish !== undefined;
     return this.#placer.connect(isUsual ? options : { ...options, finish });
@@ -57,7 +57,7 @@ class ServiceConnector implements Connector {
         (socket) => callback(null, socket),
         (error) => callback(asError(error)),
       );
-      // An agent would take a returned value for the socket.
+      // Nothing is returned, because an agent would take a returned value for the socket.
       return undefined as never;
     }
     return new ConnectingSocket((signal) => this.connect({ signal }), this.#placer.clock) as unknown as Socket;
@@ -71,7 +71,7 @@ class ServiceConnector implements Connector {
     return this.close();
   }
 
-  /** All usable addresses, the picked one first. */
+  /** All addresses of the Service that can be used, the picked one first. */
   async #addresses(): Promise<{ address: string; family: number }[]> {
     const lease = await this.balancer.acquire();
     lease.end(outcomes.notStarted);

@@ -27,7 +27,7 @@ export interface ConnectOptions extends PlaceOptions {}
 
 /** Connects to the pods of a Service, for any protocol. */
 export interface Connector extends AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the connector's balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /**
    * Opens a connection to the pod with the fewest connections of this process. If that fails, others are tried.

@@ -38,11 +38,11 @@ import type { PodTransport } from './transport.js';
 import { refusalOf, unsentTeller, watchBody } from './unsent-request.js';
 import { holdUpgraded, type UpgradeOwner } from './web-socket.js';
 
-/** What the calls of one dispatcher share. */
+/** What the undici calls of one dispatcher share. */
 export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
-  /** The Service as its callers know it, for messages. */
+  /** The Service's origin as its callers know it, for messages. */
   readonly origin: string;
-  /** The balancer is closed: requests stay on the pods they have. */
+  /** Whether the dispatcher's balancer is closed: requests then stay on the pods they have. */
   readonly isClosing: boolean;
   /** The error the dispatcher was destroyed with; its calls fail with it. */
   readonly destroyedBy: Error | undefined;
@@ -67,10 +67,10 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   abortReason: Error | undefined = undefined;
   client: PodClient | undefined = undefined;
   isGivenUp = false;
-  /** How much of the response that was given up has arrived, in bytes. */
+  /** How much of the discarded response has arrived, in bytes. */
   #discardedBytes = 0;
   #discarding: SharedTimer | undefined = undefined;
-  // These are set before it begins.
+  // These three fields are set before the call begins.
   deadline: RequestDeadline | undefined = undefined;
   priority: Priority | undefined = undefined;
   handler!: AttemptHandler;
@@ -79,16 +79,16 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   readonly #attempts: Attempts<Pool>;
   /** Publishes a failure on undici's diagnostics channels, while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
-  /** Stops watching the body of the request; set while the call waits. */
+  /** Stops watching the body of the request for errors; set while the call waits for a pod. */
   #unwatchBody: (() => void) | undefined;
-  /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
+  /** Whether undici began to write the attempt to a socket: from then on it may have reached the pod. */
   #sent = false;
-  /** An attempt was lost with its connection, which the pod may have closed before it was sent. */
+  /** Whether an attempt was lost with its connection, which the pod may have closed before the request was sent. */
   #wasReset = false;
-  /** Part of the response has arrived; a 1xx counts. */
+  /** Whether part of the response has arrived; a 1xx status counts. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
-  /** A key names the pod of a request. */
+  /** Whether a key decides which pod gets the request. */
   readonly #isKeyed: boolean;
   #refusalsLeft = MOST_REFUSALS;
 
@@ -99,7 +99,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.#attempts = new Attempts(owner.balancer, this, key, hedging);
   }
 
-  /** Starts the call. False when it has to wait for an endpoint. */
+  /** Starts the call. Returns false when the call has to wait for an endpoint. */
   begin(): boolean {
     try {
       this.handler.announce?.();
@@ -109,7 +109,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return this.done || this.start();
   }
 
-  /** Makes the first attempt, on `lease` if there is one. False when it has to wait for an endpoint. */
+  /** Makes the first attempt, on `lease` if there is one. Returns false when the call has to wait for an endpoint. */
   start(lease?: Lease<Pool>): boolean {
     if (this.#attempts.begin(lease)) return true;
     // A request that undici would refuse need not wait for a pod.
@@ -139,7 +139,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return this.#answered ? 'answered' : 'sent';
   }
 
-  /** Gives up. Calls after the first, or after the end, do nothing. */
+  /** Gives the call up. Does nothing after the first time, or after the end of the call. */
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
@@ -232,7 +232,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
 
   discarded(error?: Error): void {
     this.#discarding?.cancel();
-    // The next attempt may fail before undici tells that it begins.
+    // The next attempt may fail before undici reports that it begins.
     this.isGivenUp = false;
     this.client?.answered();
     if (this.done || this.abortReason !== undefined) {
@@ -286,7 +286,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   attemptFailed(error: Error): void {
     const { lease } = this;
     if (lease === undefined) {
-      // The caller's handler threw this when it was told of the end.
+      // The caller's handler threw this error when it was told of the end of its request.
       this.#deliver(error);
       return;
     }
@@ -366,7 +366,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.#deliver(reason);
   }
 
-  /** Whether the caller or its deadline caused `error`. */
+  /** Whether the caller or the call's deadline caused `error`. */
   #isOurs(error: Error): boolean {
     return this.abortReason !== undefined || isCallersError(error) || bodyOf(this.#options)?.errored === error;
   }

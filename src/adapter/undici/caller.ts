@@ -28,7 +28,7 @@ type RawHeaders = Buffer[] | string[] | IncomingHttpHeaders | null;
 export class Caller implements HandlerV2, Dispatcher.DispatchController, AttemptHandler {
   readonly handler: HandlerV2;
   readonly #request: CallersRequest;
-  /** The controller of the attempt, once it has begun. */
+  /** The controller of the attempt whose response the caller gets, once that attempt has begun. */
   #answering: Controller | undefined = undefined;
   #pausedEarly = false;
 
@@ -63,7 +63,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     if (this.#pausedEarly) controller?.pause();
   }
 
-  // As a handler of undici.
+  // The methods that follow are those of an undici handler.
 
   onRequestStart(controller: Controller): void {
     const request = this.#request;
@@ -154,7 +154,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     this.#request.client = client;
   }
 
-  // As the caller's controller.
+  // The methods that follow are those of the controller that the caller gets.
 
   get aborted(): boolean {
     return this.#request.abortReason !== undefined;

@@ -56,11 +56,11 @@ import { type DispatcherStats, PodTransport, statsOf } from './transport.js';
 
 /** An undici Dispatcher that spreads the requests of one Service over its pods. */
 export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the dispatcher's balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<Pool>;
   /** Whether `close` was called. */
   readonly closed: boolean;
-  /** `destroy` was called, or everything that ran at `close` has ended. */
+  /** Whether `destroy` was called, or everything that ran at `close` has ended. */
   readonly destroyed: boolean;
   /** Connections and requests to the pods, counted on demand. */
   readonly stats: DispatcherStats;
@@ -174,7 +174,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     return statsOf(this.transport.pools, this.#waiting.count);
   }
 
-  /** False when the request has to wait for a pod; `drain` is emitted when none waits any longer. */
+  /** Sends a request to a pod. Returns false when it has to wait for a pod; `drain` is emitted when none waits any longer. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
@@ -226,7 +226,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     this.#destroyedBy ??= error ?? undefined;
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
-    // The abort comes only now: a balancer that is already closing listens for it.
+    // The signal to cut aborts only now: a balancer that is already closing listens for it.
     cut.abort();
     this.fallback.destroy(error);
     this.#mocked.destroy(error);

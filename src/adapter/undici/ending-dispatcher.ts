@@ -10,7 +10,7 @@ export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'dra
  * the dispatchers it consists of. It is an AsyncDisposable.
  */
 export abstract class EndingDispatcher extends Dispatcher {
-  /** Set once `close` or `destroy` was called. */
+  /** Settles when the dispatcher has ended; set once `close` or `destroy` was called. */
   protected ending: Promise<void> | undefined;
   /** Where requests for other origins go; its settings are what undici's own clients read here. */
   protected abstract readonly fallback: Fallback;
@@ -27,17 +27,17 @@ export abstract class EndingDispatcher extends Dispatcher {
     return this.#closed;
   }
 
-  /** `destroy` was called, or everything that ran at `close` has ended. */
+  /** Whether `destroy` was called, or everything that ran at `close` has ended. */
   get destroyed(): boolean {
     return this.#destroyed;
   }
 
-  /** Read by undici's WebSocket. */
+  /** The options of WebSockets, which undici's WebSocket reads here. */
   get webSocketOptions(): WebSocketLimits {
     return this.fallback.webSocketOptions;
   }
 
-  /** Read by undici's EventSource. */
+  /** The options of EventSources, which undici's EventSource reads here. */
   get eventSourceOptions(): EventSourceOptions | undefined {
     return this.fallback.eventSourceOptions;
   }

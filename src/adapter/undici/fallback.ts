@@ -78,7 +78,7 @@ export class Fallback {
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (this.#closed) {
-      // A request that was waiting when this was destroyed.
+      // The request was still waiting when this fallback was destroyed.
       const closed = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
       return refuse(handler, this.#destroyedBy ?? closed);
     }
@@ -102,7 +102,7 @@ export class Fallback {
     if (agent === undefined || agent.destroyed) return;
     const { clock, drainTimeoutMs } = this.#options;
     const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => this.destroy(null), drainTimeoutMs) : undefined;
-    // Rejects only if it was destroyed meanwhile, which was intended.
+    // `close` rejects only if the agent was destroyed meanwhile, which was intended.
     await agent.close().catch(() => {});
     timer?.cancel();
   }

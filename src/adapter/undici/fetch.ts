@@ -13,7 +13,7 @@ export interface ServiceFetch extends AsyncDisposable {
    * with UND_ERR_INVALID_ARG, unless it has a scheme and there is a `fallbackDispatcher`.
    */
   (...arguments_: Parameters<typeof fetch>): ReturnType<typeof fetch>;
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the balancer behind this `fetch`: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<Pool>;
   /** What sends the requests; for `undici.request` and other clients that take a dispatcher, over the same connections. */
   readonly dispatcher: ServiceDispatcher;
@@ -64,7 +64,7 @@ interface Resolved {
   readonly resource: URL | Request | string;
   /** The URL of the request; undefined if its text is no URL. */
   readonly url: URL | undefined;
-  /** The URL has a scheme of its own. */
+  /** Whether the URL has a scheme of its own. */
   readonly isAbsolute: boolean;
 }
 

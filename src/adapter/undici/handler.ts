@@ -47,9 +47,9 @@ export interface AttemptHandler extends PodRequest {
 
 /** The request behind a caller's side. It implements the optional methods it needs. */
 export interface CallersRequest {
-  /** The caller has been told how it ended: an abort comes too late. */
+  /** Whether the caller has been told how its request ended: an abort then comes too late. */
   readonly done: boolean;
-  /** The caller's reason for giving up. */
+  /** The reason that the caller gave for giving the request up. */
   readonly abortReason: Error | undefined;
   abort(reason?: Error): void;
   /** An attempt begins. If this throws, the attempt fails with the error. */
@@ -60,9 +60,9 @@ export interface CallersRequest {
   judged?(status: number, header: HeaderOf): void;
   /** The request goes to another pod when the response to the running attempt is over, which the caller does not get. */
   readonly isGivenUp?: boolean;
-  /** So many bytes of the response that was given up have arrived. */
+  /** This many bytes of the discarded response have arrived. */
   discards?(bytes: number): void;
-  /** The response that was given up is over, or broke off. */
+  /** The discarded response is complete, or broke off. */
   discarded?(error?: Error): void;
   /** The response is complete. */
   completed?(): void;

@@ -27,10 +27,10 @@ export class HedgedCall implements CallersRequest, Timed {
   readonly key: string | undefined;
   readonly caller: Caller;
   readonly attempts: ConcurrentAttempts<Pool, HedgedAttempt>;
-  /** The caller has been told how it ended. */
+  /** Whether the caller has been told how its request ended. */
   done = false;
   abortReason: Error | undefined;
-  /** Both set before it begins. */
+  /** The request's deadline and priority, both set before the call begins. */
   deadline: RequestDeadline | undefined;
   priority: Priority | undefined;
 
@@ -48,7 +48,7 @@ export class HedgedCall implements CallersRequest, Timed {
     });
   }
 
-  /** Starts the call. False when it has to wait for an endpoint. */
+  /** Starts the call. Returns false when the call has to wait for an endpoint. */
   begin(): boolean {
     try {
       this.caller.announce();
@@ -58,7 +58,7 @@ export class HedgedCall implements CallersRequest, Timed {
     return this.done || this.attempts.begin();
   }
 
-  /** Gives up. Calls after the first, or after the end, do nothing. */
+  /** Gives the call up. Does nothing after the first time, or after the end of the call. */
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     const abortReason = reason ?? new errors.RequestAbortedError();
@@ -76,7 +76,7 @@ export class HedgedCall implements CallersRequest, Timed {
     this.abort(deadlineError({ origin: owner.origin, method, limitMs, running, tried }));
   }
 
-  // What its attempts ask for and report.
+  // The methods that follow are called by the attempts of this call.
 
   takes(attempt: HedgedAttempt, answer: ResponseHead): boolean {
     if (this.done || !this.attempts.takes(attempt, answer)) return false;
@@ -135,7 +135,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
     this.#call.handler = this;
   }
 
-  /** Begins, on `lease` if there is one. False when it has to wait for an endpoint. */
+  /** Begins the attempt, on `lease` if there is one. Returns false when it has to wait for an endpoint. */
   start(lease?: Lease<Pool>): boolean {
     return this.#call.start(lease);
   }

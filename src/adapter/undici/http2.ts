@@ -17,11 +17,11 @@ export class Http2Pool extends Pool {
    * else.
    */
   readonly #upgradesHttp1: boolean;
-  /** As `PodPool.reportAsking`. */
+  /** Decides which requests ask the pod for a load report, as `PodPool.reportAsking` does. */
   readonly reportAsking: ReportAsking;
-  /** Sockets in use. */
+  /** Sockets of the pod that HTTP/2 sessions use. */
   readonly #sockets = new Set<Socket>();
-  /** Bytes received on sockets that are closed by now. */
+  /** Bytes received from the pod on sockets that are closed by now. */
   #receivedBefore = 0;
   /** Sockets that ended without undici having been told yet. */
   #delayedEnds = 0;
@@ -123,7 +123,7 @@ export function delayEnd(socket: Socket, delayed: (ends: 1 | -1) => void = () =>
  * requests are waiting for.
  */
 export const PING_MS = 4_000;
-/** This many consecutive checks without a byte end a connection. */
+/** The number of consecutive checks without a received byte after which a connection is ended. */
 const SILENT_CHECKS = 3;
 
 /**

@@ -3,12 +3,12 @@ import { formatOffer, requestsInFlight } from '../kit/index.js';
 
 /** How many pods may refuse one request. */
 export const MOST_REFUSALS = 2;
-/** How much one report changes the mean. */
+/** How much one load report changes the mean of the requests in flight, as a share. */
 const STEP = 0.05;
 
 /** What the requests of a dispatcher offer to pods that may be busier than others. */
 export class Offering {
-  /** Mean of the requests in flight that pods reported. */
+  /** The mean of the requests in flight that pods reported. */
   #mean: number | undefined;
 
   /** A pod reported how many requests it has in flight. */

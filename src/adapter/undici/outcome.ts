@@ -21,7 +21,7 @@ const byCode: ReadonlyMap<string, Outcome> = new Map([
   ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', outcomes.protocol],
   // The pod did its work; the response was larger than the caller allows.
   ['UND_ERR_RES_EXCEEDED_MAX_SIZE', outcomes.cancelled],
-  // Caused on our side.
+  // These errors are caused on our side, not by the pod.
   ['UND_ERR_ABORTED', outcomes.cancelled],
   ['UND_ERR_DESTROYED', outcomes.cancelled],
   ['UND_ERR_CLOSED', outcomes.cancelled],

@@ -35,11 +35,11 @@ export class PodClient extends Client {
   #hurried = false;
   /** The client's current or last socket, over HTTP/1.1. */
   readonly #socket: { current: Socket | undefined };
-  /** Whether it is in its Pool's list of answered clients, or of idle ones. The Pool writes both. */
+  /** Whether the client is in its Pool's list of answered clients, or of idle ones. The Pool writes both. */
   isListedAnswered = false;
   isListedRested = false;
 
-  /** @param pool Its Pool, if that is told what happens on it. */
+  /** @param pool The client's Pool, if that is to learn what happens on the client. */
   constructor(origin: URL | string, options: Client.Options, pool?: PodPool) {
     const socket: { current: Socket | undefined } = { current: undefined };
     super(origin, { ...options, connect: keepingIn(socket, options.connect) });
@@ -89,12 +89,12 @@ export class PodClient extends Client {
     return this.#awaitsDrain && this.#canWrite;
   }
 
-  /** Whether it could write a request now, and its Pool knows that. */
+  /** Whether the client could write a request now, and its Pool knows that. */
   get isFree(): boolean {
     return !this.#awaitsDrain && this.#canWrite;
   }
 
-  /** The response to a request on it is complete. */
+  /** The response to a request on this client is complete. */
   answered(): void {
     this.#pool?.answered(this);
   }
@@ -170,12 +170,12 @@ export class PodPool extends Pool {
   readonly #rested: PodClient[] = [];
   /** How undici's Pool marks a client that has to drain. Undefined in versions that do it differently. */
   readonly #needDrain: symbol | undefined;
-  /** A request is passing through the Pool; no client has it yet. */
+  /** Whether a request is passing through the Pool that no client has yet. */
   #entering = false;
   /** Requests queued in the Pool, which go first. */
   #queued = 0;
   #hurries = true;
-  /** Which requests ask the pod for a load report. */
+  /** Decides which requests ask the pod for a load report. */
   readonly reportAsking: ReportAsking;
 
   constructor(origin: URL, options: Pool.Options, reportAsking: ReportAsking = new ReportAsking()) {
@@ -220,7 +220,7 @@ export class PodPool extends Pool {
     return more;
   }
 
-  // What its clients tell it.
+  // The methods that follow are called by the clients of this pool.
 
   /** A response on `client` is complete; it can be reused once undici's callback has returned. */
   answered(client: PodClient): void {
@@ -241,7 +241,7 @@ export class PodPool extends Pool {
     this.#hurries = false;
   }
 
-  /** A client gets a request: the one that is entering, or one that was queued. */
+  /** A client gets a request: the one that is passing through the Pool, or one that was queued. */
   dispatching(): void {
     if (this.#entering) this.#entering = false;
     else if (this.#queued > 0) this.#queued--;

@@ -22,7 +22,7 @@ export function sayDeadline(own: OwnOptions, { deadlineHeader: name }: Propagati
   if (callersMs === undefined || remainingMs < callersMs) setHeader(own, name, formatDeadline(remainingMs));
 }
 
-/** Says a priority that is not `default`, unless the caller does. */
+/** Adds the header with a priority that is not `default`, unless the caller set it. */
 export function sayPriority(own: OwnOptions, { priorityHeader }: Propagation, priority: Priority): void {
   if (priority === 'default' || priorityHeader === undefined || takesConnection(own)) return;
   if (headerOf(own, priorityHeader) === undefined) setHeader(own, priorityHeader, priority);

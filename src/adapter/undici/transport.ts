@@ -72,7 +72,7 @@ export class PodTransport implements Transport<Pool> {
   readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<UndiciPodParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
-  /** The open pools. */
+  /** The pools whose connection to a pod is open. */
   readonly #connections = new Map<Pool, PodConnection<Pool>>();
 
   /** @param opened Called with every pool, so that its events can be forwarded. */
@@ -82,7 +82,7 @@ export class PodTransport implements Transport<Pool> {
     this.#opened = opened;
   }
 
-  /** How its sockets are opened. */
+  /** How sockets to the pods are opened. */
   get dial(): DialOptions {
     return this.#parts.dial;
   }
@@ -101,7 +101,7 @@ export class PodTransport implements Transport<Pool> {
     return connection;
   }
 
-  /** How many pods it is connected to. */
+  /** How many pods the transport is connected to. */
   get size(): number {
     return this.#connections.size;
   }
@@ -293,7 +293,7 @@ function dialFor(
 export interface DispatcherStats {
   /** Open connections, over all pods. */
   readonly connected: number;
-  /** Connections without a running request. */
+  /** Connections to the pods without a running request. */
   readonly free: number;
   /** Requests not sent yet, those without a connection (`queued`) or a pod included. */
   readonly pending: number;

@@ -26,7 +26,7 @@ export function holdUpgraded(owner: UpgradeOwner, attempts: Attempts<Pool>, upgr
   if (lease === undefined) return;
   lease.progressed();
   const { note } = attempts;
-  // The connection may end hours from now.
+  // The upgraded connection may end hours from now, so the endpoint's success is confirmed at once.
   if (outcome === outcomes.success) lease.confirm();
   const released = options.upgrade === 'websocket' ? placed(owner, lease, socket, options) : undefined;
   socket.once('close', () => {

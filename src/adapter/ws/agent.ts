@@ -28,10 +28,10 @@ interface HeldOptions {
 export class PlacingAgent extends nodeHttp.Agent {
   readonly #parts: AgentParts;
   readonly #held: HeldSocket | undefined;
-  /** The request Node's Agent is asking a connection for. */
+  /** The request for which Node's Agent is asking for a connection. */
   #current: ClientRequest | undefined;
 
-  /** @param held For requests without the option `heldBy`. */
+  /** @param held How the connections of requests without the option `heldBy` leave. */
   constructor(parts: AgentParts, held?: HeldSocket) {
     super();
     this.#parts = parts;
@@ -68,7 +68,7 @@ export class PlacingAgent extends nodeHttp.Agent {
       return isSecure ? connectTls(options as never) : connectTcp(options as never);
     }
     this.#connect(this.#current, (options as HeldOptions)[heldBy] ?? this.#held, created);
-    // The socket is passed to the callback.
+    // Nothing is returned, because the socket is passed to the callback.
     return undefined;
   }
 
@@ -106,7 +106,7 @@ export class PlacingAgent extends nodeHttp.Agent {
 
 /** Connections of libraries that do not expose their WebSockets. */
 export class SharedAgent extends PlacingAgent {
-  /** Connections that became WebSockets. */
+  /** The connections that became WebSockets. */
   readonly #upgraded: WeakSet<object>;
 
   constructor(parts: AgentParts, leave: HeldSocket['leave'], code: number, reason: string) {

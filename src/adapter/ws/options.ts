@@ -25,7 +25,7 @@ export interface WebSocketsOptions
 
 /** WebSockets to the pods of a Service. */
 export interface ServiceWebSockets extends AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** State and control of the WebSockets' balancer: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /**
    * The class `WebSocket` of `ws`, whose instances go to the pod with the fewest. One that should leave emits `leaving` with a

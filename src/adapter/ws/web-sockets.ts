@@ -99,7 +99,7 @@ interface Leaving {
 /** One WebSocket, as the holder of its connection sees it. */
 class HeldWebSocket implements HeldSocket {
   readonly #leaving: Leaving;
-  /** Set before the WebSocket is connected. */
+  /** The WebSocket of the connection, set before it is connected. */
   webSocket: WebSocket | undefined;
 
   constructor(leaving: Leaving) {

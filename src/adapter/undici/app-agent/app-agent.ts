@@ -25,7 +25,7 @@ export interface AppAgent extends Dispatcher, AsyncDisposable {
   snapshot(): AppSnapshot;
   /** Whether `close` was called. */
   readonly closed: boolean;
-  /** `destroy` was called, or everything that ran at `close` has ended. */
+  /** Whether `destroy` was called, or everything that ran at `close` has ended. */
   readonly destroyed: boolean;
   /** Connections and requests by origin, counted on demand; without those of `fallbackDispatcher`. */
   readonly stats: Readonly<Record<string, unknown>>;
@@ -81,7 +81,7 @@ export function appInterceptor(options: AppInterceptorOptions = {}): AppIntercep
     upgrading: (handler) => handler,
   });
   const intercept = (dispatch: Dispatcher.Dispatch): Dispatcher.Dispatch => {
-    // undici insists on a function of two arguments.
+    // undici insists on a function of two arguments for an interceptor's dispatch.
     return (own, handler) => router.dispatch(own, handler, dispatch);
   };
   return Object.defineProperties(intercept, {
@@ -148,7 +148,7 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
   }
 
   protected override async cut(error: Error | null): Promise<void> {
-    // First, so that requests the router releases are refused rather than sent.
+    // The fallback is destroyed first, so that requests the router releases are refused rather than sent.
     this.fallback.destroy(error);
     await Promise.all([this.#router.destroy(error), this.fallback.close()]);
   }

@@ -11,18 +11,18 @@ export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.D
  * request while it waits.
  */
 export class PendingRequest implements CallersRequest {
-  /** The caller has been told how it ended. */
+  /** Whether the caller has been told how the request ended. */
   done = false;
   abortReason: Error | undefined;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #caller: Caller;
   readonly #left: () => void;
-  /** Publishes its failure for tracing while undici does not know of it. */
+  /** Publishes the request's failure for tracing while undici does not know of the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
   #unwatchBody: (() => void) | undefined;
   #isPending = true;
 
-  /** @param left Called once, when the request no longer waits. */
+  /** @param left Called once, when the request no longer waits to learn where it goes. */
   constructor(origin: string, options: Dispatcher.DispatchOptions, handler: HandlerV2, left: () => void) {
     this.#options = options;
     this.#caller = new Caller(handler, this);
@@ -40,7 +40,7 @@ export class PendingRequest implements CallersRequest {
     }
   }
 
-  /** Passes the request on, unless it has ended meanwhile. */
+  /** Passes the waiting request on, unless it has ended meanwhile. */
   release(onward: Onward): void {
     if (!this.#leave()) return;
     this.#tellUnsent = undefined;

@@ -42,12 +42,12 @@ export class ServiceRouter {
     return this.#services.balancers;
   }
 
-  /** False when the request waits: for its pod, or until it is known where it goes. */
+  /** Sends a request on. Returns false when the request waits: for its pod, or until it is known where it goes. */
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, onward: Onward): boolean {
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
     const { origin, path } = options;
-    // The common case: a request with a plain path to a known Service.
+    // This is the common case: a request with a plain path to a known Service.
     if (typeof origin === 'string' && typeof path === 'string' && path.charCodeAt(0) === SLASH) {
       const service = this.#services.known(origin);
       if (service !== undefined) return this.#send(service, options, handler);
@@ -84,12 +84,12 @@ export class ServiceRouter {
     return this.#services.end();
   }
 
-  /** Passes new requests on, and lets those to Services that run finish. */
+  /** Passes new requests to the fallback, and lets those to Services that run finish. */
   close(): Promise<void> {
     return this.#services.close();
   }
 
-  /** Cuts running requests, and passes waiting ones on. */
+  /** Cuts running requests to Services, and passes waiting ones to the fallback. */
   destroy(error: Error | null): Promise<void> {
     this.#destroyed = true;
     return this.#services.destroy(error);
