@@ -43,7 +43,7 @@ export interface DnsSettings {
   readonly timeoutMs?: number | undefined;
   /** Maximum tries of a query per name server. @defaultValue 2 */
   readonly tries?: number | undefined;
-  /** Time for a whole lookup, all queries and tries together, in ms. @defaultValue 5000 */
+  /** Time for a whole DNS lookup, all queries and tries together, in ms. @defaultValue 5000 */
   readonly deadlineMs?: number | undefined;
   /** Time between lookups if no TTL determines it, in ms; like a TTL, from 1 s to 30 s (D4). @defaultValue 5000 */
   readonly intervalMs?: number | undefined;
@@ -140,7 +140,7 @@ export function dns(options: DnsOptions): Resolver {
   return dnsPolling(name, question, (found) => found.targets.map((target) => createEndpoint(target)));
 }
 
-/** `DnsOptions`, complete and checked. */
+/** The options of `dns`, complete and checked. */
 export interface ResolvedDnsOptions
   extends Omit<(typeof dnsTable)['defaults'], 'servers' | 'timeoutMs' | 'tries' | 'client'> {
   readonly client: DnsClientFactory;
@@ -156,7 +156,7 @@ export function resolveDnsOptions(options: DnsOptions): ResolvedDnsOptions {
   return { ...resolved, client };
 }
 
-/** The name of a Service's port as Kubernetes allows it. Throws EVENKEEL_OPTION. */
+/** Checks the name of a Service's port by the rules of Kubernetes. Throws EVENKEEL_OPTION. */
 function checkPortName(name: string, value: unknown): string {
   const text = checkString(name, value);
   if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(text)) throw optionError(name, 'the name of a port', value);
@@ -170,7 +170,7 @@ export function literalAddress(host: string, family: 4 | 6 | undefined): string 
   return undefined;
 }
 
-/** Polls DNS; `endpointsOf` converts the result to endpoints. */
+/** A resolver that queries DNS repeatedly; `endpointsOf` converts each result to endpoints. */
 export function dnsPolling(
   name: string,
   options: ResolvedDnsOptions,
@@ -201,12 +201,12 @@ function nothingFound(absolute: string, srv: string | undefined): string {
   const nothing = `DNS has no ${records} for ${absolute}`;
   const service = parseServiceHost(absolute);
   if (service === undefined) return nothing;
-  // DNS gives the same answer for all of these cases (D6).
+  // DNS gives the same answer whether the Service, its namespace or its ready pods are missing.
   const which = `is the namespace ${service.namespace} right?`;
   return `${nothing}: there is no such Service, or none of its pods is ready; ${which}`;
 }
 
-/** The queries of one watch: knows the absolute name, and gets a new client after a failure. */
+/** The DNS queries of one watch: knows the absolute name, and gets a new client after a failure. */
 class NameQuery {
   readonly #name: string;
   readonly #options: ResolvedDnsOptions;
@@ -260,7 +260,7 @@ class NameQuery {
       return found;
     }
     const message = describeRefused(this.#name, refused);
-    // "Nothing usable" is not "no such name": the last set stays in use.
+    // An answer with "nothing usable" is not "no such name": the last set stays in use.
     if (allowed.length === 0) throw new ResolveError(message);
     const kinds = refusedKinds(refused);
     if (kinds !== this.#reportedRefusal) notify(this.#context.observer, 'warned', { message });
@@ -269,7 +269,9 @@ class NameQuery {
   }
 }
 
-/** Reported once per kind of address: the addresses themselves may change with every answer. */
+/**
+ * The classes of refused addresses, for a warning that is reported once per class: the addresses themselves may change with every answer.
+ */
 function refusedKinds(refused: readonly { readonly class: UnsafeAddressClass }[]): string {
   return [...new Set(refused.map((entry) => entry.class))].sort().join();
 }

@@ -1,18 +1,18 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 
-/** The endpoints sorted by key, each key once: answers arrive shuffled and with duplicates, but mean sets (S10, D3). */
+/** The endpoints sorted by key, each key once: the answers of DNS and the API arrive shuffled and with duplicates, but mean sets. */
 export function sortedEndpoints(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const byKey = new Map<string, Endpoint>();
   for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
   return Object.freeze([...byKey.values()].sort((a, b) => (a.key < b.key ? -1 : 1)));
 }
 
-/** Whether two sorted lists are equal, so that the second need not be published. */
+/** Whether two sorted lists of endpoints are equal, so that the second need not be published. */
 export function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   return a.length === b.length && a.every((endpoint, index) => sameEndpoint(endpoint, b[index] as Endpoint));
 }
 
-/** Whether two endpoints agree in everything. */
+/** Whether two endpoints agree in everything that an endpoint carries. */
 export function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
   if (a === b) return true;
   return (

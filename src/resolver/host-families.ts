@@ -7,7 +7,7 @@ export type AddressFamily = 'IPv4' | 'IPv6';
 export interface InterfaceAddress {
   readonly address: string;
   readonly family: AddressFamily;
-  /** Whether it is of a loopback interface. */
+  /** Whether the address is of a loopback interface. */
   readonly internal: boolean;
 }
 
@@ -31,10 +31,10 @@ export function onlyHostFamily(families: ReadonlySet<AddressFamily> = hostFamili
 }
 
 /**
- * The families that DNS is queried for, in order: the second where a name has no address of the first. DNS does not say which
- * addresses are of one pod, so they are never mixed.
+ * The families that DNS is queried for, in order: the second where a name has no address of the first. DNS does not say which addresses are
+ * of one pod, so they are never mixed.
  *
- * @param family The only one to query, if one was asked for.
+ * @param family The only family to query, if the options name one.
  */
 export function lookupFamilies(
   family?: 4 | 6,

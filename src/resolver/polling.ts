@@ -13,28 +13,30 @@ import type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 export interface PollAnswer {
   /** The whole set; empty means "there are none", not "the lookup failed". */
   readonly endpoints: readonly Endpoint[];
-  /** How long the result may be used before the next lookup, in ms; absent: `intervalMs`. */
+  /** How long the result of a lookup may be used before the next one, in ms; absent: `intervalMs`. */
   readonly validForMs?: number | undefined;
-  /** Why nothing was found, in words, for the errors of calls. */
+  /** Why the lookup found nothing, in words, for the errors of calls. */
   readonly detail?: string | undefined;
 }
 
-/** Looks up once. Rejects if it fails; never called while an earlier lookup is running. Should stop when `signal` aborts. */
+/**
+ * Looks the endpoints up once. Rejects if that fails; never called while an earlier lookup is running. Should stop when `signal` aborts.
+ */
 export type PollLook = (signal: AbortSignal) => Promise<PollAnswer>;
 
 /** Options of `polling`. */
 export interface PollingOptions {
   /** The name of the resolver, for messages and snapshots. */
   readonly name: string;
-  /** Called once per watch; the lookup it returns may keep state between calls. */
+  /** Called once per watch; the lookup function it returns may keep state between calls. */
   readonly open: (context: ResolverContext) => PollLook;
-  /** Time between lookups if the result does not say, in ms. @defaultValue 5000 */
+  /** Time between lookups if the result of the last one does not say, in ms. @defaultValue 5000 */
   readonly intervalMs?: number | undefined;
   /** Shortest time between lookups, also for `refresh`, which adds up to 20 %, in ms. @defaultValue 1000 */
   readonly minIntervalMs?: number | undefined;
   /** Longest time between lookups, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
   readonly maxIntervalMs?: number | undefined;
-  /** When a lookup counts as failed, in ms. @defaultValue 5000 */
+  /** After this long, in ms, a lookup counts as failed. @defaultValue 5000 */
   readonly timeoutMs?: number | undefined;
   /** Two consecutive empty results at least this far apart empty the set; 0 = one does. In ms. @defaultValue 0 */
   readonly emptyAgreementMs?: number | undefined;
@@ -55,15 +57,15 @@ export const pollingTable: OptionTable<Filled<PollingOptions, 'maxIntervalMs'>> 
   emptyAgreementMs: numberOption(0, { ...ms, min: 0 }),
 });
 
-/** Nothing was found so far, but that is not final. */
+/** The error of a lookup that found nothing so far, while that is not final. */
 export class NothingSoFar extends ResolveError {}
 
-/** How much earlier or later a lookup may come, so that clients do not all look up together. */
+/** How much earlier or later than due a lookup may come, as a share, so that clients do not all look up together. */
 const JITTER_RATIO = 0.2;
 
 /**
- * Creates a resolver from anything that can be queried: looks up, publishes changes, looks up again. One lookup at a time; a
- * failed lookup keeps the last set and backs off from `minIntervalMs`, doubling to `maxIntervalMs`. Throws EVENKEEL_OPTION.
+ * Creates a resolver from anything that can be queried: it looks up, publishes changes, and looks up again. One lookup at a time; a failed
+ * lookup keeps the last set and backs off from `minIntervalMs`, doubling to `maxIntervalMs`. Throws EVENKEEL_OPTION.
  *
  * @example polling({ name: 'registry', open: () => async (signal) => ({ endpoints: await askRegistry(signal) }) })
  */
@@ -87,17 +89,17 @@ class PollWatch implements Resolution {
   readonly #context: ResolverContext;
   readonly #look: PollLook;
   #last: readonly Endpoint[] | undefined;
-  /** When the current sequence of empty results began. */
+  /** When the current sequence of empty results began, on the clock in ms. */
   #emptySinceMs: number | undefined;
   /** How many lookups failed in a row. */
   #failures = 0;
-  /** The last argument of `fail`, so that one problem is reported once. */
+  /** The error last passed to the listener's `fail`, so that one problem is reported once. */
   #reportedFailure: string | undefined;
   /** The timer of the next lookup; it runs only between lookups. */
   #timer: Timer | undefined;
   #dueAtMs = 0;
   #running: AbortController | undefined;
-  /** When `refresh` may look again. Drawn once per lookup, as the smallest of many draws would be no jitter. */
+  /** When `refresh` may look up again, on the clock in ms. Drawn once per lookup, as the smallest of many draws would be no jitter. */
   #earliestMs = Number.NEGATIVE_INFINITY;
   #closed = false;
 
@@ -159,7 +161,7 @@ class PollWatch implements Resolution {
 
   async #call(signal: AbortSignal): Promise<PollAnswer> {
     const answer = await this.#look(signal);
-    // Lookups may be custom: an invalid result is a failed lookup.
+    // The lookup function may be the application's: an invalid result is a failed lookup.
     if (!Array.isArray(answer?.endpoints)) throw new TypeError('the look gave no list of endpoints');
     return answer;
   }
@@ -168,7 +170,7 @@ class PollWatch implements Resolution {
     this.#failures = 0;
     const { intervalMs, minIntervalMs, maxIntervalMs, emptyAgreementMs } = this.#plan;
     const nowMs = this.#context.clock.now();
-    // Lookups may be custom: NaN must not become a timer that fires immediately.
+    // The lookup function may be the application's: NaN must not become a timer that fires immediately.
     const validMs = Number.isFinite(validForMs) ? (validForMs as number) : intervalMs;
     let delayMs = Math.min(maxIntervalMs, Math.max(minIntervalMs, validMs));
     delayMs *= 1 - JITTER_RATIO * this.#context.rng.next();
@@ -177,7 +179,7 @@ class PollWatch implements Resolution {
     } else {
       this.#emptySinceMs ??= nowMs;
       const leftMs = this.#emptySinceMs + emptyAgreementMs - nowMs;
-      // D7: not final yet. The lookup that decides comes as soon as allowed.
+      // An empty result is not final yet. The lookup that decides comes as soon as allowed.
       if (leftMs > 0) {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
         if (this.#last === undefined) {

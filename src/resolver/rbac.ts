@@ -11,8 +11,8 @@ export function serviceAccountIn(text: string): ServiceAccount | undefined {
 }
 
 /**
- * The Role and RoleBinding that let `account` see the endpoints of the Services in `namespace`, as YAML for `kubectl apply -f -`.
- * `get services` tells what a port number means (S11) and detects a misspelled Service.
+ * The Role and RoleBinding that let `account` see the endpoints of the Services in `namespace`, as YAML for `kubectl apply -f -`. `get
+ * services` tells which port a number means and detects a misspelled Service.
  */
 export function sliceReaderManifest(namespace: string, account: ServiceAccount): string {
   return `apiVersion: rbac.authorization.k8s.io/v1

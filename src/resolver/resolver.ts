@@ -5,15 +5,15 @@ import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 
 /**
- * Finds endpoints and follows their changes. A value that can be passed around; each `watch` is independent.
+ * Finds endpoints and follows their changes. A resolver can be passed around and used several times; each `watch` is independent.
  *
- * A resolver always publishes the whole set, never calls back before `watch` has returned, never stops by itself, and never
- * takes back the last good set because of an error.
+ * A resolver always publishes the whole set, never calls back before `watch` has returned, never stops by itself, and never takes back the
+ * last good set because of an error.
  */
 export interface Resolver {
   /** The name of the resolver, for messages and snapshots, such as `endpointslices shop/orders:http`. */
   readonly name: string;
-  /** Starts to look. Nothing runs before this call or after `Resolution.close`. */
+  /** Starts to look for endpoints. Nothing runs before this call or after `Resolution.close`. */
   watch(listener: ResolverListener, context: ResolverContext): Resolution;
 }
 
@@ -24,29 +24,29 @@ export interface ResolverListener {
    * words why, for the errors of calls.
    */
   update(endpoints: readonly Endpoint[], reason?: string): void;
-  /** The set could not be determined. The last one, if any, stays in use but is stale until `update` or `fresh`. */
+  /** The set could not be determined. The last set, if any, stays in use but is stale until `update` or `fresh`. */
   fail(error: ResolveError): void;
-  /** The last set was confirmed after a `fail`. */
+  /** The last set was confirmed after a `fail`: it is no longer stale. */
   fresh(): void;
 }
 
 /** What a resolver gets from the balancer that watches it. */
 export interface ResolverContext {
-  /** All time a resolver may use; a test's clock in tests. */
+  /** The only source of time for a resolver; a test's clock in tests. */
   readonly clock: Clock;
-  /** All chance a resolver may use, such as for jitter. */
+  /** The only source of random numbers for a resolver, such as for jitter. */
   readonly rng: Rng;
   /** Where to report what is worth knowing and is no failure, such as `warned` and `discoveryChanged`. */
   readonly observer: Observer;
 }
 
-/** A running watch. */
+/** A running watch of a resolver. */
 export interface Resolution {
   /**
    * A hint to look again now: a connection failed, or a call found the set empty. May be called for every such call, so the
    * resolver limits the rate; never an error.
    */
   refresh(): void;
-  /** Ends it: no callbacks after this returns. Idempotent. */
+  /** Ends the watch: no callbacks after this returns. Idempotent. */
   close(): void;
 }

@@ -9,35 +9,35 @@ import type { DnsClient } from './dns-client.js';
 import { lookUp } from './dns-lookup.js';
 import { lookupFamilies } from './host-families.js';
 
-/** Which hosts are Services: a fixed list, or a function; where the function returns undefined, DNS decides. */
+/** Which hosts are Services: a fixed list, or a function of the application; where the function returns undefined, DNS decides. */
 export type ServiceRule = readonly string[] | ((origin: URL) => boolean | undefined);
 
 /** The parameters of `ServiceHosts`. */
 export interface ServiceHostsOptions {
   /** Which hosts are Services. @defaultValue DNS decides about every host */
   readonly services?: ServiceRule | undefined;
-  /** How DNS is asked. @defaultValue {}, see `DnsSettings` */
+  /** How DNS is queried. @defaultValue {}, see `DnsSettings` */
   readonly dns?: DnsSettings | undefined;
   /** How long one DNS lookup may take, in ms, above 0. */
   readonly lookupTimeoutMs: number;
-  /** Determines when a host is looked up again. */
+  /** The clock that determines when a host is looked up again. */
   readonly clock: Clock;
 }
 
-/** What is known about one host. */
+/** What `ServiceHosts` knows about one host. */
 export interface ServiceHostSnapshot {
-  /** The absolute name that was queried. */
+  /** The absolute name that was queried for the host. */
   readonly name: string;
   /** Whether the host is a Service; undefined during the first lookup. */
   readonly service: boolean | undefined;
-  /** Why DNS could not answer. */
+  /** Why DNS could not tell whether the host is a Service. */
   readonly trouble?: string;
 }
 
 interface Known {
   verdict: boolean | undefined;
   trouble: string | undefined;
-  /** When a "no" may be checked again. */
+  /** When the verdict that the host is no Service may be checked again, on the clock in ms. */
   recheckAtMs: number;
   lookup: Promise<boolean> | undefined;
 }
@@ -52,18 +52,18 @@ const CLUSTER_SET_DOMAIN = 'clusterset.local';
 const MAX_KNOWN = 2_000;
 /** How many lookups run at once. Further hosts are answered "no" meanwhile. */
 const MAX_ASKING = 100;
-/** Time for the first try; the second takes twice that, so that both fit into the default time-out. */
+/** Time for the first try of a DNS query, in ms; the second takes twice that, so that both fit into the default time-out. */
 const FIRST_TRY_MS = 600;
 
 /**
- * Tells Services from other hosts. A host is a Service if `<host>.svc.<cluster domain>.` exists. Names that end in `.svc` or
- * `.svc.<domain>` are queried as they are if the domain is the cluster's own or `clusterset.local`; under any other domain, its owner
- * could create any number of Services. IP addresses, `localhost` and longer names are not queried. Outside a cluster only the latter
- * two forms are, because nothing there says that `orders.shop` is not on the internet.
+ * Tells Services from other hosts. Such a host is a Service if `<host>.svc.<cluster domain>.` exists. Names that end in `.svc` or
+ * `.svc.<domain>` are queried as they are if the domain is the cluster's own or `clusterset.local`; under any other domain, its owner could
+ * create any number of Services. IP addresses, `localhost` and longer names are not queried. Outside a cluster only names that end in
+ * `.svc` or `.svc.<domain>` are queried, because nothing there says that `orders.shop` is not on the internet.
  *
  * One lookup per host, shared by all callers. A "no" is believed for 30 s, then checked again in the background; a "yes" until it is
- * forgotten. If DNS gives no answer, the host does not count as a Service, and is looked up again 5 s later. Never looks up by
- * itself.
+ * forgotten. If DNS gives no answer, the host does not count as a Service, and is looked up again 5 s later. Nothing is looked up unless a
+ * caller needs it.
  */
 export class ServiceHosts {
   readonly #clock: Clock;
@@ -71,16 +71,16 @@ export class ServiceHosts {
   readonly #dns: ReturnType<typeof resolveDnsOptions>;
   readonly #rule: ServiceRule | undefined;
   readonly #known = new Map<string, Known>();
-  /** Functions that cancel the running lookups. */
+  /** Functions that cancel the running DNS lookups. */
   readonly #questions = new Set<() => void>();
-  /** How short names are completed, once read. */
+  /** How short names of Services are completed, once the files that say so are read. */
   #names: ClusterNames | undefined;
   #reading: Promise<void> | undefined;
-  /** The absolute names of the list, once the cluster's names are known. */
+  /** The absolute names of the hosts in the option `services`, once the cluster's names are known. */
   #listed: ReadonlySet<string> | undefined;
   #closed = false;
 
-  /** Throws EVENKEEL_OPTION. */
+  /** Throws EVENKEEL_OPTION for invalid options. */
   constructor({ services, dns = {}, lookupTimeoutMs, clock }: ServiceHostsOptions) {
     if (services !== undefined && typeof services !== 'function') checkHosts(services);
     this.#rule = services;
@@ -98,13 +98,15 @@ export class ServiceHosts {
     if (this.#closed || ruled === false) return false;
     const isOpen = ruled === undefined && typeof this.#rule !== 'object';
     if (isOpen && parseServiceHost(withoutDot(origin.hostname)) === undefined) return false;
-    // The names are needed for a "yes" too, to tell which Service it is.
+    // The cluster's names are needed even if a host is a Service, to tell which Service it is.
     return this.#names === undefined
       ? this.#read().then(() => this.#decide(origin, ruled))
       : this.#decide(origin, ruled);
   }
 
-  /** The absolute name of a host: the same for all spellings of a Service. Only for hosts judged to be Services. */
+  /**
+   * The absolute name of a host: the same for all spellings of a Service. May only be called for hosts that `judge` found to be Services.
+   */
   nameOf({ hostname }: { readonly hostname: string }): string {
     return absoluteName(withoutDot(hostname), this.#cluster);
   }
@@ -114,7 +116,7 @@ export class ServiceHosts {
     this.#known.delete(name);
   }
 
-  /** Every host asked about so far and what was found, as plain JSON. */
+  /** Every host judged so far and what was found, as plain JSON. */
   snapshot(): ServiceHostSnapshot[] {
     return [...this.#known].map(([name, { verdict, trouble }]) => ({
       name,
@@ -123,7 +125,7 @@ export class ServiceHosts {
     }));
   }
 
-  /** Ends all lookups; waiting callers get "no". */
+  /** Ends all lookups; waiting callers are told that their host is no Service. */
   close(): void {
     this.#closed = true;
     for (const callOff of this.#questions) callOff();
@@ -168,7 +170,7 @@ export class ServiceHosts {
       // The lookup runs outside the async context of whichever request comes first.
       known.lookup = inBackground(() => this.#queryDns(name, entry));
     }
-    // After an earlier "no", callers do not wait to hear it again.
+    // After an earlier verdict that the host is no Service, callers do not wait for the next lookup.
     return known.verdict ?? known.lookup ?? false;
   }
 
@@ -193,7 +195,7 @@ export class ServiceHosts {
     });
     this.#questions.add(callOff);
     const timer = deadline(this.#clock, callOff, this.#lookupTimeoutMs);
-    // Callers wait for the first answer, but not for later ones.
+    // Callers wait for the first DNS lookup of a host, which therefore keeps the process alive, but not for later ones.
     if (known.verdict === undefined) timer.ref();
     try {
       client = this.#dns.client();
@@ -228,12 +230,15 @@ function checkHosts(value: unknown): void {
 }
 
 function checked(result: unknown): boolean | undefined {
-  // A promise is truthy, so it must not be taken for a "yes".
+  // A promise is truthy, so one from the application's function must not be taken for a "yes".
   if (result === undefined || typeof result === 'boolean') return result;
   throw optionError('services()', 'a function that returns true, false or undefined', result);
 }
 
-/** `orders.shop.` in a URL means `orders.shop`; as a separate name it could only be a host on the internet. */
+/**
+ * A host name without its trailing dot. `orders.shop.` in a URL means `orders.shop`; as a separate name it could only be a host on the
+ * internet.
+ */
 function withoutDot(hostname: string): string {
   return /^[^.]+\.[^.]+(\.svc)?\.$/i.test(hostname) ? hostname.slice(0, -1) : hostname;
 }

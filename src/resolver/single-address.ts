@@ -8,7 +8,7 @@ import type { DnsTarget } from './dns-lookup.js';
 export interface SlotOptions {
   /** How many connections the address gets, each of which is picked separately. */
   readonly connections: number;
-  /** Mean age at which each is replaced, in ms. */
+  /** Mean age at which each of these connections is replaced, in ms. */
   readonly connectionAgeMs: number;
 }
 
@@ -18,7 +18,7 @@ export interface SlotOptions {
  * pods, and a slot that hit a bad pod is ejected on its own.
  */
 export function slotMaker({ connections, connectionAgeMs }: SlotOptions): (target: DnsTarget) => readonly Endpoint[] {
-  // The same object for all slots and lookups: equal sets must stay equal from lookup to lookup.
+  // The attributes are the same object for all slots and lookups: equal sets must stay equal from lookup to lookup.
   const attributes = Attributes.empty.with(endpointConnectionAgeMs, connectionAgeMs);
   return ({ address, port }) =>
     Array.from({ length: connections }, (_, index) =>
@@ -26,7 +26,7 @@ export function slotMaker({ connections, connectionAgeMs }: SlotOptions): (targe
     );
 }
 
-/** Whether a set consists of slots. */
+/** Whether a set consists of slots: several endpoints made from a Service's single address. */
 export function isSlots(endpoints: readonly Endpoint[]): boolean {
   return endpoints[0]?.attributes.get(endpointConnectionAgeMs) !== undefined;
 }
@@ -37,10 +37,10 @@ export function isSlots(endpoints: readonly Endpoint[]): boolean {
  * a name below it per pod.
  */
 export class AddressKind {
-  /** The result, and the address it applies to. */
+  /** The kind that was found, and the address it applies to. */
   #known: { readonly address: string; readonly kind: 'cluster-ip' | 'pod' | 'unknown' } | undefined;
 
-  /** `unknown` if DNS has no SRV records. Never rejects. */
+  /** What kind of address it is; `unknown` if DNS has no SRV records. Never rejects. */
   async of(address: string, absolute: string, client: DnsClient): Promise<'cluster-ip' | 'pod' | 'unknown'> {
     if (this.#known?.address === address) return this.#known.kind;
     try {
@@ -49,7 +49,7 @@ export class AddressKind {
       return kind;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      // "No such records" is an answer; anything else is queried again next time.
+      // "No such records" is an answer that is kept; after anything else, DNS is queried again next time.
       if (code === 'ENODATA' || code === 'ENOTFOUND') this.#known = { address, kind: 'unknown' };
       return 'unknown';
     }

@@ -16,7 +16,7 @@ const entryNames: readonly (keyof EndpointInit)[] = [
   'weight',
   'attributes',
 ];
-/** Names are for people, so a long list shows only its beginning. */
+/** At most this many endpoints are part of the resolver's name: names are for people. */
 const NAMED = 3;
 
 /**

@@ -28,13 +28,13 @@ export interface TargetOptions {
   readonly kubernetes?: KubernetesSettings | undefined;
   /**
    * The only family of addresses to use.
-   * @defaultValue what this host has, and of both IPv4 first (S3)
+   * @defaultValue what this host has, and of both IPv4 first
    * @see docs/guide/endpoint-slices.md#ipv4-and-ipv6
    */
   readonly family?: 'IPv4' | 'IPv6' | undefined;
   /** Connections to the single address of a Service whose pods are unknown. @defaultValue 8 */
   readonly connections?: number | undefined;
-  /** Mean age at which each of these is replaced, ± 50 %, in ms. @defaultValue 60000 */
+  /** Mean age at which each of the `connections` to a single address is replaced, ± 50 %, in ms. @defaultValue 60000 */
   readonly connectionAgeMs?: number | undefined;
   /** How long a plain target waits for the API server before it queries DNS too, in ms. @defaultValue 2500 */
   readonly sliceGraceMs?: number | undefined;
@@ -107,7 +107,7 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
 /** Why the first discovery mode is not available on a laptop. */
 export const noPod = 'this is not a pod with a service account';
 
-/** Loads the Kubernetes module only when needed. */
+/** Makes a resolver of EndpointSlices. Loads the Kubernetes module only when needed. */
 async function sliceResolver(
   { service, namespace, port }: DiscoveryService,
   { kubernetes, allowAddresses, family }: TargetSettings,
@@ -125,7 +125,7 @@ async function sliceResolver(
   });
 }
 
-/** An explicit `kubernetes:` target. */
+/** The resolver for an explicit `kubernetes:` target. */
 function kubernetes(
   name: string,
   { service: { service, namespace }, port }: Target & { kind: 'kubernetes' },

@@ -1,13 +1,13 @@
 import { ResolveError } from '../errors.js';
 
-/** What the cluster lacks. */
+/** What the cluster lacks of a target: the Service, or its port. */
 export type WrongPart = 'service' | 'port';
 
-/** A target that names something the cluster does not have. Another discovery mode would only hide that. */
+/** The error for a target that names something the cluster does not have. Another discovery mode would only hide that. */
 export class WrongTarget extends ResolveError {
   readonly part: WrongPart;
 
-  /** `permanent` if nothing can be published. A Service or port without endpoints is an empty set, and this explains it. */
+  /** @param permanent Whether nothing can be published. A Service or port without endpoints is an empty set, and this error explains it. */
   constructor(
     part: WrongPart,
     message: string,
@@ -18,9 +18,9 @@ export class WrongTarget extends ResolveError {
   }
 }
 
-/** A port number that could mean several ports, while the Service may not be read (S11). */
+/** The error for a port number that could mean several ports, while the Service object may not be read. */
 export class AmbiguousPort extends ResolveError {
-  /** The names of the ports that there are. */
+  /** The names of the ports that the number could mean. */
   readonly names: readonly string[];
 
   constructor(message: string, names: readonly string[], cause?: unknown) {

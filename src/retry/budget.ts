@@ -19,11 +19,11 @@ export const retryBudgetTable: OptionTable<Complete<RetryBudgetOptions>> = optio
 export const resolveRetryBudget = (options?: RetryBudgetOptions): Complete<RetryBudgetOptions> =>
   retryBudgetTable.resolve(options);
 
-/** Deposits expire after about this long, in ms. */
+/** Deposits in the retry budget expire after about this long, in ms. */
 const KEPT_MS = 10_000;
-/** Time alone adds retries for at most this long, in ms: a quiet period must not save up for a storm. */
+/** Time alone adds retries to the budget for at most this long, in ms: a quiet period must not save up for a storm. */
 const SAVED_MS = 2_000;
-/** The clock is read once per this many calls: with more of them it would be too uncertain when they were made. */
+/** The retry budget reads the clock at least once per this many calls: with more of them it would be too uncertain when they were made. */
 const SETTLES_AFTER = 128;
 
 /**
@@ -37,10 +37,10 @@ export class RetryBudget {
   readonly #ratio: number;
   readonly #perMs: number;
   readonly #clock: Clock;
-  /** Calls since `#updatedMs`. The clock is not read for each of them. */
+  /** Calls deposited since `#updatedMs`. The clock is not read for each of them. */
   #undated = 0;
   #tokens: number;
-  /** Calls before `#updatedMs`. */
+  /** Calls deposited before `#updatedMs`. */
   #callsBefore = 0;
   #updatedMs: number;
   /** Recent calls: those of this period of `KEPT_MS` and of the previous one. */
@@ -58,7 +58,7 @@ export class RetryBudget {
     this.#spanSinceMs = this.#updatedMs;
   }
 
-  /** Calls started since creation. */
+  /** Calls started since the budget was created. */
   get calls(): number {
     return this.#callsBefore + this.#undated;
   }
@@ -69,7 +69,7 @@ export class RetryBudget {
     return Math.floor(this.#tokens);
   }
 
-  /** A call started. */
+  /** A call started, and deposits its share of a retry. */
   deposit(): void {
     if (++this.#undated >= SETTLES_AFTER) this.#settle();
   }
@@ -82,12 +82,12 @@ export class RetryBudget {
     return true;
   }
 
-  /** The last retry paid for could not be made: returns its token. */
+  /** The last retry that was paid for could not be made: returns its token. */
   refund(): void {
     this.#tokens++;
   }
 
-  /** Credits the calls counted so far, as made now. */
+  /** Credits the calls counted so far, as if they were made now. */
   #settle(): void {
     const nowMs = this.#clock.now();
     const calls = this.#undated;

@@ -2,9 +2,9 @@ import type { Outcome } from '../endpoint/outcome.js';
 
 /** One attempt that ended, as the retry policy sees it. */
 export interface EndedAttempt {
-  /** How it ended, as the rules for retries see it. */
+  /** How the attempt ended, as the rules for retries see it. */
   readonly outcome: Outcome;
-  /** Whether the call may safely run twice (RFC 9110, 9.2.2) AND can be repeated (its body is still available). */
+  /** Whether the call may safely run twice (RFC 9110, 9.2.2) AND can be repeated (the call's body is still available). */
   readonly idempotent: boolean;
   /** Whether any part of the response reached the caller. */
   readonly answered: boolean;
@@ -14,15 +14,15 @@ export interface EndedAttempt {
   readonly method?: string | undefined;
   /** The status of the response, if there was one. */
   readonly status?: number | undefined;
-  /** The headers of that response, by lower-case name. */
+  /** The headers of the response to the attempt, by lower-case name. */
   readonly header?: ((name: string) => unknown) | undefined;
-  /** The error, if there was no response. */
+  /** The error of the attempt, if there was no response. */
   readonly error?: unknown;
 }
 
 /** The argument of `retry.when`: an attempt that can be repeated, because no part of its response reached the caller. */
 export interface RetryCandidate {
-  /** How it ended; `outcome.retryAfterMs` is the response's `Retry-After`. */
+  /** How the attempt ended; `outcome.retryAfterMs` is the response's `Retry-After`. */
   readonly outcome: Outcome;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
@@ -32,13 +32,13 @@ export interface RetryCandidate {
   readonly method: string | undefined;
   /** The status of the response, 400 or above; undefined if there was none. */
   readonly status: number | undefined;
-  /** A header of the response. */
+  /** A header of the response; undefined if there is none. */
   header(name: string): string | undefined;
-  /** The error; undefined if there was a response. */
+  /** The error of the attempt; undefined if there was a response. */
   readonly error: unknown;
-  /** The `code` of that error, such as `ECONNRESET`. */
+  /** The `code` of the attempt's error, such as `ECONNRESET`. */
   readonly code: string | undefined;
-  /** What would happen without `when`. */
+  /** Whether the attempt would be retried without `when`. */
   readonly usual: boolean;
 }
 

@@ -31,7 +31,7 @@ export interface RetryOptions {
   readonly when?: ((attempt: RetryCandidate) => boolean) | undefined;
 }
 
-/** `methods` are those that may safely run twice. Source: RFC 9110, 9.2.2. */
+/** The options of `retry` with defaults and bounds; `methods` are those of requests that may safely run twice. Source: RFC 9110, 9.2.2. */
 export const retryTable: OptionTable<ResolvedRetryOptions> = optionTable('retry', {
   maxAttempts: numberOption(3, { min: 1, max: 100, integer: true }),
   budget: { default: resolveRetryBudget(), check: (_name, value) => resolveRetryBudget(value as RetryBudgetOptions) },
@@ -56,7 +56,7 @@ function checkStatuses(name: string, statuses: unknown): readonly number[] {
   );
 }
 
-/** A token (RFC 9110, 5.6.2); case matters, and known methods are upper case. */
+/** Matches an HTTP method: a token (RFC 9110, 5.6.2); case matters, and known methods are upper case. */
 const METHOD = /^[A-Z!#$%&'*+.^_`|~0-9-]+$/;
 
 function checkMethods(name: string, methods: unknown): readonly string[] {

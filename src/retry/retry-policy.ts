@@ -45,21 +45,21 @@ export interface RetryPolicy {
   readonly maxAttempts: number;
   /** HTTP methods of requests that may be sent twice. */
   readonly methods: ReadonlySet<string>;
-  /** Whether a call that may be sent twice is repeated when its connection dies: no option forbids it. */
+  /** Whether a call that may be sent twice is repeated when its connection dies; false if options forbid it. */
   readonly repeatsLost: boolean;
   /** Whether responses may be discarded for another attempt; if not, every response is final. */
   readonly looksAtAnswers: boolean;
-  /** The retry budget. Every call makes its deposit in it, once, not per attempt. */
+  /** The retry budget. Every call deposits in it once, not per attempt. */
   readonly budget: { deposit(): void };
-  /** Whether this attempt should be followed by another, regardless of cost and number. */
+  /** Whether this attempt should be followed by another one, regardless of cost and number. */
   wants(attempt: EndedAttempt): boolean;
   /** Whether a call with `tried` running attempts may have one more; if so, pays for it. */
   allowsHedge(tried: number): boolean;
-  /** Whether a protocol with rules of its own may make another attempt; if so, pays for it. It is counted by `followed`. */
+  /** Whether a protocol with rules of its own may make another attempt; if so, pays for it. The attempt is counted by `followed`. */
   pays(): boolean;
-  /** Counts another attempt, which the caller has decided on and paid for. */
+  /** Counts another attempt, which the caller of this method has decided on and paid for. */
   followed(what: RetryReason | 'hedge'): void;
-  /** The last retry or hedge allowed was not possible, because no other endpoint had capacity: refunds what it cost. */
+  /** The last retry or hedge that was allowed was not possible, because no other endpoint had capacity: refunds what it cost. */
   refund(): void;
   /** The caller gets the response of a hedge. */
   hedgeWon(): void;
@@ -80,7 +80,7 @@ export class RetryRules implements RetryPolicy {
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
   readonly #counter = new RetryCounter();
-  /** For what an attempt was last allowed, and whether the budget paid for it. */
+  /** The reason for which an attempt was last allowed, and whether the budget paid for it. */
   #allowed: RetryReason | 'hedge' = 'hedge';
   #wasPaid = false;
 
@@ -105,7 +105,10 @@ export class RetryRules implements RetryPolicy {
     return attempt.tried < this.maxAttempts && this.wants(attempt) && this.#pay(retryReason(attempt));
   }
 
-  /** Whether this attempt may be followed by another that costs the budget nothing. Never where the budget could pay for none: then options forbid retries. */
+  /**
+   * Whether this attempt may be followed by another that costs the retry budget nothing. False where the budget can never pay for one: in
+   * that case options forbid retries.
+   */
   allowsFree(attempt: EndedAttempt): boolean {
     if (!this.#hasBudget || attempt.tried >= this.maxAttempts || !this.wants(attempt)) return false;
     this.#allowed = retryReason(attempt);
@@ -142,7 +145,7 @@ export class RetryRules implements RetryPolicy {
     this.#counter.hedgesWon++;
   }
 
-  /** Counts so far. */
+  /** The retries and hedges counted so far. */
   get counts(): RetryCounts {
     const { retries, hedges, hedgesWon, overBudget } = this.#counter;
     return { calls: this.budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };

@@ -10,16 +10,16 @@ export interface TriedAttempt<C> {
 }
 
 /**
- * Where one call was tried. Created at its first failure. Pass `avoid` to `pick` or `acquire` for the next attempt, then ask
- * `allows`: an avoided endpoint is still picked if no other can take the call.
+ * The endpoints on which one call was tried. Created at the call's first failure. Pass `avoid` to `pick` or `acquire` for the next attempt,
+ * then check `allows`: an avoided endpoint is still picked if no other can take the call.
  */
 export class TriedEndpoints<C> {
   readonly #tried = new Set<PickTarget>();
-  /** Endpoints that accepted no connection, each with the handle that failed. */
+  /** Endpoints that accepted no connection, each with the handle of the connection that failed. */
   readonly #refusing = new Map<PickTarget, C>();
   /** Endpoints that refused the call once without processing it. */
   readonly #refused = new Set<PickTarget>();
-  /** Endpoints that answered or timed out: another attempt there would not be a retry on another endpoint. */
+  /** Endpoints that answered the call or let it time out: another attempt there would not be a retry on another endpoint. */
   readonly #processed = new Set<PickTarget>();
 
   /** The endpoints that failed this call, for `avoid` of the next pick. */
@@ -37,8 +37,8 @@ export class TriedEndpoints<C> {
   }
 
   /**
-   * The endpoint refused the attempt (added before) even over another HTTP/2 connection. It gets the call only once more, if there is
-   * no other endpoint, because each time costs connections.
+   * The endpoint refused the attempt (added before) even over another HTTP/2 connection. The endpoint gets the call only once more, if
+   * there is no other endpoint, because each time costs connections.
    */
   refused({ subchannel }: TriedAttempt<C>): void {
     if (this.#refused.has(subchannel)) this.#processed.add(subchannel);
@@ -46,9 +46,9 @@ export class TriedEndpoints<C> {
   }
 
   /**
-   * Whether the call may go there. Not if the endpoint itself failed it, and not if no connection could be opened, because that
-   * would fail again immediately. A reused connection that died says little about its endpoint, and an endpoint that was
-   * reconnected deserves another try.
+   * Whether the call may be tried on this endpoint. Not if the endpoint itself failed it, and not if no connection could be opened, because
+   * that would fail again immediately. A reused connection that died says little about its endpoint, and an endpoint that was reconnected
+   * deserves another try.
    */
   allows({ subchannel, handle }: TriedAttempt<C>): boolean {
     if (this.#processed.has(subchannel)) return false;

@@ -1,4 +1,4 @@
-/** The listeners of each signal in order of registration, and the one listener registered on the signal itself. */
+/** For each abort signal, its listeners in order of registration, and the one listener registered on the signal itself. */
 const waiting = new WeakMap<AbortSignal, { readonly listeners: Set<() => void>; readonly all: () => void }>();
 
 /**
@@ -14,7 +14,7 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   }
   const listeners = new Set([listener]);
   const all = (): void => {
-    // A listener removed by an earlier one is no longer called.
+    // A listener that was removed by an earlier one is no longer called.
     for (const listen of listeners) listen();
     waiting.delete(signal);
   };
@@ -31,7 +31,9 @@ export function offAbort(signal: AbortSignal | undefined, listener: () => void):
   signal.removeEventListener('abort', present.all);
 }
 
-/** The result of `work`, or a rejection with the signal's reason if it aborts before. What `work` comes to afterwards is ignored. */
+/**
+ * The result of `work`, or a rejection with the signal's reason if the signal aborts before. What becomes of `work` afterwards is ignored.
+ */
 export async function orAborted<T>(work: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
   let aborted = (): void => {};

@@ -4,16 +4,16 @@ import { closestOf } from './did-you-mean.js';
 /** Bounds of a numeric option. */
 export interface NumberBounds {
   readonly min?: number;
-  /** Like `min`, but exclusive. */
+  /** The value must be above this bound; like `min`, but exclusive. */
   readonly above?: number;
   readonly max?: number;
-  /** Whole numbers only. */
+  /** Whether only whole numbers are allowed. */
   readonly integer?: boolean;
   /** Whether Infinity is allowed, even if there is a `max`. */
   readonly infinite?: boolean;
 }
 
-/** An EVENKEEL_OPTION error that names the field, the expected value and the value given. */
+/** An EVENKEEL_OPTION error that names the field, the expected value and the value that was passed. */
 export function optionError(name: string, expected: string, value: unknown): EvenkeelError {
   return new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, got ${describe(value, name)}`);
 }
@@ -25,14 +25,14 @@ export function checkNumber(name: string, value: unknown, fallback: number, boun
   return value;
 }
 
-/** A TCP port. Throws EVENKEEL_OPTION. */
+/** Checks that a value is a TCP port. Throws EVENKEEL_OPTION. */
 export function checkPort(name: string, value: unknown): number {
   const fits = typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 65_535;
   if (!fits) throw optionError(name, 'a port from 1 to 65535', value);
   return value;
 }
 
-/** A non-empty string. Throws EVENKEEL_OPTION. */
+/** Checks that a value is a non-empty string. Throws EVENKEEL_OPTION. */
 export function checkString(name: string, value: unknown): string {
   if (typeof value !== 'string' || value === '') throw optionError(name, 'a non-empty string', value);
   return value;
@@ -53,7 +53,7 @@ export function checkFunction(name: string, value: unknown): void {
 /** Throws EVENKEEL_OPTION unless `value` is an AbortSignal, or undefined. */
 export function checkSignal(name: string, value: unknown): void {
   if (value === undefined) return;
-  // Not `instanceof`: there are other implementations.
+  // Signals are not checked with `instanceof`: there are other implementations of AbortSignal.
   const { aborted, addEventListener } = (value ?? {}) as { aborted?: unknown; addEventListener?: unknown };
   if (typeof aborted === 'boolean' && typeof addEventListener === 'function') return;
   throw optionError(name, 'an AbortSignal', value);

@@ -2,18 +2,18 @@ import { AsyncResource } from 'node:async_hooks';
 
 /** A running timer. */
 export interface Timer {
-  /** Stops it; does nothing if it has fired. */
+  /** Stops the timer; does nothing if it has fired. */
   cancel(): void;
-  /** Keeps the process alive until it fires, for timers a caller waits for. By default timers do not. */
+  /** Keeps the process alive until the timer fires, for timers that a caller waits for. By default timers do not. */
   ref(): void;
 }
 
 /**
- * The only source of time. Decisions use this monotonic clock, so jumps of the wall clock have no effect. `evenkeel/testing`
- * has one that tests control.
+ * The only source of time. Decisions use this monotonic clock, so jumps of the wall clock have no effect. `evenkeel/testing` has a clock
+ * that tests control.
  */
 export interface Clock {
-  /** Milliseconds since an arbitrary moment; never decreases. */
+  /** The time now, in ms since an arbitrary moment; never decreases. */
   now(): number;
   /** Calls `fn` once after `delayMs` (0 to 2^31 - 1), never synchronously. */
   timer(fn: () => void, delayMs: number): Timer;

@@ -6,7 +6,10 @@ export class Closing {
   readonly #cut: () => void;
   #closed: Promise<void> | undefined;
 
-  /** `finish` lets running work end and never rejects; `cut` ends it, even while `finish` is pending. */
+  /**
+   * @param finish Lets running work end; never rejects.
+   * @param cut Ends running work at once, even while `finish` is pending.
+   */
   constructor(finish: () => Promise<void>, cut: () => void) {
     this.#finish = finish;
     this.#cut = cut;
@@ -17,7 +20,7 @@ export class Closing {
     return this.#closed !== undefined;
   }
 
-  /** Ends in order; once `signal` aborts, by cutting. Every call returns the same promise. */
+  /** Ends the work in order; once `signal` aborts, by cutting it. Every call returns the same promise. */
   close(signal: AbortSignal | undefined): Promise<void> {
     const closed = this.#closed ?? this.#begin();
     if (signal?.aborted) this.#cut();
@@ -31,7 +34,7 @@ export class Closing {
 
   #begin(): Promise<void> {
     let finished = (): void => {};
-    // Must come first: code that `finish` notifies may call `close` again.
+    // `#closed` must be set first: code that `finish` notifies may call `close` again.
     this.#closed = new Promise((resolve) => {
       finished = resolve;
     });

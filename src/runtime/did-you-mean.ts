@@ -10,7 +10,7 @@ export function closestOf(word: string, known: readonly string[]): string | unde
   let closest: string | undefined;
   let fewest = limit + 1;
   for (const candidate of known) {
-    // The input may have any length.
+    // The word to compare may have any length, so candidates of another length are skipped early.
     if (Math.abs(candidate.length - word.length) >= fewest) continue;
     const wrong = distance(word.toLowerCase(), candidate.toLowerCase());
     if (wrong >= fewest) continue;

@@ -21,7 +21,7 @@ export function hash32(text: string, seed = 0): number {
           index++;
         } else code = 0xfffd;
       }
-      // All bytes but the last; the last one falls through to where single bytes are added.
+      // All bytes of a character but the last are added here; the last one is added where single bytes are.
       for (let left = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3, first = true; left > 0; left--) {
         const bits = code >>> (6 * left);
         const byte = first ? (left === 1 ? 0xc0 : left === 2 ? 0xe0 : 0xf0) | bits : 0x80 | (bits & 0x3f);

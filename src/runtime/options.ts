@@ -14,9 +14,9 @@ import { type Rng, systemRng } from './rng.js';
 export interface Option<T> {
   /** The value where the option is left out. */
   readonly default: T;
-  /** Whether the option must be given: `check` is then called for undefined too. */
+  /** Whether the option must be set: `check` is then called for undefined too. */
   readonly isRequired?: boolean;
-  /** What numbers it takes; for the reference. */
+  /** What numbers the option takes; for the reference. */
   readonly bounds?: NumberBounds;
   /**
    * Returns the value to use. Throws EVENKEEL_OPTION for any that does not fit.
@@ -35,7 +35,7 @@ export interface OptionTable<Settings> {
   readonly defaults: Settings;
   /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
   resolve(values: unknown): Settings;
-  /** The same for an object that also has other options, which are left alone. @param prefix Of the names, for errors. */
+  /** Does the same as `resolve` for an object that also has other options, which are left alone. @param prefix Of the names, for errors. */
   resolveOwn(values: object, prefix?: string): Settings;
 }
 
@@ -47,7 +47,7 @@ export interface OptionTable<Settings> {
  */
 export function optionTable<Settings extends object>(
   path: string,
-  // The settings are said by the caller: names that are not theirs are errors.
+  // The type of the settings is named by the caller: options that are not among them are errors.
   options: NoInfer<OptionTable<Settings>['options']>,
 ): OptionTable<Settings> {
   const entries = Object.entries<Option<unknown>>(options);
@@ -96,7 +96,7 @@ export const functionOption = <T>(): Option<T | undefined> => ({
   },
 });
 
-/** True or false, where leaving it out means neither. */
+/** An option that takes true or false, where leaving it out means neither. */
 export const optionalBoolean: Option<boolean | undefined> = {
   default: undefined,
   check: (name, value) => checkBoolean(name, value, false),
@@ -115,7 +115,7 @@ export const optionalNumber = (bounds: NumberBounds): Option<number | undefined>
   check: (name, value) => checkNumber(name, value, 0, bounds),
 });
 
-/** A non-empty string that may be left out. */
+/** An option that takes a non-empty string and may be left out. */
 export const optionalString: Option<string | undefined> = checkedOption<string | undefined>(undefined, checkString);
 
 /** One of `choices`, compared as it is, `fallback` where it is left out. The error names them all. */
@@ -131,15 +131,15 @@ export const choiceOption = <const T extends string | number, F extends T | unde
   },
 });
 
-/** An option that must be given: `check` refuses undefined. */
+/** An option that must be set: its `check` refuses undefined. */
 export const requiredOption = <T>(check: (name: string, value: unknown) => T): Option<T> => ({
-  // Never used: `check` is called first, and throws.
+  // The default of a required option is never used: `check` is called first, and throws.
   default: undefined as T,
   isRequired: true,
   check,
 });
 
-/** A value that may be left out, and is checked where it is used. */
+/** An option that may be left out, and whose value is checked where it is used. */
 export const anyOption = <T>(): Option<T | undefined> =>
   checkedOption<T | undefined>(undefined, (_name, value) => value as T);
 

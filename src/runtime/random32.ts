@@ -8,25 +8,25 @@ import type { Rng } from './rng.js';
 export class Random32 implements Rng {
   #state: number;
 
-  /** @param seed An integer, or a source of one. */
+  /** @param seed An integer, or a source of random numbers for one. */
   constructor(seed: number | Rng) {
     this.#state = (typeof seed === 'number' ? seed : seed.next() * 4_294_967_296) | 0;
   }
 
-  /** A uniform index in [0, length). Uneven by at most length / 2^32. */
+  /** A uniform random index in [0, length). Uneven by at most length / 2^32. */
   index(length: number): number {
     // The division is exact, and can be done before the number is drawn.
     return (this.#roll() * (length / 4_294_967_296)) | 0;
   }
 
-  /** A uniform index in [0, length) that is never `other`. Needs length ≥ 2. */
+  /** A uniform random index in [0, length) that is never `other`. Needs length ≥ 2. */
   otherIndex(length: number, other: number): number {
     const index = this.index(length - 1);
-    // 1 if index ≥ other: as a condition, the processor would guess it wrong half the time.
+    // Adds 1 if index ≥ other, without a condition: the processor would guess its result wrong half the time.
     return index + ((other - index - 1) >>> 31);
   }
 
-  /** Uniform in [0, 1). */
+  /** A uniform random number in [0, 1). */
   next(): number {
     return this.#roll() / 4_294_967_296;
   }

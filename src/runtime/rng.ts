@@ -1,6 +1,6 @@
 /** The only source of randomness. Tests and simulations pass a seeded one. */
 export interface Rng {
-  /** Uniform in [0, 1). */
+  /** A uniform random number in [0, 1). */
   next(): number;
 }
 
@@ -8,15 +8,15 @@ export interface Rng {
  * Random numbers whose state can be stored and restored. Not for secrets. Source: sfc32 (Doty-Humphrey, PractRand).
  */
 export class Sfc32 implements Rng {
-  /** Four words. */
+  /** The state of the generator: four words. */
   readonly state: Int32Array = new Int32Array(4);
 
-  /** @param seed Provides the initial state; without it the state is to be restored. */
+  /** @param seed Provides the initial state; without a seed the state is to be restored. */
   constructor(seed?: Rng) {
     if (seed === undefined) return;
     for (let word = 0; word < 4; word++) this.state[word] = seed.next() * 4_294_967_296;
     this.state[3] = 1;
-    // The first numbers depend on few bits of the seed.
+    // The first numbers of a seed are skipped, because they depend on few of its bits.
     for (let turn = 0; turn < 12; turn++) this.next();
   }
 
@@ -45,7 +45,7 @@ export function drawIndex(rng: Rng, length: number): number {
   return (rng.next() * length) | 0;
 }
 
-/** Uniform in [min, max). */
+/** A uniform random number in [min, max). */
 export function between(rng: Rng, min: number, max: number): number {
   return min + (max - min) * rng.next();
 }

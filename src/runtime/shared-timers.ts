@@ -1,7 +1,7 @@
 import type { Clock, Timer } from './clock.js';
 import { deadline } from './deadline.js';
 
-/** Called when its time has come. */
+/** An object that is called when the delay of a timer is over. */
 export interface Timed {
   /** The delay is over; the timer is cancelled already. Must not throw. */
   timedOut(): void;
@@ -9,22 +9,22 @@ export interface Timed {
 
 /** A running timer; it holds no reference once it has fired or was cancelled. */
 export interface SharedTimer {
-  /** The delay it was started with, perhaps rounded up, in ms. */
+  /** The delay that the timer was started with, perhaps rounded up, in ms. */
   readonly delayMs: number;
-  /** It will not fire. Idempotent, also after it has fired. */
+  /** Stops the timer, which will not fire. Idempotent, also after it has fired. */
   cancel(): void;
 }
 
-/** This many different delays are exact to the millisecond; others are rounded up by at most a sixteenth. */
+/** This many different delays of timers are exact to the millisecond; others are rounded up by at most a sixteenth. */
 const EXACT_DELAYS = 64;
 const STEPS_PER_DOUBLING = 16;
 
 /**
- * Timers for many things with the same duration that mostly never fire, such as request deadlines. All timers of one delay
- * share one timer of the clock, so that starting or cancelling one only changes two links in a list.
+ * Timers for many things with the same duration that mostly never fire, such as request deadlines. All timers of one delay share one timer
+ * of the clock, so that starting or cancelling one only changes two links in a list.
  *
- * They do not keep the process alive: anything with a deadline also has a socket or a place in the waiting room, which does.
- * After a stall of the event loop they wait a moment longer, as `deadline` does.
+ * The timers do not keep the process alive: anything with a deadline also has a socket or a place in the waiting room, which does. After a
+ * stall of the event loop they wait a moment longer, as `deadline` does.
  */
 export class SharedTimers {
   readonly #clock: Clock;
@@ -53,7 +53,7 @@ export class SharedTimers {
     return queue.add(timed);
   }
 
-  /** How many are running, for leak checks. O(n). */
+  /** How many timers are running, for leak checks. O(n). */
   get running(): number {
     let running = 0;
     for (const queue of this.#queues.values()) running += queue.length;
@@ -84,7 +84,10 @@ class Queue {
   readonly #clock: Clock;
   readonly #emptied: () => void;
   readonly #head: Entry = new Entry(this, 0, undefined);
-  /** Runs while anything waits, and possibly longer: stopping it is not worthwhile, because the queue soon fills again. */
+  /**
+   * The timer of the clock for this queue. It runs while anything waits, and possibly longer: stopping it is not worthwhile, because the
+   * queue soon fills again.
+   */
   #timer: Timer | undefined;
 
   constructor(clock: Clock, delayMs: number, emptied: () => void) {

@@ -1,8 +1,8 @@
 import type { Clock, Timer } from './clock.js';
 
-/** How often it checks, in ms. */
+/** How often the event loop is checked for a stall, in ms. */
 const TICK_MS = 250;
-/** A tick this late was delayed by a stall; less is ordinary work. In ms. */
+/** A check that is late by this much, in ms, was delayed by a stall; less is ordinary work. */
 const STALLED_MS = 100;
 
 /**
@@ -11,12 +11,12 @@ const STALLED_MS = 100;
  */
 export class StallWatch {
   readonly #clock: Clock;
-  /** Calls that are running. */
+  /** How many calls are running. */
   #running = 0;
   #timer: Timer | undefined;
-  /** If no tick has come by this time, the event loop is blocked. */
+  /** If no check has run by this time, on the clock in ms, the event loop is blocked. */
   #lateFromMs: number = Number.POSITIVE_INFINITY;
-  /** When the last stall ended. */
+  /** When the last stall of the event loop ended, on the clock in ms. */
   #overMs: number = Number.NEGATIVE_INFINITY;
   #stalledMs = 0;
 
@@ -35,9 +35,7 @@ export class StallWatch {
     this.#running--;
   }
 
-  /**
-   * How long the last stall took, in ms, if it ended after `sinceMs`; otherwise 0. Includes a stall that is just ending.
-   */
+  /** How long the last stall took, in ms, if it ended after `sinceMs`; otherwise 0. A stall that is just ending counts. */
   stalledSince(sinceMs: number, nowMs: number): number {
     if (nowMs >= this.#lateFromMs) return nowMs - this.#lateFromMs + STALLED_MS + TICK_MS;
     return this.#overMs > sinceMs ? this.#stalledMs : 0;
@@ -48,7 +46,7 @@ export class StallWatch {
     this.#stop();
   }
 
-  /** Until no call is running. */
+  /** Checks the event loop for stalls until no call is running. */
   #watch(): void {
     const dueMs = this.#clock.now() + TICK_MS;
     this.#lateFromMs = dueMs + STALLED_MS;
@@ -56,7 +54,7 @@ export class StallWatch {
       const nowMs = this.#clock.now();
       const lateMs = nowMs - dueMs;
       if (lateMs >= STALLED_MS) {
-        // It began some time after the previous tick.
+        // The stall began some time after the previous check, so the whole interval is added.
         this.#stalledMs = lateMs + TICK_MS;
         this.#overMs = nowMs;
       }

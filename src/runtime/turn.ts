@@ -3,6 +3,6 @@
  * connections. `fn` runs in the caller's async context.
  */
 export function afterPendingIo(fn: () => void): void {
-  // The first may run in the current turn, whose I/O was collected earlier; the second cannot.
+  // The first `setImmediate` may run in the current turn, whose I/O was collected earlier; the second cannot.
   setImmediate(() => setImmediate(fn));
 }

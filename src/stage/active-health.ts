@@ -19,7 +19,7 @@ export interface ActiveHealthOptions {
   readonly timeoutMs?: number | undefined;
   /** Consecutive failed probes after which an endpoint is suspect. @defaultValue 3 */
   readonly unhealthyAfter?: number | undefined;
-  /** Consecutive successful probes after which it no longer is. @defaultValue 2 */
+  /** Consecutive successful probes after which an endpoint is no longer suspect. @defaultValue 2 */
   readonly healthyAfter?: number | undefined;
   /** Probes an endpoint: resolves or rejects. @defaultValue the `ping` of its connection */
   readonly check?: ((endpoint: Endpoint, signal: AbortSignal) => Promise<void>) | undefined;
@@ -95,7 +95,7 @@ class Patient implements Tracker {
   readonly #rules: HealthRules;
   readonly #context: StageContext;
   readonly #owner: { forget(): void; impossible(error: Error): void };
-  /** How many consecutive probes contradict the current verdict. */
+  /** How many consecutive probes contradict the current verdict on the endpoint. */
   #against = 0;
   #timer: Timer | undefined;
   #probe: AbortController | undefined;
@@ -151,7 +151,7 @@ class Patient implements Tracker {
     let error: Error | undefined;
     let timer: Timer | undefined;
     try {
-      // This also limits a check that ignores its signal.
+      // This time limit also ends a check that ignores its signal.
       const late = new Promise<never>((_, reject) => {
         const expired = (): void => {
           reject(new Error(`no answer within ${timeoutMs} ms`));
@@ -165,7 +165,7 @@ class Patient implements Tracker {
     } finally {
       timer?.cancel();
     }
-    if (this.#probe !== limit) return; // paused meanwhile: proves nothing
+    if (this.#probe !== limit) return; // the endpoint's probing was paused meanwhile: the result proves nothing
     this.#probe = undefined;
     const says = error === undefined || !isPerEndpointError(error);
     if (says && isEvenkeelError(error) && error.code === 'EVENKEEL_OPTION') {

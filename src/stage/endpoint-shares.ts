@@ -1,13 +1,13 @@
 import { hash32, mix32 } from '../runtime/hash.js';
 
 /**
- * How even whole copies must be: an endpoint's share of the load deviates by about 1 / (endpoints per client × √copies), which may
- * be at most one in this many.
+ * How even shares of whole endpoints must be: an endpoint's share of the load deviates by about 1 / (endpoints per client × √copies), which
+ * may be at most one in this many.
  */
 const EVEN_ENOUGH = 50;
 /** How many clients an endpoint draws before it takes the next one that has room. */
 const MAX_DRAWS = 64;
-/** Odd, so that multiples of it all differ: a Weyl sequence. */
+/** The step between the numbers of a Weyl sequence: odd, so that multiples of it all differ. */
 const STEP = 0x9e3779b1;
 
 /**

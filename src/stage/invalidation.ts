@@ -1,9 +1,9 @@
 import type { Timer } from '../runtime/clock.js';
 import type { StageContext } from './stage.js';
 
-/** This many verdicts take effect immediately, … */
+/** This many verdicts of stages take effect immediately. */
 const BURST = 10;
-/** … and this many per second after that; others wait for the next run, at most this long in ms. */
+/** After that, this many verdicts per second take effect; others wait for the next run of the stages, at most the other number of ms. */
 const PER_SECOND = 20;
 const WAIT_MS = 1_000 / PER_SECOND;
 
@@ -16,7 +16,7 @@ export class Invalidation {
   #credit = BURST;
   #countedAtMs: number;
   #timer: Timer | undefined;
-  /** Requested but not yet run: further requests in the same turn cost nothing. */
+  /** Whether a run of the stages is requested but not yet made: further requests in the same turn cost nothing. */
   #isDue = false;
 
   constructor(context: StageContext) {
@@ -44,7 +44,7 @@ export class Invalidation {
     }, WAIT_MS);
   }
 
-  /** The stages are running. */
+  /** The stages are running: requests made so far are served. */
   ran(): void {
     this.#isDue = false;
   }

@@ -17,7 +17,7 @@ export interface OutlierEjectionOptions {
   readonly consecutiveFailures?: number | undefined;
   /** Share of its latest calls that must fail to eject an endpoint, 0 to 1; Infinity = never. @defaultValue 0.2 */
   readonly failureRatio?: number | undefined;
-  /** How many times the share of all other endpoints this must also be. @defaultValue 3 */
+  /** How many times the failure share of all other endpoints the endpoint's share must also be. @defaultValue 3 */
   readonly timesWorse?: number | undefined;
   /** Finished calls before an endpoint's share counts; shares cover about twice as many. @defaultValue 50 */
   readonly minCalls?: number | undefined;
@@ -107,7 +107,7 @@ class OutlierEjection implements Stage {
     for (const record of this.#records.values()) record.stop();
   }
 
-  /** Ejects endpoints over the limit, as far as the limit now allows. */
+  /** Ejects endpoints that meet a criterion and were over the limit, as far as the limit now allows. */
   #ejectWithin(set: EndpointSet, suspects: readonly OutlierRecord[]): void {
     const total = set.entries.filter(({ weight }) => weight > 0).length;
     let room = Math.max(1, Math.floor(total * this.#rules.maxEjectedRatio));

@@ -22,13 +22,13 @@ type Criterion = 'consecutive' | 'unanswered' | 'ratio' | 'probation';
 
 /** Random variation of ejection times, so that clients do not return together. */
 const JITTER_RATIO = 0.1;
-/** A failure ratio below this counts as 0. */
+/** A failure ratio of an endpoint below this counts as 0. */
 const FORGOTTEN_RATIO = 0.0001;
 /**
  * An endpoint that worked for this long, and for as long as its last ejection, starts again at the shortest ejection. In ms.
  */
 const FORGIVE_AFTER_MS = 10_000;
-/** A probation without a result for this long, and for as long as the ejection was, allows one more call. In ms. */
+/** A probation without a result for this long, in ms, and for as long as the ejection was, allows one more call. */
 const PROBATION_PATIENCE_MS = 10_000;
 
 /**
@@ -42,7 +42,7 @@ const PROBATION_PATIENCE_MS = 10_000;
  */
 export class OutlierRecord implements Tracker {
   state: 'good' | 'over-limit' | 'ejected' | 'probation' = 'good';
-  /** Rounds of probation, including those without a result. */
+  /** Rounds of the endpoint's probation, including those without a result. */
   round = 0;
   readonly #endpoint: Endpoint;
   readonly #rules: OutlierRules;
@@ -51,7 +51,7 @@ export class OutlierRecord implements Tracker {
   readonly #totals: { failing: number; records: number };
   readonly #forget: () => void;
   readonly #maxCalls: number;
-  /** Calls that count, up to `#maxCalls`, and the share that failed; beyond that, old calls fade. */
+  /** How many calls on the endpoint count, up to `#maxCalls`, and the share that failed; beyond that, old calls fade. */
   #calls = 0;
   #failing = 0;
   #consecutive = 0;
@@ -59,15 +59,15 @@ export class OutlierRecord implements Tracker {
   #cause: Criterion = 'consecutive';
   #lastCause: OutcomeCause | undefined;
   #retryAfterMs = 0;
-  /** Ejections in close succession. */
+  /** How many ejections of the endpoint came in close succession. */
   #ejections = 0;
   #durationMs = 0;
   #restoredAtMs = Number.NEGATIVE_INFINITY;
-  /** When probation after the last ejection began. */
+  /** When probation after the endpoint's last ejection began, on the clock in ms. */
   #probationSinceMs = 0;
-  /** Whether observers were notified of an ejection and not yet of its end. */
+  /** Whether observers were notified of the endpoint's ejection and not yet of its end. */
   #announced = false;
-  /** Whether the connection was lost with an error and is not yet reestablished. */
+  /** Whether the endpoint's connection was lost with an error and is not yet reestablished. */
   #lost = false;
   /** Whether a reestablished connection or a probe started probation early, and no call has succeeded since. */
   #lifeSpent = false;
@@ -95,7 +95,7 @@ export class OutlierRecord implements Tracker {
   }
 
   completed(outcome: Outcome, latencyMs: number, unanswered: number, skipped: number): void {
-    // No failure was remembered before these successes, so they change nothing else.
+    // No failure was remembered before these successes, so they change nothing but the number of calls.
     if (skipped > 0) this.#calls = Math.min(this.#maxCalls, this.#calls + skipped);
     const { kind } = outcome;
     if (kind === 'success') {
@@ -130,7 +130,7 @@ export class OutlierRecord implements Tracker {
     this.#forget();
   }
 
-  /** Cancels the timer for good. */
+  /** Cancels the record's timer for good. */
   stop(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
@@ -151,14 +151,14 @@ export class OutlierRecord implements Tracker {
     notify(observer, 'ejected', { endpoint: this.#endpoint, reason: this.#reason, cause: this.#cause, durationMs });
   }
 
-  /** Too many meet a criterion, so none is ejected: the next ejection starts at the shortest time. */
+  /** Too many endpoints meet a criterion, so none is ejected: the next ejection of this one starts at the shortest time. */
   startOver(): void {
     this.stop();
     this.state = 'over-limit';
     this.#ejections = 0;
   }
 
-  /** Starts probation early, once until the next success. */
+  /** Starts the endpoint's probation early, once until the next success. */
   #signOfLife(): void {
     if (this.state !== 'ejected' || this.#lifeSpent) return;
     this.#lifeSpent = true;
@@ -167,7 +167,7 @@ export class OutlierRecord implements Tracker {
 
   #succeeded(latencyMs: number): void {
     this.#lifeSpent = false;
-    // A call from before the ejection proves nothing new.
+    // A call that started before the ejection proves nothing new.
     if (this.state === 'over-limit' || this.#startedOnProbation(latencyMs)) this.#restore('a call succeeded');
   }
 
@@ -193,7 +193,7 @@ export class OutlierRecord implements Tracker {
     if (this.#consecutive >= consecutiveFailures) {
       return ['consecutive', `${this.#consecutive} failures in a row (last: ${this.#lastCause})`];
     }
-    // Silence counts immediately: calls that started after the first will time out too.
+    // Silence of the endpoint counts immediately: calls that started after the first will time out too.
     if (unanswered >= consecutiveFailures) return ['unanswered', `no answer to ${unanswered} calls`];
     if (this.#calls < minCalls || this.#failing < failureRatio || this.#totals.records < 2) return undefined;
     const others = (this.#totals.failing - this.#failing) / (this.#totals.records - 1);
@@ -224,7 +224,7 @@ export class OutlierRecord implements Tracker {
     this.stop();
     this.state = 'good';
     this.#restoredAtMs = clock.now();
-    // The endpoint is judged from scratch: what led to the ejection no longer counts.
+    // The endpoint is judged from scratch: the failures that led to the ejection no longer count.
     this.#totals.failing -= this.#failing;
     this.#failing = 0;
     this.#calls = 0;
@@ -234,11 +234,11 @@ export class OutlierRecord implements Tracker {
   }
 
   #startedOnProbation(latencyMs: number): boolean {
-    // A microsecond of tolerance for rounding.
+    // The comparison has a microsecond of tolerance for rounding.
     return this.state === 'probation' && this.#context.clock.now() - latencyMs >= this.#probationSinceMs - 0.001;
   }
 
-  /** Counts one more call: failed (1) or not (0). */
+  /** Counts one more call on the endpoint: failed (1) or not (0). */
   #count(failed: 0 | 1): void {
     if (this.#calls < this.#maxCalls) this.#calls++;
     const share = this.#failing + (failed - this.#failing) / this.#calls;

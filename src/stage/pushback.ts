@@ -33,7 +33,7 @@ export const pushback = (options: PushbackOptions = {}): StageFactory => {
   return described((context) => new Pushback(ratio, maxMs, context), 'pushback');
 };
 
-/** The pause that one endpoint asked for: until when. */
+/** Until when one endpoint asked for a pause. */
 class Wish implements Tracker {
   readonly ignoresSuccess = true;
   untilMs = Number.NEGATIVE_INFINITY;

@@ -10,7 +10,7 @@ import { hash32 } from '../runtime/hash.js';
  * @returns The index of the endpoint each slot belongs to.
  */
 export function divideSlots(names: readonly string[], slots: number): Int32Array {
-  // A walk over a prime number of positions visits all, whatever its step; positions behind the last slot are skipped.
+  // A walk over a prime number of positions visits all of them, whatever its step; positions behind the last slot are skipped.
   const length = primeFrom(slots);
   const position = names.map((name) => (hash32(name, 1) >>> 0) % length);
   const step = names.map((name) => ((hash32(name, 2) >>> 0) % Math.max(1, length - 1)) + 1);

@@ -11,11 +11,17 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 export interface SlowStartOptions {
   /** Time until a new endpoint has its full weight, in ms. @defaultValue 30000 */
   readonly windowMs?: number | undefined;
-  /** Number of successful calls after which it has its full weight anyway: servers often warm up by calls, not by time. @defaultValue 1000 */
+  /**
+   * Number of successful calls after which a new endpoint has its full weight anyway: servers often warm up by calls, not by time.
+   * @defaultValue 1000
+   */
   readonly calls?: number | undefined;
-  /** The share of its weight it starts with, above 0 to 1. @defaultValue 0.1 */
+  /** The share of its weight that a new endpoint starts with, above 0 to 1. @defaultValue 0.1 */
   readonly minRatio?: number | undefined;
-  /** 1 = linear; 2 = with the square root of time, fast at first; 0.5 = with its square. @defaultValue 1 */
+  /**
+   * How the weight of a new endpoint grows: 1 = linear; 2 = with the square root of time, fast at first; 0.5 = with its square.
+   * @defaultValue 1
+   */
   readonly aggression?: number | undefined;
 }
 
@@ -47,7 +53,7 @@ export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
 
 /** The warm-up of one endpoint. */
 class Newcomer implements Tracker {
-  /** Whether the endpoint was in the first set and is therefore never new. */
+  /** Whether the endpoint is new and its weight grows with time. */
   old = false;
   readonly #clock: StageContext['clock'];
   readonly #owner: { forget(): void; ages(): void };
@@ -70,7 +76,7 @@ class Newcomer implements Tracker {
     return !this.old && this.#connectedAtMs !== undefined;
   }
 
-  /** A warm endpoint has nothing left to count. */
+  /** Whether the endpoint is warm, so that there is nothing left to count. */
   get ignoresSuccess(): boolean {
     return this.old;
   }

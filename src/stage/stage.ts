@@ -10,31 +10,30 @@ import type { Rng } from '../runtime/rng.js';
  * they never open or wrap a connection.
  */
 export interface Stage {
-  /** Called at most once per turn of the event loop, when a set or a verdict changed. Keeps entries it does not understand. */
+  /** Called at most once per turn of the event loop, when a set or a verdict changed. A stage keeps entries that it does not understand. */
   apply(set: EndpointSet): EndpointSet;
   /** Called once per subchannel; the tracker learns what happens to that endpoint's connection and calls. */
   track?(endpoint: Endpoint): Tracker;
-  /** Stops timers. Nothing is called afterwards. */
+  /** Stops the stage's timers. No method of the stage is called afterwards. */
   close?(): void;
 }
 
-/** Learns about one endpoint. Held by its subchannel, so that no request pays for a lookup. */
+/** Learns what happens to one endpoint. Held by its subchannel, so that no request pays for a lookup. */
 export interface Tracker {
   /** A connection to the endpoint has been opened and is ready for calls. */
   connected?(): void;
-  /** `error` is undefined when the connection ended cleanly. Also called when opening one failed. */
+  /** The endpoint's connection ended, or could not be opened. `error` is undefined when it ended cleanly. */
   disconnected?(error: Error | undefined): void;
   /**
-   * A call ended. On the path of every request: synchronous, no allocation.
-   * @param latencyMs How long it lasted.
-   * @param unanswered For a timeout: how many calls, including this one, have started since the endpoint was last heard from; 1
-   * if that was recent compared with the duration of this call.
+   * A call on the endpoint ended. On the path of every request: synchronous, no allocation.
+   * @param latencyMs How long the call lasted, in ms.
+   * @param unanswered For a timeout: how many calls, including this one, have started since the endpoint was last heard from; 1 if that was
+   * recent compared with the duration of this call.
    * @param skipped How many successes before this call were only counted, because the tracker ignored them.
    */
   completed?(outcome: Outcome, latencyMs: number, unanswered: number, skipped: number): void;
   /**
-   * True while successes need only be counted: the next call the tracker is told about then carries their number. Read after each
-   * call it is told about.
+   * True while successes need only be counted: the next call that `completed` gets then carries their number. Read after each such call.
    */
   readonly ignoresSuccess?: boolean;
   /** The endpoint answered a `probe` of any stage. */
@@ -43,17 +42,17 @@ export interface Tracker {
   closed?(): void;
 }
 
-/** The environment of a stage. */
+/** What a stage may use of its balancer. */
 export interface StageContext {
-  /** All time a stage may use; a test's clock in tests. */
+  /** The only source of time for a stage; a test's clock in tests. */
   readonly clock: Clock;
-  /** All chance a stage may use. */
+  /** The only source of random numbers for a stage. */
   readonly rng: Rng;
   /** Where to report verdicts, such as `ejected` and `restored`. */
   readonly observer: Observer;
   /** The name of the resolver that found the endpoints. */
   readonly resolver?: string | undefined;
-  /** Says that `apply` would now return another result; it will be called at the end of this turn. */
+  /** Says that the stage's `apply` would now return another result; it will be called at the end of this turn. */
   invalidate(): void;
   /**
    * Checks whether the endpoint's connection is alive: resolves or rejects. Rejects with EVENKEEL_OPTION if the transport has

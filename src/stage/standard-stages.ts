@@ -37,7 +37,7 @@ export function standardStages(): readonly StageFactory[] {
   return exactStages(order.flatMap((name) => (name in standard ? [standard[name as StandardStageName]()] : [])));
 }
 
-/** Lists that are complete: `stagesOf` returns them unchanged. */
+/** Lists of stages that are complete: `stagesOf` returns them unchanged. */
 const complete = new WeakSet<readonly StageFactory[]>();
 
 /**

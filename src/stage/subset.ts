@@ -34,7 +34,7 @@ export interface SubsetOptions {
 /** The place of a client among all clients. */
 export interface SubsetPlace {
   /**
-   * From 0 to below `count`.
+   * This client's number among all, from 0 to below `count`.
    * @defaultValue the ordinal of a StatefulSet's pod, from the host name, and the place of this process or thread in the pod
    */
   readonly index?: number | undefined;
@@ -65,7 +65,7 @@ export const subsetPlaceTable: OptionTable<Place> = optionTable('subset.client',
 type Settings = Complete<Pick<SubsetOptions, 'size'>> & { readonly client: Place | string | undefined };
 
 export const subsetTable: OptionTable<Settings> = optionTable('subset', {
-  // The default is Finagle's: a few failures still leave a choice.
+  // The default size is Finagle's: a few failures still leave a choice.
   size: numberOption(12, count),
   client: checkedOption<Place | string | undefined>(undefined, (name, client) =>
     typeof client === 'string' ? checkString(name, client) : placeOf(client),
@@ -174,7 +174,7 @@ const NO_ANSWER =
 const NO_ORDINAL =
   'subset() finds no ordinal at the end of the host name, and takes this for the only pod: pass client.index';
 
-/** Limit on the connections of all clients: filling the table takes about 10 ms. */
+/** Limit on the connections of all clients: filling the table that divides them takes about 10 ms. */
 const MAX_SLOTS = 100_000;
 /** The weight of an endpoint used only if the client's own cannot be reached. */
 const SPARE_WEIGHT = 0.001;
@@ -225,7 +225,7 @@ function byConnection(set: EndpointSet, size: number, from: number, connections:
   return withShares(set, shares);
 }
 
-/** The entries that have a share, with their weight scaled to it. */
+/** The entries of the set that have a share, with their weight scaled to it. */
 function withShares(set: EndpointSet, shares: ReadonlyMap<EndpointEntry, number>): EndpointSet {
   return set
     .filter((entry) => shares.has(entry))

@@ -30,14 +30,11 @@ export const topologyHintsTable: OptionTable<Complete<TopologyHintsOptions>> = o
 });
 
 /**
- * Follows the topology hints the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`, as
- * kube-proxy does: the node's own endpoints if every ready endpoint is hinted for some node and one for ours; otherwise the zone's
- * own under the same rule; otherwise all (H1–H3). One ready endpoint without a hint switches that kind off. Where an endpoint runs
- * says nothing about who should use it (H4).
+ * Follows the topology hints the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`, as kube-proxy does:
+ * the node's own endpoints if every ready endpoint is hinted for some node and one for ours; otherwise the zone's own under the same rule;
+ * otherwise all. One ready endpoint without a hint switches that kind off. Where an endpoint runs says nothing about who should use it.
  *
- * @example
- * // zone and node from the downward API, see topologyFromEnv
- * topologyHints({ zone: 'eu-west-1a', nodeName: 'node-7' })
+ * @example // zone and node from the downward API, see topologyFromEnv topologyHints({ zone: 'eu-west-1a', nodeName: 'node-7' })
  */
 export function topologyHints(options: TopologyHintsOptions = {}): StageFactory {
   const { zone, nodeName, others } = topologyHintsTable.resolve(options);
@@ -46,9 +43,9 @@ export function topologyHints(options: TopologyHintsOptions = {}): StageFactory 
 
 /** Where a process runs, from environment variables that its manifest sets through the downward API. */
 export interface TopologySource {
-  /** Set from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE' */
+  /** The variable that the manifest sets from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE' */
   readonly zoneVariable?: string | undefined;
-  /** Set from `spec.nodeName`. @defaultValue 'NODE_NAME' */
+  /** The variable that the manifest sets from `spec.nodeName`. @defaultValue 'NODE_NAME' */
   readonly nodeVariable?: string | undefined;
   /** Where the variables are read from. @defaultValue process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -68,14 +65,14 @@ export function topologyFromEnv(source: TopologySource = {}): {
   return { zone: env[zoneVariable] || undefined, nodeName: env[nodeVariable] || undefined };
 }
 
-/** An endpoint's hints of one kind. */
+/** Reads an endpoint's topology hints of one kind, by zone or by node. */
 type HintsOf = (endpoint: Endpoint) => readonly string[];
 
 const byNode: HintsOf = (endpoint) => endpoint.hintNodes;
 const byZone: HintsOf = (endpoint) => endpoint.hintZones;
 
 function applyHints(set: EndpointSet, zone: string, nodeName: string, others: 'absent' | 'standby'): EndpointSet {
-  // The fallback to terminating endpoints ignores hints (H2): without a ready one nothing is filtered.
+  // The fallback to terminating endpoints ignores topology hints: without a ready endpoint nothing is filtered.
   const ready = set.entries.filter(({ endpoint }) => endpoint.conditions.ready);
   const [hintsOf, own] = holds(ready, byNode, nodeName) ? [byNode, nodeName] : [byZone, zone];
   if (!holds(ready, hintsOf, own)) return set;
@@ -84,7 +81,7 @@ function applyHints(set: EndpointSet, zone: string, nodeName: string, others: 'a
   return set.map((entry) => (ours(entry) || entry.weight === 0 ? entry : { ...entry, weight: 0 }));
 }
 
-/** Whether hints of this kind apply: all ready endpoints have one, and one of them names us (H1). */
+/** Whether topology hints of this kind apply: all ready endpoints have one, and one of them names our zone or node. */
 function holds(ready: readonly EndpointEntry[], hintsOf: HintsOf, own: string): boolean {
   if (own === '' || ready.length === 0) return false;
   let named = false;

@@ -92,7 +92,7 @@ class Zone implements Stage {
     this.#timer?.cancel();
   }
 
-  /** Multiplies the weights of other zones by `factor`. */
+  /** Multiplies the weights of endpoints in other zones by `factor`. */
   #weigh(set: EndpointSet, factor: number): EndpointSet {
     return set.map((entry) =>
       entry.endpoint.zone === this.#own || entry.weight <= 0 ? entry : { ...entry, weight: entry.weight * factor },

@@ -43,7 +43,7 @@ export class FakeClock implements Clock {
     if (this.#deferred.push(fn) === 1) queueMicrotask(() => this.flush());
   }
 
-  /** Runs deferred work now, including work it defers in turn. */
+  /** Runs deferred work now, including work that it defers in turn. */
   flush(): void {
     while (this.#deferred.length > 0) {
       const batch = this.#deferred;
@@ -60,7 +60,7 @@ export class FakeClock implements Clock {
     this.#now = end;
   }
 
-  /** As `advance`, letting promises settle after every timer. */
+  /** Advances time as `advance` does, and lets promises settle after every timer. */
   async advanceAsync(ms: number): Promise<void> {
     const end = this.#now + ms;
     await settle();
@@ -81,7 +81,7 @@ export class FakeClock implements Clock {
     return this.#pending.length;
   }
 
-  /** How many of them would keep a process alive, because a caller waits for them. */
+  /** How many of the pending timers would keep a process alive, because a caller waits for them. */
   get referencedTimers(): number {
     return this.#pending.filter(({ isReferenced }) => isReferenced).length;
   }
@@ -103,7 +103,7 @@ export class FakeClock implements Clock {
     return true;
   }
 
-  /** Where `entry` is or belongs. Kept sorted: simulations hold thousands of timers. */
+  /** The index at which a pending timer is or belongs. The list is kept sorted: simulations hold thousands of timers. */
   #indexOf(entry: Pending): number {
     let low = 0;
     let high = this.#pending.length;

@@ -23,7 +23,7 @@ export class FakeResolver implements Resolver {
   watch(listener: ResolverListener): Resolution {
     this.#listeners.set(listener, false);
     queueMicrotask(() => {
-      // It has already received what was published meanwhile.
+      // The listener has already received what was published meanwhile.
       if (this.#listeners.get(listener) !== false) return;
       if (this.#failure !== undefined) listener.fail(this.#failure);
       else if (this.#last !== undefined) this.#tell(listener, this.#last);

@@ -6,15 +6,15 @@ export type ConnectBehaviour = 'accept' | 'refuse' | 'hang';
 
 /** A call on a fake connection. */
 export interface FakeCall {
-  /** Resolves when it is over: by `finish`, or because its connection was cut or ended. */
+  /** Resolves when the call is over: by `finish`, or because its connection was cut or ended. */
   readonly ended: Promise<'finished' | 'cut'>;
-  /** Ends it as an answered call. */
+  /** Ends the call as an answered one. */
   finish(): void;
 }
 
 /** A connection a test controls; also the handle callers get. */
 export class FakeConnection implements Connection<FakeConnection> {
-  /** Counts from 1 over the whole transport, in opening order. */
+  /** The connection's number, from 1 over the whole transport, in opening order. */
   readonly id: number;
   /** The endpoint the transport was asked to connect to. */
   readonly endpoint: Endpoint;
@@ -22,11 +22,11 @@ export class FakeConnection implements Connection<FakeConnection> {
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
   readonly outdated: Promise<void>;
-  /** How `close` was called: not at all, to finish, or to cut. */
+  /** How `close` of the connection was called: not at all, to finish, or to cut. */
   closing: 'no' | 'finish' | 'cut' = 'no';
-  /** Set this to make `ping` fail. */
+  /** The error that `ping` of the connection rejects with; undefined: it succeeds. */
   pingError: Error | undefined;
-  /** Ends each call running now. */
+  /** The functions that end each call running now on the connection. */
   readonly #calls = new Set<(how: 'finished' | 'cut') => void>();
   #resolveClosed!: (error: Error | undefined) => void;
   #resolveLeaving!: () => void;
@@ -57,7 +57,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     return this.#open;
   }
 
-  /** The other side closes it: cleanly, or with an error. */
+  /** The other side closes the connection: cleanly, or with an error. */
   end(error?: Error): void {
     if (!this.#open) return;
     this.#open = false;
@@ -65,7 +65,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     this.#resolveClosed(error);
   }
 
-  /** Starts a call: `close` waits for it, unless it cuts. */
+  /** Starts a call on the connection: `close` waits for the call, unless it cuts. */
   begin(): FakeCall {
     let endCall!: (how: 'finished' | 'cut') => void;
     const ended = new Promise<'finished' | 'cut'>((resolve) => {
@@ -79,7 +79,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     return { ended, finish: () => endCall('finished') };
   }
 
-  /** The other side wants no new calls. */
+  /** The other side wants no new calls on the connection. */
   leave(): void {
     this.#resolveLeaving();
   }
@@ -119,7 +119,7 @@ export class FakeTransport implements Transport<FakeConnection> {
   readonly behaviour: Map<string, ConnectBehaviour> = new Map();
   /** How many calls at once each connection opened from now on can carry. */
   capacity: number = Number.POSITIVE_INFINITY;
-  /** Attempts that hang now. */
+  /** How many attempts to connect hang now. */
   hanging = 0;
 
   /** The open connections to an address, or all. */

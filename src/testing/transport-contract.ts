@@ -16,7 +16,7 @@ export interface TransportWorld<C> {
   readonly hanging: Endpoint;
   /** How many connections are open, as seen by the peer where there is one. */
   open(): number;
-  /** Ends all of them from the peer's side: in order, or as in a crash. */
+  /** Ends all open connections from the peer's side: in order, or as in a crash. */
   end(how: 'cleanly' | 'badly'): void;
   /** Starts a call that runs until it is finished or cut; resolves once it has started. `ended` settles with how. */
   call(handle: C): Promise<{ readonly ended: Promise<'finished' | 'cut'>; finish(): void }>;

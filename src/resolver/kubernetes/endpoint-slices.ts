@@ -42,7 +42,7 @@ export interface EndpointSlicesOptions {
   readonly family?: AddressFamily | undefined;
   /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
-  /** A larger set is refused, and the last one stays in use. @defaultValue 50000 */
+  /** A set with more endpoints than this is refused, and the last one stays in use. @defaultValue 50000 */
   readonly maxEndpoints?: number | undefined;
   /** The API server's URL; plain `http:` only without a token, or on loopback. @defaultValue the cluster this pod runs in */
   readonly apiServer?: string | undefined;
@@ -87,7 +87,7 @@ export const endpointSlicesTable: OptionTable<EndpointSlicesSettings> = optionTa
   family: choiceOption<AddressFamily, undefined>(undefined, ['IPv4', 'IPv6']),
   allowAddresses: allowAddressesOption,
   maxEndpoints: numberOption(50_000, { min: 1, integer: true }),
-  // What selects the API server is checked where it is read.
+  // The options that select the API server are checked where they are read.
   apiServer: anyOption<string>(),
   credentials: anyOption<ApiCredentials>(),
   kubeConfig: anyOption<KubeConfigOptions | KubeConfigLike>(),
@@ -149,7 +149,7 @@ function chooseAccess({ apiServer, credentials, kubeConfig, inCluster }: Endpoin
   return inClusterAccess(inCluster);
 }
 
-/** A name Kubernetes accepts: it becomes part of a path and of a selector. */
+/** Checks a name by the rules of Kubernetes: it becomes part of a path and of a selector. */
 function checkName(name: string, value: unknown): string {
   const text = checkString(name, value);
   if (text.length > 63 || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text)) {
@@ -162,7 +162,7 @@ function checkServicePort(name: string, value: unknown): string | number {
   if (value === '') return '';
   if (typeof value === 'string') {
     if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(value)) throw optionError(name, 'a port name or number', value);
-    // "80" from an environment variable is a number: port names need a letter.
+    // The text "80", from an environment variable, is a number: port names need a letter.
     return /[a-z]/.test(value) ? value : checkPort(name, Number(value));
   }
   return checkPort(name, value);

@@ -9,39 +9,44 @@ import { ambiguousPort, nameOfPort, noSuchPort, portNames, type ServiceFacts } f
 import { WatchBackoff } from './watch/watch-backoff.js';
 
 const LOOKUP_TIMEOUT_MS = 30_000;
-/** How long to wait for the Service if the slices leave no choice, in ms: it could only reveal a mistake. */
+/**
+ * How long the choice of a port waits for the Service object if the slices leave no choice, in ms: the Service could only reveal a mistake.
+ */
 const CHECK_MS = 1_000;
 
-/** The parts of a `PortChoice`. */
+/** What a `PortChoice` needs. */
 export interface PortChoiceOptions {
-  /** A port's name, the Service's port number, or undefined for the only port. */
+  /** The port that the user means: its name, the Service's port number, or undefined for the only port. */
   readonly port: string | number | undefined;
   /** The Service, for messages, such as `shop/orders`. */
   readonly subject: string;
-  /** Reads the Service. */
+  /** Reads the Service object from the API server. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
   readonly rng: Rng;
   /** The result of `choose` may have changed. */
   readonly changed: () => void;
-  /** No port can be chosen, and why; undefined when one can again. */
+  /** No port can be chosen, and why; called with undefined when one can be chosen again. */
   readonly failed: (error: ResolveError | undefined) => void;
 }
 
-/** What the Service said, or why it could not be read. */
+/** The ports of the Service object, or why it could not be read. */
 interface KnownPorts {
-  /** The slices' port names at the time of the question. */
+  /** The port names of the slices when the Service object was requested, as one text. */
   readonly key: string;
   readonly service?: ServiceFacts;
   readonly error?: unknown;
 }
 
-/** Finds the name in the slices of the port the user means (S11). */
+/**
+ * Finds the name that the port of the user's options has in the slices. A number is the Service's port number and is looked up in the
+ * Service object.
+ */
 export class PortChoice {
   readonly #options: PortChoiceOptions;
   readonly #backoff: WatchBackoff;
   #answer: KnownPorts | undefined;
-  /** The last choice: valid until something better is known. */
+  /** The name of the port that was chosen last: valid until something better is known. */
   #chosen: string | undefined;
   #lookup: AbortController | undefined;
   #limit: Timer | undefined;
@@ -56,11 +61,11 @@ export class PortChoice {
     this.#backoff = new WatchBackoff(options.clock, options.rng);
   }
 
-  /** The name of the port to use, or undefined while unknown; then `changed` or `failed` follows. */
+  /** The name of the port to use, or undefined while it is unknown; in that case `changed` or `failed` follows. */
   choose(slices: readonly EndpointSlice[]): string | undefined {
     const { port, subject } = this.#options;
     const names = portNames(slices);
-    // Without pods there is nothing to choose from, and nothing to be wrong about yet.
+    // Without pods there is no port to choose from, and nothing to be wrong about yet.
     if (names.length === 0) return this.#settled(typeof port === 'string' ? port : '');
     if (typeof port === 'string') return this.#byName(names, port);
     if (port !== undefined) return this.#byNumber(names, port, slices);
@@ -77,7 +82,10 @@ export class PortChoice {
     this.#lookup?.abort(new Error('closed'));
   }
 
-  /** A name that no slice has means an empty set; with an error that lists the names if it looks like a typing error. */
+  /**
+   * Chooses a port by its name. A name that no slice has means an empty set; with an error that lists the names if it looks like a typing
+   * error.
+   */
   #byName(names: readonly string[], port: string): string | undefined {
     if (names.includes(port) || this.#chosen === port) return this.#chose(port);
     const { subject } = this.#options;
@@ -99,19 +107,19 @@ export class PortChoice {
     const { subject } = this.#options;
     const answer = this.#answerFor(names);
     const isCurrent = answer === this.#answer;
-    // An older answer counts until there is a new one.
+    // An older answer about the Service counts until there is a new one.
     const service = (answer ?? this.#answer)?.service;
     const held = this.#chosen !== undefined && names.includes(this.#chosen) ? this.#chosen : undefined;
     if (service !== undefined) {
       const name = nameOfPort(service, slices, port);
       if (name !== undefined && names.includes(name)) return this.#chose(name);
       if (!isCurrent) return held;
-      // The Service has the port, but the pods do not, or not yet under its new name.
+      // The Service has the port, but the pods do not have it, or not yet under its new name.
       if (name !== undefined) return this.#settled(held ?? name);
       this.#refuse(noSuchPort(subject, port, service));
       return held;
     }
-    // If only slices can be read, a single port is the one that is meant, whatever its number.
+    // If only slices can be read, their single port is the one that is meant, whatever its number.
     if (names.length === 1) {
       if (answer === undefined && !this.#impatient) return held;
       if (answer !== undefined && !isRefusal(answer.error)) this.#lookUpLater('soon');
@@ -134,7 +142,7 @@ export class PortChoice {
     return new ResolveError(message, { cause: error });
   }
 
-  /** The Service's answer for the slices' current names; undefined while it is being read. */
+  /** What the Service object says about the slices' current port names; undefined while it is being read. */
   #answerFor(names: readonly string[]): KnownPorts | undefined {
     const key = JSON.stringify(names);
     if (this.#answer?.key === key) return this.#answer;
@@ -142,7 +150,7 @@ export class PortChoice {
     return undefined;
   }
 
-  /** Reads the Service to learn what the port means, one request at a time. */
+  /** Reads the Service object to learn which port is meant, one request at a time. */
   #lookUp(key: string): void {
     if (this.#closed || this.#lookup !== undefined) return;
     const { clock, lookup, changed } = this.#options;
@@ -169,7 +177,7 @@ export class PortChoice {
     );
   }
 
-  /** Asks again later; what only a person can change is checked now and then. */
+  /** Reads the Service object again later; what only a person can change is checked now and then. */
   #lookUpLater(how: 'soon' | 'now and then'): void {
     if (this.#closed || this.#retry !== undefined || this.#lookup !== undefined) return;
     const pauseMs = how === 'soon' ? this.#backoff.next() : this.#backoff.longest();

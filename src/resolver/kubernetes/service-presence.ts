@@ -9,14 +9,14 @@ const LOOKUP_TIMEOUT_MS = 10_000;
 /** How often a missing Service is looked for, in ms: without slices, no event announces it. */
 const AGAIN_MS = 30_000;
 
-/** The parts of a `ServicePresence`. */
+/** What a `ServicePresence` needs. */
 export interface ServicePresenceOptions {
   /** The Service, for messages, such as `shop/orders`. */
   readonly subject: string;
-  /** Reads the Service. */
+  /** Reads the Service object from the API server. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
-  /** There is no such Service, as far as can be told; undefined: there is one after all. */
+  /** Called with an error if there is no such Service, as far as can be told, and with undefined if there is one after all. */
   readonly found: (error: ResolveError | undefined) => void;
 }
 
@@ -34,7 +34,7 @@ export class ServicePresence {
     this.#options = options;
   }
 
-  /** The current number of slices. */
+  /** Takes the current number of slices of the Service into account. */
   slices(count: number): void {
     if (count === 0) {
       if (this.#lookup === undefined) void this.#lookUp();
@@ -59,7 +59,7 @@ export class ServicePresence {
     try {
       await lookup(controller.signal);
     } catch (error) {
-      // Other errors say nothing about the Service.
+      // Errors other than 404 and a refusal say nothing about whether the Service exists.
       const kind = error instanceof ApiFailure ? error.kind : undefined;
       if (kind === 'missing' || kind === 'forbidden') missing = absent(subject, kind, error);
     }

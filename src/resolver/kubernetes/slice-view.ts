@@ -13,7 +13,7 @@ import { type ChosenPort, type EndpointUnion, SliceUnion } from './slices/slice-
 import { UpdateThrottle } from './slices/update-throttle.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
-/** How one resolver views a Service's slices. */
+/** How one resolver sees a Service's slices: which endpoints it wants of them. */
 export interface ViewOptions {
   readonly subject: WatchSubject;
   /** The Service, for messages, such as `shop/orders`. */
@@ -26,7 +26,7 @@ export interface ViewOptions {
   readonly onSlices: ((count: number) => void) | undefined;
 }
 
-/** Follows the watch of a Service for one listener: chooses family and port, merges, and throttles updates. */
+/** Follows the watch of a Service for one listener: chooses family and port, merges the slices, and throttles updates. */
 export class SliceView implements Resolution, WatchSubscriber {
   readonly #options: ViewOptions;
   readonly #listener: ResolverListener;
@@ -49,7 +49,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   #missing: ResolveError | undefined;
   /** The set is larger than allowed and was not published. */
   #sizeFailure: ResolveError | undefined;
-  /** A failure was reported to the listener, and no recovery since. */
+  /** Whether a failure was reported to the listener, and no recovery since. */
   #stale = false;
   readonly #warned = new Set<string>();
   #closed = false;
@@ -74,7 +74,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       changed: () => this.#settleLater(),
       failed: (error) => {
         this.#portFailure = error;
-        // A port name that no slice has: the empty set comes first, and the error follows.
+        // For a port name that no slice has, the empty set is published first, and the error follows.
         const follows = typeof options.port === 'string' && !this.#throttle.started;
         if (error !== undefined && !follows) this.#fail(error);
       },
@@ -94,7 +94,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (failure !== undefined) clock.defer(() => this.failed(failure));
   }
 
-  /** A connection failed: endpoints that only linger are not worth keeping, and a watch that pauses may have missed events. */
+  /** A connection failed: endpoints that are no longer in a slice are not worth keeping, and a watch that pauses may have missed events. */
   refresh(): void {
     if (this.#closed) return;
     this.#throttle.dropLingering();
@@ -159,7 +159,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#listener.fresh();
   }
 
-  /** Updates the union; undefined while the port is unknown. */
+  /** Brings the union of the slices up to date; undefined while the port is unknown. */
   #merge(): ReadonlySet<string> | undefined {
     const { slices } = this.#subscription;
     const { podPort } = this.#options;
@@ -192,7 +192,9 @@ export class SliceView implements Resolution, WatchSubscriber {
     return touched;
   }
 
-  /** The network may translate, so the addresses are dialed all the same. */
+  /**
+   * Warns that the host has no address of the family of the endpoints. The network may translate, so the addresses are dialed all the same.
+   */
   #missFamily(family: AddressFamily): void {
     const { family: wanted, subjectName } = this.#options;
     if (wanted !== undefined || this.#hostFamily === undefined || family === this.#hostFamily) return;
@@ -202,8 +204,8 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 
   /**
-   * S3: the family of endpoints whose addresses are not joined. It is the one that was asked for, else the one this host has, else IPv4,
-   * and of the last two only if the Service has a slice of it.
+   * The family of endpoints whose addresses are not joined: the one in the options, else the one this host has, else IPv4, and of the last
+   * two only if the Service has a slice of it.
    */
   #family(slices: Iterable<EndpointSlice>): AddressFamily {
     const { family } = this.#options;
@@ -237,7 +239,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     }
   }
 
-  /** A port that no slice has is probably a typing error. */
+  /** Warns of a port that no slice has: it is probably a typing error. */
   #missPort(name: string): void {
     const { port, subjectName } = this.#options;
     if (typeof port !== 'string' || this.#warned.has('port')) return;
@@ -259,7 +261,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#sizeFailure = undefined;
     this.#stale = false;
     this.#listener.update(endpoints);
-    // A set published while out of touch is stale from the start.
+    // A set published while the API server is out of touch is stale from the start.
     const failure = this.#failure;
     if (failure !== undefined) this.#fail(failure);
   }
@@ -283,16 +285,16 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 }
 
-/** How many ports of the same name count in one slice. */
+/** How many numbers of ports of the same name count in one slice. */
 const MAX_NUMBERS = 8;
 
-/** S7: with a pod port, the slice's own list of ports is ignored. */
+/** The ports to use for a slice's members. With the option `podPort`, the slice's own list of ports is ignored. */
 function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined): readonly ChosenPort[] {
   if (podPort !== undefined) return [{ port: podPort }];
   const chosen = new Map<number, ChosenPort>();
   for (const port of slice.ports) {
     if (port.name === name && !chosen.has(port.port)) chosen.set(port.port, port);
-    // Names are unique in a valid slice, and every further number adds an endpoint per member.
+    // Port names are unique in a valid slice, and every further number adds an endpoint per member.
     if (chosen.size === MAX_NUMBERS) break;
   }
   return [...chosen.values()];

@@ -6,11 +6,11 @@ export type Verb = 'list' | 'watch' | 'get';
 
 /** One permission: verbs on resources in a namespace. `'*'` means any. */
 export interface Grant {
-  /** The namespace it holds in; `'*'` = all. */
+  /** The namespace in which the permission holds; `'*'` = all. */
   readonly namespace: string;
-  /** What may be done there. */
+  /** What the permission allows there. */
   readonly verbs: readonly (Verb | '*')[];
-  /** To which kinds of objects. */
+  /** The kinds of objects that the permission is for. */
   readonly resources: readonly (ResourceName | '*')[];
 }
 

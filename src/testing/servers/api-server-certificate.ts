@@ -13,9 +13,9 @@ export interface Certificate {
 export interface CertificateOptions {
   /** The subject's common name. @defaultValue 'evenkeel test' */
   readonly commonName?: string;
-  /** Host names and IP addresses it is valid for. @defaultValue ['localhost', '127.0.0.1'] */
+  /** Host names and IP addresses the certificate is valid for. @defaultValue ['localhost', '127.0.0.1'] */
   readonly hosts?: readonly string[];
-  /** The certificate that signs it. @defaultValue itself, and it may then sign others */
+  /** The certificate that signs this one. @defaultValue itself, and it may then sign others */
   readonly issuer?: Certificate & { readonly commonName: string };
 }
 

@@ -4,7 +4,7 @@ import { statusObject } from './api-server-status.js';
 
 /** How the next requests fail. */
 export type Fault =
-  /** This status. 429 comes as plain text, everything else as a Status object unless `body` is given. */
+  /** Responds with this status. 429 comes as plain text, everything else as a Status object unless `body` is set. */
   | {
       readonly kind: 'status';
       readonly status: number;
@@ -14,24 +14,24 @@ export type Fault =
     }
   /** The request is accepted and never answered. */
   | { readonly kind: 'hang' }
-  /** TCP RST instead of a response. */
+  /** The connection is reset (TCP RST) instead of a response. */
   | { readonly kind: 'reset' }
-  /** Status 200 and headers, then nothing, forever. */
+  /** The server sends status 200 and headers, then nothing, forever. */
   | { readonly kind: 'silent' }
-  /** Status 200 and a clean end without a line. */
+  /** The server sends status 200 and ends the body without a line. */
   | { readonly kind: 'empty' }
-  /** The first bytes of the correct response, then the connection is cut. For lists and gets. */
+  /** The server sends the first bytes of the correct response, then cuts the connection. For lists and gets. */
   | { readonly kind: 'truncated'; readonly bytes: number }
-  /** Status 200 and this text as the body. */
+  /** The server sends status 200 and this text as the body. */
   | { readonly kind: 'body'; readonly body: string }
   /** A watch that sends one ERROR event with this Status code, and ends. */
   | { readonly kind: 'error-event'; readonly status: number; readonly reason?: string };
 
 /** Which of the next requests fail. */
 export interface FaultOptions {
-  /** How many; may be Infinity. @defaultValue 1 */
+  /** How many of the next requests fail; may be Infinity. @defaultValue 1 */
   readonly times?: number;
-  /** Only requests for which this returns true. @defaultValue all */
+  /** Only requests for which this returns true fail. @defaultValue all */
   readonly when?: (request: RecordedRequest) => boolean;
 }
 

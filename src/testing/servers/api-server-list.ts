@@ -11,10 +11,10 @@ export interface ListQuery {
   readonly selective: boolean;
   readonly resourceVersion: string;
   readonly resourceVersionMatch: string;
-  /** 0 = no limit. */
+  /** The most objects on a page of the list; 0 = no limit. */
   readonly limit: number;
   readonly continueToken: string;
-  /** Tokens from an earlier epoch have expired. */
+  /** The number of the current epoch of continue tokens: tokens from an earlier one have expired. */
   readonly epoch: number;
   /** Whether `limit` also applies to lists served from the cache (`resourceVersion=0`); upstream ignores it there. */
   readonly pagesFromCache: boolean;
@@ -27,9 +27,9 @@ export type ListAnswer =
   | { readonly kind: 'early'; readonly wanted: number; readonly status: StatusObject };
 
 interface ContinueToken {
-  /** The version all pages share; -1 = continue at the latest version, inconsistently. */
+  /** The version that all pages of a list share; -1 = continue at the latest version, inconsistently. */
   readonly rv: number;
-  /** `namespace/name` of the last object sent. */
+  /** `namespace/name` of the last object that was sent, after which the next page continues. */
   readonly after: string;
   readonly epoch: number;
 }

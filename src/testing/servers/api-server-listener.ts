@@ -8,9 +8,9 @@ import { resetSocket } from './reset-socket.js';
 
 /** The parts of a `LoopbackListener`. */
 export interface LoopbackListenerParts {
-  /** A loopback address. */
+  /** The loopback address that the server listens on. */
   readonly host: string;
-  /** 0 for any free port, which is then kept for every later start. */
+  /** The port that the server listens on; 0 for any free port, which is then kept for every later start. */
   readonly port: number;
   /** The certificate of the server; undefined: plain HTTP. */
   readonly certificate: Certificate | undefined;
@@ -47,7 +47,7 @@ export class LoopbackListener {
     return this.#sockets.size;
   }
 
-  /** False while it runs, and after `close`. */
+  /** Whether the server may be started: false while it runs, and after `close`. */
   get canStart(): boolean {
     return !this.#closed && this.#server === undefined;
   }
@@ -71,7 +71,7 @@ export class LoopbackListener {
     this.#port = (server.address() as AddressInfo).port;
   }
 
-  /** SIGKILL: every connection is reset. Resolves when all are gone. */
+  /** Ends the server as SIGKILL would: every connection is reset. Resolves when all are gone. */
   async kill(): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
@@ -82,7 +82,7 @@ export class LoopbackListener {
     await this.#allGone();
   }
 
-  /** SIGTERM: the port is free at once; connections live on for `graceMs`, are notified by `ending`, and end. */
+  /** Ends the server as SIGTERM would: the port is free at once; connections live on for `graceMs`, are notified by `ending`, and end. */
   async terminate(graceMs: number, ending: () => void): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
@@ -98,7 +98,7 @@ export class LoopbackListener {
     closed.catch(() => {});
   }
 
-  /** `kill`, permanently. */
+  /** Ends the server as `kill` does, permanently. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.kill();

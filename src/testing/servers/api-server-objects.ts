@@ -1,16 +1,16 @@
 /** Kubernetes objects as sent over the wire, as far as the test API server keeps them. It keeps unknown fields too. */
 export interface ObjectMetadata {
-  /** Unique in its namespace, per kind. */
+  /** The object's name, unique in its namespace and kind. */
   readonly name: string;
   /** The namespace it belongs to; with its kind and `name` it identifies the object. @defaultValue 'default' */
   readonly namespace?: string;
-  /** What watches select by, such as `kubernetes.io/service-name`. */
+  /** The object's labels, which watches select by, such as `kubernetes.io/service-name`. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** Kept, and not interpreted. */
+  /** The object's annotations: kept, and not interpreted. */
   readonly annotations?: Readonly<Record<string, string>>;
-  /** Another object of the same name has another. */
+  /** The object's uid: another object of the same name has a different one. */
   readonly uid?: string;
-  /** Set by the store on every write; a writer's value is ignored. */
+  /** The object's version, set by the store on every write; a writer's value is ignored. */
   readonly resourceVersion?: string;
   readonly [field: string]: unknown;
 }
@@ -41,7 +41,7 @@ export interface SliceEndpoint {
     readonly namespace?: string;
     readonly uid?: string;
   };
-  /** Zones and nodes that should use it. */
+  /** The zones and nodes that should use the endpoint. */
   readonly hints?: {
     readonly forZones?: readonly { readonly name: string }[];
     readonly forNodes?: readonly { readonly name: string }[];
@@ -53,11 +53,11 @@ export interface SliceEndpoint {
 export interface SlicePort {
   /** The Service's name of the port; empty for a single one. */
   readonly name?: string;
-  /** The pods' port. Missing = any. */
+  /** The number of the pods' port; missing = any. */
   readonly port?: number;
-  /** `TCP`, `UDP` or `SCTP`; missing = TCP. */
+  /** The protocol of the port: `TCP`, `UDP` or `SCTP`; missing = TCP. */
   readonly protocol?: string;
-  /** Such as `kubernetes.io/h2c`. */
+  /** The protocol that the pods speak on the port, such as `kubernetes.io/h2c`. */
   readonly appProtocol?: string;
 }
 
@@ -94,7 +94,7 @@ export interface ResourceType {
   readonly name: ResourceName;
   readonly kind: string;
   readonly apiVersion: string;
-  /** Empty for the core group. */
+  /** The API group of the collection; empty for the core group. */
   readonly group: string;
   /** The collection's path, without a namespace. */
   readonly root: string;

@@ -35,7 +35,7 @@ export interface ApiServerOptions {
 export interface ResolvedApiServerOptions {
   /** The certificate the server presents; undefined = plain HTTP. */
   readonly certificate: Certificate | undefined;
-  /** PEM of the authority to trust. */
+  /** The certificate authority that clients have to trust, PEM; undefined without TLS. */
   readonly ca: string | undefined;
   readonly host: string;
   readonly port: number;

@@ -10,9 +10,9 @@ import { expiredStatus, type StatusObject, statusObject, tooLargeStatus } from '
 import type { ObjectStore, StoreEvent } from './api-server-store.js';
 import { bookmarkLine, eventLine, type Mangle, WatchStream } from './api-server-watch.js';
 
-/** How long a list waits for a version that does not exist yet. */
+/** How long a list waits for a version that does not exist yet, in ms. */
 const EARLY_LIST_MS = 3_000;
-/** How long a consistent list hangs while the store is unavailable. */
+/** How long a consistent list hangs while the store is unavailable, in ms. */
 const STORE_TIMEOUT_MS = 60_000;
 
 /** The parts of `StoreReads`. */
@@ -31,7 +31,7 @@ export class StoreReads {
   readonly watches: Set<WatchStream> = new Set();
   /** Rewrites every line of every watch. */
   mangle: Mangle | undefined;
-  /** Continue tokens from earlier epochs have expired. */
+  /** The number of the current epoch of continue tokens: tokens from earlier epochs have expired. */
   epoch: number = 0;
   readonly #store: ObjectStore;
   readonly #options: StoreReadsOptions;
@@ -50,7 +50,7 @@ export class StoreReads {
     return this.#available;
   }
 
-  /** While unavailable, bookmarks carry the version of the moment it went away. */
+  /** Makes the store available or not. While it is unavailable, bookmarks carry the version of the moment it went away. */
   setAvailable(available: boolean): void {
     this.#available = available;
     this.#frozenVersion = available ? undefined : this.#store.revision;
@@ -155,7 +155,7 @@ export class StoreReads {
     const missed = this.#store.eventsAfter(access.resource, version);
     if (missed === undefined) stream.error(expiredStatus(version, this.#store.compacted));
     else stream.backlog(missed.map((event) => stream.lineFor(event)).filter((line) => line !== undefined));
-    // From a version that does not exist yet: silence, until the store has passed it.
+    // A watch from a version that does not exist yet gets nothing until the store has passed that version.
     if (version > this.#store.revision) stream.floor = version;
   }
 

@@ -4,9 +4,9 @@ import type { ResourceName } from './api-server-objects.js';
 
 /** A request as the server saw it. */
 export interface RecordedRequest {
-  /** What was asked for; `other` for a path the server does not have. */
+  /** The verb of the request; `other` for a path the server does not have. */
   readonly verb: Verb | 'other';
-  /** The path without the query. */
+  /** The path of the request without the query. */
   readonly path: string;
   /** The collection; undefined for a path the server does not have. */
   readonly resource: ResourceName | undefined;

@@ -19,7 +19,7 @@ export class Reply {
     this.record = record;
   }
 
-  /** Sends only the headers. */
+  /** Sends only the headers of the response. */
   open(): void {
     this.record.status = 200;
     this.response.writeHead(200, { 'content-type': 'application/json' });

@@ -10,7 +10,7 @@ import type { ObjectStore } from './api-server-store.js';
 
 /** A port of a Service. */
 export interface ServicePort {
-  /** Needed where a Service has several ports. @defaultValue '' */
+  /** The name of the port; needed where a Service has several ports. @defaultValue '' */
   readonly name?: string;
   /** The Service's own port, from 1 to 65535. */
   readonly port: number;
@@ -18,39 +18,42 @@ export interface ServicePort {
   readonly targetPort?: number | string;
   /** `TCP`, `UDP` or `SCTP`. @defaultValue 'TCP' */
   readonly protocol?: string;
-  /** Such as `kubernetes.io/h2c`. */
+  /** The protocol that the pods speak on the port, such as `kubernetes.io/h2c`. */
   readonly appProtocol?: string;
 }
 
 /** A pod behind a Service. */
 export interface Pod {
-  /** Its name, unique in the Service. */
+  /** The pod's name, unique in the Service. */
   readonly name: string;
-  /** Its IP address; IPv4 and IPv6 pods go into slices of their own. */
+  /** The pod's IP address; IPv4 and IPv6 pods go into slices of their own. */
   readonly address: string;
-  /** Its IP address of the other family, in a dual-stack cluster: it is in a slice of each, with one uid. */
+  /** The pod's IP address of the other family, in a dual-stack cluster: the pod is in a slice of each, with one uid. */
   readonly otherAddress?: string;
-  /** Tells a pod from a later one with its name or address. @defaultValue derived from the name, so that a pod with the same name counts as the same pod */
+  /**
+   * The pod's uid, which tells it from a later one with its name or address. @defaultValue derived from the name, so that a pod with the
+   * same name counts as the same pod
+   */
   readonly uid?: string;
-  /** Whether its readiness probe passes. @defaultValue true */
+  /** Whether the pod's readiness probe passes. @defaultValue true */
   readonly ready?: boolean;
-  /** Whether its deletion has been requested. @defaultValue false */
+  /** Whether the pod's deletion has been requested. @defaultValue false */
   readonly terminating?: boolean;
-  /** As `topology.kubernetes.io/zone` of its node. */
+  /** The pod's zone, as `topology.kubernetes.io/zone` of its node. */
   readonly zone?: string;
-  /** The node it runs on. */
+  /** The node the pod runs on. */
   readonly nodeName?: string;
-  /** Its own ports by name, for Services whose `targetPort` is a name; also overrides a Service port's number by that name. */
+  /** The pod's own ports by name, for Services whose `targetPort` is a name; also overrides a Service port's number by that name. */
   readonly ports?: Readonly<Record<string, number>>;
 }
 
 /** A Service's properties. */
 export interface ServiceOptions {
-  /** May be empty: endpoints are then listed without a port. */
+  /** The Service's ports. May be empty: endpoints are then listed without a port. */
   readonly ports: readonly ServicePort[];
-  /** Without an address of its own (`clusterIP: None`). @defaultValue false */
+  /** Whether the Service has no address of its own (`clusterIP: None`). @defaultValue false */
   readonly headless?: boolean;
-  /** Publish pods as ready regardless of their probes. @defaultValue false */
+  /** Whether pods are published as ready regardless of their probes. @defaultValue false */
   readonly publishNotReadyAddresses?: boolean;
   /** Adds topology hints: each endpoint for its own zone, or also for its own node. @defaultValue none */
   readonly trafficDistribution?: 'PreferSameZone' | 'PreferSameNode';
@@ -99,7 +102,7 @@ export class ServiceController {
     return this.#pods;
   }
 
-  /** The names of its slices, in creation order. */
+  /** The names of the Service's slices, in creation order. */
   get sliceNames(): readonly string[] {
     return this.#slices.map((slice) => slice.name);
   }
@@ -197,7 +200,7 @@ export class ServiceController {
     for (const slice of deleted) this.#store.delete('endpointslices', this.namespace, slice.name);
   }
 
-  /** Puts pods into the slices of their group: where they are, otherwise where there is room, otherwise into a new one. */
+  /** Puts pods into the slices of their group: where they already are, otherwise where there is room, otherwise into a new slice. */
   #distribute(
     slices: Slice[],
     addressType: Slice['addressType'],

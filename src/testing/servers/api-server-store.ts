@@ -22,13 +22,13 @@ export class StoredObject {
     return this.object.metadata.labels;
   }
 
-  /** As an item of a list: without kind and apiVersion. */
+  /** The object's text as an item of a list: without kind and apiVersion. */
   get itemText(): string {
     if (this.#itemText === undefined) this.#itemText = JSON.stringify(this.object);
     return this.#itemText;
   }
 
-  /** As the object of a watch event: with kind and apiVersion. */
+  /** The object's text in a watch event: with kind and apiVersion. */
   get eventText(): string {
     if (this.#eventText === undefined) {
       const { kind, apiVersion } = resourceTypes[this.resource];
@@ -44,7 +44,7 @@ export class StoredObject {
   }
 }
 
-/** One write. */
+/** One write to the store. */
 export interface StoreEvent {
   readonly revision: number;
   readonly resource: ResourceName;
@@ -133,7 +133,7 @@ export class ObjectStore {
     return after;
   }
 
-  /** Returns whether the object existed. */
+  /** Deletes an object. Returns whether it existed. */
   delete(resource: ResourceName, namespace: string, name: string): boolean {
     const before = this.get(resource, namespace, name);
     if (before === undefined) return false;

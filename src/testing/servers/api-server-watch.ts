@@ -12,23 +12,23 @@ const PIECE_BYTES = 2_048;
 /** A client that leaves this much unread is disconnected, as upstream does with slow watchers. */
 const MAX_UNREAD_BYTES = 64 * 1024 * 1024;
 
-/** What to do to an open stream. */
+/** What to do to an open watch. */
 export type Disturbance =
-  /** The body ends properly. */
+  /** The body of the watch ends properly. */
   | 'end'
-  /** TCP RST. */
+  /** The connection of the watch is reset (TCP RST). */
   | 'reset'
-  /** Half a line, then the body ends properly. */
+  /** The watch sends half a line, then its body ends properly. */
   | 'cut'
-  /** A line that is not JSON; the stream continues. */
+  /** The watch sends a line that is not JSON, and continues. */
   | 'garbage'
-  /** Nothing more is sent, not even bookmarks or the end; the connection stays open. */
+  /** Nothing more is sent on the watch, not even bookmarks or the end; its connection stays open. */
   | 'silence'
-  /** A bookmark now. */
+  /** The watch sends a bookmark now. */
   | 'bookmark'
-  /** An ERROR event with this Status code, then the end. */
+  /** The watch sends an ERROR event with this Status code, then ends. */
   | { readonly error: number }
-  /** These bytes, as they are. */
+  /** The watch sends these bytes, as they are. */
   | { readonly raw: string | Uint8Array };
 
 /** Rewrites what a stream sends: the chunks for one line, and what happens after them. Undefined leaves the line alone. */
@@ -46,7 +46,7 @@ export interface WatchStreamOptions {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** The version for bookmarks. */
+  /** The version that the watch's bookmarks carry. */
   readonly version: () => number;
   readonly mangle: () => Mangle | undefined;
 }
@@ -85,7 +85,7 @@ export class WatchStream {
     }
     const bytes = Buffer.from(all.map((line) => `${line}\n`).join(''));
     for (let start = 0; start < bytes.length; ) {
-      // Random chunk lengths: boundaries must fall anywhere.
+      // Chunks of a backlog have random lengths: their boundaries must fall anywhere.
       const length = 1 + Math.floor(this.#options.rng.next() * PIECE_BYTES);
       this.#write(bytes.subarray(start, start + length));
       start += length;
@@ -144,12 +144,12 @@ export class WatchStream {
     this.#stop();
   }
 
-  /** Holds everything back, like a network that drops packets. */
+  /** Holds back everything the watch sends, like a network that drops packets. */
   hold(): void {
     this.#held ??= [];
   }
 
-  /** Sends what was held back, at once. */
+  /** Sends at once what the watch has held back. */
   release(): void {
     const held = this.#held;
     this.#held = undefined;

@@ -38,7 +38,7 @@ export interface Collection<T extends KubernetesObject> {
  * as clients notice it, and every way it is known to fail. Runs until `close`.
  */
 export interface ApiServer {
-  /** Such as `http://127.0.0.1:41234`; the same after a restart. */
+  /** The URL of the server, such as `http://127.0.0.1:41234`; the same after a restart. */
   readonly url: string;
   /** The port on loopback; the same after a restart. */
   readonly port: number;
@@ -210,7 +210,7 @@ class LoopbackApiServer implements ApiServer {
   }
 
   compact(): void {
-    // One more version, so that the last one a client saw is too old as well.
+    // The version is increased once more, so that the last one a client saw is too old as well.
     this.#store.touch();
     this.#store.compact();
   }

@@ -2,9 +2,9 @@
 export interface DnsQueryEntry {
   /** The name asked for, in lower case. */
   readonly name: string;
-  /** Such as `A`, `AAAA` or `SRV`. */
+  /** The type of the query, such as `A`, `AAAA` or `SRV`. */
   readonly type: string;
-  /** How it arrived; a truncated answer over UDP is asked for again over TCP. */
+  /** How the query arrived; a truncated answer over UDP is requested again over TCP. */
   readonly protocol: 'udp' | 'tcp';
 }
 
@@ -27,7 +27,7 @@ export class QueryCounters {
     return this.#counts.get(keyOf(name, type)) ?? 0;
   }
 
-  /** The most that ran at the same time. */
+  /** The most queries of this name that ran at the same time. */
   peak(name: string): number {
     return this.#peaks.get(name) ?? 0;
   }

@@ -15,10 +15,10 @@ export type DnsFault =
 
 /** Which queries a fault affects. */
 export interface DnsFaultScope {
-  /** Absent: every name. */
+  /** The name that the fault affects; absent: every name. */
   readonly name?: string;
-  /** `A`, `AAAA`, `SRV` …; absent: every type. */
+  /** The type of query that the fault affects: `A`, `AAAA`, `SRV` …; absent: every type. */
   readonly type?: string;
-  /** How many queries it affects before it is removed. @defaultValue Infinity */
+  /** How many queries the fault affects before it is removed. @defaultValue Infinity */
   readonly times?: number;
 }

@@ -4,27 +4,27 @@ import { canonicalName, negative } from './dns-server-zone.js';
 
 /** A pod behind a Service, as far as DNS sees it. */
 export interface DnsPod {
-  /** One address, or one per family. */
+  /** The pod's addresses: one, or one per family. */
   readonly address: string | readonly string[];
   /** Terminating pods are not ready, even while they still serve. @defaultValue true */
   readonly ready?: boolean;
-  /** Set by a StatefulSet; without it CoreDNS names the pod after its address (`10-0-0-1`). */
+  /** The pod's host name, as a StatefulSet sets it; without one CoreDNS names the pod after its address (`10-0-0-1`). */
   readonly hostname?: string;
 }
 
 /** A Service as CoreDNS's `kubernetes` plugin sees it. */
 export interface DnsService {
-  /** The middle part of its DNS name. */
+  /** The Service's namespace, the middle part of its DNS name. */
   readonly namespace: string;
-  /** The first part of its DNS name. */
+  /** The Service's name, the first part of its DNS name. */
   readonly name: string;
   /** Pod ports for a headless Service, Service ports otherwise. @defaultValue [] */
   readonly ports?: readonly { readonly name?: string; readonly port: number; readonly protocol?: 'TCP' | 'UDP' }[];
-  /** One address per family; absent: a headless Service. */
+  /** The Service's addresses, one per family; absent: a headless Service. */
   readonly clusterIPs?: readonly string[];
-  /** An ExternalName Service: a CNAME and nothing else. */
+  /** The name that an ExternalName Service is an alias for: a CNAME and nothing else. */
   readonly externalName?: string;
-  /** Its pods: the answer of a headless Service. @defaultValue [] */
+  /** The Service's pods: the answer of a headless Service. @defaultValue [] */
   readonly pods?: readonly DnsPod[];
   /** Whether pods that are not ready are in the answer too. @defaultValue false */
   readonly publishNotReadyAddresses?: boolean;

@@ -25,7 +25,7 @@ export class DnsListener {
     return this.#port;
   }
 
-  /** `ip:port`, as `dns.Resolver.setServers` expects it. */
+  /** The address of the server as `ip:port`, which `dns.Resolver.setServers` expects. */
   get address(): string {
     return this.#host.includes(':') ? `[${this.#host}]:${this.#port}` : `${this.#host}:${this.#port}`;
   }

@@ -20,7 +20,7 @@ export interface DnsNameRecords {
   readonly cname?: string;
   /** The name that an address leads back to; for names under `in-addr.arpa` and `ip6.arpa`. */
   readonly ptr?: string;
-  /** In seconds. @defaultValue 5 */
+  /** How long the records are valid, in seconds. @defaultValue 5 */
   readonly ttl?: number;
 }
 

@@ -99,7 +99,7 @@ export class DnsServer {
     return this.#listener.port;
   }
 
-  /** `ip:port`, as `dns.Resolver.setServers` takes it. */
+  /** The address of the server as `ip:port`, which `dns.Resolver.setServers` takes. */
   get address(): string {
     return this.#listener.address;
   }
@@ -158,7 +158,7 @@ export class DnsServer {
     await this.#listener.stop();
   }
 
-  /** Stops for good. */
+  /** Stops the DNS server for good. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.stop();
@@ -211,7 +211,7 @@ export class DnsServer {
       );
     const answer = this.#cache === undefined ? fresh() : this.#cache.get(name, type, fresh);
     if (!this.#shuffle) return answer;
-    // A CNAME must come before the records it leads to.
+    // A CNAME must come before the records that it leads to.
     const chain = answer.answers.filter((record) => record.type === 'CNAME');
     const rest = answer.answers.filter((record) => record.type !== 'CNAME');
     return { ...answer, answers: [...chain, ...shuffled(rest, this.#rng)] };

@@ -7,20 +7,25 @@ import type { Clock } from '../../../runtime/clock.js';
 import { nodeHttp } from '../../../runtime/node-http.js';
 import type { ApiSession, ApiTarget } from './api-access.js';
 
-/** `request` as it is at the start: what replaces it later, such as tracing, is for the app's requests. */
+/**
+ * The function `request` of node:http as it is at the start: what replaces it later, such as tracing, is for the application's requests.
+ */
 const { request: httpRequest } = nodeHttp;
 
-/** W10: probes on a silent connection; Node sends one a second after that and gives up after ten. */
+/**
+ * How long a connection to the API server may be silent before TCP keep-alive probes it, in ms; after that Node sends one probe a second
+ * and gives up after ten.
+ */
 const KEEP_ALIVE_MS = 30_000;
 
-/** If a server or proxy asks for a longer pause, it is asked again after this anyway. */
+/** If a server or proxy asks for a longer pause than this, in ms, it is queried again after this anyway. */
 const MAX_RETRY_AFTER_MS = 600_000;
 
 /** One GET request to the API server. */
 export interface ApiRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** Whether the response may be compressed. Watches never are. */
+  /** Whether the response may be compressed. Those of watches never are. */
   readonly gzip?: boolean;
   /** Aborts the request in any state. */
   readonly signal: AbortSignal;
@@ -29,34 +34,34 @@ export interface ApiRequest {
 /** A response whose headers have arrived. Its body must be read or discarded. */
 export interface ApiReply {
   readonly status: number;
-  /** The pause that the server asked for by `Retry-After`, in ms. */
+  /** The pause that the server requested by `Retry-After`, in ms. */
   readonly retryAfterMs: number | undefined;
   /**
-   * Reads the body to its end. `onData` is called for each chunk as it arrives; if it throws, reading stops and this rejects with the
-   * error. Rejects when the body is cut short or the request was aborted.
+   * Reads the response's body to its end. `onData` is called for each chunk as it arrives; if `onData` throws, reading stops and the
+   * promise rejects with the error. Rejects when the body is cut short or the request was aborted.
    */
   read(onData: (chunk: Uint8Array) => void): Promise<void>;
-  /** Releases the body and its connection. */
+  /** Releases the response's body and its connection without reading further. */
   discard(): void;
 }
 
-/** GETs on one API server. Knows HTTP and credentials, but nothing about lists and watches. */
+/** GETs on one API server. The client knows HTTP and credentials, but nothing about lists and watches. */
 export interface ApiClient {
-  /** The server of the last request; undefined before the first. */
+  /** The URL of the server of the last request; undefined before the first. */
   readonly server: string | undefined;
-  /** Rejects with a ResolveError without credentials, with the network error, or with the signal's reason. */
+  /** Sends a request. Rejects with a ResolveError if there are no credentials, with the network error, or with the signal's reason. */
   get(request: ApiRequest): Promise<ApiReply>;
-  /** Closes every connection. */
+  /** Closes every connection of the client. */
   close(): void;
 }
 
-/** A client over node:https, or node:http if the server's URL says so. */
+/** A client of an API server over node:https, or node:http if the server's URL says so. */
 export class HttpApiClient implements ApiClient {
   readonly #session: ApiSession;
   readonly #clock: Clock;
   readonly #keepsProcessAlive: boolean;
   #agent: HttpAgent | HttpsAgent | undefined;
-  /** The material the agent's connections were made with; other material needs another agent. */
+  /** The TLS material that the agent's connections were made with; other material needs another agent. */
   #agentKey: string | undefined;
   #server: string | undefined;
   #closed = false;
@@ -75,7 +80,7 @@ export class HttpApiClient implements ApiClient {
     const sentAtMs = this.#clock.now();
     const reply = await this.#attempt(request);
     if (reply.status !== 401) return reply;
-    // The token may just have been replaced: read it again and try once more.
+    // After a 401 the token may just have been replaced: read it again and try once more.
     reply.discard();
     this.#session.refused(sentAtMs);
     return await this.#attempt(request);
@@ -95,7 +100,7 @@ export class HttpApiClient implements ApiClient {
       return await this.#send(request, target);
     } catch (error) {
       if (isStaleSocket(error)) return await this.#send(request, target);
-      // The authority or our certificate may have been replaced.
+      // After a TLS error the server's authority or our certificate may have been replaced.
       if (isTlsError(error)) this.#session.refused(sentAtMs);
       throw error;
     }
@@ -168,7 +173,7 @@ class HttpApiReply implements ApiReply {
   readonly status: number;
   readonly retryAfterMs: number | undefined;
   readonly #response: IncomingMessage;
-  /** Whether compression was requested; otherwise the body is not unpacked. */
+  /** Whether the request allowed a compressed response; otherwise the body is not unpacked. */
   readonly #mayBeGzip: boolean;
   readonly #signal: AbortSignal;
 
@@ -178,7 +183,7 @@ class HttpApiReply implements ApiReply {
     this.#response = response;
     this.#mayBeGzip = mayBeGzip;
     this.#signal = signal;
-    // Errors from before the body is read are reported by `read`.
+    // Errors of a response before its body is read are reported by `read`.
     response.on('error', () => {});
   }
 
@@ -190,7 +195,7 @@ class HttpApiReply implements ApiReply {
       const settle = (error: unknown): void => {
         signal.removeEventListener('abort', abort);
         response.destroy();
-        // Stop unpacking what was already received: a little of it may expand to very much.
+        // Stop unpacking what was already received of the body: a little of it may expand to very much.
         body.removeAllListeners('data');
         body.destroy();
         reject(error);
@@ -215,7 +220,7 @@ class HttpApiReply implements ApiReply {
       });
       body.on('error', settle);
       response.on('error', settle);
-      // A truncated body may end without an error.
+      // A truncated body may end without an error event.
       response.on('close', () => {
         if (!response.complete) settle(Object.assign(new Error('the body was cut short'), { code: 'ECONNRESET' }));
       });
@@ -245,13 +250,16 @@ function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** Closes idle connections now, those in use when their request is done. */
+/** Closes an agent's idle connections now, those in use when their request is done. */
 function retire(agent: HttpAgent | HttpsAgent): void {
   agent.maxFreeSockets = 0;
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }
 
-/** A kept-alive connection the server had already closed: nothing was answered, so the GET is repeated on a new one. */
+/**
+ * Whether the error is of a kept-alive connection that the server had already closed: nothing was answered, so the GET is repeated on a new
+ * one.
+ */
 function isStaleSocket(error: unknown): boolean {
   const { code, reused } = error as { readonly code?: string; readonly reused?: boolean };
   return reused === true && (code === 'ECONNRESET' || code === 'EPIPE');
@@ -266,7 +274,7 @@ function isTlsError(error: unknown): boolean {
 }
 
 function parseRetryAfter(value: string | undefined): number | undefined {
-  // The API server sends seconds; the other form, a date, would need the wall clock.
+  // The API server sends `Retry-After` in seconds; the other form, a date, would need the wall clock.
   if (value === undefined || !/^\d{1,9}$/.test(value.trim())) return undefined;
   return Math.min(Number(value) * 1_000, MAX_RETRY_AFTER_MS);
 }

@@ -4,36 +4,36 @@ import type { StatusFacts } from './status.js';
 
 /** What a failed list or watch means for the next step. */
 export type FailureKind =
-  /** 410: the version we have is too old. */
+  /** Status 410: the resource version that we have is too old. */
   | 'expired'
-  /** The version we have does not exist yet. */
+  /** The resource version that we have does not exist yet on this server. */
   | 'too-large'
   | 'forbidden'
   | 'unauthorized'
-  /** 404 on the collection: this server has no EndpointSlices. */
+  /** Status 404 for the collection: this server has no EndpointSlices. */
   | 'missing'
-  /** The server asks for patience: status 429 or 503. */
+  /** The server asks for a pause: status 429 or 503. */
   | 'throttled'
   /** The server failed: status 500 and other 5xx, or InternalError. */
   | 'internal'
   /** The server answered with any other status. */
   | 'rejected'
-  /** No answer came in time. */
+  /** No response came in time. */
   | 'timeout'
   /** The response was not what an API server sends. */
   | 'protocol'
-  /** There was no connection, or it broke. */
+  /** There was no connection to the API server, or it broke. */
   | 'network'
-  /** The server's address or the credentials are unknown. */
+  /** The API server's address or the credentials are unknown. */
   | 'credentials';
 
 /** Why a list or watch failed, classified. */
 export class ApiFailure extends Error {
   override readonly name = 'ApiFailure';
   readonly kind: FailureKind;
-  /** A status or a code: failures with the same kind and label are the same news. */
+  /** A status or a code: failures with the same kind and label are reported as one. */
   readonly label: string;
-  /** The pause the server asked for. */
+  /** The pause that the server requested, in ms. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -49,14 +49,14 @@ export class ApiFailure extends Error {
   }
 }
 
-/** A status other than 200 as a failure. */
+/** Converts a response with a status other than 200 to a failure. */
 export function statusFailure(code: number, facts: StatusFacts, retryAfterMs: number | undefined): ApiFailure {
   return new ApiFailure(kindOfStatus(code, facts), `status ${code}`, describe(code, facts), {
     retryAfterMs: retryAfterMs ?? facts.retryAfterMs,
   });
 }
 
-/** An ERROR event as a failure (W8). */
+/** Converts an ERROR event of a watch to a failure. */
 export function eventFailure(facts: StatusFacts): ApiFailure {
   const { code, reason, retryAfterMs } = facts;
   const kind: FailureKind =
@@ -87,7 +87,7 @@ function describe(code: number, { reason, message }: StatusFacts): string {
     .slice(0, 1_000);
 }
 
-/** Converts any error to a failure of the API. */
+/** Converts any error of a request to a failure of the API. */
 export function failureOf(error: unknown): ApiFailure {
   if (error instanceof ApiFailure) return error;
   if (isResolveError(error)) {
@@ -95,12 +95,12 @@ export function failureOf(error: unknown): ApiFailure {
   }
   if (error instanceof LineError) return new ApiFailure('protocol', 'line', error.message, { cause: error });
   const { code, name, message } = asError(error) as NodeJS.ErrnoException;
-  // The label is not the message: that may differ each time, and failures are reported once per label.
+  // The label is not the message: messages may differ each time, and failures are reported once per label.
   const label = code ?? name;
   return new ApiFailure('network', label, message || label, { cause: error });
 }
 
-/** A failure in terms the user understands. `verb` is what was tried, `server` where. */
+/** A failure in terms the user understands. `verb` is what was tried, such as `list`, and `server` the URL it was tried on. */
 export function resolveErrorOf(
   failure: ApiFailure,
   verb: 'list' | 'watch',
@@ -123,7 +123,7 @@ export function resolveErrorOf(
       cause: failure,
     });
   }
-  // Other failures name the server themselves, or it has answered.
+  // Other failures name the server in their message, or the server has answered.
   const where = kind === 'timeout' && server !== undefined ? ` at ${server}` : '';
   return new ResolveError(`could not ${what}${where}: ${message}`, { cause: failure });
 }

@@ -4,8 +4,8 @@ const KEEP_BYTES = 64 * 1024;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Collects chunks of bytes in one buffer that doubles as it fills. If a server or proxy sends them byte by byte, a list of chunks
- * would cost a hundred times their size.
+ * Collects chunks of bytes in one buffer that doubles as it fills. If a server or proxy sends data byte by byte, a list of chunks would
+ * cost a hundred times their size.
  */
 export class ByteBuffer {
   #bytes = new Uint8Array(0);
@@ -15,7 +15,7 @@ export class ByteBuffer {
     return this.#length;
   }
 
-  /** Copies a chunk; keeps no reference to it. */
+  /** Copies a chunk to the end of the buffer; keeps no reference to the chunk. */
   push(piece: Uint8Array): void {
     const length = this.#length + piece.length;
     if (length > this.#bytes.length) {
@@ -27,7 +27,7 @@ export class ByteBuffer {
     this.#length = length;
   }
 
-  /** All bytes as text; empty afterwards. Throws for invalid UTF-8, and is then empty, too. */
+  /** Returns all collected bytes as text; the buffer is empty afterwards. Throws for invalid UTF-8, and is then empty, too. */
   take(): string {
     const bytes = this.#bytes.subarray(0, this.#length);
     this.#length = 0;
@@ -36,7 +36,7 @@ export class ByteBuffer {
   }
 }
 
-/** Throws for invalid UTF-8: U+FFFD in place of a bad byte would turn one name into another. */
+/** Decodes UTF-8. Throws for invalid bytes: U+FFFD in place of a bad byte would turn one name into another. */
 export function decodeText(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }

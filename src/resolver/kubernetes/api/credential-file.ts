@@ -1,11 +1,14 @@
 import { promises as fs } from 'node:fs';
 import type { Clock } from '../../../runtime/clock.js';
 
-/** W14: contents are used for 60 s, and read again when less than 10 s of that are left. */
+/**
+ * How long the contents of a credential file are used before they are read again, in ms: contents are valid for 60 s, and renewed when less
+ * than 10 s of that are left.
+ */
 const REFRESH_AFTER_MS = 50_000;
 
 /**
- * A file with credentials that something else replaces from time to time. While it is unreadable or empty, the last contents stay in
+ * A file with credentials that something else replaces from time to time. While the file is unreadable or empty, the last contents stay in
  * use.
  */
 export class CredentialFile {

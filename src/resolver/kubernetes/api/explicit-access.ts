@@ -7,7 +7,7 @@ import { withoutTrailing } from '../../../runtime/without-trailing.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 
-/** Our credentials for an explicitly named API server. Files are read again when they change. */
+/** Our credentials for an explicitly named API server. Their files are read again when they change. */
 export interface ApiCredentials {
   /** A bearer token, or a function that returns the current one before each request. */
   readonly token?: string | (() => string | Promise<string>);
@@ -45,11 +45,11 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** Functions cannot be part of a key, so each gets a number. */
+/** Functions cannot be part of the text that identifies an access, so each gets a number. */
 const functionIds = new WeakMap<object, number>();
 let nextFunctionId = 1;
 
-/** Access to a server by URL. Throws EVENKEEL_OPTION. */
+/** Access to an API server by its URL. Throws EVENKEEL_OPTION. */
 export function explicitAccess(apiServer: unknown, credentials: ApiCredentials = {}): ApiAccess {
   const server = checkServer(apiServer);
   checkCredentials(credentials);

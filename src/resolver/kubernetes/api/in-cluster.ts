@@ -11,7 +11,7 @@ import { CredentialFile } from './credential-file.js';
 export interface InClusterOptions {
   /** Directory with `token`, `ca.crt` and `namespace`. @defaultValue '/var/run/secrets/kubernetes.io/serviceaccount' */
   readonly path?: string | undefined;
-  /** Contains KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. @defaultValue process.env */
+  /** The environment, which contains KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. @defaultValue process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -34,7 +34,7 @@ export async function inClusterNamespace(options: InClusterOptions = {}): Promis
   return text.trim() || undefined;
 }
 
-/** Access with the pod's service account. Files are read when needed and again when they change (W14). */
+/** Access to the API server with the pod's service account. Files are read when needed and again when they change. */
 export function inClusterAccess(options: InClusterOptions = {}): ApiAccess {
   const { path, server } = resolve(options);
   return {

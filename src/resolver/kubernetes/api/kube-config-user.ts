@@ -6,13 +6,13 @@ import { isObject, textOf } from './unchecked.js';
 /** A user as written in the kubeconfig: `@kubernetes/client-node` drops what it does not know. */
 export interface UserEntry {
   readonly name: string;
-  /** All keys of the entry, understood or not. */
+  /** All keys of the user's entry, understood or not. */
   readonly keys: readonly string[];
-  /** Absolute; a relative path is relative to its kubeconfig file. */
+  /** The absolute path of the user's token file; in the kubeconfig a relative path is relative to that file. */
   readonly tokenFile: string | undefined;
 }
 
-/** The files kubectl reads by default. */
+/** The kubeconfig files that kubectl reads by default. */
 export function defaultPaths(env: Readonly<Record<string, string | undefined>> = process.env): readonly string[] {
   const named = (env.KUBECONFIG ?? '').split(delimiter).filter((path) => path !== '');
   return named.length > 0 ? named : [join(homedir(), '.kube', 'config')];

@@ -8,7 +8,7 @@ import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.
 
 /** A kubeconfig file to follow. Needs the optional peer `@kubernetes/client-node`. */
 export interface KubeConfigOptions {
-  /** The file to load; it is not looked for anywhere else. @defaultValue kubectl's: $KUBECONFIG, else ~/.kube/config */
+  /** The kubeconfig file to load; none is looked for anywhere else. @defaultValue kubectl's: $KUBECONFIG, else ~/.kube/config */
   readonly path?: string | undefined;
   /** Which of the file's contexts to use: cluster, user and namespace. @defaultValue the file's current context */
   readonly context?: string | undefined;
@@ -16,11 +16,11 @@ export interface KubeConfigOptions {
 
 /** The part of a `KubeConfig` of `@kubernetes/client-node` used here; pass one if you have already loaded it. */
 export interface KubeConfigLike {
-  /** The cluster of the current context: `server` is the URL of its API server. Null = the file names none. */
+  /** The cluster of the current context: `server` is the URL of its API server. Null = the kubeconfig names none. */
   getCurrentCluster(): { readonly server: string } | null;
   /** Adds certificates and an Authorization header to the options of a request; may run an exec plug-in. */
   applyToHTTPSOptions(options: Record<string, unknown>): Promise<void>;
-  /** Says which namespace a Service without one is in. */
+  /** The context of this name, which says which namespace a Service without one is in. */
   getContextObject?(name: string): { readonly namespace?: string } | null;
   /** The name of the context that `getContextObject` returns. */
   getCurrentContext?(): string;
@@ -37,7 +37,7 @@ interface LoadableKubeConfig extends KubeConfigLike {
 const ids = new WeakMap<object, number>();
 let nextId = 1;
 
-/** Access by a kubeconfig: client certificates, tokens, OIDC and exec plug-ins. Throws EVENKEEL_OPTION. */
+/** Access to an API server by a kubeconfig: client certificates, tokens, OIDC and exec plug-ins. Throws EVENKEEL_OPTION. */
 export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike): ApiAccess {
   if (isLoaded(kubeConfig)) {
     const id = ids.get(kubeConfig) ?? nextId++;
@@ -59,7 +59,7 @@ export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike)
 
 interface LoadedConfig {
   readonly config: KubeConfigLike;
-  /** The user as written in the file; undefined for a `KubeConfig` passed in. */
+  /** The user as written in the kubeconfig; undefined for a `KubeConfig` passed in. */
   readonly user: UserEntry | undefined;
 }
 
@@ -80,7 +80,7 @@ class KubeConfigSession implements ApiSession {
     try {
       return await this.#targetOf(loaded);
     } catch (error) {
-      // A corrected file is used at the next attempt.
+      // The kubeconfig is loaded again, so that a corrected file is used at the next attempt.
       this.#loaded = undefined;
       throw error;
     }
@@ -88,7 +88,7 @@ class KubeConfigSession implements ApiSession {
 
   async #targetOf({ config, user }: LoadedConfig): Promise<ApiTarget> {
     const { server, authorization } = splitServer(config.getCurrentCluster()?.server);
-    // Called before every request: this renews tokens.
+    // The plug-ins of the kubeconfig's user run before every request: this renews tokens.
     const applied: Record<string, unknown> = {};
     try {
       await config.applyToHTTPSOptions(applied);
@@ -98,7 +98,7 @@ class KubeConfigSession implements ApiSession {
       });
     }
     const headers = headersOf(applied);
-    // As in kubectl, the file takes precedence over a token in the kubeconfig, which may be outdated.
+    // As in kubectl, the user's token file takes precedence over a token in the kubeconfig, which may be outdated.
     const token = user?.tokenFile === undefined ? undefined : await this.#readToken(user.tokenFile, headers);
     if (token !== undefined) headers.authorization = `Bearer ${token}`;
     if (authorization !== undefined) headers.authorization ??= authorization;
@@ -118,13 +118,13 @@ class KubeConfigSession implements ApiSession {
         servername: text(servername),
         ...(applied.rejectUnauthorized === false ? { rejectUnauthorized: false } : {}),
       },
-      // The library always sets its own new agent; only a proxy's agent does more than ours.
+      // `@kubernetes/client-node` always sets its own new agent; only a proxy's agent does more than ours.
       ...(isProxyAgent(applied.agent) ? { agent: applied.agent } : {}),
     };
   }
 
   refused(sentAtMs: number): void {
-    // Read the file again: renewing the credentials may have rewritten it.
+    // The kubeconfig is read again: renewing the credentials may have rewritten it.
     this.#loaded = undefined;
     this.#tokenFile?.expire(sentAtMs);
   }
@@ -139,7 +139,7 @@ class KubeConfigSession implements ApiSession {
     return this.#loaded;
   }
 
-  /** The token in a file; undefined if the file is unreadable but there are other credentials. */
+  /** The token in a user's token file; undefined if the file is unreadable but there are other credentials. */
   async #readToken(path: string, headers: Readonly<Record<string, string>>): Promise<string | undefined> {
     if (this.#tokenFile?.path !== path) this.#tokenFile = new CredentialFile(path, this.#clock);
     try {
@@ -153,7 +153,7 @@ class KubeConfigSession implements ApiSession {
   }
 }
 
-/** A URL's user and password go into a header, never into a message. */
+/** Splits an API server's URL: its user and password go into a header, never into a message. */
 function splitServer(value: unknown): { readonly server: string; readonly authorization: string | undefined } {
   if (typeof value !== 'string' || value === '') {
     throw new ResolveError('the kubeconfig has no current cluster', { permanent: true });
@@ -170,7 +170,7 @@ function splitServer(value: unknown): { readonly server: string; readonly author
   };
 }
 
-/** A "%" that starts no escape is taken literally. */
+/** Decodes a part of a URL. A "%" that starts no escape is taken literally. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -184,8 +184,8 @@ function basic(userAndPassword: string): string {
 }
 
 /**
- * A user without usable credentials would act as `system:anonymous`, and the error would be a missing Role. A user without any keys
- * is meant to be anonymous.
+ * Throws for a kubeconfig user without usable credentials: it would act as `system:anonymous`, and the error would be a missing Role. A
+ * user without any keys is meant to be anonymous.
  */
 function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, server: string): void {
   const known = 'token, tokenFile, a client certificate, username and password, exec and auth-provider';
@@ -214,7 +214,7 @@ interface ClientNode {
 async function load(path: string | undefined, context: string | undefined): Promise<LoadedConfig> {
   let clientNode: ClientNode;
   try {
-    // The only place that loads the optional peer.
+    // This is the only place that loads the optional peer.
     clientNode = (await import('@kubernetes/client-node')) as unknown as ClientNode;
   } catch (cause) {
     throw new ResolveError(
@@ -240,7 +240,7 @@ async function load(path: string | undefined, context: string | undefined): Prom
   }
 }
 
-/** A YAML error quotes the lines around it, which contain tokens and passwords. */
+/** A copy of a YAML error without its excerpt: that quotes the lines around the mistake, which contain tokens and passwords. */
 function withoutExcerpt(error: Error): Error {
   if (error.name !== 'YAMLException') return error;
   const [first = ''] = error.message.split('\n');
@@ -260,7 +260,7 @@ function headersOf(applied: Record<string, unknown>): Record<string, string> {
   for (const [name, value] of Object.entries((applied.headers ?? {}) as Record<string, unknown>)) {
     if (typeof value === 'string') headers[name.toLowerCase()] = value;
   }
-  // A user name and password arrive in `auth`.
+  // `@kubernetes/client-node` passes a user name and password in `auth`.
   if (typeof applied.auth === 'string' && headers.authorization === undefined) {
     headers.authorization = basic(applied.auth);
   }

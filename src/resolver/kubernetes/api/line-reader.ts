@@ -1,11 +1,11 @@
 import { ByteBuffer, decodeText } from './byte-buffer.js';
 
-/** W7: a longer line is not a valid event. The API server stores no object of more than 1.5 MiB. */
+/** A line of a watch longer than this is not a valid event. The API server stores no object of more than 1.5 MiB. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024;
 
 const NEWLINE = 10;
 
-/** The stream contained something that is not a usable line. */
+/** The error when a stream contained something that is not a usable line. */
 export class LineError extends Error {
   override readonly name = 'LineError';
 }
@@ -17,23 +17,23 @@ export class LineError extends Error {
 export class LineReader {
   readonly #onLine: (line: string) => void;
   readonly #maxBytes: number;
-  /** The beginning of an incomplete line. */
+  /** The beginning of a line that is not complete yet. */
   readonly #rest = new ByteBuffer();
-  /** Whether an error was thrown: what follows may be the rest of a line whose beginning was lost. */
+  /** Whether an error was thrown: what follows in the stream may be the rest of a line whose beginning was lost. */
   #broken = false;
 
-  /** @param onLine Called for each line in order, without its newline. If it throws, so does `push`. */
+  /** @param onLine Called for each line in order, without its newline. If `onLine` throws, so does `push`. */
   constructor(onLine: (line: string) => void, maxBytes: number = MAX_LINE_BYTES) {
     this.#onLine = onLine;
     this.#maxBytes = maxBytes;
   }
 
-  /** Whether the stream is inside a line, where it must not end. */
+  /** Whether the stream has stopped inside a line, where it must not end. */
   get midLine(): boolean {
     return this.#rest.length > 0;
   }
 
-  /** Throws LineError for a line that is too long or invalid UTF-8; after any error nothing more is read. */
+  /** Reads a chunk of the stream. Throws LineError for a line that is too long or invalid UTF-8; after any error nothing more is read. */
   push(chunk: Uint8Array): void {
     if (this.#broken) throw new LineError('the stream is broken');
     this.#broken = true;
@@ -55,7 +55,7 @@ export class LineReader {
   #take(end: Uint8Array): string {
     this.#checkLength(end);
     try {
-      // Most lines arrive whole.
+      // Most lines arrive whole in one chunk.
       if (this.#rest.length === 0) return decodeText(end);
       this.#rest.push(end);
       return this.#rest.take();

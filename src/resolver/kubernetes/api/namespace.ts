@@ -1,7 +1,7 @@
 import { ResolveError } from '../../../errors.js';
 import type { ApiSession } from './api-access.js';
 
-/** The given namespace, or the one that comes with our credentials, queried until known. */
+/** The namespace of the options, or the one that comes with our credentials. Until that is known, each request tries again to find it. */
 export class ApiNamespace {
   readonly #session: ApiSession;
   #known: string | undefined;

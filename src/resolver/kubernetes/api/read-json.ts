@@ -8,23 +8,23 @@ import { parseStatus } from './status.js';
 const MAX_ERROR_BYTES = 64 * 1024;
 const MAX_ERROR_CONTAINERS = 10_000;
 
-/** How much more of a response may be read. */
+/** How much more of a response from the API server may be read. */
 export interface ReadBudget extends JsonBudget {
   bytes: number;
 }
 
-/** Reads a response with a status other than 200. */
+/** Reads a response of the API server with a status other than 200, as a failure. */
 export async function readFailure(reply: ApiReply): Promise<ApiFailure> {
   let status: unknown;
   try {
     status = await readJson(reply, { bytes: MAX_ERROR_BYTES, containers: MAX_ERROR_CONTAINERS }, 'error');
   } catch {
-    // Plain text, or truncated: the status is enough.
+    // The body of the response is plain text, or truncated: the status is enough.
   }
   return statusFailure(reply.status, parseStatus(status), reply.retryAfterMs);
 }
 
-/** Reads a response's body within a budget, and deducts it. Rejects with an ApiFailure if it does not fit. */
+/** Reads a response's body within a budget, and deducts what was read. Rejects with an ApiFailure if the body does not fit. */
 export async function readJson(reply: ApiReply, budget: ReadBudget, what: string): Promise<unknown> {
   const body = new ByteBuffer();
   await reply.read((chunk) => {

@@ -5,7 +5,7 @@ export interface StatusFacts {
   readonly code: number;
   readonly reason: string;
   readonly message: string;
-  /** Whether a cause says that the requested version does not exist yet. */
+  /** Whether a cause in the Status says that the requested version does not exist yet. */
   readonly tooLarge: boolean;
   readonly retryAfterMs: number | undefined;
 }

@@ -10,7 +10,7 @@ export function metadataOf(object: unknown): Unchecked | undefined {
   return isObject(object) && isObject(object.metadata) ? object.metadata : undefined;
 }
 
-/** A non-empty string, or undefined. */
+/** Returns a non-empty string as it is, and undefined for anything else. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }

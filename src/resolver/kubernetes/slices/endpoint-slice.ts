@@ -5,35 +5,38 @@ import { classifyAddress, type UnsafeAddressClass } from '../../../endpoint/unsa
 import type { AddressFamily } from '../../host-families.js';
 import { isObject, textOf, type Unchecked } from '../api/unchecked.js';
 
-/** The label that links a slice to its Service (S1). */
+/** The label of an EndpointSlice that names its Service. */
 export const serviceNameLabel = 'kubernetes.io/service-name';
 
-/** Longer than any address in any notation. */
+/** Texts longer than this cannot be an address in any notation. */
 const MAX_ADDRESS_LENGTH = 64;
 const MAX_MALFORMED = 3;
 
-/** A TCP port of a slice, with a number (S6). */
+/** A TCP port of a slice that has a number. */
 export interface SlicePort {
   /** The name of the port; "" for an unnamed one. */
   readonly name: string;
   readonly port: number;
-  /** What the pods speak there, such as `kubernetes.io/h2c`; undefined where the Service does not say. */
+  /** The protocol that the pods speak on the port, such as `kubernetes.io/h2c`; undefined where the Service does not say. */
   readonly appProtocol?: string | undefined;
 }
 
-/** One entry of a slice, with the API's defaults filled in. `address` is the first one (S4), in canonical form. */
+/**
+ * One entry of a slice, with the API's defaults filled in. `address` is the first address of the entry, in canonical form; the API allows
+ * one only.
+ */
 export interface SliceMember
   extends Pick<Endpoint, 'address' | 'conditions' | 'uid' | 'name' | 'zone' | 'nodeName' | 'hintZones' | 'hintNodes'> {
-  /** Set if no pod can have this address; the slice's user decides whether to use it anyway. */
+  /** The class of the address if no pod can have it; whoever uses the slice decides whether to use the address anyway. */
   readonly unsafe: UnsafeAddressClass | undefined;
 }
 
 /** One EndpointSlice, checked and reduced to what we use. Immutable. */
 export interface EndpointSlice {
   readonly name: string;
-  /** The `metadata.resourceVersion` of the object, opaque except for U6. */
+  /** The `metadata.resourceVersion` of the object; it is compared only to tell which of two slices is newer. */
   readonly version: string;
-  /** The family of the addresses; undefined for FQDN and unknown types: such a slice has no members (S3). */
+  /** The family of the addresses; undefined for FQDN and unknown types: such a slice has no members. */
   readonly family: AddressFamily | undefined;
   readonly ports: readonly SlicePort[];
   readonly members: readonly SliceMember[];
@@ -42,10 +45,10 @@ export interface EndpointSlice {
 }
 
 /**
- * Reads a slice of `service`. Undefined if it belongs to another Service or none (S1). Trusts nothing in it: a field of the wrong
- * type counts as missing, and an unusable entry is left out without affecting the others.
+ * Reads a slice of `service`. Undefined if the slice belongs to another Service or none. Trusts nothing in it: a field of the wrong type
+ * counts as missing, and an unusable entry is left out without affecting the others.
  *
- * @param object From the API server; the caller has checked its `metadata.name`.
+ * @param object The object from the API server; the caller has checked its `metadata.name`.
  */
 export function parseSlice(object: Unchecked, service: string): EndpointSlice | undefined {
   const metadata = object.metadata as Unchecked;
@@ -57,7 +60,7 @@ export function parseSlice(object: Unchecked, service: string): EndpointSlice | 
     if (!isObject(entry)) continue;
     const [first] = listOf(entry.addresses);
     if (first === undefined) continue;
-    // A zone index (fe80::1%eth0) means nothing on another machine.
+    // An address with a zone index (fe80::1%eth0) means nothing on another machine.
     const isAddress = typeof first === 'string' && first.length <= MAX_ADDRESS_LENGTH && !first.includes('%');
     const address = isAddress ? normalizeAddress(first) : '';
     if (isIP(address) === (family === 'IPv4' ? 4 : 6)) members.push(parseMember(entry, address));
@@ -90,8 +93,9 @@ function parseMember(entry: Unchecked, address: string): SliceMember {
 }
 
 /**
- * False for what nearly every pod has: IPv4 in 10/8, 172/8 and the like, IPv6 in 2000::/3 and fc00::/7, except for the unsafe ranges
- * in them. Checking the lists for each member of each event would take nine tenths of the time it takes to read a slice.
+ * Whether an address needs a check against the unsafe ranges. False for what nearly every pod has: IPv4 in 10/8, 172/8 and the like, IPv6
+ * in 2000::/3 and fc00::/7, except for the unsafe ranges in them. Checking the lists for each member of each event would take nine tenths
+ * of the time it takes to read a slice.
  */
 function mayBeUnsafe(address: string): boolean {
   if (address.includes(':')) {
@@ -105,13 +109,15 @@ function mayBeUnsafe(address: string): boolean {
 
 const serving: EndpointConditions = Object.freeze({ ready: true, serving: true, terminating: false });
 
-/** S5: missing `ready` and `serving` mean true, missing `terminating` means false; `null` is missing. */
+/**
+ * Reads the conditions of a slice's entry: missing `ready` and `serving` mean true, missing `terminating` means false; `null` is missing.
+ */
 function parseConditions(value: unknown): EndpointConditions {
   if (!isObject(value)) return serving;
   return { ready: value.ready !== false, serving: value.serving !== false, terminating: value.terminating === true };
 }
 
-/** S6: TCP ports with a number; a missing name counts as "". */
+/** Reads the ports of a slice: TCP ports with a number; a missing name counts as "". */
 function parsePorts(value: unknown): readonly SlicePort[] {
   const ports: SlicePort[] = [];
   for (const entry of listOf(value)) {
@@ -124,7 +130,7 @@ function parsePorts(value: unknown): readonly SlicePort[] {
   return ports;
 }
 
-/** A copy: a substring of a long string would keep all of it in memory. */
+/** A short copy of a value for a message: a substring of a long string would keep all of it in memory. */
 function excerpt(value: unknown): string {
   const text = typeof value === 'object' ? 'an object' : String(value);
   return [...text.slice(0, MAX_ADDRESS_LENGTH)].join('');

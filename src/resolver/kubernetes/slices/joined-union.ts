@@ -14,39 +14,39 @@ import {
 
 /** A pod on one port: entries of slices that have the same `targetRef.uid`, or one entry without a uid. */
 interface Pod {
-  /** The pod's `address:port`s of each family, the family that is dialed first in front. */
+  /** The pod's `address:port`s of each family, with the family that is dialed first in front. */
   readonly addresses: readonly [Set<string>, Set<string>];
   /**
    * The endpoints that are listed for the pod, by the `address:port` under which each is listed. Both addresses of a pod are one endpoint.
    */
   listed: ReadonlyMap<string, Endpoint>;
-  /** Whether its slices of the two families say different things of it. */
+  /** Whether the pod's slices of the two families disagree about it. */
   isDisputed: boolean;
 }
 
 const nothing: ReadonlyMap<string, Endpoint> = new Map();
 
 /**
- * The union of the slices of both IP families, one endpoint per pod and port: entries with the same `targetRef.uid` are the two
- * addresses of one endpoint. Slices of the two families change one after the other, so a pod may have one address for a moment.
- * Its endpoint is the same before, meanwhile and afterwards.
+ * The union of the slices of both IP families, one endpoint per pod and port: entries with the same `targetRef.uid` are the two addresses
+ * of one endpoint. Slices of the two families change one after the other, so a pod may have one address for a moment. The pod's endpoint is
+ * the same before, meanwhile and afterwards.
  *
- * What cannot be joined (no uid, or a uid with several addresses of one family) counts with one family only, as every endpoint does on
- * a host that has only one.
+ * What cannot be joined (no uid, or a uid with several addresses of one family) counts with one family only, as every endpoint does on a
+ * host that has only one.
  */
 export class JoinedUnion implements EndpointUnion {
   readonly #families: readonly [AddressFamily, AddressFamily];
   readonly #unions: readonly [SliceUnion, SliceUnion];
   readonly #pods = new Map<string, Pod>();
-  /** The pod that each `address:port` of either union belongs to. */
+  /** The id of the pod that has each `address:port` of either family. */
   readonly #podAt = new Map<string, string>();
   readonly #disputed = new Set<string>();
   readonly #endpoints = new Map<string, Endpoint>();
   #order: string[] | undefined;
-  /** The family of endpoints that cannot be joined, as an index. */
+  /** The family of endpoints that cannot be joined to pairs, as an index into the families. */
   #lone: 0 | 1 = 0;
 
-  /** @param families The one that is dialed first in front. */
+  /** @param families Both families, with the one that is dialed first in front. */
   constructor(families: readonly [AddressFamily, AddressFamily], choosePorts: PortChooser, accepts: MemberFilter) {
     this.#families = families;
     const unionOf = (family: AddressFamily): SliceUnion =>
@@ -71,7 +71,7 @@ export class JoinedUnion implements EndpointUnion {
     for (const union of this.#unions) union.set(name, slice);
   }
 
-  /** Says of which family endpoints are that cannot be joined. Takes effect in `settle`. */
+  /** Chooses the family of endpoints that cannot be joined to pairs. Takes effect in `settle`. */
   chooseLone(family: AddressFamily): void {
     const lone = family === this.#families[0] ? 0 : 1;
     if (lone === this.#lone) return;
@@ -89,7 +89,7 @@ export class JoinedUnion implements EndpointUnion {
     for (const id of changed) this.#list(id, touched);
   }
 
-  /** Moves an `address:port` to the pod that has it now, and adds the pods concerned to `changed`. */
+  /** Moves an `address:port` to the pod that has it now, and adds the ids of the pods concerned to `changed`. */
   #assign(address: string, endpoint: Endpoint | undefined, index: 0 | 1, changed: Set<string>): void {
     const before = this.#podAt.get(address);
     const id = endpoint && podOf(endpoint);
@@ -109,7 +109,7 @@ export class JoinedUnion implements EndpointUnion {
     pod.addresses[index].add(address);
   }
 
-  /** Lists a pod as its slices say now. Adds what differs from before to `touched`. */
+  /** Lists a pod as its slices describe it now. Adds every `address:port` that differs from before to `touched`. */
   #list(id: string, touched: Set<string>): void {
     const pod = this.#pods.get(id);
     if (pod === undefined) return;
@@ -119,7 +119,7 @@ export class JoinedUnion implements EndpointUnion {
     if (pod.isDisputed) this.#disputed.add(id);
     else this.#disputed.delete(id);
     for (const at of before.keys()) {
-      // Another pod may have been listed there since.
+      // Another pod may have been listed at this `address:port` since.
       if (after.has(at) || this.#endpoints.get(at) !== before.get(at)) continue;
       this.#endpoints.delete(at);
       this.#order = undefined;
@@ -186,17 +186,17 @@ function podOf({ uid, address, port }: Endpoint): string {
   return uid === undefined ? hostPort(address, port) : `${port}#${uid}`;
 }
 
-/** Whether a pod still has one of the addresses it had. Otherwise it is another place with the same uid, as after a reboot of its node. */
+/** Whether a pod still has one of the addresses it had. If not, it is another place with the same uid, as after a reboot of its node. */
 function sharesAddress(before: Endpoint, first: Endpoint, second: Endpoint | undefined): boolean {
   const had = [before.address, before.otherAddress];
   return had.includes(first.address) || (second !== undefined && had.includes(second.address));
 }
 
 /**
- * The state of a pod of which its two slices say different things, because one was not written yet. A pod that terminates never stops
- * doing so. Otherwise the slice that was written last knows better; where that cannot be told, it is ready if either says so.
+ * The state of a pod of which its two slices say different things, because one was not written yet. A pod that terminates never stops doing
+ * so. Otherwise the slice that was written last knows better; where that cannot be told, the pod is ready if either slice says so.
  *
- * @param order Above 0 if the first was written last.
+ * @param order Above 0 if the slice of `first` was written last.
  */
 function newest(first: EndpointConditions, second: EndpointConditions, order: number): EndpointConditions {
   if (sameConditions(first, second)) return first;

@@ -4,7 +4,7 @@ import { readFailure, readJson } from '../api/read-json.js';
 import { isObject, textOf } from '../api/unchecked.js';
 import type { EndpointSlice } from './endpoint-slice.js';
 
-/** The API server stores no object of more than 1.5 MiB. */
+/** The most bytes of a Service object that are read; the API server stores no object of more than 1.5 MiB. */
 export const MAX_SERVICE_BYTES: number = 4 * 1024 * 1024;
 export const MAX_SERVICE_CONTAINERS = 100_000;
 
@@ -12,12 +12,12 @@ export const MAX_SERVICE_CONTAINERS = 100_000;
 export interface ServicePort {
   /** The name of the port; empty if it has none. */
   readonly name: string;
-  /** The Service's own number. */
+  /** The number of the port on the Service, which may differ from that on the pods. */
   readonly port: number;
   readonly protocol: string;
 }
 
-/** The properties of a Service. */
+/** What a Service object says about the Service. */
 export interface ServiceFacts {
   readonly type: string;
   /** Whether the Service's `clusterIP` is None, so that DNS names the pods. */
@@ -25,7 +25,7 @@ export interface ServiceFacts {
   readonly clusterIP: string | undefined;
   /** The name an ExternalName Service points to. */
   readonly externalName: string | undefined;
-  /** Whether it selects pods; otherwise someone else writes its EndpointSlices. */
+  /** Whether the Service selects pods; otherwise someone else writes its EndpointSlices. */
   readonly hasSelector: boolean;
   readonly ports: readonly ServicePort[];
 }
@@ -37,7 +37,10 @@ export function portNames(slices: Iterable<EndpointSlice>): readonly string[] {
   return [...names].sort();
 }
 
-/** Reads a Service. Needs the verb get on services; rejects with an ApiFailure without it, or if there is no such Service. */
+/**
+ * Reads a Service object. Needs the verb get on services; rejects with an ApiFailure without that permission, or if there is no such
+ * Service.
+ */
 export async function readService(
   client: ApiClient,
   namespace: string,
@@ -72,7 +75,7 @@ export function parseService(object: unknown): ServiceFacts {
 }
 
 /**
- * The name of the port that a number means (S11): the Service's own number. A headless Service has no address of its own, and other
+ * The name of the port that a number in a target means: the Service's own number. A headless Service has no address of its own, and other
  * clients reach its pods at the pods' ports, so those count too unless the Service itself has that number.
  */
 export function nameOfPort(
@@ -88,12 +91,12 @@ export function nameOfPort(
   return names.size === 1 ? name : undefined;
 }
 
-/** The Service does not have the requested port. `subject` is for example `shop/orders`. */
+/** The error when the Service does not have the requested port. `subject` is for example `shop/orders`. */
 export function noSuchPort(subject: string, port: number | string, { ports }: ServiceFacts): WrongTarget {
   const other = ports.find((known) => (typeof port === 'number' ? known.port : known.name) === port);
   const what = typeof port === 'number' ? `port ${port}` : `port named ${JSON.stringify(port)}`;
   const not = other === undefined ? `no ${what}` : `no TCP ${what}`;
-  // Without that port number, nothing says which pods are meant.
+  // If the Service lacks that port number, nothing says which of the pods' ports is meant.
   const permanent = typeof port === 'number';
   return new WrongTarget('port', `Service ${subject} has ${not}; it has ${portsInWords(ports)}`, { permanent });
 }
@@ -107,7 +110,7 @@ export function portsInWords(ports: readonly ServicePort[]): string {
   return words.join(', ') || 'none';
 }
 
-/** S11: a number alone does not say which port is meant. It is never guessed. */
+/** The error when a number alone does not say which of several ports is meant: a port is never guessed. */
 export function ambiguousPort(
   subject: string,
   port: number | undefined,

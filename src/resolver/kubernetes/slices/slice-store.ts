@@ -1,8 +1,8 @@
 import type { EndpointSlice } from './endpoint-slice.js';
 
 /**
- * How much of one Service is kept, in bytes: about 190,000 endpoints of ordinary length. A server that keeps creating slices must not
- * fill our memory.
+ * How much memory the slices of one Service may take, in bytes: about 190,000 endpoints of ordinary length. A server that keeps creating
+ * slices must not fill our memory.
  */
 const MAX_SIZE = 64 * 1024 * 1024;
 const MAX_SLICES = 10_000;
@@ -26,7 +26,7 @@ export function fitsStore(slices: readonly EndpointSlice[]): boolean {
   return slices.length <= MAX_SLICES && size <= MAX_SIZE;
 }
 
-/** The slices of one Service by name (S2): what the API server says exists, and nothing else. */
+/** The slices of one Service by name: what the API server says exists, and nothing else. */
 export class SliceStore {
   readonly #slices = new Map<string, EndpointSlice>();
   #bytes = 0;
@@ -47,7 +47,7 @@ export class SliceStore {
     return this.#slices.values();
   }
 
-  /** Replaces one slice, or removes it. False if it would exceed the limit: then nothing changes. */
+  /** Replaces one slice of the store, or removes it. False if the slice would exceed the limit: in that case nothing changes. */
   set(name: string, slice: EndpointSlice | undefined): boolean {
     const before = this.#slices.get(name);
     const bytes = this.#bytes - (before === undefined ? 0 : sizeOf(before)) + (slice === undefined ? 0 : sizeOf(slice));
@@ -59,8 +59,8 @@ export class SliceStore {
   }
 
   /**
-   * Replaces everything with slices that fit: absent ones are gone (W3). Returns the names of all slices before and after. Equal
-   * versions do not prove that a slice is unchanged: a store restored from a backup reuses versions.
+   * Replaces all slices of the store with slices that fit: those that are not among them are gone. Returns the names of all slices before
+   * and after. Equal versions do not prove that a slice is unchanged: an API server restored from a backup reuses versions.
    */
   replace(slices: readonly EndpointSlice[]): ReadonlySet<string> {
     const names = new Set(this.#slices.keys());

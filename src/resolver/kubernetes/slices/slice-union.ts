@@ -5,14 +5,14 @@ import { createEndpoint, type Endpoint } from '../../../endpoint/endpoint.js';
 import { sameDescription } from '../../endpoint-list.js';
 import type { EndpointSlice, SliceMember, SlicePort } from './endpoint-slice.js';
 
-/** A slice in the union. A new object per change, so that outdated candidates are recognized by their source. */
+/** A slice in the union. A change makes a new object, so that candidates from the old slice are recognized by their source. */
 interface Source {
   readonly slice: EndpointSlice;
   /** Every `address:port` of the slice. */
   readonly addresses: Set<string>;
 }
 
-/** One entry of a slice for an `address:port`. */
+/** An entry of a slice that has a certain `address:port`. */
 interface Candidate {
   readonly source: Source;
   readonly member: SliceMember;
@@ -31,20 +31,20 @@ export interface EndpointUnion {
   at(address: string): Endpoint | undefined;
   /** Whether a slice has this `address:port`, for a pod with another uid. */
   hasOther(address: string, uid: string | undefined): boolean;
-  /** Every `address:port` that has changed, in published order. */
+  /** Every `address:port` that is listed, in published order. */
   readonly addresses: readonly string[];
   /** Replaces a slice, or removes it. Takes effect in `settle`. */
   set(name: string, slice: EndpointSlice | undefined): void;
-  /** Updates the endpoints from the slices. Adds every `address:port` whose endpoint has changed to `touched`. */
+  /** Brings the endpoints up to date with the slices. Adds every `address:port` whose endpoint has changed to `touched`. */
   settle(touched: Set<string>): void;
 }
 
-/** Whether a member may be used. */
+/** Whether an entry of a slice may be used. */
 export type MemberFilter = (member: SliceMember) => boolean;
 
 /**
- * The union of slices as endpoints, one per address and port (U6). A change of one slice costs time in proportion to that slice,
- * however many there are.
+ * The union of slices as endpoints, one per address and port. A change of one slice costs time in proportion to that slice, however many
+ * slices there are.
  */
 export class SliceUnion implements EndpointUnion {
   readonly #choosePorts: PortChooser;
@@ -55,7 +55,7 @@ export class SliceUnion implements EndpointUnion {
   /** Every `address:port` whose candidates have changed. */
   readonly #unsettled = new Set<string>();
   readonly #endpoints = new Map<string, Endpoint>();
-  /** Addresses in published order; undefined after one was added or removed. */
+  /** Every listed `address:port` in published order; undefined after one was added or removed. */
   #order: string[] | undefined;
 
   constructor(choosePorts: PortChooser, accepts: MemberFilter) {
@@ -93,7 +93,10 @@ export class SliceUnion implements EndpointUnion {
     for (const address of source.addresses) this.#unsettled.add(address);
   }
 
-  /** Call once for all slices of a turn: each address is then handled once, no matter how many slices name it. */
+  /**
+   * Brings the union up to date. It is called once for all slices of a turn: each address is handled once, no matter how many slices name
+   * it.
+   */
   settle(touched: Set<string>): void {
     for (const address of this.#unsettled) if (this.#settle(address)) touched.add(address);
     this.#unsettled.clear();
@@ -109,7 +112,7 @@ export class SliceUnion implements EndpointUnion {
         const candidates = this.#candidates.get(address);
         if (candidates === undefined) this.#candidates.set(address, [candidate]);
         else if (!source.addresses.has(address)) candidates.push(candidate);
-        // One slice has one candidate per address, the last in the list so far.
+        // One slice has one candidate per address, which is the last in the list so far.
         else if (beats(candidate, candidates.at(-1) as Candidate)) candidates[candidates.length - 1] = candidate;
         source.addresses.add(address);
       }
@@ -117,7 +120,7 @@ export class SliceUnion implements EndpointUnion {
     return source;
   }
 
-  /** Chooses the winner for an address. True if that is another entry, or the same in another state. */
+  /** Chooses the entry that counts for an address. True if that is another entry than before, or the same in another state. */
   #settle(address: string): boolean {
     const all = this.#candidates.get(address) ?? [];
     const candidates = all.filter(({ source }) => this.#sources.get(source.slice.name) === source);
@@ -133,7 +136,7 @@ export class SliceUnion implements EndpointUnion {
     this.#candidates.set(address, candidates);
     let best = first;
     for (const candidate of candidates) if (beats(candidate, best)) best = candidate;
-    // The same object as long as nothing about it changes, so that nothing downstream sees a change (S10).
+    // An endpoint stays the same object as long as nothing about it changes, so that stages and the pool see no change.
     const { member, port } = best;
     const isSameProtocol = before?.attributes.get(endpointAppProtocol) === port.appProtocol;
     if (before !== undefined && isSameProtocol && saysTheSame(before, member)) return false;
@@ -148,8 +151,8 @@ function attributesOf({ appProtocol }: ChosenPort): Attributes {
 }
 
 /**
- * U6: a non-terminating entry beats a terminating one, then ready beats unready, then the later slice, then the slice's name. Equal
- * entries of one slice are ordered by uid, then by serving: their position means nothing.
+ * Whether the first of two entries for one address counts. A non-terminating entry beats a terminating one, then ready beats unready, then
+ * the later slice, then the slice's name. Equal entries of one slice are ordered by uid, then by serving: their position means nothing.
  */
 function beats(a: Candidate, b: Candidate): boolean {
   const [x, y] = [a.member.conditions, b.member.conditions];
@@ -163,7 +166,7 @@ function beats(a: Candidate, b: Candidate): boolean {
   return p === q ? x.serving && !y.serving : p > q;
 }
 
-/** Versions are opaque, but decimal integers may be compared (W5); otherwise they count as equal. */
+/** Compares two resource versions. They are opaque, but decimal integers may be compared; otherwise they count as equal. */
 export function compareVersions(a: string, b: string): number {
   if (!/^\d+$/.test(a) || !/^\d+$/.test(b)) return 0;
   return a.length === b.length ? compareText(a, b) : a.length - b.length;
@@ -173,7 +176,7 @@ export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Whether two descriptions of an `address:port` agree in everything an endpoint carries. */
+/** Whether two descriptions of an `address:port` agree in everything that an endpoint carries. */
 function saysTheSame(a: Endpoint, b: Omit<SliceMember, 'address' | 'unsafe'>): boolean {
   return a.uid === b.uid && sameDescription(a, b);
 }

@@ -4,28 +4,28 @@ import type { Clock, Timer } from '../../../runtime/clock.js';
 import { sameEndpoint } from '../../endpoint-list.js';
 import type { EndpointUnion } from './slice-union.js';
 
-/** Minimum time between updates, so that a storm of changes causes at most 20 a second. */
+/** Minimum time between updates of the set, in ms, so that a storm of changes causes at most 20 a second. */
 const PACE_MS = 50;
-/** How long an endpoint that vanished from all slices stays pickable: it may be moving to another slice (S9). */
+/** How long an endpoint that vanished from all slices stays in the set, in ms: it may be moving to another slice. */
 const LINGER_MS = 250;
-/** Extra updates for endpoints that must leave at once: this many, refilled at this rate per second. */
+/** Extra updates of the set for endpoints that must leave at once: this many at a time, refilled at the other rate per second. */
 const URGENT_BURST = 20;
 
 /**
- * Decides when a changed union is published (W6): at once after a pause, otherwise at the pace; always at once when a listed endpoint
- * stops being usable; and delayed when an endpoint merely vanished.
+ * Decides when a changed union of slices is published: at once after a pause, otherwise at most every `PACE_MS`; always at once when a
+ * listed endpoint stops being usable; and after `LINGER_MS` when an endpoint merely vanished.
  */
 export class UpdateThrottle {
   readonly #clock: Clock;
   readonly #union: () => EndpointUnion;
   readonly #publish: (endpoints: readonly Endpoint[]) => void;
-  /** The last published set by `address:port`, including lingering endpoints. */
+  /** The last published set by `address:port`, including endpoints that have vanished from the slices and stay for a moment. */
   #published = new Map<string, Endpoint>();
   #last: readonly Endpoint[] | undefined;
   #lastAtMs = Number.NEGATIVE_INFINITY;
-  /** When each vanished endpoint must go, in the order they vanished. */
+  /** When each vanished endpoint must leave the set, in the order they vanished. */
   readonly #lingering = new Map<string, number>();
-  /** Addresses that have changed and are not yet published. */
+  /** Every `address:port` that has changed and is not yet published. */
   readonly #dirty = new Set<string>();
   #paceTimer: Timer | undefined;
   #lingerTimer: Timer | undefined;
@@ -39,19 +39,19 @@ export class UpdateThrottle {
     this.#publish = publish;
   }
 
-  /** Whether anything has been published. */
+  /** Whether any set has been published. */
   get started(): boolean {
     return this.#last !== undefined;
   }
 
-  /** The first complete state: published now, even if empty. */
+  /** Publishes the first complete state now, even if it is empty. */
   start(): void {
     if (this.#closed || this.started) return;
     for (const address of this.#union().addresses) this.#dirty.add(address);
     this.#flush();
   }
 
-  /** These addresses may have changed. Called once per turn. */
+  /** The endpoints of these addresses may have changed. Called once per turn. */
   changed(addresses: Iterable<string>): void {
     if (this.#closed || !this.started) return;
     const union = this.#union();
@@ -76,7 +76,7 @@ export class UpdateThrottle {
     this.#pace(urgent);
   }
 
-  /** A connection to an endpoint failed: lingering ones are not worth trying. */
+  /** A connection to an endpoint failed: those that have vanished from the slices are not worth trying, and leave the set. */
   dropLingering(): void {
     if (this.#closed || this.#lingering.size === 0) return;
     for (const address of this.#lingering.keys()) this.#dirty.add(address);
@@ -124,7 +124,7 @@ export class UpdateThrottle {
     this.#publish(endpoints);
   }
 
-  /** Everything published, in order: the union, and lingering endpoints. */
+  /** Everything that is in the set, in order: the union of the slices, and endpoints that have vanished and stay for a moment. */
   #collect(union: EndpointUnion): readonly Endpoint[] {
     const endpoints: Endpoint[] = [];
     for (const address of union.addresses) {
@@ -135,7 +135,10 @@ export class UpdateThrottle {
     return Object.freeze(endpoints);
   }
 
-  /** A pod that lost one of its two addresses is listed at the other: it stays as it was, unless it stopped being ready. */
+  /**
+   * Adds the vanished endpoints that stay for a moment. A pod that lost one of its two addresses is listed at the other: its endpoint stays
+   * as it was, unless the pod stopped being ready.
+   */
   #addLingering(endpoints: Endpoint[], union: EndpointUnion): void {
     const byKey = new Map(endpoints.map((endpoint, index) => [endpoint.key, index]));
     for (const address of this.#lingering.keys()) {
@@ -169,12 +172,12 @@ export class UpdateThrottle {
   }
 }
 
-/** Whether an endpoint that no slice lists any more may be moving to another slice. A terminating one is not. */
+/** Whether an endpoint that no slice lists any more may be moving to another slice. A terminating endpoint is not. */
 function mayReturn({ conditions }: Endpoint): boolean {
   return conditions.ready && !conditions.terminating;
 }
 
-/** Whether one of its addresses is another pod's now. */
+/** Whether one of an endpoint's addresses belongs to another pod now. */
 function isTaken({ uid, address, otherAddress, port }: Endpoint, union: EndpointUnion): boolean {
   const isOthers = (each: string | undefined): boolean =>
     each !== undefined && union.hasOther(hostPort(each, port), uid);

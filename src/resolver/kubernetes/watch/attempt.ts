@@ -1,16 +1,16 @@
 import type { Clock, Timer } from '../../../runtime/clock.js';
 import { ApiFailure } from '../api/api-failure.js';
 
-/** A timer this late means that the event loop was blocked. */
+/** A timer that is late by this much, in ms, means that the event loop was blocked. */
 const STALL_MS = 1_000;
 
-/** One request with its time limits. */
+/** One request to the API server with its time limits. */
 export class WatchRequest {
   readonly #controller = new AbortController();
   readonly #clock: Clock;
   readonly #what: string;
   readonly #timers = new Set<Timer>();
-  /** The number of the current limit, so that an earlier one that fires late is recognized. */
+  /** The number of the current time limit, so that an earlier one that fires late is recognized. */
   #limits = 0;
   #receivedAtMs = 0;
   #silenceMs: number | undefined;
@@ -25,7 +25,7 @@ export class WatchRequest {
     return this.#controller.signal;
   }
 
-  /** Replaces the time limit. */
+  /** Replaces the time limit of the request. */
   extend(timeoutMs: number): void {
     this.#limitTo(timeoutMs, `the ${this.#what} did not end when it should have`);
   }
@@ -42,26 +42,29 @@ export class WatchRequest {
     this.#receivedAtMs = this.#clock.now();
   }
 
-  /** From now on a pause in the stream longer than `silenceMs` ends the request; later calls may allow longer pauses. */
+  /** From now on a pause in the stream longer than `silenceMs` ends the request; later calls of this method may allow longer pauses. */
   expectBytesEvery(silenceMs: number): void {
     const isFirst = this.#silenceMs === undefined;
     this.#silenceMs = silenceMs;
     if (isFirst) this.#watchSilence(silenceMs);
   }
 
-  /** The request is over: stops all timers. */
+  /** The request is over: stops all its timers. */
   end(): void {
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
   }
 
-  /** The request is no longer wanted. */
+  /** Aborts the request, which is no longer wanted. */
   cancel(): void {
     this.end();
     this.#controller.abort(new Error('closed'));
   }
 
-  /** One timer that checks when it fires how long ago the last byte arrived, so that bytes need no timers. */
+  /**
+   * Ends the request when the stream is silent for too long. One timer checks when it fires how long ago the last byte arrived, so that
+   * bytes need no timers.
+   */
   #watchSilence(delayMs: number): void {
     this.#punctually(delayMs, () => {
       const silentMs = this.#clock.now() - this.#receivedAtMs;
@@ -75,7 +78,7 @@ export class WatchRequest {
     this.#limits += 1;
     const limit = this.#limits;
     this.#punctually(timeoutMs, () => {
-      // A limit replaced meanwhile has no effect.
+      // A time limit that was replaced meanwhile has no effect.
       if (this.#limits === limit) this.#cut(message);
     });
   }

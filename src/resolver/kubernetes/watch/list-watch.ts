@@ -14,31 +14,38 @@ import { WatchNews } from './watch-news.js';
 import { type Step, WatchRecovery } from './watch-recovery.js';
 
 const LIST_TIMEOUT_MS = 60_000;
-/** A first list that takes longer is reported: callers wait for it, and not as long as this loop does. */
+/**
+ * A first list that takes longer than this, in ms, is reported: callers wait for the list, and not as long as the list-and-watch loop does.
+ */
 const SILENT_LIST_MS = 3_000;
-/** W11: how long a streaming list may be silent before its state is complete, and how long until it is tried again. */
+/**
+ * How long a streaming list may be silent before its state is complete, in ms; next to it, how long until one is tried again after a
+ * failure.
+ */
 const STREAM_SILENCE_MS = 5_000;
 const STREAM_AGAIN_MS = 3_600_000;
 const HEADERS_TIMEOUT_MS = 30_000;
-/** W4: the server ends a watch after this time, drawn for each watch so that clients do not come back together. */
+/** The API server ends a watch after this time, in seconds, drawn for each watch so that clients do not come back together. */
 const WATCH_SECONDS = { min: 300, max: 600 };
-/** How long a watch may run past its end. */
+/** How long a watch may run past the end that was agreed with the API server, in ms. */
 const WATCH_GRACE_MS = 30_000;
-/** W10: a stream that has shown bookmarks and then nothing for this long is dead. */
+/** A watch whose stream has shown bookmarks and then nothing for this long, in ms, is dead. */
 const SILENCE_MS = 180_000;
-/** W9: a stream that ends sooner without news counts as a failure. */
+/** A watch that ends sooner than this, in ms, without news counts as a failure. */
 const SHORT_WATCH_MS = 1_000;
-/** How many short but useful streams in a row are followed by another at once. */
+/** How many short but useful watches in a row are followed by the next at once. */
 const SHORT_WATCHES_AT_ONCE = 3;
 const SHORT_WATCH_PAUSE_MS = 200;
-/** Hurried requests of many clients are spread over this time. */
+/** Requests that many clients bring forward at the same moment are spread over this time, in ms. */
 const HURRY_SPREAD_MS = 1_000;
-/** W17: a list is due this long after the last one, at the next end of a watch; with W4 that is within 30 minutes. */
+/**
+ * A new list is due this long after the last one, in ms, at the next end of a watch; with the length of watches that is within 30 minutes.
+ */
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
 
 /**
- * Keeps in step with the EndpointSlices of one Service, forever: a list, then watches, each from the last version applied. It never
- * stops by itself and never takes anything back because of an error (W15).
+ * Keeps in step with the EndpointSlices of one Service, forever: a list, then watches, each from the last version applied. The loop never
+ * stops by itself and never takes anything back because of an error.
  */
 export class ListWatch {
   readonly #options: ListWatchOptions;
@@ -46,10 +53,10 @@ export class ListWatch {
   readonly #news: WatchNews;
   readonly #mayStream: boolean;
   #version: string | undefined;
-  /** The next list must read consistently: the server cannot use the version we have. */
+  /** Whether the next list must read consistently: the server cannot use the version we have. */
   #consistent = false;
   #relistDueMs = 0;
-  /** Until this time, lists are requested as plain lists, on the clock. */
+  /** Until this time on the clock, in ms, lists are requested as plain lists, not as streaming ones. */
   #streamDueMs = Number.NEGATIVE_INFINITY;
   #shortWatches = 0;
   #attempt: WatchRequest | undefined;
@@ -64,25 +71,25 @@ export class ListWatch {
   }
 
   start(): void {
-    // #run catches everything, so its promise needs no handler.
+    // `#run` catches everything, so its promise needs no handler.
     void this.#run();
   }
 
   /**
-   * A connection to an endpoint failed, so the set may be outdated: a pause ends sooner, but no sooner than a second after it began,
-   * or several after repeated failures: a fleet of clients must not hold down a server that has just started.
+   * A connection to an endpoint failed, so the set may be outdated: a pause of the loop ends sooner, but no sooner than a second after it
+   * began, or several after repeated failures: a fleet of clients must not hold down a server that has just started.
    */
   hurry(): void {
     const pause = this.#pausing;
     if (this.#closed || pause === undefined || pause.isHurried) return;
     pause.isHurried = true;
     const { clock, rng } = this.#options;
-    // Clients lose a node's pods at the same moment, and some have paused for long.
+    // Clients lose a node's pods at the same moment, so their requests are spread; some clients have paused for long already.
     const dueMs = Math.max(pause.hurriedDueMs, clock.now() + HURRY_SPREAD_MS * rng.next());
     if (dueMs < pause.dueMs) this.#pauseUntil(dueMs);
   }
 
-  /** Ends the loop at once, including its requests. */
+  /** Ends the list-and-watch loop at once, including its requests. */
   close(): void {
     this.#closed = true;
     this.#news.close();
@@ -99,7 +106,7 @@ export class ListWatch {
       try {
         step = step.next === 'list' ? await this.#list() : await this.#watch();
       } catch (error) {
-        // An error of our own, or of a listener. The loop continues from a known state.
+        // The error is our own, or a listener's. The loop continues from a known state.
         this.#news.warned('loop', 'the watch of EndpointSlices met an unexpected error and lists again', error);
         step = { next: 'list', pauseMs: this.#recovery.pause() };
       }
@@ -149,13 +156,13 @@ export class ListWatch {
     return clock.now() + between(rng, RELIST_MS.min, RELIST_MS.max);
   }
 
-  /** A watch from the last version applied, or one that starts with the whole state and so is a list too (W11). */
+  /** Makes a watch from the last version applied, or one that starts with the whole state and so is a list too. */
   async #watch(isStreamingList = false): Promise<Step> {
     const { client, clock, rng, service } = this.#options;
     const seconds = Math.floor(between(rng, WATCH_SECONDS.min, WATCH_SECONDS.max + 1));
     const startVersion = this.#version;
     const attempt = isStreamingList ? this.#beginList(LIST_TIMEOUT_MS) : this.#begin(HEADERS_TIMEOUT_MS, 'watch');
-    // Measured from here, because a proxy may hold the headers back until the first event.
+    // The life of a watch is measured from here, because a proxy may hold the headers back until the first event.
     const startedAtMs = clock.now();
     const goesOn = (): void => {
       this.#recovery.opened();
@@ -174,7 +181,7 @@ export class ListWatch {
       changed: (name, slice) => this.#options.listener.changed(name, slice),
       bookmarked: () => attempt.expectBytesEvery(SILENCE_MS),
       ignored: (what) => this.#news.warned('other', `a watch of EndpointSlices sent an ${what}; ignored`),
-      // After the event is applied, never before (W5).
+      // The version is stored after its event is applied, never before.
       applied: (version) => {
         if (version !== undefined) this.#version = version;
         this.#recovery.progressed();
@@ -214,22 +221,22 @@ export class ListWatch {
     return await this.#afterStream(clock.now() - startedAtMs, this.#version !== startVersion, failure);
   }
 
-  /** A streaming list failed: older servers refuse it, others do not know it and never say that it is complete. */
+  /** A streaming list failed: older servers refuse it, others do not know it and never report that it is complete. */
   async #withoutStream(failure: ApiFailure | undefined): Promise<Step> {
     this.#streamDueMs = this.#options.clock.now() + STREAM_AGAIN_MS;
-    // A server that asks for a pause gets it (W12); after any other failure, the next list shows what is wrong.
+    // A server that asks for a pause gets it; after any other failure, a plain list shows what is wrong.
     if (failure?.kind === 'throttled') return await this.#recover('list', failure);
     return { next: 'list', pauseMs: 0 };
   }
 
-  /** Decides what follows a stream that had started. */
+  /** Decides what follows the end of a watch's stream that had started. */
   async #afterStream(livedMs: number, progressed: boolean, failure: ApiFailure | undefined): Promise<Step> {
     const { clock, rng } = this.#options;
     if (livedMs >= SHORT_WATCH_MS) {
       this.#shortWatches = 0;
       this.#recovery.lasted();
     }
-    // If the server gave a reason, it counts; everything else is the end of a connection, however it happened.
+    // If the server gave a reason for the end of the stream, it counts; everything else is the end of a connection, however it happened.
     const hasReason =
       failure !== undefined && failure.kind !== 'network' && failure.kind !== 'protocol' && failure.kind !== 'timeout';
     if (hasReason) return await this.#recover('watch', failure);
@@ -246,12 +253,12 @@ export class ListWatch {
     return { next: clock.now() >= this.#relistDueMs ? 'list' : 'watch', pauseMs: 0 };
   }
 
-  /** Reports a failure if it is news; returns the next step. */
+  /** Reports a failure of a list or a watch if it is news; returns the next step. */
   async #recover(verb: 'list' | 'watch', failure: ApiFailure): Promise<Step> {
     const remedy = this.#recovery.after(verb, failure);
     if (remedy.isOutdated) this.#consistent = true;
     if (remedy.isNews) await this.#news.failed(verb, failure);
-    // Without a set, the listener may try another way instead of waiting for the confirmation.
+    // If no set is known yet, the listener may try another way to find endpoints instead of waiting until the failure is confirmed.
     else if (remedy.isPassing && this.#version === undefined) await this.#news.failed(verb, failure, 'passing');
     return remedy;
   }
@@ -269,7 +276,7 @@ export class ListWatch {
     const attempt = this.#begin(timeoutMs, 'list');
     if (this.#version !== undefined) return attempt;
     attempt.after(SILENT_LIST_MS, () => {
-      // A streaming list may have been answered meanwhile, and continues.
+      // A streaming list may have been answered meanwhile; it continues.
       if (this.#version === undefined) void this.#news.failed('list', silentList);
     });
     return attempt;
@@ -306,11 +313,11 @@ export class ListWatch {
   }
 }
 
-/** A pause of the loop, which can be cut short. */
+/** A pause of the list-and-watch loop, which can be cut short. */
 interface Pausing {
   readonly end: () => void;
   readonly dueMs: number;
-  /** When it may end if the set seems outdated. */
+  /** When the pause may end if the set seems outdated, on the clock in ms. */
   readonly hurriedDueMs: number;
   isHurried: boolean;
   timer: Timer | undefined;
@@ -318,12 +325,12 @@ interface Pausing {
 
 const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_LIST_MS / 1_000} s; still waiting`);
 
-/** The step after `close`, which is never taken. */
+/** The step of the loop after `close`, which is never taken. */
 const again: Step = { next: 'list', pauseMs: 0 };
 
 async function readLines(reply: ApiReply, attempt: WatchRequest, apply: (line: string) => void): Promise<void> {
   const reader = new LineReader((line) => {
-    // Lines of a chunk are still read after an abort.
+    // The lines of a chunk would still be read after an abort.
     attempt.signal.throwIfAborted();
     apply(line);
   });

@@ -9,7 +9,7 @@ import { readService, type ServiceFacts } from '../slices/service-ports.js';
 import { SliceStore } from '../slices/slice-store.js';
 import { ListWatch } from './list-watch.js';
 
-/** Follows a Service's slices. Called in the turn in which things happen. */
+/** Follows a Service's slices. Its methods are called in the turn in which the events arrive. */
 export interface WatchSubscriber {
   /** These slices may have changed; none if a complete list is as empty as before. */
   changed(names: ReadonlySet<string>): void;
@@ -18,32 +18,32 @@ export interface WatchSubscriber {
   warned(message: string, error?: unknown): void;
 }
 
-/** What is watched, and with whose permissions. */
+/** Which Service is watched, and with whose permissions. */
 export interface WatchSubject {
   readonly access: ApiAccess;
   /** The namespace of the Service; undefined: the one that comes with the access. */
   readonly namespace: string | undefined;
   readonly service: string;
   readonly keepsProcessAlive: boolean;
-  /** Whether to request lists as the beginning of a watch (W11). */
+  /** Whether to request lists as the beginning of a watch (streaming lists). */
   readonly streamingLists: boolean;
 }
 
-/** A subscriber's handle. */
+/** A subscriber's access to a shared watch. */
 export interface Subscription {
   readonly slices: SliceStore;
   /** Whether a complete list has been received. */
   readonly synced: boolean;
   /** Why the API server is out of touch; undefined while it is not. */
   readonly failure: ResolveError | undefined;
-  /** Reads the Service itself. Rejects if that fails. */
+  /** Reads the Service object itself. Rejects if that fails. */
   service(signal: AbortSignal): Promise<ServiceFacts>;
   /** The set seems outdated: a watch that pauses goes on sooner. */
   hurry(): void;
   close(): void;
 }
 
-/** All watches of this thread (W13). Clocks are distinguished by identity. */
+/** All watches of this thread: resolvers of one Service share one. Clocks are distinguished by identity. */
 const watches = new Map<Clock, Map<string, SharedWatch>>();
 
 /** Joins the watch of a Service, or starts it. */
@@ -74,7 +74,7 @@ class SharedWatch {
   readonly #loop: ListWatch;
   #synced = false;
   #failure: ResolveError | undefined;
-  /** A slice did not fit since the last list, and that has been reported. */
+  /** Whether a slice did not fit into the store since the last list, which has been reported. */
   #full = false;
 
   constructor(subject: WatchSubject, clock: Clock, rng: Rng, onEmpty: () => void) {

@@ -3,25 +3,25 @@ import { ApiFailure } from '../api/api-failure.js';
 import { type ReadBudget, readFailure, readJson } from '../api/read-json.js';
 import { isObject, metadataOf, textOf, type Unchecked } from '../api/unchecked.js';
 
-/** Objects per page; only applies when the API server reads from its store. */
+/** EndpointSlices per page of a list; only applies when the API server reads from its store. */
 const PAGE_LIMIT = '500';
-/** Total size of a list, uncompressed. 5,000 endpoints take 1.2 to 1.6 MiB; the 50,000 of `maxEndpoints` fit. */
+/** Total size of a list of EndpointSlices in bytes, uncompressed. 5,000 endpoints take 1.2 to 1.6 MiB; the 50,000 of `maxEndpoints` fit. */
 const MAX_LIST_BYTES = 20 * 1024 * 1024;
-/** Objects and arrays in all pages; an endpoint has at most ten. */
+/** Objects and arrays in all pages of a list; an endpoint has at most ten. */
 const MAX_LIST_CONTAINERS = 1_000_000;
-/** A loop of continue tokens must not be followed forever. */
+/** The most pages of a list: a loop of continue tokens must not be followed forever. */
 const MAX_PAGES = 1_000;
 
-/** A complete list. */
+/** A complete list of the slices of a Service. */
 export interface SliceList {
-  /** The version from which to watch. */
+  /** The resource version of the list, from which to watch. */
   readonly version: string;
   readonly items: readonly Unchecked[];
 }
 
 /**
- * Lists all slices of a selector, page by page (W2). Version "0" asks for whatever the server has cached, "" for a consistent read,
- * any other for nothing older. Rejects with an ApiFailure, or with the client's error.
+ * Lists all slices of a selector, page by page. Version "0" requests whatever the server has cached, "" for a consistent read, any other
+ * requests nothing older than that version. Rejects with an ApiFailure, or with the client's error.
  */
 export async function listSlices(
   client: ApiClient,
@@ -31,13 +31,13 @@ export async function listSlices(
   signal: AbortSignal,
 ): Promise<SliceList> {
   const query = { labelSelector: selector, resourceVersion: version };
-  // With a version above 0, a limit would mean "exactly this version".
+  // With a version above 0, a page limit would mean "exactly this version".
   const paged = version === '' || version === '0';
   try {
     return await listPages(client, path, paged ? { ...query, limit: PAGE_LIMIT } : query, signal);
   } catch (error) {
     if (!(error instanceof PageExpired)) throw error;
-    // The pages' version is gone: read everything again, in one response.
+    // The version of the list's pages is gone: read everything again, in one response.
     return await listPages(client, path, { ...query, resourceVersion: '' }, signal);
   }
 }
@@ -54,7 +54,7 @@ async function listPages(
   const budget = { bytes: MAX_LIST_BYTES, containers: MAX_LIST_CONTAINERS };
   let next = '';
   for (let pages = 0; pages < MAX_PAGES; pages++) {
-    // A continue token includes the version.
+    // A continue token includes the version of the list.
     const page = next === '' ? query : { ...query, resourceVersion: '', continue: next };
     const reply = await client.get({ path, query: page, gzip: true, signal });
     if (reply.status !== 200) {
@@ -77,7 +77,7 @@ async function readPage(
   const list = await readJson(reply, budget, 'list');
   const metadata = metadataOf(list);
   const version = textOf(metadata?.resourceVersion);
-  // Go sometimes writes an empty list as null.
+  // An API server, written in Go, sometimes writes an empty list as null.
   const items = isObject(list) ? (list.items ?? []) : undefined;
   if (version === undefined || !Array.isArray(items)) {
     throw new ApiFailure('protocol', 'list', 'the answer to a list has no items or no resourceVersion');

@@ -9,17 +9,17 @@ export interface StreamListener {
   replaced(slices: readonly EndpointSlice[], version: string | undefined): void;
   changed(name: string, slice: EndpointSlice | undefined): void;
   bookmarked(): void;
-  /** A line that does not concern us. */
+  /** A line of the watch does not concern this Service. */
   ignored(what: string): void;
-  /** A line was applied; its version, if it has one, is where to continue from (W5). */
+  /** A line of the watch was applied; its version, if it has one, is where to continue from. */
   applied(version: string | undefined): void;
 }
 
-/** Applies the lines of a watch in order; those of a streaming list are collected until their state is complete (W11). */
+/** Applies the lines of a watch in order; those of a streaming list are collected until its state is complete. */
 export class StreamEvents {
   readonly #service: string;
   readonly #listener: StreamListener;
-  /** The state so far; undefined once complete, and for a watch that continues from a version. */
+  /** The slices of a streaming list so far; undefined once it is complete, and for a watch that continues from a version. */
   #initial: SliceStore | undefined;
 
   constructor(service: string, isStreamingList: boolean, listener: StreamListener) {
@@ -28,12 +28,12 @@ export class StreamEvents {
     if (isStreamingList) this.#initial = new SliceStore();
   }
 
-  /** Whether the state is complete. */
+  /** Whether the state that a streaming list starts with is complete. */
   get isComplete(): boolean {
     return this.#initial === undefined;
   }
 
-  /** Throws LineError (W7), or an ApiFailure for an ERROR event (W8). */
+  /** Applies a line of a watch. Throws LineError if it is not a valid event, or an ApiFailure for an ERROR event. */
   apply(line: string): void {
     const event = parseWatchEvent(line);
     if (event.type === 'error') throw eventFailure(event.status);
@@ -44,7 +44,7 @@ export class StreamEvents {
     if (event.type !== 'bookmark') this.#change(event.name, event.type === 'put' ? event.object : undefined);
     else if (this.#initial === undefined) this.#listener.bookmarked();
     else {
-      // Any other bookmark would carry a version of which only a part has been seen.
+      // Any other bookmark before the list is complete would carry a version of which only a part has been seen.
       if (!event.endsInitialEvents || event.version === undefined) return;
       const slices = [...this.#initial.values()];
       this.#initial = undefined;

@@ -2,10 +2,13 @@ import { ResolveError } from '../../../errors.js';
 import { type ApiFailure, resolveErrorOf } from '../api/api-failure.js';
 import type { ListWatchOptions } from './list-watch-options.js';
 
-/** Reports of a list-and-watch loop: each failure once until it is in touch again, each oddity once until the next list. */
+/**
+ * Reports of a list-and-watch loop: each failure once until the loop is in touch with the API server again, each oddity once until the next
+ * list.
+ */
 export class WatchNews {
   readonly #options: ListWatchOptions;
-  /** Failures reported since the loop was last in touch, by kind and label. */
+  /** Failures reported since the loop was last in touch with the API server, by kind and label. */
   readonly #reported = new Set<string>();
   readonly #warned = new Set<string>();
   #closed = false;
@@ -41,13 +44,13 @@ export class WatchNews {
     this.#options.listener.warned(message, error);
   }
 
-  /** A list is complete. */
+  /** A list is complete: oddities are reported anew. */
   listed(): void {
     this.#warned.clear();
   }
 }
 
-/** An error with the same message that does not count as permanent: it may pass soon. */
+/** A copy of an error that does not count as permanent: its cause may pass soon. */
 function notPermanent({ message, cause }: ResolveError): ResolveError {
   return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
 }

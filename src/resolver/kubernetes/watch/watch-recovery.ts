@@ -4,18 +4,21 @@ import { between, type Rng } from '../../../runtime/rng.js';
 import type { ApiFailure, FailureKind } from '../api/api-failure.js';
 import { WatchBackoff } from './watch-backoff.js';
 
-/** W8: internal errors that last longer than this require a list. */
+/** Internal errors of the API server that last longer than this, in ms, require a new list. */
 const INTERNAL_ERRORS_MS = 60_000;
-/** A 403 may only mean that the server has just started: two retries within 2 s before it counts as final. */
+/**
+ * The pauses, in ms, before a refusal (403) counts as final. It may only mean that the API server has just started: it is tried again twice
+ * within 2 s.
+ */
 const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
   [100, 300],
   [1_000, 1_500],
 ];
 
-/** The shortest pause where connections to endpoints fail, so that the set is probably outdated. */
+/** The shortest pause of the loop while connections to endpoints fail, so that the set is probably outdated. */
 const HURRIED: BackoffOptions = { initialMs: 1_000, factor: 2, maxMs: 4_000, jitterRatio: 0 };
 
-/** The loop's next step, after a pause. */
+/** The next step of the list-and-watch loop, after a pause. */
 export interface Step {
   readonly next: 'list' | 'watch';
   readonly pauseMs: number;
@@ -23,30 +26,30 @@ export interface Step {
   readonly hurriedMs?: number;
 }
 
-/** The reaction to a failure. */
+/** The reaction of the list-and-watch loop to a failure. */
 export interface Remedy extends Step {
   /** Whether the failure is reported to the observer. */
   readonly isNews: boolean;
-  /** Whether it may pass soon: only reported to listeners that have no set yet. */
+  /** Whether the failure may pass soon: it is only reported to listeners that have no set yet. */
   readonly isPassing?: boolean;
   /** Whether the server cannot use the version we have, so that the next list must read consistently. */
   readonly isOutdated: boolean;
 }
 
-/** Decides what follows the failure of a list or a watch (W7, W8, W12), by its kind and by how often it occurred. */
+/** Decides what follows the failure of a list or a watch, by the failure's kind and by how often it occurred. */
 export class WatchRecovery {
   readonly #clock: Clock;
   readonly #rng: Rng;
   readonly #backoff: WatchBackoff;
-  /** The backoff for 410s alone: a 410 shows that the server works, so the time that it was away does not count. */
+  /** The backoff for status 410 alone: a 410 shows that the server works, so the time that the server was away does not count. */
   readonly #expiredBackoff: WatchBackoff;
   /** How many requests failed since the last success. */
   #failuresInRow = 0;
   #forbiddenInRow = 0;
-  /** We may list but not watch: then we list from time to time, and have reported it. */
+  /** Whether we may list but not watch: in that case we list from time to time, and have reported that. */
   #watchForbidden = false;
   #internalErrorsSinceMs: number | undefined;
-  /** 410s in a row without progress in between: from the second on, the next list waits. */
+  /** How many responses with status 410 came in a row without progress in between: from the second on, the next list waits. */
   #expiredInRow = 0;
 
   constructor(clock: Clock, rng: Rng) {
@@ -56,20 +59,20 @@ export class WatchRecovery {
     this.#expiredBackoff = new WatchBackoff(clock, rng);
   }
 
-  /** A list is complete. */
+  /** A list is complete: failures before it no longer count. */
   listed(): void {
     this.#failuresInRow = 0;
     this.#forbiddenInRow = 0;
     this.#internalErrorsSinceMs = undefined;
   }
 
-  /** A watch was accepted. */
+  /** A watch was accepted by the API server. */
   opened(): void {
     this.#forbiddenInRow = 0;
     this.#watchForbidden = false;
   }
 
-  /** An event was applied. */
+  /** An event of a watch was applied. */
   progressed(): void {
     this.#internalErrorsSinceMs = undefined;
     this.lasted();
@@ -114,7 +117,7 @@ export class WatchRecovery {
         return { next: lasting ? 'list' : verb, pauseMs: this.#pause(failure), isNews: true, isOutdated: false };
       }
       case 'rejected':
-        // The version that was asked for may be wrong, so the next request is a list.
+        // The version that the watch requested may be wrong, so the next request is a list.
         return { next: 'list', pauseMs: this.#pause(failure), isNews: true, isOutdated: verb === 'list' };
       case 'credentials': {
         const pauseMs = failure.label === 'permanent' ? this.#backoff.longest() : this.#pause(failure);
@@ -138,7 +141,7 @@ export class WatchRecovery {
       return { next: verb, pauseMs, isNews: false, isPassing: true, isOutdated: false };
     }
     this.#watchForbidden = verb === 'watch';
-    // Without a watch, a list now and then is better than a set that never changes.
+    // Without permission to watch, a list now and then is better than a set that never changes.
     const isNews = verb === 'list' || !wasForbidden;
     return { next: 'list', pauseMs: this.#backoff.longest(), isNews, isOutdated: false };
   }
@@ -147,12 +150,15 @@ export class WatchRecovery {
     return this.#backoff.next(failure.retryAfterMs);
   }
 
-  /** Drawn once per failure: the smallest of many draws would be no jitter, and clients hear of a dead node together. */
+  /**
+   * The pause in ms if connections to endpoints fail meanwhile. Drawn once per failure: the smallest of many draws would be no jitter, and
+   * clients learn of a dead node together.
+   */
   #hurriedMs({ retryAfterMs = 0 }: ApiFailure): number {
     const jitter = 1 + this.#rng.next();
     return Math.max(backoffDelay(HURRIED, this.#failuresInRow, this.#rng) * jitter, retryAfterMs);
   }
 }
 
-/** Failures that are not repeated sooner for a waiting caller: the server asks for patience, or only a person can mend them. */
+/** Kinds of failures that are not tried again sooner for a waiting caller: the server asks for a pause, or only a person can mend them. */
 const patient: ReadonlySet<FailureKind> = new Set(['throttled', 'forbidden', 'missing', 'credentials']);
