@@ -30,9 +30,9 @@ const byState: ReadonlyMap<string, PgVerdict> = new Map([
   ['57P02', lost], // crash_shutdown
   ['57P04', lost], // database_dropped
   ['25P03', lost], // idle_in_transaction_session_timeout
-  // Sent while the connection was idle, before the statement arrived.
+  // The server sent this while the connection was idle, before the statement arrived.
   ['57P05', hungUp], // idle_session_timeout
-  // Sent only in response to logins.
+  // Servers send this only in response to logins.
   ['57P03', hungUp], // cannot_connect_now
   ['53300', hungUp], // too_many_connections
   ['53100', troubled], // disk_full
@@ -44,7 +44,7 @@ const byState: ReadonlyMap<string, PgVerdict> = new Map([
 /** SQLSTATE of most of PgBouncer's errors. Only their messages tell them apart. */
 const PGBOUNCER = '08P01';
 
-/** To clients that wait for a connection to the server: it has seen nothing of their statement. */
+/** PgBouncer's messages to clients that wait for a connection to the server: the server has seen nothing of their statement. */
 const UNSERVED =
   /^(?:query_wait_timeout|server login (?:has been failing|failed)|server shutting down|pooler is shutting)/;
 
@@ -90,7 +90,7 @@ export function verdictOf(error: unknown): PgVerdict {
   if (isReadTimeout(message)) return timedOut;
   if (outcomeOfSystemError(code) !== undefined || isEvenkeelError(error)) return lost;
   if (isConnectionLoss(message)) return lost;
-  // pg could not send it or read the answer: unsupported values, or a type parser that throws.
+  // pg could not send the statement or read its answer: unsupported values, or a type parser that throws.
   return verdict(outcomes.success, false, true);
 }
 

@@ -128,7 +128,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     return this.ending ? this.balancer.close() : this.#dispose();
   }
 
-  // For its calls.
+  // The methods that follow are called by the calls of this pool.
 
   waited(): void {
     if (this.waiting === 0) this.#noneWaits();

@@ -3,7 +3,7 @@ import { LogPositions, lagObjection, type ServerRank, ServerRanking, type Server
 import type { PgServer } from './connection.js';
 import { type Facts, FollowedServer, type FollowedServerParts } from './server-facts.js';
 
-/** Maximum time between queries while no server is usable, in ms. */
+/** The longest time between two queries of a server while no server is usable, in ms. */
 const HURRY_MS = 250;
 
 /**
@@ -19,7 +19,7 @@ export class ServerRoles {
   readonly #timelines = new Map<string, string>();
   readonly #positions: LogPositions;
   #timeline = '';
-  /** The identity of the one server that takes writes, while several say they do. */
+  /** The identity of the one server that takes writes, while several servers say that they do. */
   #primary: string | undefined;
   #isShort = false;
   #invalidate: () => void = () => {};
@@ -30,7 +30,7 @@ export class ServerRoles {
     this.#positions = new LogPositions(Number.isFinite(maxLagMs) ? 2 * maxLagMs + 10_000 : 0);
   }
 
-  /** A server has connected: queries it. Rejects if it does not answer. */
+  /** A server has connected: queries its role. Rejects if the server does not answer. */
   async connected(server: PgServer, signal: AbortSignal): Promise<void> {
     const { key } = server.endpoint;
     const followed: FollowedServer = new FollowedServer(server, this.#parts, {
@@ -50,12 +50,12 @@ export class ServerRoles {
       this.#servers.delete(key);
       this.#elect();
       this.#invalidate();
-      // What only the old primary had written may be lost.
+      // The log positions are forgotten, because what only the old primary had written may be lost.
       this.#positions.forget();
     });
   }
 
-  /** Queries a server now. Resolves when its answer has taken effect, rejects if there is none. */
+  /** Queries the role of a server now. Resolves when its answer has taken effect, rejects if there is none. */
   async recheck({ key }: Endpoint): Promise<void> {
     await this.#servers.get(key)?.query(undefined);
   }
@@ -147,7 +147,7 @@ export class ServerRoles {
     this.#elect();
   }
 
-  /** 0 = first choice; a server without a rank gets nothing. */
+  /** The rank of a server: 0 = first choice; a server without a rank gets nothing. */
   #rank(followed: FollowedServer | undefined): number | undefined {
     const { role } = this.#parts.settings;
     const facts = followed?.facts;
@@ -165,7 +165,7 @@ export class ServerRoles {
     return false;
   }
 
-  /** Whether it takes writes, as does another server that gets them. */
+  /** Whether this server takes writes although another server gets them. */
   #isRival(followed: FollowedServer): boolean {
     const { facts } = followed;
     if (facts === undefined || facts.isStandby || facts.isReadOnly) return false;
@@ -194,7 +194,7 @@ export class ServerRoles {
   }
 }
 
-/** Smaller is better; undefined: never. `isFalse`: another server is the primary. */
+/** The rank of servers by role: smaller is better; undefined: never used. `isFalse`: another server is the primary. */
 const ranks: Readonly<Record<ServerRole, (facts: Facts, isBehind: boolean, isFalse: boolean) => number | undefined>> = {
   any: (_, isBehind) => (isBehind ? 1 : 0),
   primary: ({ isStandby, isReadOnly }, _, isFalse) => (isStandby || isReadOnly || isFalse ? undefined : 0),

@@ -4,7 +4,7 @@ import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { sqlState } from './outcome.js';
 
-/** What a server says about itself. */
+/** What a PostgreSQL server says about itself. */
 export interface Facts {
   readonly isStandby: boolean;
   readonly isReadOnly: boolean;
@@ -12,17 +12,17 @@ export interface Facts {
   readonly timeline: string;
   /** Identifies the server: two pods of PgBouncer in front of one server have the same. Undefined if it is not known. */
   readonly identity: string | undefined;
-  /** The last log position it has, in bytes. */
+  /** The last log position that the server has, in bytes. */
   readonly known: number | undefined;
-  /** The last log position it has replayed. */
+  /** The last log position that the server has replayed. */
   readonly replayed: number | undefined;
-  /** The age of the last commit it replayed, in ms. */
+  /** The age of the last commit that the server has replayed, in ms. */
   readonly commitAgeMs: number | undefined;
 }
 
 const ROLE = "SELECT pg_is_in_recovery()::text, current_setting('transaction_read_only')";
 
-/** CASE evaluates only the branch it takes; each function fails on servers of the other role. */
+/** The query for a server's log position. CASE evaluates only the branch it takes; each function fails on servers of the other role. */
 const POSITION = `${ROLE},
   CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
   (CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
@@ -49,12 +49,12 @@ export interface FollowedServerParts {
 }
 
 interface FollowedServerEvents {
-  /** The time until the next query, if not the usual interval. */
+  /** The time until the next query of the server, in ms, if not the usual interval. */
   delayMs(): number | undefined;
   learned(): void;
 }
 
-/** One server and its latest answer. It is queried periodically, with one query at a time. */
+/** One PostgreSQL server and its latest answer about its role. It is queried periodically, with one query at a time. */
 export class FollowedServer {
   readonly server: PgServer;
   facts: Facts | undefined;
@@ -65,7 +65,7 @@ export class FollowedServer {
   #running: Promise<void> | undefined;
   #queriedAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
-  /** The server lacks some functions, like some that are almost PostgreSQL. */
+  /** Whether the server lacks some functions, like some that are almost PostgreSQL. */
   #isBasic = false;
 
   constructor(server: PgServer, parts: FollowedServerParts, events: FollowedServerEvents) {
@@ -90,7 +90,7 @@ export class FollowedServer {
     if (this.#isStopped) return;
     this.#timer = this.#parts.clock.timer(() => {
       this.query(undefined)
-        // The previous answer still counts: a server that is merely busy must not lose its role.
+        // The server's previous answer still counts: a server that is merely busy must not lose its role.
         .catch((error) => this.#parts.warned('a server did not say what it is', asError(error)))
         .finally(() => this.schedule());
     }, delayMs);
@@ -101,7 +101,7 @@ export class FollowedServer {
     this.#timer?.cancel();
   }
 
-  /** Queries it, unless a query is running. */
+  /** Queries the role of the server, unless such a query is running. */
   query(signal: AbortSignal | undefined): Promise<void> {
     this.#running ??= this.#query(signal).finally(() => {
       this.#running = undefined;

@@ -13,13 +13,13 @@ import {
 import type { ServerSettings } from './options.js';
 import { READ_ONLY, sqlState } from './outcome.js';
 
-/** What sessions need to know. */
+/** What sessions of PostgreSQL need to know. */
 export interface SessionParts {
   readonly endpoint: Endpoint;
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly events: ClientEvents;
-  /** The server's answer suggests that its role has changed. */
+  /** The server's answer to a statement suggests that its role has changed. */
   readonly recheckRole: () => void;
 }
 
@@ -49,7 +49,7 @@ export class PgSession implements PooledSession {
   readonly #parts: SessionParts;
   readonly #owner: SessionOwner<PgSession>;
   #isAlive = true;
-  /** The state of its transaction: I = none. */
+  /** The state of the session's transaction: I = none. */
   #transaction = 'I';
   /** To be called when nothing runs on the session any more; set if it was given back before that. */
   #settled: (() => void) | undefined;
@@ -82,7 +82,7 @@ export class PgSession implements PooledSession {
     return this.#isAlive;
   }
 
-  /** Keeps the process alive, while a call uses it. */
+  /** Makes the session keep the process alive, while a call uses it. */
   ref(): void {
     setReferenced(this.client, true);
   }
@@ -100,13 +100,13 @@ export class PgSession implements PooledSession {
       isOver = true;
       answer(error, result);
     };
-    // Older ones find the callback of a query object in second place only.
+    // Older versions of pg find the callback of a query object in second place only.
     if (values === undefined) void this.client.query(text as string, once);
     else this.client.query(text as string, values as unknown[], once);
   }
 
   runOwn(query: unknown, answer: OwnAnswer): void {
-    // A refusal to answer says nothing about the connection.
+    // That a server refuses to answer a check says nothing about the connection.
     this.run(query, undefined, (error, result) =>
       answer(error, result, Boolean(error) && sqlState(error) === undefined),
     );
@@ -152,11 +152,11 @@ export class PgSession implements PooledSession {
     this.#settle();
   }
 
-  /** Ends the connection after what runs. */
+  /** Ends the session's connection once nothing runs on it. */
   quit(): void {
     if (!this.#isAlive) return;
     this.#endedByApplication = true;
-    // The server may never close its side.
+    // The socket no longer keeps the process alive, because the server may never close its side.
     this.unref();
     // `end` would wait for a running statement, or for a server that does not answer.
     if (this.isReady) this.client.end(() => {});
@@ -188,7 +188,7 @@ export class PgSession implements PooledSession {
   #settle(): void {
     const free = this.#settled;
     if (free === undefined) return;
-    // The application may have ended it.
+    // The application may have ended the client.
     if (isEnded(this.client)) this.kill(new Error('the client was ended'), true);
     if (this.#isAlive && !this.isReady) return;
     if (this.#settled === undefined) return;

@@ -117,7 +117,7 @@ function openSession(
     const late = (): void => callOff(new Error(`no session within ${connectTimeoutMs} ms`));
     const callOff = (error: Error): void => {
       socket.destroy(error);
-      // pg reports nothing if it was waiting for a function of the application.
+      // pg reports no error if it was waiting for a function of the application.
       over(error);
     };
     const timer = deadline(clock, late, connectTimeoutMs);
@@ -136,7 +136,7 @@ function openSession(
         },
         (refusal) => {
           opened.cut(asError(refusal));
-          // The application refused it, and would refuse the next.
+          // The application refused this client, and would refuse the next.
           over(markLasting(asError(refusal)));
         },
       );

@@ -12,27 +12,27 @@ import { isLogInRefused, isOfCluster } from './outcome.js';
 
 /** A client of the application's own library, for one server. It never connects again, and keeps nothing for later. */
 export interface ServerClient {
-  /** The client of the library. */
+  /** The client of the Redis library. */
   readonly client: unknown;
-  /** Resolves when it is ready for commands. */
+  /** Resolves when the client is ready for commands. */
   connect(): Promise<void>;
-  /** The answer to INFO. */
+  /** Resolves with the server's answer to INFO. */
   info(section: 'replication' | 'cluster'): Promise<string>;
-  /** How many bytes it has received, as far as the library says. */
+  /** How many bytes the client has received, as far as its library says. */
   readonly received: number;
-  /** How long the library lets a command take, in ms; undefined = no limit. */
+  /** How long the Redis library lets a command take, in ms; undefined = no limit. */
   readonly commandTimeoutMs: number | undefined;
-  /** Whether its socket keeps the process alive. */
+  /** Makes the client's socket keep the process alive while it is busy, and not otherwise. */
   busy(isBusy: boolean): void;
-  /** Closes the connection, on which nothing runs. */
+  /** Closes the client's connection, on which nothing runs. */
   finish(): void;
-  /** Cuts the connection. */
+  /** Cuts the client's connection. */
   cut(): void;
 }
 
 /** A read that runs on a server. */
 export interface RunningRead {
-  /** When it was sent, on the clock. */
+  /** When the read was sent, on the clock. */
   readonly sentMs: number;
   /** The server does not answer: the read moves to another one, if one can take it now. May be called again. */
   unanswered(): void;
@@ -43,15 +43,15 @@ export type OpenClient = (endpoint: Endpoint | undefined, ended: (error: Error |
 
 /** What a `Server` needs. */
 export interface ServerParts {
-  /** The endpoint; undefined for the primary. */
+  /** The endpoint of the server; undefined for the primary. */
   readonly endpoint: Endpoint | undefined;
   readonly open: OpenClient;
   readonly probeIntervalMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Whether it may be read from has changed. */
+  /** Called when it has changed whether the server may be read from. */
   readonly changed: () => void;
-  /** The server said how far its replication is. */
+  /** The server reported how far its replication is. */
   readonly learned: (position: LogPosition, server: Server) => void;
   readonly warned: (error: Error) => void;
 }
@@ -60,7 +60,7 @@ export interface ServerParts {
 const SILENT_MS = 1_000;
 /** Or for this share of the time a command may take, so that a read can still be answered by another server. */
 const SILENT_RATIO = 0.5;
-/** How often a server is looked at while reads run on it, in that time. */
+/** How many times within the time for an answer a server is checked while reads run on it. */
 const LOOKS = 4;
 /** After this long without an answer the connection is cut, in ms, so that what was sent on it goes to another server. */
 const DEAD_MS = 10_000;
@@ -69,12 +69,12 @@ const UNASKABLE = 'does not permit INFO: a replica then counts as one in step, a
 const OF_CLUSTER =
   "is a node of a Redis Cluster: use the library's Cluster, with scaleReads (ioredis) or useReplicas (node-redis)";
 
-/** One server: its client, and what it says about itself. */
+/** One Redis server: its client, and what the server says about itself. */
 export class Server implements Connection<Server> {
   readonly handle: Server = this;
   readonly capacity: number = Number.POSITIVE_INFINITY;
   readonly endpoint: Endpoint | undefined;
-  /** Why it may not be read from; undefined if it may. */
+  /** Why the server may not be read from; undefined if it may. */
   objection: string | undefined = 'it has not said yet what it is';
   /** Whether the replica is too far behind. */
   isBehind = false;
@@ -87,7 +87,7 @@ export class Server implements Connection<Server> {
   /** The running reads in the order in which they were sent. */
   readonly #reads = new Set<RunningRead>();
   readonly #silentMs: number;
-  /** Whether a timer looks at the reads that run here. */
+  /** Whether a timer runs that checks whether the reads on this server are still being answered. */
   #isWatched = false;
   #watchTimer: Timer | undefined;
   #isOver = false;
@@ -110,7 +110,7 @@ export class Server implements Connection<Server> {
     return this.#open.closed;
   }
 
-  /** Connects, and asks what it is. If that fails, or the signal aborts, nothing stays open. */
+  /** Connects to the server, and asks it for its role. If that fails, or the signal aborts, nothing stays open. */
   async connect(signal: AbortSignal): Promise<void> {
     try {
       signal.throwIfAborted();
@@ -143,7 +143,7 @@ export class Server implements Connection<Server> {
     if (!this.#isWatched) this.#watch(this.#parts.clock.now(), this.#received);
   }
 
-  /** @param isAnswered It answered, if only with an error. */
+  /** A read on the server has ended. @param isAnswered The server answered it, if only with an error. */
   callEnds(read: RunningRead, isAnswered: boolean): void {
     this.#reads.delete(read);
     if (isAnswered) this.#answers++;
@@ -157,7 +157,7 @@ export class Server implements Connection<Server> {
     this.#schedule();
   }
 
-  /** The library says that the connection is gone, perhaps before it says that the client ended. */
+  /** The Redis library says that the connection is gone, perhaps before it says that the client ended. */
   gone(error: Error): void {
     if (this.#isOver) return;
     this.#client.cut();
@@ -172,7 +172,7 @@ export class Server implements Connection<Server> {
     return this.#open.close(signal);
   }
 
-  /** A number that changes with everything the server sends; it means nothing else. */
+  /** A number that changes with everything the server sends. It has no other meaning. */
   get #received(): number {
     return this.#answers + this.#client.received;
   }
@@ -211,7 +211,7 @@ export class Server implements Connection<Server> {
     let before = this.#received;
     let silentMs = 0;
     const look = (): void => {
-      // Servers answer in order: this answer may be waiting behind others.
+      // Servers answer in order: the answer to this read may be waiting behind others.
       silentMs = this.#received === before ? silentMs + SILENT_MS : 0;
       before = this.#received;
       if (silentMs >= DEAD_MS) this.#client.cut();
@@ -268,7 +268,7 @@ export function objectionOf(info: string): string | undefined {
   return 'its link to the primary is down';
 }
 
-/** How far a server with this answer to INFO is. */
+/** The log position of a server with this answer to INFO. */
 export function positionOf(info: string): LogPosition | undefined {
   const history = field(info, 'master_replid');
   const offset = field(info, 'slave_repl_offset') ?? field(info, 'master_repl_offset');

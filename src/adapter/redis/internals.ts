@@ -11,7 +11,7 @@ import type { Method } from './options.js';
 export interface IoredisCommand {
   readonly name: string;
   readonly promise: Promise<unknown>;
-  /** Takes what the server sent, which it decodes and transforms for the caller. */
+  /** Takes what the server sent for a command, which ioredis decodes and transforms for the caller. */
   resolve: (raw: unknown) => void;
   reject: (error: Error) => void;
 }
@@ -19,7 +19,7 @@ export interface IoredisCommand {
 interface CommandInternals extends IoredisCommand {
   _commandTimeoutTimer?: NodeJS.Timeout | undefined;
   isTraced?: boolean;
-  /** ioredis 6 */
+  /** Only ioredis 6 has this method. */
   setReplyContext?(context: unknown): void;
 }
 
