@@ -25,7 +25,7 @@ const DEVIATIONS_WHEN_LONG = 2;
 const NOTHING_LOST = 0.3;
 const LOST = 0.7;
 const NEARER = 0.45;
-/** If at least the other number of answers was expected, fewer than this share of them are a loss, whatever the limits. */
+/** If at least `MOST_OF` answers were expected, fewer than this share of them are a loss of answers, whatever the limits. */
 const MOST_GONE = 0.4;
 const MOST_OF = 40;
 

@@ -64,7 +64,7 @@ const statusNames: ReadonlyMap<string, string> = new Map([
   ['grpc', 'rpc.response.status_code'],
 ]);
 
-/** Records on a span how its call or attempt ended, and ends the span. */
+/** Records on a span how its call or attempt ended. The caller ends the span. */
 export function finish(
   span: Span,
   { outcome, error, status }: TracedCall | TracedAttempt,

@@ -71,7 +71,7 @@ export const hashTable: OptionTable<Complete<HashOptions>> = optionTable('hash',
 const RENDEZVOUS_UP_TO = 16;
 /** How many table entries to try for an endpoint that can take the call, before checking all endpoints. */
 const MAX_WALK = 64;
-/** With more endpoints than the first number, the calls that servers report are summed at most once per the second number of ms. */
+/** With more endpoints than this, the calls that servers report are summed at most once per `ADD_MS`. */
 const MANY = 64;
 const ADD_MS = 10;
 
