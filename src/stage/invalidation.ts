@@ -3,7 +3,7 @@ import type { StageContext } from './stage.js';
 
 /** This many verdicts of stages take effect immediately. */
 const BURST = 10;
-/** After that, this many verdicts per second take effect; others wait for the next run of the stages, at most the other number of ms. */
+/** After that, this many verdicts per second take effect; others wait for the next run of the stages, at most `WAIT_MS`. */
 const PER_SECOND = 20;
 const WAIT_MS = 1_000 / PER_SECOND;
 

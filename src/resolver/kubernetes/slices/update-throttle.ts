@@ -8,7 +8,7 @@ import type { EndpointUnion } from './slice-union.js';
 const PACE_MS = 50;
 /** How long an endpoint that vanished from all slices stays in the set, in ms: it may be moving to another slice. */
 const LINGER_MS = 250;
-/** Extra updates of the set for endpoints that must leave at once: this many at a time, refilled at the other rate per second. */
+/** Extra updates of the set for endpoints that must leave at once: this many at a time, refilled by as many per second. */
 const URGENT_BURST = 20;
 
 /**
