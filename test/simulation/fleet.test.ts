@@ -116,13 +116,16 @@ describe('the default in a fleet', () => {
   const effort = PROOF ? 1 : 0.5;
   const strays = PROOF ? 1 : 1.05;
 
-  /** Means of all seeds, by column. */
+  /** The mean of one seed strays by more than these bounds leave. */
+  const seeds = PROOF ? SEEDS : [1, 2];
+
+  /** Means of these seeds, by column. */
   async function measured(name: string, strategy: Strategy): Promise<ReadonlyMap<string, number>> {
     const scenario = fleetScenarios.find((one) => one.name === name);
     const sums = new Map<string, number>();
-    for (const seed of SEEDS) {
+    for (const seed of seeds) {
       for (const [column, value] of Object.entries((await scenario?.run(strategy, seed, effort)) ?? {})) {
-        sums.set(column, (sums.get(column) ?? 0) + value / SEEDS.length);
+        sums.set(column, (sums.get(column) ?? 0) + value / seeds.length);
       }
     }
     return sums;
