@@ -35,8 +35,11 @@ let released = new Promise((resolve) => {
 
 async function answer(text, signal) {
   const [what, argument] = text.split(' ');
-  if (what === 'hang')
+  if (what === 'hang') {
     await Promise.race([released, new Promise((resolve) => signal.addEventListener('abort', resolve))]);
+    // At its deadline the pod may be the first to notice: it has no answer then.
+    if (signal.aborted) throw signal.reason;
+  }
   if (what === 'wait') await sleep(Number(argument), undefined, { signal });
   if (what === 'error') throw new ConnectError('as asked', Number(argument));
   return { value: `${name} ${text}` };
