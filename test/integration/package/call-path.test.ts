@@ -16,8 +16,11 @@ const sections = {
   'SQL (mysql2)': 'One SQL statement',
 };
 
-/** Only if a connection was idle for some milliseconds, as on a busy machine: node:http then looks whether it is still open. */
-const sometimes = ['runtime/turn.ts'];
+/**
+ * Only on a busy machine: node:http looks whether a connection that was idle for some milliseconds is still open, and the load compares
+ * endpoints every 100 ms, as the page says above its tables.
+ */
+const sometimes = ['runtime/turn.ts', 'load/latency-survey.ts', 'load/median.ts', 'load/counted-calls.ts'];
 
 const page = await readFile(new URL('docs/life-of-a-call.md', root), 'utf8');
 /** The files in the first column of the tables under a heading. */
