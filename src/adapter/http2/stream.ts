@@ -80,11 +80,12 @@ export class BalancedStream extends Duplex {
   }
 
   setTimeout(ms: number, callback?: () => void): void {
-    this.#timeout = { ms, callback };
-    this.#native?.setTimeout(ms, () => this.emit('timeout'));
+    this.#timeoutMs = ms;
+    this.#native?.setTimeout(ms);
     if (callback !== undefined) this.once('timeout', callback);
   }
-  #timeout: { readonly ms: number; readonly callback: (() => void) | undefined } | undefined;
+  /** How long Node's stream may be silent before `timeout` is emitted, in ms; 0 = no limit. Not counted while the request waits for a pod. */
+  #timeoutMs = 0;
 
   sendTrailers(headers: Parameters<ClientHttp2Stream['sendTrailers']>[0]): void {
     this.#native?.sendTrailers(headers);
@@ -106,7 +107,8 @@ export class BalancedStream extends Duplex {
   attach(native: ClientHttp2Stream): void {
     this.#native = native;
     this.#passedOn = 0;
-    if (this.#timeout !== undefined) native.setTimeout(this.#timeout.ms, () => this.emit('timeout'));
+    native.on('timeout', () => this.emit('timeout'));
+    if (this.#timeoutMs > 0) native.setTimeout(this.#timeoutMs);
     if (this.#keptBytes > 0 || this.#isComplete) this.#pass();
     const held = this.#held;
     if (held === undefined) return;

@@ -298,6 +298,23 @@ describe('a request of node:http2', () => {
     expect(attempts.map(({ outcome: { kind } }) => kind)).toEqual(['cancelled']);
   });
 
+  it('emits timeout once per silence, however often its limit was set, as a stream of Node does', async () => {
+    const { http2 } = await startHttp2([pod]);
+    const stream = http2.request({ ':path': '/hold' });
+    let emitted = 0;
+    let called = 0;
+    stream.on('timeout', () => emitted++);
+    stream.setTimeout(10_000, () => called++);
+    await until('the pod has it', () => pod.stats.running === 1);
+    stream.setTimeout(20);
+    await once(stream, 'timeout');
+    stream.setTimeout(10);
+    await once(stream, 'timeout');
+    expect([emitted, called]).toEqual([2, 1]);
+    stream.close();
+    await until('the pod has lost it', () => pod.stats.running === 0);
+  });
+
   it('ends with its signal, before it is sent and while it runs', async () => {
     const { http2 } = await startHttp2([pod]);
     const before = pod.stats.requests;
