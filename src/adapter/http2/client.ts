@@ -30,7 +30,8 @@ export interface ServiceHttp2Client extends AsyncDisposable {
   /** The origin of the Service, such as `https://orders.shop` or `http://orders.shop:8080`; never that of a pod. A default port is left out. */
   readonly authority: string;
   /**
-   * Sends a request to one of the pods, picked when this is called, or when one can take it. `:authority` and `:scheme` are the Service's.
+   * Sends a request to one of the pods, picked when this is called, or when one can take it. `:authority` and `:scheme` are the Service's,
+   * unless the headers have others, which the name that TLS checks does not follow.
    * The stream exists at once; errors are emitted on it. Of Node's stream it has everything but `priority`, and what a pod pushes.
    */
   request(headers?: OutgoingHttpHeaders, options?: Http2RequestOptions): ClientHttp2Stream;

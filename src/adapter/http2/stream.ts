@@ -36,6 +36,8 @@ export class BalancedStream extends Duplex {
   #willPass = false;
   /** The RST_STREAM code with which the caller closed the stream. */
   #closedWith: number | undefined;
+  /** How long Node's stream may be silent before `timeout` is emitted, in ms; 0 = no limit. The wait for a pod does not count. */
+  #timeoutMs = 0;
 
   constructor(owner: StreamOwner) {
     super({ autoDestroy: false });
@@ -82,10 +84,9 @@ export class BalancedStream extends Duplex {
   setTimeout(ms: number, callback?: () => void): void {
     this.#timeoutMs = ms;
     this.#native?.setTimeout(ms);
-    if (callback !== undefined) this.once('timeout', callback);
+    if (callback !== undefined && ms === 0) this.off('timeout', callback);
+    else if (callback !== undefined) this.once('timeout', callback);
   }
-  /** How long Node's stream may be silent before `timeout` is emitted, in ms; 0 = no limit. Not counted while the request waits for a pod. */
-  #timeoutMs = 0;
 
   sendTrailers(headers: Parameters<ClientHttp2Stream['sendTrailers']>[0]): void {
     this.#native?.sendTrailers(headers);
@@ -107,7 +108,9 @@ export class BalancedStream extends Duplex {
   attach(native: ClientHttp2Stream): void {
     this.#native = native;
     this.#passedOn = 0;
-    native.on('timeout', () => this.emit('timeout'));
+    native.on('timeout', () => {
+      if (this.#native === native) this.emit('timeout');
+    });
     if (this.#timeoutMs > 0) native.setTimeout(this.#timeoutMs);
     if (this.#keptBytes > 0 || this.#isComplete) this.#pass();
     const held = this.#held;
