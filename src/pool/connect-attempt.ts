@@ -29,8 +29,7 @@ export interface ConnectAttemptParts<C> {
 
 /**
  * One attempt at a connection: waits its turn, then connects within a time limit, to the endpoint's other address if the first
- * fails. Also handles a transport that ignores its
- * signal, throws instead of rejecting, or delivers something that is not a connection.
+ * fails. Also handles a transport that ignores its signal, throws instead of rejecting, or delivers something that is not a connection.
  */
 export class ConnectAttempt<C> implements GateVisitor {
   readonly #parts: ConnectAttemptParts<C>;

@@ -11,7 +11,7 @@ import {
   perEndpointError,
   valueFor,
 } from '../kit/index.js';
-import { askForHttp2, type SpokenSocket } from './prior-knowledge.js';
+import { detectHttp2, type SpokenSocket } from './prior-knowledge.js';
 
 /** The `tls` option: settings, or a function called for each new connection. */
 export type TlsOption = PerEndpoint<ConnectionOptions>;
@@ -184,7 +184,7 @@ export function dialler(
         if (isHttp2) socket.alpnProtocol = 'h2';
         settle(undefined, socket);
       };
-      askForHttp2(probeSocket, answered, (error) => socket.destroy(error));
+      detectHttp2(probeSocket, answered, (error) => socket.destroy(error));
     };
     /** @param first The socket that `dial` returned. */
     const follow = (socket: Socket, opened: string | undefined, first: Socket): Socket => {

@@ -6,7 +6,7 @@ const GOAWAY = 7;
 /** What an HTTP/2 client sends first (RFC 9113, 3.4): this text, and its settings. */
 const PREFACE = Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0)]);
 /** A GOAWAY frame that says no stream was opened and nothing is wrong. */
-const FAREWELL = frame(GOAWAY, 8);
+const GOAWAY_FRAME = frame(GOAWAY, 8);
 
 /** A socket with the field by which undici chooses the HTTP version, as `TLSSocket` has it. */
 export type SpokenSocket = Socket & { alpnProtocol?: string | false | null };
@@ -16,37 +16,33 @@ export type SpokenSocket = Socket & { alpnProtocol?: string | false | null };
  * request and hangs up, so a request behind it would be lost. HTTP/2 answers with its settings before anything else. A server that
  * only closes the connection does not speak it either. One that is silent gets no verdict.
  *
- * @param question A plain socket that is connecting. It is used up.
- * @param answered Called at most once, not after `question` was destroyed.
+ * @param probe A plain socket that is connecting. It is used up.
+ * @param answered Called at most once, not after `probe` was destroyed.
  * @param failed Called instead if no connection could be opened.
  */
-export function askForHttp2(
-  question: Socket,
-  answered: (isHttp2: boolean) => void,
-  failed: (error: Error) => void,
-): void {
+export function detectHttp2(probe: Socket, answered: (isHttp2: boolean) => void, failed: (error: Error) => void): void {
   let head = Buffer.alloc(0);
   let isOpen = false;
   let isOver = false;
   const over = (isHttp2: boolean): void => {
     if (isOver) return;
     isOver = true;
-    if (isHttp2) question.write(FAREWELL);
-    question.destroySoon();
+    if (isHttp2) probe.write(GOAWAY_FRAME);
+    probe.destroySoon();
     answered(isHttp2);
   };
-  question.once('connect', () => {
+  probe.once('connect', () => {
     isOpen = true;
-    question.write(PREFACE);
+    probe.write(PREFACE);
   });
-  question.on('data', (chunk) => {
+  probe.on('data', (chunk) => {
     if (isOver) return;
     head = Buffer.concat([head, chunk]);
     // In an HTTP/2 frame the length comes first, and then the type.
     if (head.length > 3) over(head[3] === SETTINGS);
   });
-  question.on('end', () => over(false));
-  question.on('error', (error) => {
+  probe.on('end', () => over(false));
+  probe.on('error', (error) => {
     if (isOpen) over(false);
     else if (!isOver) failed(error);
   });

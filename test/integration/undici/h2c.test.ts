@@ -248,7 +248,7 @@ describe.runIf(carriesHttp2)(
       await using server = await ownServer();
       let sessions = 0;
       const requests: string[] = [];
-      // The first is the question.
+      // The first is the probe.
       server.on('session', (session) => {
         if (++sessions <= 3) session.goaway(0, 0);
       });

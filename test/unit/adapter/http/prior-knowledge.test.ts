@@ -1,9 +1,9 @@
 import { PassThrough } from 'node:stream';
 import { expect, it } from 'vitest';
-import { askForHttp2 } from '../../../../src/adapter/http/prior-knowledge.js';
+import { detectHttp2 } from '../../../../src/adapter/http/prior-knowledge.js';
 
 /** A socket without a network: what is written to it, and what the server says. */
-function question() {
+function startProbe() {
   const socket = Object.assign(new PassThrough(), { destroySoon: () => socket.destroy() });
   const written: Buffer[] = [];
   socket.write = ((chunk: Buffer) => {
@@ -11,7 +11,7 @@ function question() {
     return true;
   }) as never;
   const verdicts: unknown[] = [];
-  askForHttp2(
+  detectHttp2(
     socket as never,
     (isHttp2) => verdicts.push(isHttp2),
     (error) => verdicts.push(error),
@@ -22,7 +22,7 @@ function question() {
 const settings = Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]);
 
 it('sends the preface, no request, and a GOAWAY to a server that answers with its settings', () => {
-  const { socket, verdicts, sent } = question();
+  const { socket, verdicts, sent } = startProbe();
   expect(sent()).toHaveLength(0);
   socket.emit('connect');
   expect(sent().toString('latin1')).toBe('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0');
@@ -40,7 +40,7 @@ it.each([
   ['closes', (socket: PassThrough) => socket.emit('end')],
   ['resets', (socket: PassThrough) => socket.emit('error', new Error('ECONNRESET'))],
 ])('a server that %s does not speak HTTP/2', (_, answer) => {
-  const { socket, verdicts, sent } = question();
+  const { socket, verdicts, sent } = startProbe();
   socket.emit('connect');
   answer(socket);
   // Whatever follows.
@@ -51,7 +51,7 @@ it.each([
 });
 
 it('a server that takes no connection is no answer', () => {
-  const { socket, verdicts } = question();
+  const { socket, verdicts } = startProbe();
   const refused = new Error('ECONNREFUSED');
   socket.emit('error', refused);
   expect(verdicts).toEqual([refused]);
