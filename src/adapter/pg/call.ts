@@ -8,13 +8,13 @@ import { isReplayConflict, isWholeChange, READ_ONLY, sqlState, verdictOf } from 
 import type { ServerRoles } from './roles.js';
 import type { PgCallback, PgSession } from './session.js';
 
-/** What the calls of a PostgreSQL pool share. */
+/** What the calls of one PostgreSQL pool share: its balancer, its settings and its counters. */
 export interface CallOwner {
   readonly balancer: Balancer<PgServer>;
   readonly settings: PoolSettings;
   readonly clock: Clock;
   readonly roles: ServerRoles | undefined;
-  /** How many calls wait for a server. */
+  /** How many of the pool's calls wait for a server. */
   waiting: number;
   /** A call of the pool stops waiting for a server. */
   waited(): void;
@@ -22,7 +22,10 @@ export interface CallOwner {
   released(error: unknown, client: PoolClient): void;
 }
 
-/** What a call is for: a statement, a query object that reads its answer by itself, or a client for a caller to keep for a while. */
+/**
+ * What a call to PostgreSQL runs: a statement; a query object that reads its answer by itself; or nothing but the checkout of a client,
+ * which a caller keeps for a while.
+ */
 export interface Task {
   readonly kind: 'statement' | 'object' | 'client';
   /** The text and values of a statement as pg gets them. */
@@ -30,11 +33,11 @@ export interface Task {
   readonly values?: unknown;
   readonly key?: string | undefined;
   readonly idempotent?: boolean | undefined;
-  /** Called once with the answer, or the client; never before `begin` has returned. */
+  /** Called once with the answer to the statement, or with the client; never before `begin` has returned. */
   readonly done: PgCallback;
 }
 
-/** What a call does with the session of the server that was picked. */
+/** One call of a PostgreSQL pool: what it does with the session it was lent, and what the outcome means for the server. */
 export class PgCall implements SessionUse<PgSession, PgServer> {
   readonly #owner: CallOwner;
   readonly #task: Task;
@@ -120,7 +123,9 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     this.#lent.finish(undefined, result);
   }
 
-  /** The statement failed. What that says about the server and the connection is a matter of the error. */
+  /**
+   * The server or pg refused the statement. The error decides whether the server is blamed and whether the connection can be used again.
+   */
   #refused(session: PgSession, error: Error): void {
     const verdict = verdictOf(error);
     const { note } = this.#attempts;
@@ -132,12 +137,12 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     const mayMove = this.#mayMove(error);
     const isConflict = isReplayConflict(error) && this.#owner.settings.role !== 'primary';
     const release = (isSpoilt: boolean): void => session.release(() => {}, isSpoilt);
-    // pg itself raised the error, and tells its caller before the client is ready again; older versions leave such a statement without an
-    // end.
+    // pg itself raised this error, and reports it before the client is ready for another statement; older versions of pg never end such a
+    // statement.
     if (verdict.usable && sqlState(error) === undefined) this.#owner.clock.defer(() => release(!session.isReady));
     else release(this.#isPaged);
     if (mayMove) {
-      // A transaction may be read-only on a server that is not: that is the application's error.
+      // If the server takes writes after all, the transaction itself was read-only: that is the application's error.
       const rechecked = this.#owner.roles?.recheck(endpoint) ?? Promise.resolve();
       rechecked
         .catch(() => {})
@@ -152,7 +157,8 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
   }
 
   /**
-   * Whether a statement may be sent to another server: one that takes no writes refused a change as a whole, and one that does may get it.
+   * Whether a refused statement may be sent to another server: it would change data as a whole, the server that refused it takes no writes,
+   * and the pool wants a server that does.
    */
   #mayMove(error: Error): boolean {
     const { text } = this.#task;
@@ -160,13 +166,13 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     return isWholeChange(typeof text === 'string' ? text : (text as { readonly text?: unknown })?.text);
   }
 
-  /** Whether pg reads the answer in pages. After an error it leaves such a connection without an end of the statement. */
+  /** Whether pg reads the answer in pages. When such a statement fails, pg never reports that it has ended. */
   get #isPaged(): boolean {
     const { text } = this.#task;
     return typeof text === 'object' && text !== null && Boolean((text as { readonly rows?: unknown }).rows);
   }
 
-  /** The statement cannot be sent, so no other server could run it either. */
+  /** pg could not send the statement (an unsupported value, say), so it would fail at every other server too. */
   #notSent(session: PgSession, error: unknown): void {
     this.#owner.released(undefined, session.client);
     session.release(() => {});
@@ -177,19 +183,22 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     const { text } = this.#task;
     try {
       session.submit(text as object, () => this.#over(session, outcomes.success));
-      // The query object itself tells its caller how it ended.
+      // The query object itself reports its end to its caller.
       this.#lent.finish(undefined, undefined);
     } catch (error) {
       this.#notSent(session, error);
     }
   }
 
-  /** The caller keeps the client: the lease lasts until it is released or gone. Nothing on it is ever repeated. */
+  /**
+   * Hands the client of the session to the caller. The lease lasts until the client is released or its connection ends; its statements are
+   * never repeated.
+   */
   #handOut(session: PgSession): void {
     const { acquired: _, released } = this.#owner;
     const lease = this.#attempts.conclude(outcomes.success) as CallLease<PgServer>;
     const client = session.checkOut(released.bind(this.#owner), (outcome) => {
-      // How long a caller keeps a client says nothing about the server.
+      // How long a caller keeps a client does not count as the server's latency.
       lease.end(outcome, null);
       this.#attempts.report(lease, { outcome });
     });

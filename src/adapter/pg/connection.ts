@@ -1,5 +1,5 @@
 import type { SessionPool } from '../sql/session-pool.js';
 import type { PgSession } from './session.js';
 
-/** One server and its sessions. */
+/** One PostgreSQL server, with the pool of sessions that evenkeel keeps to it. */
 export type PgServer = SessionPool<PgSession, PgServer>;

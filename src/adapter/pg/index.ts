@@ -1,4 +1,4 @@
-// First, since it says what is wrong with a pg that cannot even be loaded.
+// Imported first, because it explains what is wrong with a pg that cannot even be loaded.
 import './check-version.js';
 
 export type { PgPool, PgPoolOptions, Role, StatementOptions } from './options.js';

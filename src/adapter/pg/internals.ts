@@ -1,9 +1,12 @@
-/** Everything that pg does not document and evenkeel uses. Each was seen in pg 8.11 and 8.23; the tests run against the oldest and the newest. */
+/**
+ * Every undocumented part of pg that evenkeel uses. Each was seen in pg 8.11 and 8.23; the tests run against the oldest and the newest
+ * supported pg.
+ */
 import { Socket } from 'node:net';
 import type { PoolClient } from 'pg';
 import type { Endpoint } from '../../index.js';
 
-/** What pg keeps of a client, beyond its types. */
+/** What a pg client has beyond its published types. */
 interface ClientInternals {
   readonly connection: {
     readonly stream: Socket;
@@ -24,8 +27,8 @@ interface ClientInternals {
 const internalsOf = (client: PoolClient): ClientInternals => client as unknown as ClientInternals;
 
 /**
- * A socket for the option `stream`, which connects to the pod, no matter which host pg tells it to connect to. It does not keep the process
- * alive. pg calls `connect(port, host)` of the stream it was given; without this, it would connect to the Service's address.
+ * Creates a socket for pg's option `stream` that connects to the pod's address. pg calls `connect(port, host)` of that socket with the
+ * address of the Service, which is ignored. The socket does not keep the process alive.
  */
 export function dialTo({ address: host, port }: Endpoint): Socket {
   const socket = new Socket();
@@ -38,28 +41,31 @@ export function dialTo({ address: host, port }: Endpoint): Socket {
 }
 
 /**
- * Gives a client that has not connected yet the Service's name, which TLS sends and checks and functions for the password get. The
- * connection string may have told pg something else: without this, the certificate would be checked against that.
+ * Gives an unconnected pg client the Service's host name and port, which pg uses for TLS and passes to password functions. Without this, pg
+ * would check the certificate against the host of the connection string.
  */
 export function nameServer(client: PoolClient, host: string, port: number): void {
   Object.assign(client, { host, port });
   Object.assign(internalsOf(client).connectionParameters, { host, port });
 }
 
-/** Whether the client's socket keeps the process alive. The types have it for neither; without it a process never ends by itself. */
+/**
+ * Sets whether a client's socket keeps the process alive. Without this, a process with an idle pool would never end; pg's types have
+ * neither `ref` nor `unref`.
+ */
 export function setReferenced(client: PoolClient, isReferenced: boolean): void {
   if (isReferenced) internalsOf(client).ref();
   else internalsOf(client).unref();
 }
 
-/** Closes the socket at once. `end` would wait for a running statement, or for a server that does not answer. */
+/** Closes a client's socket at once. pg's `end` would wait for a running statement, or for a server that does not respond. */
 export function destroySocket(client: PoolClient, error?: Error): void {
   internalsOf(client).connection.stream.destroy(error);
 }
 
 /**
- * `listener` gets the state of the transaction (I = none) whenever the server is ready for a statement, before pg's own listener tells the
- * caller. Without it, a transaction that somebody left open would be found by the next caller.
+ * Calls `listener` with the transaction state (I = none) whenever the server is ready for a statement, before pg's own listener notifies
+ * the caller. Without this, a transaction left open would be discovered by the next caller.
  */
 export function onReady(client: PoolClient, listener: (transaction: string) => void): void {
   internalsOf(client).connection.prependListener('readyForQuery', ({ status }: { readonly status: string }) =>
@@ -67,12 +73,18 @@ export function onReady(client: PoolClient, listener: (transaction: string) => v
   );
 }
 
-/** `listener` gets the SQLSTATE of every error, also of those on clients that are checked out. Without it, a lost role is noticed late. */
+/**
+ * Calls `listener` with the SQLSTATE of every error on a client, even while the client is checked out. Without this, a server that lost its
+ * role is noticed late.
+ */
 export function onErrorState(client: PoolClient, listener: (state: unknown) => void): void {
   internalsOf(client).connection.on('errorMessage', ({ code }: { readonly code?: unknown }) => listener(code));
 }
 
-/** `listener` gets the name of every parameter that the server reports. Without it, a promotion is noticed at the next query of its role. */
+/**
+ * Calls `listener` with the name of every parameter that the server reports. Without this, a promotion is only noticed when the server's
+ * role is next queried.
+ */
 export function onParameter(client: PoolClient, listener: (name: string) => void): void {
   internalsOf(client).connection.on('parameterStatus', ({ parameterName }: { readonly parameterName: string }) =>
     listener(parameterName),
@@ -80,31 +92,40 @@ export function onParameter(client: PoolClient, listener: (name: string) => void
 }
 
 /**
- * Whether nothing runs on a client. With the option `pipeline`, statements that were sent wait in a queue of their own. Without it, a client
- * could be lent while a statement of its last user runs.
+ * Whether a client is ready and runs no statement. With pg's option `pipeline`, statements already sent are in a queue of their own.
+ * Without this, a client could be lent while a statement of its last user still runs.
  */
 export function hasNothingRunning(client: PoolClient): boolean {
   const { readyForQuery, _sentQueryQueue: sent } = internalsOf(client);
   return readyForQuery === true && (sent === undefined || sent.length === 0);
 }
 
-/** Whether its user ended the client, by `end()` or by an error. Without it, the next caller would get a client that refuses statements. */
+/** Whether the client was ended by `end()` or by an error. Without this, the next caller would get a client that refuses statements. */
 export function isEnded(client: PoolClient): boolean {
   const { _ending: isEnding, _queryable: isQueryable } = internalsOf(client);
   return isEnding === true || isQueryable === false;
 }
 
-/** Whether a message of pg, whose own errors have no codes, says that a statement took too long. Without it, the server would not be blamed. */
+/**
+ * Whether an error message of pg says that a statement took too long. pg's own errors have no codes; without this, the server would not be
+ * blamed.
+ */
 export function isReadTimeout(message: unknown): boolean {
   return message === 'Query read timeout';
 }
 
-/** Whether a message of pg says that the connection was lost. Without it, a statement that went down with it would count as answered. */
+/**
+ * Whether an error message of pg says that the connection was lost. Without this, a statement that was running then would count as
+ * answered.
+ */
 export function isConnectionLoss(message: unknown): boolean {
   return typeof message === 'string' && message.startsWith('Connection terminated');
 }
 
-/** Whether a message of pg says that the server closed the connection. Without it, idle connections that are closed would count as lost. */
+/**
+ * Whether an error message of pg says that the server closed the connection. Without this, a server that closes idle connections would
+ * count as failed.
+ */
 export function isClosedByServer(message: unknown): boolean {
   return message === 'Connection terminated unexpectedly';
 }

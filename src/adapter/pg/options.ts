@@ -29,17 +29,18 @@ import {
 } from '../kit/index.js';
 import type { PoolLimits } from '../sql/session-pool.js';
 
-/** Which servers get statements: those that take writes, those that replicate, or both. */
+/** Which PostgreSQL servers get statements: those that take writes, those that replicate, or both. */
 export type Role = ServerRole;
 
-/** Options of `pg.Pool` that mean something else where there are several servers. */
+/** Options of `pg.Pool` whose meaning changes where a pool has several servers. */
 export interface ServerPoolOptions {
   /** Connections per server. @defaultValue 10 */
   readonly max?: number | undefined;
   /** Connections kept per server, at least one. @defaultValue 1 */
   readonly min?: number | undefined;
   /**
-   * Another name for `waitTimeoutMs`; 0 means its default, 5 s. A handshake may take `pool.connectTimeoutMs`, 2 s. @defaultValue 0
+   * pg's name for `waitTimeoutMs`, how long a call may wait for a connection; 0 means the default, 5 s. A handshake may take
+   * `pool.connectTimeoutMs`, 2 s. @defaultValue 0
    */
   readonly connectionTimeoutMillis?: number | undefined;
   /** Idle connections beyond `min` are closed after this time, in ms; 0 = never. @defaultValue 10000 */
@@ -48,11 +49,11 @@ export interface ServerPoolOptions {
   readonly maxLifetimeSeconds?: number | undefined;
   /** Always on: an idle pool does not keep the process alive. @defaultValue true */
   readonly allowExitOnIdle?: boolean | undefined;
-  /** Never called. @defaultValue none */
+  /** pg's log function; accepted, but never called. @defaultValue none */
   readonly log?: pg.PoolConfig['log'];
 }
 
-/** Options of `createPool`: those of `pg.Pool`, of balancing, and its own. */
+/** Options of `createPool`: the options of `pg.Pool`, those of every balancer, and its own. */
 export interface PgPoolOptions
   extends Omit<pg.PoolConfig, 'stream' | keyof ServerPoolOptions>,
     ServerPoolOptions,
@@ -63,43 +64,41 @@ export interface PgPoolOptions
    */
   readonly target?: string | undefined;
   /**
-   * Which servers get statements. `primary`: one that takes writes. `replica`: standbys alone. `prefer-replica`: standbys, or the
-   * primary while no standby is usable. `any`: all, and nobody asks what they are. @defaultValue 'any'
+   * Which servers get statements. `primary`: the server that takes writes. `replica`: standbys only. `prefer-replica`: standbys, or the
+   * primary while no standby is usable. `any`: all servers, whose roles are not queried. @defaultValue 'any'
    */
   readonly role?: Role | undefined;
   /** A server further behind than this gets no statement while another is usable, in ms. @defaultValue Infinity: not checked */
   readonly maxLagMs?: number | undefined;
   /**
-   * How often servers are asked for their role and position, in ms, ± 20 %; with `role: 'any'` only if `maxLagMs` is set.
-   * @defaultValue 1000
+   * How often each server's role and log position are queried, in ms, ± 20 %; with `role: 'any'` only if `maxLagMs` is set. @defaultValue
+   * 1000
    */
   readonly probeIntervalMs?: number | undefined;
-  /**
-   * Whether every statement that is not sent on a checked-out client may run twice: for read-only pools. @defaultValue false
-   */
+  /** Whether a statement may run twice, unless it is sent on a checked-out client: for pools that only read. @defaultValue false */
   readonly idempotent?: boolean | undefined;
 }
 
 /** Options of a statement in addition to pg's `QueryConfig`. */
 export interface StatementOptions {
   /**
-   * Whether it may run twice without harm: if its connection dies before the answer, it is sent to another server.
-   * @defaultValue the pool's `idempotent`
+   * Whether the statement may run twice without harm: if its connection dies before the answer, it is sent to another server. @defaultValue
+   * the pool's `idempotent`
    */
   readonly idempotent?: boolean | undefined;
-  /** For hash pickers: statements with one key go to one server. @defaultValue none */
+  /** The key for hash pickers: statements with one key go to one server. @defaultValue none */
   readonly key?: string | undefined;
 }
 
-/** A `pg.Pool` over the servers of a Service. */
+/** A pool with the interface of `pg.Pool` that spreads statements over the servers of a Service. */
 export interface PgPool extends pg.Pool, AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
+  /** The balancer behind the pool: `ready()` waits for a server, `snapshot()` returns the current state. */
   readonly balancer: Balancer<unknown>;
   /** Runs a statement, as `query` of pg's Pool does. A config object may also carry `StatementOptions`. */
   readonly query: pg.Pool['query'] & Query;
 }
 
-/** In addition to the forms of pg: a config object may carry `StatementOptions`. */
+/** The signature of the pool's `query`: the forms of pg, except that a config object may carry `StatementOptions`. */
 // biome-ignore lint/suspicious/noExplicitAny: as pg types rows and values.
 type Query = <Row extends pg.QueryResultRow = any, Values = any[]>(
   config: pg.QueryConfig<Values> & StatementOptions,
@@ -122,7 +121,7 @@ export const pgTable: OptionTable<OwnSettings> = optionTable('options', {
   idempotent: booleanOption(false),
 });
 
-/** pg's options for each client. */
+/** The options of pg that each client gets, rather than the pool. */
 const clientNames: readonly string[] = [
   'user',
   'database',
@@ -155,7 +154,7 @@ const clientNames: readonly string[] = [
 
 type ClientClass = new (config: object) => pg.PoolClient;
 
-/** pg takes values for its default that are no value otherwise. */
+/** Makes an option accept the values that pg takes for "use the default" (0 or null, say), which would otherwise be invalid. */
 const orDefault = (option: Option<number>, isDefault: (value: unknown) => boolean): Option<number> => ({
   ...option,
   check: (name, value) => (isDefault(value) ? option.default : option.check(name, value)),
@@ -172,7 +171,7 @@ type PoolOptionSettings = Complete<Omit<ServerPoolOptions, 'allowExitOnIdle' | '
   readonly onConnect: ((client: pg.PoolClient) => unknown) | undefined;
 };
 
-/** pg's options for its pool. */
+/** The options that pg has for a pool, with defaults and bounds. */
 export const serverPoolTable: OptionTable<PoolOptionSettings> = optionTable('options', {
   max: orDefault(numberOption(10, count), (value) => !value),
   poolSize: anyOption<number>(),
@@ -191,7 +190,7 @@ export const serverPoolTable: OptionTable<PoolOptionSettings> = optionTable('opt
   onConnect: functionOption<(client: pg.PoolClient) => unknown>(),
 });
 
-/** Names of `PgPoolOptions` that are not options of every balancer. */
+/** The names of the options of `PgPoolOptions` that only PostgreSQL pools have. */
 export const pgOptionNames: readonly string[] = Object.freeze([
   ...pgTable.names,
   ...clientNames,
@@ -203,43 +202,43 @@ export interface ServerSettings extends PoolLimits {
   /** The configuration of each pg client, without the address of the server. */
   readonly config: object;
   readonly Client: ClientClass;
-  /** The Service's host name, as clients know it: for TLS, and for functions that provide the password. */
+  /** The Service's host name, for TLS and for functions that provide the password. */
   readonly host: string;
   readonly port: number;
   readonly onConnect: ((client: pg.PoolClient) => unknown) | undefined;
   readonly verify: pg.PoolConfig['verify'];
 }
 
-/** `PgPoolOptions`, complete and checked. */
+/** The options of a PostgreSQL pool, after defaults were filled in and everything was checked. */
 export interface PoolSettings extends ServerSettings, Omit<OwnSettings, 'target'> {
   readonly resolver: Resolver | string;
   readonly waitTimeoutMs: number;
-  /** How long `end` waits for what runs, in ms. */
+  /** How long `end` waits for running statements and checked-out clients, in ms. */
   readonly endTimeoutMs: number;
 }
 
-const ours: readonly string[] = [...balancingTable.names, ...pgTable.names];
-const known: readonly string[] = [...balancingTable.names, ...pgOptionNames];
+const ourNames: readonly string[] = [...balancingTable.names, ...pgTable.names];
+const knownNames: readonly string[] = [...balancingTable.names, ...pgOptionNames];
 
-/** Throws EVENKEEL_OPTION if there is one that neither pg nor evenkeel knows. */
+/** Throws EVENKEEL_OPTION if an option has a name that neither pg nor evenkeel knows. */
 export function checkOptionNames(options: PgPoolOptions): void {
-  checkKeys('options', options, known);
+  checkKeys('options', options, knownNames);
 }
 
 /**
- * The same for libraries that give their pool all of their own options: pg ignores those that it does not know. A name that resembles
- * one of ours is a mistake.
+ * Throws EVENKEEL_OPTION for an option name that resembles one of evenkeel's: it is misspelled. Other unknown names are accepted, because
+ * some libraries pass all of their own options to their pool.
  */
 function checkMisspelled(options: object): void {
   for (const name of Object.keys(options)) {
-    if (known.includes(name)) continue;
-    if (name === 'stream' || closestOf(name, ours) !== undefined) throw unknownOption('options', name, known);
+    if (knownNames.includes(name)) continue;
+    if (name === 'stream' || closestOf(name, ourNames) !== undefined) throw unknownOption('options', name, knownNames);
   }
 }
 
 /**
- * Fills in defaults and checks everything; options with unknown names are for the clients. Throws EVENKEEL_OPTION that names the field;
- * no message contains a secret.
+ * Fills in defaults and checks every option; options with unknown names are passed on to the clients. Throws EVENKEEL_OPTION, with a
+ * message that names the option and contains no secret.
  */
 export function poolSettings(options: PgPoolOptions): PoolSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
@@ -255,11 +254,11 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
   const { max, maxUses, idleTimeoutMillis, connectionTimeoutMillis, maxLifetimeSeconds } = theirs;
   const config: Record<string, unknown> = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
   for (const [name, value] of Object.entries(options)) {
-    const isOurs = ours.includes(name) || (serverPoolTable.names as readonly string[]).includes(name);
+    const isOurs = ourNames.includes(name) || (serverPoolTable.names as readonly string[]).includes(name);
     if (value !== undefined && !isOurs) config[name] = value;
   }
   if (typeof config.password === 'function') config.password = lastingly(config.password as PasswordFunction);
-  // The connect timeout is evenkeel's own, because it also ends a dial nobody waits for.
+  // evenkeel has a connect timeout of its own, which also ends a connection attempt that no caller waits for.
   config.connectionTimeoutMillis = 0;
   const settings: PoolSettings = {
     ...own,
@@ -269,7 +268,7 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
     max,
     min: Math.min(max, Math.max(1, theirs.min)),
     maxIdle: max,
-    // 0 means never, as in pg.
+    // An `idleTimeoutMillis` of 0 means that idle connections are never closed, as in pg.
     idleTimeoutMs: idleTimeoutMillis || Number.POSITIVE_INFINITY,
     maxUses,
     maxAgeMs: maxLifetimeSeconds * 1_000 || (pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs),
@@ -290,8 +289,8 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
 type PasswordFunction = (...args: unknown[]) => unknown;
 
 /**
- * A password function whose failure counts as lasting: callers do not wait for a password that cannot be had, as they do not if the server
- * refuses it.
+ * Wraps a password function so that its failure counts as lasting: callers do not wait for a password that cannot be had, as they do not
+ * wait for a server that refuses the password.
  */
 function lastingly(password: PasswordFunction): PasswordFunction {
   return async (...args) => {
@@ -303,7 +302,7 @@ function lastingly(password: PasswordFunction): PasswordFunction {
   };
 }
 
-/** Where the servers are, and what the Service is called. */
+/** Returns how to find the servers, and the host name and port of the Service. */
 function whereabouts(
   options: PgPoolOptions,
   target: string | undefined,
@@ -314,22 +313,22 @@ function whereabouts(
   if (target !== undefined && resolver !== undefined) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'target and resolver say the same: give one of them');
   }
-  // pg fails on these with an error of its own.
+  // pg would throw an unclear error of its own for such a host or port.
   if (options.host !== undefined && typeof options.host !== 'string')
     throw optionError('host', 'a string', options.host);
   if (options.port !== undefined && !['number', 'string'].includes(typeof options.port)) {
     throw optionError('port', 'a port', options.port);
   }
   // pg reads the connection string and the environment (PGHOST, PGPORT …).
-  const known = new Client({ ...config });
-  if ((known as { readonly connection?: unknown }).connection === undefined) {
+  const configured = new Client({ ...config });
+  if ((configured as { readonly connection?: unknown }).connection === undefined) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'the native bindings of pg cannot be balanced: use its own client');
   }
-  const { host, port } = known;
+  const { host, port } = configured;
   if (target !== undefined) {
     const service = serviceName(target);
     const isList = target.trim().startsWith('static:');
-    // A list of addresses has no name of its own.
+    // A list of addresses has no host name of its own, so TLS uses the option `host`.
     const name = isList && options.host !== undefined ? options.host : service.host;
     return { resolver: target, host: name, port: service.port ?? port };
   }

@@ -2,10 +2,13 @@ import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 import { isClosedByServer, isConnectionLoss, isReadTimeout } from './internals.js';
 
-/** What an error of a sent statement means for the statement, its server and its connection. */
+/** What the error of a statement that was sent means for the statement, its server and its connection. */
 export interface PgVerdict {
   readonly outcome: Outcome;
-  /** Whether the server closed the connection before it read the statement: it may then be sent to another server in any case. */
+  /**
+   * Whether the server closed the connection before it read the statement, which may then be sent to another server even if it is not
+   * idempotent.
+   */
   readonly unsent: boolean;
   /** Whether the connection can take another statement after the error. */
   readonly usable: boolean;
@@ -14,25 +17,25 @@ export interface PgVerdict {
 const verdict = (outcome: Outcome, unsent: boolean, usable: boolean): PgVerdict =>
   Object.freeze({ outcome, unsent, usable });
 
-/** The server did its work: the error is the application's. */
+/** The server executed or refused the statement as it should: the error is the application's. */
 const answered = verdict(outcomes.success, false, true);
 const troubled = verdict(outcomes.status, false, true);
 const lost = verdict(outcomes.reset, false, false);
 const timedOut = verdict(outcomes.timeout, false, false);
 const hungUp = verdict(outcomes.notStarted, true, false);
-/** PgBouncer has no connection to the server for it. */
+/** PgBouncer had no connection to the server for the statement, so the server never saw it. */
 const unserved = verdict(outcomes.status, true, false);
 
-/** Errors about the server or the connection, by SQLSTATE. All others are about the statement. */
+/** What errors about the server or the connection mean, by SQLSTATE. Errors with any other SQLSTATE are about the statement. */
 const byState: ReadonlyMap<string, PgVerdict> = new Map([
-  // The statement may have been executed: a server waiting for its standbys sends this even after the commit.
+  // A statement that fails so may have been executed: a server that waits for its standbys sends this error even after the commit.
   ['57P01', lost], // admin_shutdown
   ['57P02', lost], // crash_shutdown
   ['57P04', lost], // database_dropped
   ['25P03', lost], // idle_in_transaction_session_timeout
-  // The server sent this while the connection was idle, before the statement arrived.
+  // The server sent this error while the connection was idle, before the statement arrived.
   ['57P05', hungUp], // idle_session_timeout
-  // Servers send this only in response to logins.
+  // Servers send these errors only in response to log-ins.
   ['57P03', hungUp], // cannot_connect_now
   ['53300', hungUp], // too_many_connections
   ['53100', troubled], // disk_full
@@ -41,27 +44,30 @@ const byState: ReadonlyMap<string, PgVerdict> = new Map([
   ['XX002', troubled], // index_corrupted
 ]);
 
-/** SQLSTATE of most of PgBouncer's errors. Only their messages tell them apart. */
+/** The SQLSTATE of most errors of PgBouncer, which differ only in their messages. */
 const PGBOUNCER = '08P01';
 
 /** PgBouncer's messages to clients that wait for a connection to the server: the server has seen nothing of their statement. */
 const UNSERVED =
   /^(?:query_wait_timeout|server login (?:has been failing|failed)|server shutting down|pooler is shutting)/;
 
-/** Messages of PgBouncer when it has no room for another connection. */
+/** Messages by which PgBouncer says that it has no room for another connection. */
 const NO_PLACE = /^(?:no more connections allowed|client connections exceeded)/;
 
-/** Messages of PgBouncer about log-ins that would fail again. */
+/** Messages by which PgBouncer refuses a log-in that would fail again. */
 const REFUSED_BY_PGBOUNCER =
   /^(?:unsupported (?:options )?startup parameter|no such (?:user|database)|SSL required|login rejected|.* authentication failed)/;
 
-/** SQLSTATE of a server that accepts no writes. */
+/** The SQLSTATE by which a server refuses a change because it accepts no writes. */
 export const READ_ONLY = '25006';
 
-/** On a standby: replication canceled the statement. It changed nothing, and another standby may execute it. */
+/**
+ * The SQLSTATEs by which a standby says that replication canceled the statement. The statement changed nothing, and another standby may
+ * execute it.
+ */
 const CONFLICTS: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 
-/** An error of PostgreSQL or of pg. */
+/** An error that may come from a PostgreSQL server or from pg. */
 interface PgError {
   readonly code?: unknown;
   readonly severity?: unknown;
@@ -74,12 +80,12 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' && code.length === 5 && typeof severity === 'string' ? code : undefined;
 }
 
-/** What an error of a statement means. */
+/** What the error of a statement means for the statement, its server and its connection. */
 export function verdictOf(error: unknown): PgVerdict {
   const state = sqlState(error);
   if (state !== undefined) {
-    const known = byState.get(state);
-    if (known !== undefined) return known;
+    const byItsState = byState.get(state);
+    if (byItsState !== undefined) return byItsState;
     if (state === PGBOUNCER && UNSERVED.test(String((error as PgError).message))) return unserved;
     if (state.startsWith('08')) return lost;
     if (state.startsWith('58')) return troubled; // system_error, io_error
@@ -90,11 +96,11 @@ export function verdictOf(error: unknown): PgVerdict {
   if (isReadTimeout(message)) return timedOut;
   if (outcomeOfSystemError(code) !== undefined || isEvenkeelError(error)) return lost;
   if (isConnectionLoss(message)) return lost;
-  // pg could not send the statement or read its answer: unsupported values, or a type parser that throws.
+  // pg could not send the statement or read its answer: a value is unsupported, or a type parser threw.
   return verdict(outcomes.success, false, true);
 }
 
-/** Whether the server itself ended the session: it gave its reason, or closed the connection while nothing ran on it. */
+/** Whether the server itself ended the session: it gave a reason, or it closed the connection while no statement ran. */
 export function isOrderlyEnd(error: unknown, isIdle: boolean): boolean {
   if (sqlState(error) !== undefined) return true;
   return isIdle && isClosedByServer((error as PgError | undefined)?.message);
@@ -105,17 +111,17 @@ export function isReplayConflict(error: unknown): boolean {
   return CONFLICTS.has(sqlState(error));
 }
 
-/** What a refused connection means for the server. */
+/** What a refused connection or log-in means for the server. */
 export type PgRefusal = 'full' | 'stopping' | 'log-in' | 'unknown';
 
-/** Why no connection could be opened. */
+/** Classifies the error by which a connection could not be opened. */
 export function refusalOf(error: unknown): PgRefusal {
   const state = sqlState(error);
   const { code, message } = (error ?? {}) as PgError;
   if (state === PGBOUNCER) return refusalOfPgBouncer(String(message));
   if (state === '53300' || state === '53400') return 'full';
   if (state === '57P03' || code === 'ECONNREFUSED') return 'stopping';
-  // invalid_authorization_specification, invalid_password, invalid_catalog_name
+  // The codes stand for invalid_authorization_specification, invalid_password, invalid_catalog_name and insufficient_privilege.
   if (state?.startsWith('28') || state === '3D000' || state === '42501') return 'log-in';
   return 'unknown';
 }
@@ -130,14 +136,14 @@ const CHANGE =
   /^(?:insert|update|delete|merge|truncate|create|drop|alter|grant|revoke|comment|with\b[\s\S]*\b(?:insert|update|delete|merge))\b/i;
 
 /**
- * Whether a read-only server that refused this text did nothing at all: it is a single statement of a kind refused before it runs. A
- * function may have had side effects before its refusal.
+ * Whether a read-only server that refused this SQL text cannot have executed any part of it: the text is a single statement that changes
+ * data or tables, which such a server refuses before it runs. A function call may have had side effects before its refusal.
  */
 export function isWholeChange(text: unknown): boolean {
   return typeof text === 'string' && CHANGE.test(text.slice(statementStart(text))) && !/;\s*\S/.test(text);
 }
 
-/** The position where leading white space and comments end. */
+/** The position in a SQL text after leading white space and comments. */
 function statementStart(text: string): number {
   let at = 0;
   for (;;) {
@@ -148,7 +154,7 @@ function statementStart(text: string): number {
   }
 }
 
-/** The position after a comment; comments of PostgreSQL nest. */
+/** The position in a SQL text after a block comment; PostgreSQL's block comments nest. */
 function commentEnd(text: string, start: number): number {
   let depth = 0;
   for (const { 0: edge, index } of text.slice(start).matchAll(/\/\*|\*\//g)) {

@@ -25,7 +25,7 @@ import { PgTransport } from './transport.js';
 
 type Callback = (error?: Error | null, ...more: unknown[]) => void;
 
-/** The part of `pg.Pool` that is kept: events and options. Its own lists of clients stay empty. */
+/** The part of `pg.Pool` that the pool of a Service inherits: events and options. The lists of clients in the base class stay empty. */
 type Base = new (options: object) => InstanceType<typeof pg.Pool>;
 
 class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner {
@@ -37,7 +37,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   declare readonly ending: boolean;
   declare readonly ended: boolean;
   readonly #transport: PgTransport;
-  /** Called when no call waits any longer; set by `end`. */
+  /** Resolves the wait of `end` once no call waits for a server. */
   #noneWaits: () => void = () => {};
 
   constructor(callersOptions: PgPoolOptions = {}) {
@@ -73,15 +73,15 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     const balancing: BalancingOptions = pickNames(options as BalancingOptions, balancingTable.names);
     this.balancer = createBalancer<PgServer>({
       ...balancing,
-      // What servers say about themselves comes first: ejection and panic are about those that remain.
+      // The stage that ranks servers by their roles comes first: ejection and panic only judge the servers that remain.
       ...(this.roles && { stages: [this.roles.stage, ...(options.stages ?? [])] }),
       resolver: settings.resolver,
       transport: this.#transport,
       pool: {
-        // How long a transaction may take is up to the server.
+        // A server is drained without a timeout, because only the server knows how long a transaction may take.
         drainTimeoutMs: Number.POSITIVE_INFINITY,
         ...options.pool,
-        // The sessions of a server are replaced one by one, never all together.
+        // No maximum age for all of a server's connections at once: `SessionPool` replaces them one by one.
         maxConnectionAgeMs: Number.POSITIVE_INFINITY,
       },
     });
@@ -128,7 +128,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     return this.ending ? this.balancer.close() : this.#dispose();
   }
 
-  // The methods that follow are called by the calls of this pool.
+  // The calls of this pool call the methods that follow.
 
   waited(): void {
     if (this.waiting === 0) this.#noneWaits();
@@ -142,7 +142,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     this.#tell('release', error, client);
   }
 
-  /** The connections of all servers, and the calls that wait. */
+  /** Counts the connections to all servers, and the calls that wait. */
   counts(): { readonly total: number; readonly idle: number; readonly waiting: number } {
     let total = 0;
     let idle = 0;
@@ -165,7 +165,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     const cut = new AbortController();
     const timer = Number.isFinite(endTimeoutMs) ? this.clock.timer(() => cut.abort(), endTimeoutMs) : undefined;
     timer?.ref();
-    // Calls that began before `end` may still get their server, as in pg.
+    // Calls that began before `end` may still be given a server, as in pg.
     if (this.waiting > 0) {
       await new Promise<void>((resolve) => {
         this.#noneWaits = resolve;
@@ -177,7 +177,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     Object.assign(this, { ended: true });
   }
 
-  /** A query object that reads its answer by itself, such as a cursor or a stream. */
+  /** Runs a query object that reads its answer by itself, such as a cursor or a stream. */
   #submit(query: QueryObject): QueryObject {
     const failed: PgCallback = (error) => {
       if (!error) return;
@@ -198,7 +198,10 @@ interface QueryObject {
   handleError?(error: Error, connection: unknown): void;
 }
 
-/** A stand-in for the connection of query objects that were never sent: they take their listeners off it. */
+/**
+ * A stand-in for the connection, given to the error handler of a query object that was never sent, which removes its listeners from its
+ * connection.
+ */
 const noConnection = { removeListener: () => {}, sync: () => {}, close: () => {} };
 
 const LEFT_BY_STATEMENT =
@@ -208,13 +211,13 @@ const LEFT_BY_CLIENT =
 
 const AFTER_END = 'Cannot use a pool after calling end on the pool';
 
-/** Libraries that give their pool all of their options may have a clock among them that is none of ours, such as pg-boss. */
+/** Removes an option `clock` that is not evenkeel's: libraries such as pg-boss pass all of their own options to their pool. */
 function withoutForeignClock(options: PgPoolOptions): PgPoolOptions {
   const { clock } = options;
   return typeof clock?.timer === 'function' ? options : { ...options, clock: undefined };
 }
 
-/** The counts are properties in pg's types, which a class may not turn into accessors. */
+/** pg's types declare the counts as properties, and TypeScript lets no subclass override those with accessors. */
 for (const [name, count] of [
   ['totalCount', 'total'],
   ['idleCount', 'idle'],
@@ -246,7 +249,9 @@ function refuse(clock: Clock, callback: Callback | undefined, message: string): 
   return undefined;
 }
 
-/** A function of the application: what it throws becomes an uncaught exception, later, not in the middle of our work. */
+/**
+ * Wraps a function of the application: an error it throws becomes an uncaught exception, later, instead of interrupting evenkeel's work.
+ */
 function apart(called: (...args: never[]) => unknown): (...args: unknown[]) => void {
   return (...args) => {
     try {
@@ -264,25 +269,25 @@ function promised(start: (answer: PgCallback) => void): Promise<unknown> {
     start((error, result) => (error ? reject(error) : resolve(result)));
   });
   return answer.catch((error) => {
-    // The stack of the place where the application called says more than that of the place where the socket was read; pg does the same.
+    // A stack that begins where the application called says more than one that begins where the socket was read; pg does this too.
     if (error instanceof Error) Error.captureStackTrace(error);
     throw error;
   });
 }
 
 /**
- * The class of what `createPool` returns, for libraries that make their pool themselves: it takes the same options, and
- * ignores those it does not know, unless they resemble one of evenkeel's. A `pg.Pool` by `instanceof`.
+ * The class of the pools that `createPool` returns, for libraries that construct their pool themselves. It takes the same options, and
+ * ignores unknown ones unless their names resemble an option of evenkeel. Its instances are instances of `pg.Pool`.
  */
 export const ServicePool: new (options?: PgPoolOptions) => PgPool = PoolOverService as unknown as new (
   options?: PgPoolOptions,
 ) => PgPool;
 
 /**
- * Makes a `pg.Pool` over the servers of a Service: it finds them, keeps connections to each, and picks one for every statement. A
- * client that is checked out stays with its server until it is released. Must be ended.
+ * Creates a `pg.Pool` over the servers of a Service: it finds the servers, keeps connections to each, and picks one for every statement. A
+ * client that is checked out stays with its server until it is released. The pool must be ended.
  *
- * @throws EVENKEEL_OPTION for invalid options. No secret is in any message.
+ * @throws EVENKEEL_OPTION for invalid options. No message contains a secret.
  * @example
  * const replicas = createPool({ target: 'postgres.shop:5432', role: 'replica', user: 'app', password, database: 'shop' });
  * const { rows } = await replicas.query('SELECT * FROM orders WHERE id = $1', [42]);

@@ -3,23 +3,23 @@ import { LogPositions, lagObjection, type ServerRank, ServerRanking, type Server
 import type { PgServer } from './connection.js';
 import { type Facts, FollowedServer, type FollowedServerParts } from './server-facts.js';
 
-/** The longest time between two queries of a server while no server is usable, in ms. */
+/** The longest time between two role queries to one server while no server is usable, in ms. */
 const HURRY_MS = 250;
 
 /**
- * Queries every server's role: when it connects, periodically, and when it may have changed. As a stage, it ranks servers by their role,
- * and by whether they are behind.
+ * Queries the role of every PostgreSQL server: when it connects, periodically, and when the role may have changed. As a stage, it ranks
+ * servers by their role and by how far their replication is behind.
  */
 export class ServerRoles {
   readonly #parts: FollowedServerParts;
   readonly #servers = new Map<string, FollowedServer>();
-  /** All open servers, also those whose address has a newer connection while calls finish on them. */
+  /** All open servers, including those whose endpoint already has a newer connection while calls finish on the old one. */
   readonly #open = new Set<FollowedServer>();
-  /** The timeline of each endpoint that was a primary when it last answered, also while it is not connected. */
+  /** The timeline of each endpoint whose latest answer said that it is a primary. It is kept while the endpoint is not connected. */
   readonly #timelines = new Map<string, string>();
   readonly #positions: LogPositions;
   #timeline = '';
-  /** The identity of the one server that takes writes, while several servers say that they do. */
+  /** The identity of the server that counts as the primary, for when several servers say that they take writes. */
   #primary: string | undefined;
   #isShort = false;
   #invalidate: () => void = () => {};
@@ -30,7 +30,7 @@ export class ServerRoles {
     this.#positions = new LogPositions(Number.isFinite(maxLagMs) ? 2 * maxLagMs + 10_000 : 0);
   }
 
-  /** A server has connected: queries its role. Rejects if the server does not answer. */
+  /** Queries the role of a server that has just connected. Rejects if the server does not answer. */
   async connected(server: PgServer, signal: AbortSignal): Promise<void> {
     const { key } = server.endpoint;
     const followed: FollowedServer = new FollowedServer(server, this.#parts, {
@@ -50,22 +50,22 @@ export class ServerRoles {
       this.#servers.delete(key);
       this.#elect();
       this.#invalidate();
-      // The log positions are forgotten, because what only the old primary had written may be lost.
+      // Log positions are forgotten when a server is lost, because log that only an old primary had written may be lost with it.
       this.#positions.forget();
     });
   }
 
-  /** Queries the role of a server now. Resolves when its answer has taken effect, rejects if there is none. */
+  /** Queries the role of a server now. Resolves when the server's answer has taken effect; rejects if it does not answer. */
   async recheck({ key }: Endpoint): Promise<void> {
     await this.#servers.get(key)?.query(undefined);
   }
 
-  /** An answer of a server suggests that its role has changed. */
+  /** Schedules a role query, because a server's answer to a statement suggests that its role has changed. */
   hint({ key }: Endpoint): void {
     this.#servers.get(key)?.hint();
   }
 
-  /** Whether a server may get statements. */
+  /** Whether a server's role lets it get statements. */
   isUsable({ key }: Endpoint): boolean {
     return this.#rank(this.#servers.get(key)) !== undefined;
   }
@@ -114,8 +114,8 @@ export class ServerRoles {
   }
 
   /**
-   * One primary only, even if several servers of the newest timeline take writes: two were promoted, or the Service selects two
-   * databases. It is the one with the most log: all clients find the same one, and stay with it, since their writes add to its log.
+   * Chooses one primary even if several servers of the newest timeline take writes, because two were promoted or the Service selects two
+   * databases. The server with the most log is chosen: all clients agree on it, and their writes keep it ahead.
    */
   #elect(): void {
     let best: FollowedServer | undefined;
@@ -128,7 +128,10 @@ export class ServerRoles {
     this.#supersede();
   }
 
-  /** What a primary acknowledges after another server was promoted is lost: its callers get an error instead. */
+  /**
+   * Cuts the connections to an outdated primary: what it acknowledges after another server was promoted is lost, so its callers get an
+   * error instead.
+   */
   #supersede(): void {
     const { role } = this.#parts.settings;
     if (role !== 'primary' && role !== 'prefer-replica') return;
@@ -138,7 +141,7 @@ export class ServerRoles {
     }
   }
 
-  /** Servers that left, and are not connected any more, supersede nobody. */
+  /** Forgets the timelines of servers that left the set and are no longer connected, so that they outdate no other server. */
   #forgetGone(set: EndpointSet): void {
     const present = new Set(set.entries.map(({ endpoint }) => endpoint.key));
     for (const key of this.#timelines.keys()) {
@@ -147,7 +150,7 @@ export class ServerRoles {
     this.#elect();
   }
 
-  /** The rank of a server: 0 = first choice; a server without a rank gets nothing. */
+  /** Returns a server's rank; 0 = first choice. A server without a rank gets no statements. */
   #rank(followed: FollowedServer | undefined): number | undefined {
     const { role } = this.#parts.settings;
     const facts = followed?.facts;
@@ -156,8 +159,8 @@ export class ServerRoles {
   }
 
   /**
-   * Whether another server was promoted after this one: its timeline has ended. That one may be gone for the moment, as long as its
-   * endpoint is there.
+   * Whether another server was promoted after this one, so that this server's timeline has ended. The promoted server need not be
+   * connected, as long as its endpoint is in the set.
    */
   #isOutdated({ isStandby, timeline }: Facts): boolean {
     if (isStandby) return false;
@@ -165,7 +168,7 @@ export class ServerRoles {
     return false;
   }
 
-  /** Whether this server takes writes although another server gets them. */
+  /** Whether this server takes writes although another server counts as the primary. */
   #isRival(followed: FollowedServer): boolean {
     const { facts } = followed;
     if (facts === undefined || facts.isStandby || facts.isReadOnly) return false;
@@ -186,7 +189,7 @@ export class ServerRoles {
     return facts.isReadOnly ? 'it is read-only' : 'it is the primary';
   }
 
-  /** While no server is usable, all are queried more often: one may be promoted at any moment. */
+  /** Queries the servers' roles more often while no server is usable, because one may be promoted at any moment. */
   #hurry(isShort: boolean): void {
     if (isShort === this.#isShort) return;
     this.#isShort = isShort;
@@ -194,7 +197,10 @@ export class ServerRoles {
   }
 }
 
-/** The rank of servers by role: smaller is better; undefined: never used. `isFalse`: another server is the primary. */
+/**
+ * Ranks a server for each role a pool may want: smaller is better, undefined means never used. `isFalse` says that another server is the
+ * primary.
+ */
 const ranks: Readonly<Record<ServerRole, (facts: Facts, isBehind: boolean, isFalse: boolean) => number | undefined>> = {
   any: (_, isBehind) => (isBehind ? 1 : 0),
   primary: ({ isStandby, isReadOnly }, _, isFalse) => (isStandby || isReadOnly || isFalse ? undefined : 0),

@@ -4,25 +4,31 @@ import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { sqlState } from './outcome.js';
 
-/** What a PostgreSQL server says about itself. */
+/** The role and the log position that a PostgreSQL server reports. */
 export interface Facts {
   readonly isStandby: boolean;
   readonly isReadOnly: boolean;
-  /** The history of a primary: a promotion starts a new timeline. */
+  /** The timeline of a primary's log, empty for a standby; every promotion starts a new timeline. */
   readonly timeline: string;
-  /** Identifies the server: two pods of PgBouncer in front of one server have the same. Undefined if it is not known. */
+  /**
+   * Identifies the server behind a connection: two pods of PgBouncer in front of one server report the same identity. Undefined if it is
+   * not known.
+   */
   readonly identity: string | undefined;
-  /** The last log position that the server has, in bytes. */
+  /** The last log position that the server has received or written, in bytes. */
   readonly known: number | undefined;
-  /** The last log position that the server has replayed. */
+  /** The last log position that a standby has replayed, in bytes. */
   readonly replayed: number | undefined;
-  /** The age of the last commit that the server has replayed, in ms. */
+  /** The age of the last commit that a standby has replayed, in ms. */
   readonly commitAgeMs: number | undefined;
 }
 
 const ROLE = "SELECT pg_is_in_recovery()::text, current_setting('transaction_read_only')";
 
-/** The query for a server's log position. CASE evaluates only the branch it takes; each function fails on servers of the other role. */
+/**
+ * The query for a server's role and log position. CASE evaluates only the branch it takes, because each function fails on servers of the
+ * other role.
+ */
 const POSITION = `${ROLE},
   CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
   (CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
@@ -31,30 +37,33 @@ const POSITION = `${ROLE},
   (extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000)::text,
   extract(epoch FROM pg_postmaster_start_time())::text`;
 
-/** Values as text, regardless of the application's type parsers. */
+/** Makes pg return values as text, whatever type parsers the application has set. */
 const asText = { getTypeParser: () => (value: unknown) => value };
 const queryConfig = (text: string): object => ({ text, rowMode: 'array', types: asText });
 
 const TIMEOUT_MS = 1_000;
 const JITTER_RATIO = 0.2;
-/** Minimum time between queries that answers of the server suggest, in ms: an application may cause them all the time. */
+/**
+ * The shortest time between role queries that answers to statements suggest, in ms, because an application may cause such answers all the
+ * time.
+ */
 const HINT_MS = 100;
 
 export interface FollowedServerParts {
   readonly settings: Pick<PoolSettings, 'role' | 'maxLagMs' | 'probeIntervalMs'>;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** @param message Also its kind, of which one a minute is reported. */
+  /** @param message Also identifies the kind of warning; of each kind one a minute is reported. */
   readonly warned: (message: string, error: Error) => void;
 }
 
 interface FollowedServerEvents {
-  /** The time until the next query of the server, in ms, if not the usual interval. */
+  /** The time until the server's role is queried again, in ms; undefined means the usual interval. */
   delayMs(): number | undefined;
   learned(): void;
 }
 
-/** One PostgreSQL server and its latest answer about its role. It is queried periodically, with one query at a time. */
+/** One PostgreSQL server and its latest answer about its role. The server is queried periodically, with one query at a time. */
 export class FollowedServer {
   readonly server: PgServer;
   facts: Facts | undefined;
@@ -65,7 +74,7 @@ export class FollowedServer {
   #running: Promise<void> | undefined;
   #queriedAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
-  /** Whether the server lacks some functions, like some that are almost PostgreSQL. */
+  /** Whether the server refused the query for log positions, as some do that are almost PostgreSQL. */
   #isBasic = false;
 
   constructor(server: PgServer, parts: FollowedServerParts, events: FollowedServerEvents) {
@@ -79,7 +88,7 @@ export class FollowedServer {
     this.#queryIn(jittered(rng, this.#events.delayMs() ?? settings.probeIntervalMs, JITTER_RATIO));
   }
 
-  /** Something suggests that the role of the server has changed: it is queried soon. */
+  /** Queries the server's role soon, because something suggests that the role has changed. */
   hint(): void {
     const agoMs = this.#parts.clock.now() - this.#queriedAtMs;
     if (this.#running === undefined) this.#queryIn(Math.max(0, HINT_MS - agoMs));
@@ -90,7 +99,7 @@ export class FollowedServer {
     if (this.#isStopped) return;
     this.#timer = this.#parts.clock.timer(() => {
       this.query(undefined)
-        // The server's previous answer still counts: a server that is merely busy must not lose its role.
+        // A server that does not answer keeps the role it last reported: a server that is merely busy must not lose its role.
         .catch((error) => this.#parts.warned('a server did not say what it is', asError(error)))
         .finally(() => this.schedule());
     }, delayMs);
@@ -101,7 +110,7 @@ export class FollowedServer {
     this.#timer?.cancel();
   }
 
-  /** Queries the role of the server, unless such a query is running. */
+  /** Queries the role of the server, unless a query for it is already running. */
   query(signal: AbortSignal | undefined): Promise<void> {
     this.#running ??= this.#query(signal).finally(() => {
       this.#running = undefined;

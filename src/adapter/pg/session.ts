@@ -13,32 +13,35 @@ import {
 import type { ServerSettings } from './options.js';
 import { READ_ONLY, sqlState } from './outcome.js';
 
-/** What sessions of PostgreSQL need to know. */
+/** What a session of PostgreSQL needs from its transport. */
 export interface SessionParts {
   readonly endpoint: Endpoint;
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly events: ClientEvents;
-  /** The server's answer to a statement suggests that its role has changed. */
+  /** Called when a server's answer to a statement suggests that its role has changed. */
   readonly recheckRole: () => void;
 }
 
-/** Events of clients, for listeners on the pool. */
+/** The events of pg clients, which the pool emits to its listeners. */
 export interface ClientEvents {
   connected(client: PoolClient): void;
   removed(client: PoolClient): void;
   /** An idle client failed. */
   failed(error: Error, client: PoolClient): void;
-  /** @param message Also its kind, of which one a minute is reported. */
+  /** @param message Also identifies the kind of warning; of each kind one a minute is reported. */
   warned(message: string, error: Error): void;
-  /** The connection was given back in a transaction, and is closed. @param byClient It had been checked out; otherwise a statement began it. */
+  /**
+   * A connection was given back in the middle of a transaction, and is closed. @param byClient Whether the connection was a checked-out
+   * client; otherwise a statement of `pool.query` began the transaction.
+   */
   leftOpen(byClient: boolean): void;
 }
 
-/** The answer to a statement, as pg gives it to callbacks. */
+/** Receives the answer to a statement, with the arguments that pg gives to callbacks. */
 export type PgCallback = (error: Error | null | undefined, result?: unknown) => void;
 
-/** One connection to a server: a client of pg's. Lent to one call at a time. */
+/** One connection to a PostgreSQL server: a client of pg, lent to one call at a time. */
 export class PgSession implements PooledSession {
   readonly client: PoolClient;
   idleSinceMs = 0;
@@ -49,9 +52,9 @@ export class PgSession implements PooledSession {
   readonly #parts: SessionParts;
   readonly #owner: SessionOwner<PgSession>;
   #isAlive = true;
-  /** The state of the session's transaction: I = none. */
+  /** The state of the session's transaction, as the server reports it: I = none. */
   #transaction = 'I';
-  /** To be called when nothing runs on the session any more; set if it was given back before that. */
+  /** Called once nothing runs on the session any more. Set when the session was given back before that. */
   #settled: (() => void) | undefined;
   #endedByApplication = false;
   #isCheckedOut = false;
@@ -91,28 +94,28 @@ export class PgSession implements PooledSession {
     setReferenced(this.client, false);
   }
 
-  /** Sends a statement. `answer` is called once, later. Throws as pg does; then nothing was sent. */
+  /** Sends a statement. `answer` is called once, later. Throws what pg throws; then nothing was sent. */
   run(text: unknown, values: unknown, answer: PgCallback): void {
     let isOver = false;
-    // pg calls back twice if a value cannot be sent.
+    // pg calls back twice if a value of the statement cannot be sent.
     const once = (error: Error, result: unknown): void => {
       if (isOver) return;
       isOver = true;
       answer(error, result);
     };
-    // Older versions of pg find the callback of a query object in second place only.
+    // Older versions of pg look for the callback of a query object only in the second argument.
     if (values === undefined) void this.client.query(text as string, once);
     else this.client.query(text as string, values as unknown[], once);
   }
 
   runOwn(query: unknown, answer: OwnAnswer): void {
-    // That a server refuses to answer a check says nothing about the connection.
+    // A server that refuses to answer a query of evenkeel's own may still have a working connection.
     this.run(query, undefined, (error, result) =>
       answer(error, result, Boolean(error) && sqlState(error) === undefined),
     );
   }
 
-  /** Sends a query object, which reads its answer by itself. `over` is called when the connection is free, or gone. */
+  /** Sends a query object, which reads its answer by itself. `over` is called when the connection is free again or has ended. */
   submit(query: object, over: () => void): void {
     const { client } = this;
     const ended = (): void => {
@@ -125,7 +128,7 @@ export class PgSession implements PooledSession {
     client.once('end', ended);
   }
 
-  /** Hands the client out. `ended`: it is free, or gone. */
+  /** Hands the client to a caller. `ended` is called when the client is free again or its connection has ended. */
   checkOut(released: (error: unknown, client: PoolClient) => void, ended: (outcome: Outcome) => void): PoolClient {
     const { client } = this;
     let isReleased = false;
@@ -143,8 +146,8 @@ export class PgSession implements PooledSession {
   }
 
   /**
-   * The caller does not need it any longer. `free` is called when nothing runs on it any more, at once if nothing does.
-   * @param error Whatever is truthy ends the connection.
+   * Called when the borrower no longer needs the session. `free` is called once nothing runs on the session, at once if nothing does.
+   * @param error Any truthy value ends the connection.
    */
   release(free: () => void, error?: unknown): void {
     this.#settled = free;
@@ -152,19 +155,19 @@ export class PgSession implements PooledSession {
     this.#settle();
   }
 
-  /** Ends the session's connection once nothing runs on it. */
+  /** Ends the session's connection: in an orderly way if nothing runs on it, else at once. */
   quit(): void {
     if (!this.#isAlive) return;
     this.#endedByApplication = true;
-    // The socket no longer keeps the process alive, because the server may never close its side.
+    // The socket no longer keeps the process alive, because the server may never close its side of the connection.
     this.unref();
-    // `end` would wait for a running statement, or for a server that does not answer.
+    // pg's `end` would wait for a running statement, or for a server that does not respond.
     if (this.isReady) this.client.end(() => {});
     else this.#destroy();
     this.#ended(undefined);
   }
 
-  /** Ends the connection now. */
+  /** Ends the session's connection at once, because of what its server or its user did. */
   kill(error: Error, byApplication = false): void {
     if (!this.#isAlive) return;
     this.#endedByApplication = byApplication;
@@ -172,7 +175,7 @@ export class PgSession implements PooledSession {
     this.#ended(error);
   }
 
-  /** Ends the connection now, though its server may be well. What runs on it fails with `error`. */
+  /** Ends the session's connection at once, though the server may be well. A statement that runs on it fails with `error`. */
   cut(error: Error): void {
     if (!this.#isAlive) return;
     this.#endedByApplication = true;
@@ -188,12 +191,12 @@ export class PgSession implements PooledSession {
   #settle(): void {
     const free = this.#settled;
     if (free === undefined) return;
-    // The application may have ended the client.
+    // The application may have ended the client while it was checked out.
     if (isEnded(this.client)) this.kill(new Error('the client was ended'), true);
     if (this.#isAlive && !this.isReady) return;
     if (this.#settled === undefined) return;
     this.#settled = undefined;
-    // The next caller must not find itself in a transaction somebody else began.
+    // The next caller must not get a session in the middle of a transaction that another caller began.
     if (this.#isAlive && this.#transaction !== 'I') {
       this.#parts.events.leftOpen(this.#isCheckedOut);
       this.quit();

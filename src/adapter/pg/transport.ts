@@ -15,14 +15,17 @@ interface PgTransportParts {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly events: ClientEvents;
-  /** What follows the roles of servers; undefined if roles do not matter. */
+  /** Follows the roles of the servers; undefined if the pool's options do not depend on roles. */
   readonly roles: ServerRoles | undefined;
 }
 
-/** A server that has not been connected for this long is not connected anew, which may take a pause, because it ended a session. In ms. */
+/**
+ * A server that ends a session in order within this time of connecting keeps its connection, because connecting anew may involve a pause.
+ * In ms.
+ */
 const YOUNG_MS = 5_000;
 
-/** Opens connections to servers, and keeps a list of open ones. A server is ready once its role is known. */
+/** Opens connections to PostgreSQL servers, and lists the open ones. A server is ready once its role is known. */
 export class PgTransport implements Transport<PgServer> {
   readonly servers: Set<PgServer> = new Set();
   readonly protocol: Transport<unknown>['protocol'];
@@ -83,13 +86,13 @@ export class PgTransport implements Transport<PgServer> {
   }
 }
 
-/** Connections outlive the call they were opened for: they must not keep its AsyncLocalStorage. */
+/**
+ * The async context in which connections are opened. A connection outlives the call it was opened for, so it must not keep that call's
+ * AsyncLocalStorage.
+ */
 const background = new AsyncResource('evenkeel.pg');
 
-/**
- * Opens a connection to the pod's address, whatever the Service is called, and logs in. `done` is called once, later. Returns how
- * it is called off.
- */
+/** Opens a connection to the pod's own address and logs in. `done` is called once, later. Returns a function that calls the attempt off. */
 function openSession(
   parts: SessionParts,
   owner: SessionOwner<PgSession>,
@@ -117,7 +120,7 @@ function openSession(
     const late = (): void => callOff(new Error(`no session within ${connectTimeoutMs} ms`));
     const callOff = (error: Error): void => {
       socket.destroy(error);
-      // pg reports no error if it was waiting for a function of the application.
+      // pg reports no error if the connection ends while it waits for a function of the application, such as one for the password.
       over(error);
     };
     const timer = deadline(clock, late, connectTimeoutMs);
@@ -136,7 +139,7 @@ function openSession(
         },
         (refusal) => {
           opened.cut(asError(refusal));
-          // The application refused this client, and would refuse the next.
+          // A check of the application refused this client, and would refuse the next one too.
           over(markLasting(asError(refusal)));
         },
       );
@@ -145,7 +148,7 @@ function openSession(
   });
 }
 
-/** What users do with every new client before it is used. */
+/** Runs the application's functions for new clients (`onConnect`, `verify`) before a client is used. */
 async function greet({ client }: PgSession, { settings, events }: SessionParts): Promise<void> {
   const { onConnect, verify } = settings;
   if (onConnect !== undefined) await onConnect(client);

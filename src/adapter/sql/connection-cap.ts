@@ -1,21 +1,21 @@
 import type { Clock, Timer } from '../../index.js';
 
-/** How long a server that opens no further connection is held to those it has, in ms. */
+/** How long a server that refused a connection gets no more calls than it has connections, in ms. */
 const CAPPED_MS = 5_000;
 
 /**
- * How many calls a server can take: as many as it may have connections or, once it refused one, as many as are open. After a
- * while one more is tried; if that can be opened, twice as many are tried, and so on up to the limit.
+ * How many calls a database server can take at once: as many as its limit of connections or, once it refused one, as many as are open.
+ * After a while one more connection is tried; if it opens, twice as many are tried, and so on up to the limit.
  *
- * A database counts its connections, so one that was opened proves nothing about the next. A pod that speaks HTTP has only a full
- * backlog, and room for all once it accepts one: `PodLink` lifts its limit then.
+ * A database counts its connections, so a success proves nothing about the next attempt. An HTTP pod that refuses connections has a full
+ * backlog, and has room for all once it accepts one: `PodLink` lifts its limit then.
  */
 export class ConnectionCap {
   readonly #clock: Clock;
   readonly #limit: number;
   readonly #changed: (capacity: number) => void;
   #capacity: number;
-  /** Runs until one more connection is tried. Unset while none has been refused, or while more are being tried. */
+  /** Runs until the server is tried with one more connection. Unset while no connection has been refused, or while more are being tried. */
   #timer: Timer | undefined;
   #isCapped = false;
   #isHeld = false;
@@ -32,7 +32,7 @@ export class ConnectionCap {
     return this.#isHeld ? 0 : this.#capacity;
   }
 
-  /** The server takes no calls until `resume`, because it may not be able to open the connection that is needed. */
+  /** Lets the server take no calls until `resume`, because the one connection it needs may not open. */
   hold(): void {
     this.#isHeld = true;
     this.#changed(0);
@@ -48,10 +48,10 @@ export class ConnectionCap {
     return this.#isCapped;
   }
 
-  /** The server refused a connection. `open` is how many are open; others may still be connecting. */
+  /** Lowers the cap, because the server refused a connection. `open` is how many are open; others may still be connecting. */
   refused(open: number): void {
     this.#isCapped = true;
-    // A refusal does not restart the timer: pings and checks would put off the next try forever.
+    // A refusal does not restart the timer: pings and checks, which open connections too, would put off the next attempt forever.
     this.#timer ??= this.#clock.timer(() => {
       this.#timer = undefined;
       this.#set(this.#capacity + 1);
@@ -59,7 +59,7 @@ export class ConnectionCap {
     this.#set(Math.max(1, open));
   }
 
-  /** A connection was opened; `open` is how many are open now, this one included. */
+  /** Raises the cap, because a connection was opened. `open` is how many are open now, including this one. */
   opened(open: number): void {
     if (!this.#isCapped || open < this.#capacity) return;
     this.#set(this.#timer === undefined ? 2 * open : open);
@@ -70,10 +70,10 @@ export class ConnectionCap {
   }
 
   #set(capacity: number): void {
-    const next = Math.min(capacity, this.#limit);
-    if (next === this.#limit && this.#timer === undefined) this.#isCapped = false;
-    if (next === this.#capacity) return;
-    this.#capacity = next;
+    const capped = Math.min(capacity, this.#limit);
+    if (capped === this.#limit && this.#timer === undefined) this.#isCapped = false;
+    if (capped === this.#capacity) return;
+    this.#capacity = capped;
     this.#changed(this.capacity);
   }
 }

@@ -13,7 +13,7 @@ import { type AttemptedCall, type AttemptSource, Attempts, type CallFacts, deadl
 import { type Borrower, connectError, type NotLent, type PooledSession } from './session.js';
 import type { SessionPool } from './session-pool.js';
 
-/** What a call to a database does with the session it is lent, which differs from one database to the next. */
+/** What a database call does with the session it was lent. Each database has its own implementation. */
 export interface SessionUse<S extends PooledSession, H> {
   readonly source: AttemptSource<H>;
   readonly clock: Clock;
@@ -25,16 +25,16 @@ export interface SessionUse<S extends PooledSession, H> {
   readonly priority?: Priority | undefined;
   /** The time left until the call's deadline, in ms. @defaultValue it has no deadline */
   readonly deadlineMs?: number | undefined;
-  /** Whether rows of the answer have been handed out to the caller. @defaultValue false */
+  /** Whether rows of the answer have already reached the caller, so that the call cannot be repeated. @defaultValue false */
   readonly isAnswering?: boolean;
   facts(): CallFacts;
-  /** The sessions of the server that was picked. Undefined if it is no longer connected. */
+  /** Returns the sessions of the server that was picked; undefined if that server is no longer connected. */
   poolOf(lease: Lease<H>): SessionPool<S, H> | undefined;
-  /** Uses a session, in the caller's async context. It must lead to an end of the attempt. */
+  /** Uses a session that was lent, in the caller's async context. The implementation must end the attempt sooner or later. */
   use(session: S): void;
-  /** Whether the call may run twice without harm. */
+  /** Whether the statement may run twice without harm. */
   isIdempotent(lease: Lease<H>): boolean;
-  /** The call began, or ended, to wait for a server that can be picked. */
+  /** The call began to wait until a server can be picked. `waitEnded` follows when it stops waiting. */
   waitBegan(): void;
   waitEnded?(): void;
   /** Tells the caller how the call ended, once, never before `begin` has returned. */
@@ -42,24 +42,27 @@ export interface SessionUse<S extends PooledSession, H> {
 }
 
 /**
- * One call over all its attempts: each borrows a session of the server that was picked. How long the call may wait is counted over all
- * of them: for a server to be picked, and for that server's handshake, ping, or next free session.
+ * One call to a database through all its attempts, each of which borrows a session of the server that was picked. One time limit covers all
+ * waits of the call: for a server to be picked, and for that server's handshake, ping, or next free session.
  */
 export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, Borrower<S> {
   readonly isOwn = false;
   readonly attempts: Attempts<H>;
   readonly #use: SessionUse<S, H>;
-  /** The caller's: who traces the library's statements finds their parent there. A session may come in any other. */
+  /**
+   * The async context of the caller, where tracing of the database library finds the parent span. A session may be lent from any other
+   * context.
+   */
   readonly #context = new AsyncResource('evenkeel', { requireManualDestroy: true });
-  /** When it has waited long enough, on the clock. Unset until it has to wait, and again once it found a session. */
+  /** When the call will have waited long enough, on the clock. Unset until the call has to wait, and again once it was lent a session. */
   #waitUntilMs: number | undefined;
-  /** Since when the call has been waiting for the server that was picked, on the clock; unset if the server had a session at hand. */
+  /** Since when the call has waited for a session of the picked server, on the clock; unset if the server had an idle session. */
   #waitsSinceMs: number | undefined;
   #waitTimer: Timer | undefined;
   #isDone = false;
   #isBeginning = true;
 
-  /** @param key The key for hash pickers. */
+  /** @param key The call's key for hash pickers. */
   constructor(use: SessionUse<S, H>, key: string | undefined) {
     this.#use = use;
     this.attempts = new Attempts(use.source, this, key);
@@ -135,14 +138,14 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
   notLent(error: EvenkeelError, why: NotLent): void {
     this.#stopWaiting();
     if (this.#isDone || this.attempts.lease === undefined) return;
-    // The call waits for the next session that is given back, at this server or at another.
+    // The call waits for the next session that is given back, at the server that is full or at another.
     if (why === 'full' && this.waitTimeoutMs > 0) this.attempts.giveBack();
     else if (why === 'left') this.failed(outcomes.notStarted, outcomes.notStarted, error, true);
     else if (why === 'unresponsive') this.failed(outcomes.timeout, outcomes.notStarted, error);
     else this.failed(outcomes.notConnected, outcomes.notConnected, error);
   }
 
-  /** The attempt failed. `outcome` is for the stages and the load; `repeatAs` decides whether the call may be repeated. */
+  /** Reports that the attempt failed. `outcome` is for the stages and the load; `repeatAs` decides whether the call may be repeated. */
   failed(outcome: Outcome, repeatAs: Outcome, error: unknown, untried = false): void {
     const { attempts } = this;
     const use = this.#use;
@@ -150,13 +153,16 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
     attempts.fail({ outcome, repeatAs, error, untried, idempotent, answered: use.isAnswering === true });
   }
 
-  /** The server did its work, or has nothing more to do, and the call ends with an error. */
+  /** Ends the call with an error that no other attempt could avoid; `outcome` is what the attempt says about its server. */
   ended(outcome: Outcome, error: unknown): void {
     this.attempts.end(outcome, { error });
     this.fail(error);
   }
 
-  /** No session was lent within `limitMs`. The server is only blamed if it had at least half of that time. */
+  /**
+   * Ends the call, because no session was lent within `limitMs`. The server is blamed only if the call waited for it at least half of that
+   * time.
+   */
   notLentInTime(limitMs: number, error: Error): void {
     const { clock, poolOf } = this.#use;
     const { lease } = this.attempts;
@@ -171,7 +177,7 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
     this.finish(error, undefined);
   }
 
-  /** The caller gets its answer. What is left of the attempt goes on without it. */
+  /** Gives the caller its answer. The rest of the attempt, such as giving the session back, continues without the caller. */
   finish(error: unknown, result: unknown, more?: unknown): void {
     if (this.#isDone) return;
     this.#isDone = true;

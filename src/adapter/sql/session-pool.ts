@@ -18,12 +18,12 @@ import {
   type SessionOwner,
 } from './session.js';
 
-/** How many sessions a server has, and for how long; times in ms. */
+/** How many sessions to one database server are kept, and for how long; times are in ms. */
 export interface PoolLimits {
   readonly max: number;
   /** How many sessions to a server are kept even if they are idle. At least one. */
   readonly min: number;
-  /** How many idle sessions are kept; those beyond are ended when they are given back. */
+  /** How many idle sessions are kept. A session that is given back beyond this number is ended. */
   readonly maxIdle: number;
   readonly idleTimeoutMs: number;
   readonly maxUses: number;
@@ -32,57 +32,61 @@ export interface PoolLimits {
   /** A session that was idle for this long, in ms, is checked before it is lent. */
   readonly validateAfterMs: number;
   readonly validateTimeoutMs: number;
-  /** A server that sent something within this time, in ms, does not count as dead only because it does not greet a new connection. */
+  /**
+   * A server with a session that was given back within this time, in ms, does not count as leaving only because a new connection gets no
+   * greeting.
+   */
   readonly connectTimeoutMs: number;
 }
 
 /**
- * What a refused connection means for a server that has others: it is `full`; it is `stopping` (its listener is closed); it is `silent`
- * (it accepts, but does not greet); or nothing is known.
+ * What it means that a server refused a connection while it has others: `full` (it has too many), `stopping` (its listener is closed),
+ * `silent` (it accepts connections, but does not greet), or `unknown`.
  */
 export type ConnectRefusal = 'full' | 'stopping' | 'silent' | 'unknown';
 
-/** The parts of a `SessionPool`: what differs from one database to the next. */
+/** What a `SessionPool` needs to know of one database: how to open a session, check it, and read its errors. */
 export interface SessionPoolParts<S extends PooledSession, H> {
   readonly endpoint: Endpoint;
   readonly clock: Clock;
   readonly rng: Rng;
   readonly limits: PoolLimits;
-  /** Returns what leases give to their callers. */
+  /** Returns the object that leases of this server give to their callers. */
   readonly handle: (pool: SessionPool<S, H>) => H;
-  /** Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls it off. */
+  /** Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls the attempt off. */
   readonly open: (
     owner: SessionOwner<S>,
     done: (error: Error | undefined, session: S | undefined) => void,
   ) => () => void;
   readonly refusalOf: (error: Error) => ConnectRefusal;
-  /** Whether the server itself ended a session, with this error or without one. */
+  /** Whether the server itself ended a session in order, judged by the error, if any, and by whether the session was idle. */
   readonly isOrderlyEnd: (error: Error | undefined, wasIdle: boolean) => boolean;
   /**
-   * A server that ended its last session in order, and has not been connected for this long, keeps its place: it would be connected anew
-   * after a pause. In ms.
+   * A server that ended its last session in order within this time of connecting stays ready: connecting it anew might involve a pause. In
+   * ms.
    */
   readonly youngMs: number;
-  /** The query with which `ping` checks a session. */
+  /** The query with which `ping` checks whether a session still works. */
   readonly pingQuery: unknown;
-  /** Whether a query of evenkeel's own opens a connection of its own while all are in use, even beyond the limit. */
+  /** Whether a query of evenkeel's own opens an additional connection while all sessions are in use, even beyond the limit. */
   readonly queriesBesideLimit: boolean;
-  /** Called when an idle session failed. */
+  /** Called when an idle session fails. */
   readonly failed?: (error: Error, session: S) => void;
-  /** Called with a problem that was dealt with. */
+  /** Called with an error that the pool has already dealt with. */
   readonly warned: (error: Error) => void;
-  /** Called when the pool has ended: all its sessions are gone. */
+  /** Called when the pool has ended and all its sessions are closed. */
   readonly ended?: () => void;
 }
 
-/** Milliseconds between two checks of the idle sessions. */
-const LOOK_MS = 1_000;
-/** Ages are spread by this much either way, so that sessions opened together do not all end together. */
+/** Milliseconds between two checks for sessions that are old or idle for too long. */
+const CHECK_INTERVAL_MS = 1_000;
+/** The share by which the maximum age of a session varies, so that sessions opened together do not all end together. */
 const AGE_JITTER_RATIO = 0.5;
 
 /**
- * One server: lends its sessions to calls, opens more on demand, and tells from them whether it is gone, leaving, or full. The first
- * session is opened ahead of the first statement, and one is always kept; if the server ended it, another is opened within a second.
+ * The sessions to one database server: lends them to calls, opens more on demand, and judges by them whether the server is gone, leaving or
+ * full. The first session is opened before the first statement, and one is always kept; if the server ends it, another is opened within a
+ * second.
  */
 export class SessionPool<S extends PooledSession, H> implements Connection<H>, SessionOwner<S> {
   readonly handle: H;
@@ -91,12 +95,12 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   readonly #open: OpenConnection<H>;
   readonly #cap: ConnectionCap;
   readonly #sessions = new Set<S>();
-  /** The idle sessions. The most recently used one is last, and lent first. */
+  /** The idle sessions. The most recently used session is last, and is lent first. */
   readonly #idle: S[] = [];
   readonly #waiting: Borrower<S>[] = [];
-  /** The borrowers whose session is being checked. */
+  /** The borrowers whose session is being pinged before it is lent. */
   readonly #validating = new Set<Borrower<S>>();
-  /** Functions that cancel each connection that is being opened. */
+  /** Functions that call off the connections being opened, one for each. */
   readonly #opening = new Set<() => void>();
   readonly #openedAtMs: number;
   /** When a session of the pool was last given back, on the clock. */
@@ -104,7 +108,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   #hasLeft = false;
   #supersededBy: string | undefined;
   #isClosing = false;
-  #look: Timer | undefined;
+  #checkTimer: Timer | undefined;
 
   constructor(parts: SessionPoolParts<S, H>) {
     const { endpoint, clock, limits } = parts;
@@ -119,7 +123,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       cut: () => this.#cut(),
     });
     this.#cap = new ConnectionCap(clock, limits.max, (capacity) => this.#open.carries(capacity));
-    this.#lookLater();
+    this.#scheduleCheck();
   }
 
   get capacity(): number {
@@ -156,7 +160,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     return this.#waiting.length;
   }
 
-  /** Lends a session, which the borrower gives back with `release`. The call lasts until then. */
+  /** Lends a session to a borrower, which gives it back with `release`. The call counts as running until then. */
   borrow(borrower: Borrower<S>): void {
     if (!borrower.isOwn) this.#open.callBegins();
     if (this.#supersededBy !== undefined) {
@@ -176,7 +180,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     }
   }
 
-  /** A borrower no longer waits. */
+  /** Removes a borrower that no longer waits for a session. */
   forget(borrower: Borrower<S>): void {
     const index = this.#waiting.indexOf(borrower);
     if (index !== -1) this.#waiting.splice(index, 1);
@@ -184,7 +188,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     if (!borrower.isOwn) this.#open.callEnds();
   }
 
-  /** The server's endpoint left the set: calls waiting here go to other servers at once. */
+  /** The server's endpoint left the set: calls that wait for one of its sessions go to other servers at once. */
   left(): void {
     this.#hasLeft = true;
     const waiting = [...this.#validating, ...this.#waiting.splice(0)];
@@ -197,8 +201,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   }
 
   /**
-   * Another server took over: ends the sessions that calls have, rather than acknowledge what would be lost, and lends none until
-   * `reinstate`. Queries of evenkeel's own still run.
+   * Ends the sessions that calls use, because another server took over and what this one acknowledged would be lost. No session is lent to
+   * a call until `reinstate`; queries of evenkeel's own still run.
    */
   supersede(by = 'another server was promoted since'): void {
     if (this.#supersededBy !== undefined) return;
@@ -214,20 +218,20 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     this.#supersededBy = undefined;
   }
 
-  /** Runs a query of evenkeel's own. Prefers the session that has been idle longest, so that all are tested in turn. */
+  /** Runs a query of evenkeel's own, on the session that has been idle longest, so that all sessions are tested in turn. */
   runOwn(query: unknown, signal: AbortSignal): Promise<unknown> {
-    const own = new OwnQuery<S>(query, signal, (late) => this.forget(late));
+    const ownQuery = new OwnQuery<S>(query, signal, (late) => this.forget(late));
     const idle = this.#idle.shift();
     if (idle !== undefined) {
       idle.isIdle = false;
-      this.#lend(idle, own);
+      this.#lend(idle, ownQuery);
     } else if (this.#isClosing) {
-      own.notLent(this.#gone());
+      ownQuery.notLent(this.#gone());
     } else {
-      this.#waiting.unshift(own);
+      this.#waiting.unshift(ownQuery);
       if (this.size === 0 || (this.#parts.queriesBesideLimit && this.#opening.size === 0)) this.open(() => {});
     }
-    return own.answer;
+    return ownQuery.answer;
   }
 
   async ping(signal: AbortSignal): Promise<void> {
@@ -246,7 +250,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     return this.#open.close(signal);
   }
 
-  // The methods that follow are called by the sessions of this pool.
+  // The sessions of this pool call the methods that follow.
 
   freed(session: S): void {
     const wasUsed = session.isUsed;
@@ -270,7 +274,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     if (isUsed) this.#open.callEnds();
   }
 
-  /** How many sessions are open, without those that were told to end. */
+  /** How many sessions are open and have not been told to end. */
   get #kept(): number {
     let count = 0;
     for (const session of this.#sessions) if (session.isAlive) count++;
@@ -289,18 +293,18 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const nowMs = this.#returnedAtMs;
     const isDone = this.#isClosing && running === 0;
     const isOld = nowMs >= session.expiresAtMs && !this.#cap.isCapped;
-    // If no call waits for it and there is room, another session is opened before the old one goes.
+    // Unless a call waits for the session or the pool is full, another session is opened before an old one is ended.
     const mayGo = isOld && (this.#waiting.length > 0 || this.size >= limits.max || this.#kept > limits.min);
     const isSpent = session.uses >= limits.maxUses || mayGo;
     const most = Math.max(1, this.capacity);
-    // A query of evenkeel's own may have opened it for itself.
+    // A query of evenkeel's own may have opened this session for itself, beyond the limit.
     const isBeyond = this.#sessions.size > most && this.#kept > most && this.#waiting[0]?.isOwn !== true;
     if (isDone || isSpent || isBeyond) {
       session.quit();
       return;
     }
-    const next = this.#waiting.shift();
-    if (next !== undefined) this.#lend(session, next);
+    const borrower = this.#waiting.shift();
+    if (borrower !== undefined) this.#lend(session, borrower);
     else if (this.#idle.length >= Math.max(1, limits.maxIdle)) session.quit();
     else {
       session.idleSinceMs = nowMs;
@@ -317,17 +321,19 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       return;
     }
     if (this.size > 0) this.#demand();
-    // If the server does have a problem, opening another connection reveals it.
+    // The last session ended for a reason other than the server. If the server has a problem after all, opening another connection reveals
+    // it.
     else if (endedBy !== 'server') {
       if (endedBy === 'limit') this.#cap.hold();
       this.open(() => this.#cap.resume());
     } else if (!isOrderlyEnd(error, wasIdle)) this.#die(error);
     else if (clock.now() - this.#openedAtMs >= youngMs) this.#die(error, true);
-    // Another session is not opened at once, because it may end as soon: when one is needed, or at the next look.
+    // The server ended its last session in order: another one, which might end as quickly, is opened when a call needs it or at the next
+    // check.
     else this.#demand();
   }
 
-  /** Checks a session and lends it: a connection that was idle for long may be dead without anybody knowing. */
+  /** Lends a session, after a ping if it was idle for long: its connection may be dead without anybody knowing. */
   #lendValid(session: S, borrower: Borrower<S>): void {
     const { clock, limits } = this.#parts;
     if (clock.now() - session.idleSinceMs < limits.validateAfterMs) this.#lend(session, borrower);
@@ -352,7 +358,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
         return;
       }
       if (session.isAlive) session.kill(error ?? new Error('the connection was lost'));
-      // A server that does not respond on one idle connection will not respond on the others.
+      // A server that does not answer a ping on one idle connection will not answer on the others.
       if (isLate) this.#killIdle(validateAfterMs, error as Error);
       if (!stillWaits) return;
       if (isLate) this.#refuse(borrower, error as EvenkeelError, 'unresponsive');
@@ -375,7 +381,10 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     for (const session of [...this.#idle]) if (session.idleSinceMs <= sinceMs) session.kill(error);
   }
 
-  /** Every session is lent here. While a call has it, it keeps the process alive; evenkeel's own queries do not. */
+  /**
+   * Lends a session: every loan goes through here. The session keeps the process alive while a call has it, but not for evenkeel's own
+   * queries.
+   */
   #lend(session: S, borrower: Borrower<S>): void {
     if (borrower.isOwn) session.unref();
     else session.ref();
@@ -392,12 +401,12 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     this.#parts.clock.defer(() => this.#refuse(borrower, error, 'left'));
   }
 
-  /** Opens as many connections as borrowers wait for, up to the limit. */
+  /** Opens a connection for each waiting borrower, up to the limit. */
   #demand(): void {
     while (this.#opening.size < this.#waiting.length && this.size < this.capacity) this.open(() => {});
   }
 
-  /** Opens a connection to the server. Returns a function that calls it off. */
+  /** Opens a connection to the server. Returns a function that calls the attempt off. */
   open(done: (error: Error | undefined) => void): () => void {
     const { clock, rng, limits, open } = this.#parts;
     const callOff = open(this, (error, session) => {
@@ -417,7 +426,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     return callOff;
   }
 
-  /** No connection could be opened. If none is left, the server is gone; otherwise it is full or shutting down. */
+  /** A connection could not be opened. If it was the last one, the server is gone; otherwise it is full or shutting down. */
   #refused(cause: Error): void {
     if (this.#isClosing) {
       this.#endIfEmpty(undefined);
@@ -430,7 +439,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const { clock, limits, refusalOf, warned } = this.#parts;
     const refusal = refusalOf(cause);
     if (this.#sessions.size === 0) {
-      // This refusal alone does not end the pool: other connections are being opened.
+      // This refusal does not end the pool, because other connections are still being opened.
       if (refusal === 'full') this.#cap.refused(0);
       return;
     }
@@ -445,7 +454,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     }
   }
 
-  /** Ends the pool. @param isClean The server ended the last session in order. */
+  /** Ends the pool. @param isClean Whether the server ended the last session in order. */
   #die(cause: Error | undefined, isClean = false): void {
     this.#isClosing = true;
     const error = connectError(endpointAddress(this.endpoint), cause);
@@ -457,7 +466,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   #endIfEmpty(error: Error | undefined): void {
     if (this.size > 0) return;
     this.#cap.close();
-    this.#look?.cancel();
+    this.#checkTimer?.cancel();
     this.#parts.ended?.();
     this.#open.ended(error);
   }
@@ -476,14 +485,14 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     this.#endIfEmpty(undefined);
   }
 
-  #lookLater(): void {
-    this.#look = this.#parts.clock.timer(() => {
-      this.#lookLater();
+  #scheduleCheck(): void {
+    this.#checkTimer = this.#parts.clock.timer(() => {
+      this.#scheduleCheck();
       this.#retire();
-    }, LOOK_MS);
+    }, CHECK_INTERVAL_MS);
   }
 
-  /** Ends sessions that have been idle too long, and replaces old ones. Those in use end when they are given back. */
+  /** Ends sessions that have been idle for too long, and replaces old ones. A session in use ends when it is given back. */
   #retire(): void {
     if (this.size === 0) this.open(() => {});
     const nowMs = this.#parts.clock.now();
@@ -498,7 +507,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       } else if (isOld && this.#opening.size === 0 && !this.#cap.isCapped) {
         const isFull = this.size >= max;
         if (isFull && isIdle) this.#quitIdle(session);
-        // An old session that was not ended above ends once another one is open.
+        // An old session that was not ended above is ended once another one is open.
         if ((isIdle || !isFull) && this.#opening.size === 0) this.open(() => this.#retire());
       }
     }

@@ -1,40 +1,40 @@
 import { EvenkeelError } from '../../index.js';
 import { asError } from '../kit/index.js';
 
-/** One connection to a database server, as its pool sees it: lent to one borrower at a time. */
+/** One connection to a database server, which its pool lends to one borrower at a time. */
 export interface PooledSession {
   readonly isAlive: boolean;
-  /** How often the session was given back. */
+  /** How often the session was lent to a borrower and given back. */
   readonly uses: number;
-  /** Whether nobody has the session; set by the pool. */
+  /** Whether the session is lent to no borrower; set by the pool. */
   isIdle: boolean;
-  /** Whether a call has the session, or has left something running on it; set by the pool. */
+  /** Whether a call uses the session, or left a statement running on it; set by the pool. */
   isUsed: boolean;
-  /** When the session was last given back, on the clock. */
+  /** When the session was last given back, a time of the injected clock. */
   idleSinceMs: number;
-  /** When the session is to be replaced, on the clock. */
+  /** When the session is to be replaced, a time of the injected clock. */
   expiresAtMs: number;
   /** Makes the session keep the process alive, while a call uses it. */
   ref(): void;
   unref(): void;
   /** Runs a query of evenkeel's own on the session. `answer` is called once, later. */
   runOwn(query: unknown, answer: OwnAnswer): void;
-  /** The borrower does not need the session any longer. `free` is called when nothing runs on it any more, at once if nothing does. */
+  /** Called when the borrower no longer needs the session. `free` is called once nothing runs on the session, at once if nothing does. */
   release(free: () => void, spoilt?: unknown): void;
-  /** Ends the session in an orderly way. Only while nothing runs on it. */
+  /** Ends the session in an orderly way. Called only while no statement runs on it. */
   quit(): void;
-  /** Ends the session now, because of what its server or its user did. What runs on it fails. */
+  /** Ends the session at once, because of what its server or its user did. A statement that runs on it fails. */
   kill(error: Error): void;
-  /** Ends the session now, though its server may be well. What runs on it fails with `error`. */
+  /** Ends the session at once, though its server may be well. A statement that runs on it fails with `error`. */
   cut(error: Error): void;
 }
 
-/** The answer to a query of evenkeel's own. @param isSpoilt The session cannot be used again. */
+/** Receives the answer to a query of evenkeel's own. @param isSpoilt Whether the session cannot be used again. */
 export type OwnAnswer = (error: Error | null | undefined, result?: unknown, isSpoilt?: boolean) => void;
 
 /**
- * What ended a session: the `server`; the `application`, which says nothing about the server; or a `limit`, because a statement took too
- * long, so that the server may hang.
+ * What ended a session: the `server`; the `application`, which says nothing about the server; or a time `limit`, because a statement took
+ * so long that the server may hang.
  */
 export type EndedBy = 'server' | 'application' | 'limit';
 
@@ -42,28 +42,28 @@ export type EndedBy = 'server' | 'application' | 'limit';
 export interface SessionOwner<S> {
   /** The session is free and can be lent again. */
   freed(session: S): void;
-  /** The session is gone. Called once. @param error Why, unless it ended in an orderly way. */
+  /** The session has ended. Called once. @param error Why, unless the session ended in an orderly way. */
   lost(session: S, error: Error | undefined, endedBy: EndedBy): void;
 }
 
-/** Whoever borrows a session from a server. Either `lent` or `notLent` is called, once. */
+/** A call or a query that borrows a session from a server. Either `lent` or `notLent` is called, once. */
 export interface Borrower<S> {
   /** Whether the borrower is a query of evenkeel's own, which is not balanced and must not keep the process alive. */
   readonly isOwn: boolean;
   lent(session: S): void;
-  /** The borrower has to wait: for a handshake, a ping, or a session that is in use. May be called more than once. */
+  /** The borrower has to wait for a handshake, a ping, or a session that is in use. May be called more than once. */
   waits(): void;
   /** No session is lent to the borrower, so nothing was sent. */
   notLent(error: EvenkeelError, why: NotLent): void;
 }
 
 /**
- * `full`: the server accepts no further connections but serves those it has. `unresponsive`: it does not answer. `left`: it is no longer
- * in the Service, or another server took over.
+ * Why no session was lent. `refused`: no connection could be opened. `full`: the server accepts no further connections, but serves those it
+ * has. `unresponsive`: the server does not answer pings. `left`: the server left the Service, or another server took over.
  */
 export type NotLent = 'refused' | 'full' | 'unresponsive' | 'left';
 
-/** A query of evenkeel's own. If its signal aborts, the session it runs on is ended. */
+/** A query of evenkeel's own. If its signal aborts while it runs, its session is ended. */
 export class OwnQuery<S extends PooledSession> implements Borrower<S> {
   readonly isOwn = true;
   readonly answer: Promise<unknown>;
@@ -85,7 +85,7 @@ export class OwnQuery<S extends PooledSession> implements Borrower<S> {
     this.#aborted = () => {
       const reason = asError(signal.reason);
       this.#reject(reason);
-      // The session is ended: late answers on it would belong to this query, and a session that hangs is no use to anyone.
+      // The session is ended, because a late answer on it would be taken for that of the next query, and a session that hangs is of no use.
       if (this.#session === undefined) forget(this);
       else this.#session.kill(reason);
     };
@@ -111,7 +111,7 @@ export class OwnQuery<S extends PooledSession> implements Borrower<S> {
   }
 }
 
-/** No session could be lent by this server. */
+/** Creates the error for a call to which a server could lend no session. */
 export function connectError(endpoint: string, cause: Error | undefined): EvenkeelError {
   const message = `no connection to ${endpoint}: ${cause?.message ?? 'it was lost'}`;
   return new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint });
