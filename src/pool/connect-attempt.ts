@@ -1,10 +1,9 @@
-import { isPerEndpointError } from '../credentials/per-endpoint.js';
 import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
 import type { ConnectGate, GateVisitor } from './connect-gate.js';
-import { isLasting } from './lasting-error.js';
+import { isSameAtOtherAddress } from './lasting-error.js';
 import type { Connection, Transport } from './transport.js';
 
 /** What an attempt to connect needs from its subchannel. */
@@ -90,8 +89,7 @@ export class ConnectAttempt<C> implements GateVisitor {
   #refused(cause: unknown, limit: AbortController): void {
     if (this.#over || limit !== this.#limit) return;
     const message = `no connection to ${endpointAddress(this.#dialed)}: ${asError(cause).message}`;
-    // The server would refuse at its other address for the same reason: a certificate, a user, a function of the application.
-    if (isPerEndpointError(asError(cause)) || isLasting(cause)) this.#fail(message, cause);
+    if (isSameAtOtherAddress(cause)) this.#fail(message, cause);
     else this.#tryOther(message, cause);
   }
 

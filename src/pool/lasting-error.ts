@@ -1,3 +1,6 @@
+import { isPerEndpointError } from '../credentials/per-endpoint.js';
+import { asError } from '../errors.js';
+
 const lasting = new WeakSet<object>();
 
 /**
@@ -46,4 +49,12 @@ const TLS_MISTAKES: ReadonlySet<unknown> = new Set([
 export function isLasting(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;
   return lasting.has(error) || TLS_MISTAKES.has((error as { readonly code?: unknown }).code);
+}
+
+/**
+ * Whether a server that could not be connected to would fail in the same way at its other address: because of a certificate, a user or a
+ * function of the application.
+ */
+export function isSameAtOtherAddress(error: unknown): boolean {
+  return isPerEndpointError(asError(error)) || isLasting(error);
 }

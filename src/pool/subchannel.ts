@@ -88,6 +88,19 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     }
   }
 
+  /**
+   * For transports whose callers open the network connections: `address` could not be connected to. Puts the endpoint's other address in
+   * front, unless that has failed too. Returns whether the address that is in front now should be dialed.
+   */
+  turnFrom(address: string): boolean {
+    if (this.state !== 'ready') return false;
+    // Another dial that failed may have done this already.
+    if (this.endpoint.address !== address) return true;
+    if (address !== this.#listed.address || this.#listed.otherAddress === undefined) return false;
+    this.endpoint = withOtherFirst(this.#listed);
+    return true;
+  }
+
   /** Starts to connect; only the pool calls this, once. */
   open(): void {
     this.#connect();

@@ -52,7 +52,7 @@ export class BrokerUrl {
 
   /** Options of `net.connect` or `tls.connect` that connect to the broker of this dial. */
   dialOptions(dial: Dial): DialOptions {
-    const answer = lookupOf(dial.lease.endpoint.address);
+    const answer = lookupOf(dial.endpoint.address);
     const lookup: LookupFunction = (host, options, callback) => {
       if (dial.isConnecting) answer(host, options, callback);
       else callback(new Error('this broker was picked for an earlier connection'), '', 0);

@@ -136,7 +136,7 @@ class ServiceBrokers implements Brokers {
     };
     manager.on('connectFailed', ({ err }: { readonly err: unknown }) => {
       if (isRefusal(err)) dial?.refused(err);
-      else dial?.failed(dial.describe(err));
+      else dial?.failed(err);
     });
     const close = (): void => void manager.close().catch(() => {});
     const held = this.#held(manager, { move: () => void this.#move(manager), close, movesItself: true });

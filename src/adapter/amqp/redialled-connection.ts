@@ -143,7 +143,7 @@ export class RedialledConnection {
       if (dial === undefined) return;
       const error = failure ?? new Error('it closed the connection');
       if (this.#parts.isRefusal(error)) dial.refused(error);
-      else dial.failed(dial.describe(error));
+      else dial.failed(error);
       dial.ended(failure);
     });
   }

@@ -3,7 +3,7 @@ import type { AttemptedCall } from '../../call/attempted-call.js';
 import { reportAttempt } from '../../call/attempted-call.js';
 import { Attempts } from '../../call/attempts.js';
 import { callLease, type Lease } from '../../call/lease.js';
-import { endpointAddress } from '../../endpoint/endpoint.js';
+import { type Endpoint, endpointAddress } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 import { asError, EvenkeelError } from '../../errors.js';
@@ -11,6 +11,7 @@ import type { CallFacts } from '../../observe/traces.js';
 import type { PlacedConnection } from '../../placement/placement-group.js';
 import type { Placements } from '../../placement/placements.js';
 import type { ConnectionLeaving } from '../../placement/placing-options.js';
+import { isSameAtOtherAddress } from '../../pool/lasting-error.js';
 import { offAbort, onAbort } from '../../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { deadline } from '../../runtime/deadline.js';
@@ -52,6 +53,8 @@ const WORKS_AFTER_MS = 1_000;
 export class Dial implements PlacedConnection {
   /** The lease with which this dial was made; it ends with the dial, or with the connection that was opened. */
   readonly lease: Lease<Site>;
+  /** The endpoint of the lease, with the address in front that is dialed. */
+  readonly endpoint: Endpoint;
   readonly #settings: DialSettings;
   /** The number of this attempt to connect, for the observer. */
   readonly #attempt: number;
@@ -67,6 +70,7 @@ export class Dial implements PlacedConnection {
 
   constructor(lease: Lease<Site>, settings: DialSettings, callers?: AbortSignal, attempt = 1) {
     this.lease = lease;
+    this.endpoint = lease.endpoint;
     this.#settings = settings;
     this.#attempt = attempt;
     this.#limit = new AbortController();
@@ -139,12 +143,20 @@ export class Dial implements PlacedConnection {
     return this.#confirmTimer !== undefined;
   }
 
-  /** The dial opened no connection. Its endpoint is not used until it can be connected to. */
-  failed(error: unknown): void {
+  /** The dial opened no connection. Its endpoint is not used until it can be connected to, unless it has an address that was not tried. */
+  failed(cause: unknown): void {
     if (!this.stopped()) return;
-    this.suspect(error);
-    this.lease.end(outcomes.notConnected);
+    const error = this.describe(cause);
+    const isUntried = this.turnToOther(cause);
+    if (!isUntried) this.suspect(error);
+    this.lease.end(isUntried ? outcomes.notStarted : outcomes.notConnected);
     this.#report(error);
+  }
+
+  /** Makes the next dial to the endpoint go to its other address. Returns false if it has none, or that could not help. */
+  turnToOther(cause: unknown): boolean {
+    if (isSameAtOtherAddress(cause) || this.lease.leaving.aborted) return false;
+    return callLease(this.lease).subchannel.turnFrom(this.endpoint.address);
   }
 
   /** The dial opened no connection, but that says nothing about its endpoint. */
@@ -164,11 +176,15 @@ export class Dial implements PlacedConnection {
     if (!this.lease.leaving.aborted) this.lease.handle.connection.ended(asError(error));
   }
 
-  /** The error of the dial for messages: it contains the endpoint, and the reason if the dial was canceled. */
-  describe(error: unknown): EvenkeelError {
-    const address = endpointAddress(this.lease.endpoint);
+  /**
+   * The error of the dial for messages: it contains the endpoint, and the reason if the dial was canceled.
+   *
+   * @param before The part of the message about the endpoint's other address, if that was dialed first.
+   */
+  describe(error: unknown, before = ''): EvenkeelError {
+    const address = endpointAddress(this.endpoint);
     const cause = this.signal.aborted ? this.signal.reason : error;
-    const message = `no connection to ${address}: ${asError(cause).message}`;
+    const message = `${before}no connection to ${address}: ${asError(cause).message}`;
     return new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint: address });
   }
 
@@ -297,7 +313,8 @@ class Connect<T> implements AttemptedCall<Site> {
     void this.#dial(lease);
   }
 
-  async #dial(lease: Lease<Site>): Promise<void> {
+  /** @param before The part of the error message about the endpoint's first address, which could not be connected to. */
+  async #dial(lease: Lease<Site>, before = ''): Promise<void> {
     const attempts = this.#attempts;
     const { opening, settings } = this.#parts;
     const dial = new Dial(lease, settings, this.signal, attempts.number);
@@ -315,7 +332,11 @@ class Connect<T> implements AttemptedCall<Site> {
         this.fail(reason);
         return;
       }
-      const described = dial.describe(error);
+      const described = dial.describe(error, before);
+      if (before === '' && dial.turnToOther(error)) {
+        void this.#dial(lease, `${described.message}; `);
+        return;
+      }
       dial.suspect(described);
       const repeatable = !this.#isOver;
       // Nothing was sent, so the next pod is tried at no cost. The failed pod is not used until it can be connected to.

@@ -164,7 +164,7 @@ export class SocketPlacer {
     const holder = held ?? new SocketHolder(onLeaving, finish);
     return this.place(
       {
-        open: (dial) => this.#openSocket(dial.lease.endpoint, dial.signal),
+        open: (dial) => this.#openSocket(dial.endpoint, dial.signal),
         opened: (socket, dial) => new PlacedSocket(socket, holder, dial),
       },
       { key, signal },

@@ -71,15 +71,21 @@ class ServiceConnector implements Connector {
     return this.close();
   }
 
-  /** All addresses of the Service that can be used, the picked one first. */
+  /** All addresses of the Service that can be used: the picked one first, the second addresses of endpoints last. */
   async #addresses(): Promise<{ address: string; family: number }[]> {
     const lease = await this.balancer.acquire();
     lease.end(outcomes.notStarted);
-    const first = lease.endpoint.address;
-    const addresses = new Set([first]);
-    for (const { state, weight, address } of this.balancer.snapshot().endpoints) {
-      if (state === 'ready' && weight > 0) addresses.add(address.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
-    }
+    const usable = this.balancer.snapshot().endpoints.filter(({ state, weight }) => state === 'ready' && weight > 0);
+    const firsts = usable.map(({ address }) => withoutPort(address));
+    const seconds = usable.flatMap(({ otherAddress }) =>
+      otherAddress === undefined ? [] : [withoutPort(otherAddress)],
+    );
+    const addresses = new Set([lease.endpoint.address, ...firsts, ...seconds]);
     return [...addresses].map((address) => ({ address, family: isIP(address) }));
   }
+}
+
+/** The IP address of `address:port` or `[address]:port`. */
+function withoutPort(address: string): string {
+  return address.replace(/^\[?(.*?)\]?:\d+$/, '$1');
 }

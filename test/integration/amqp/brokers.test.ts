@@ -145,6 +145,20 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(door.accepted).toBe(3);
     });
 
+    it('all three connect to the second address of a broker whose first refuses, which has not failed then', async () => {
+      const states: string[] = [];
+      const observer = { subchannelChanged: ({ to }: { to: string }): void => void states.push(to) };
+      const [{ address, port }] = world.endpoints as unknown as [{ address: string; port: number }];
+      const broker = [{ address: '127.0.0.99', otherAddress: address, port, uid: 'rabbit' }];
+      for (const begin of [modelsOf, managersOf, clientsOf]) {
+        const { brokers } = service({ observer }, broker);
+        await begin(brokers, 1);
+        expect(counts(brokers)).toEqual([1]);
+        expect(brokers.balancer.snapshot().endpoints[0]?.address).toBe(`${address}:${port}`);
+      }
+      expect(states).toEqual(['connecting', 'ready', 'connecting', 'ready', 'connecting', 'ready']);
+    });
+
     it('all three go on to another broker when one refuses or hangs', async () => {
       const hanging = await HangingEndpoint.start();
       open.push(() => hanging[Symbol.asyncDispose]());

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type LookupFunction } from 'node:net';
 import { staticEndpoints } from 'evenkeel';
 import { createBrokers } from 'evenkeel/amqp';
 import { expect, it } from 'vitest';
@@ -48,4 +48,22 @@ it('a broker that accepts and stays silent is not tried again once waitTimeoutMs
   expect(dials).toBe(1);
   await brokers.close({ signal: AbortSignal.abort() });
   server.close();
+});
+
+it('a silent broker is tried at both of its addresses, each for connectTimeoutMs', async () => {
+  const dialed: string[] = [];
+  const silent = (_url: string, options?: object): Promise<object> => {
+    const { lookup } = options as { readonly lookup: LookupFunction };
+    lookup('rabbit.shop', {}, (_error, address) => void dialed.push(String(address)));
+    return new Promise(() => {});
+  };
+  const brokers = createBrokers('amqp://rabbit.shop', {
+    resolver: staticEndpoints([{ address: '10.0.0.1', otherAddress: 'fd00::1', port: 5672 }]),
+    waitTimeoutMs: 100,
+    pool: { connectTimeoutMs: 100 },
+  });
+  const error = await brokers.connect(silent).catch((reason: unknown) => reason);
+  expect(dialed).toEqual(['10.0.0.1', 'fd00::1']);
+  expect(String(error)).toContain('10.0.0.1:5672: it did not accept within 100 ms; no connection to [fd00::1]:5672');
+  await brokers.close({ signal: AbortSignal.abort() });
 });

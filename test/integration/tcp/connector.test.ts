@@ -82,6 +82,32 @@ describe('connecting', () => {
     for (const socket of sockets) socket.destroy();
   });
 
+  it('goes to the second address of a pod when the first refuses, and to that one first from then on', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const { address, port } = pod.endpoint;
+    const states: string[] = [];
+    const observer = { subchannelChanged: ({ to }: { to: string }): void => void states.push(to) };
+    const resolver = staticEndpoints([{ address: '127.0.0.99', otherAddress: address, port }]);
+    const made = connector({ resolver, observer });
+    await made.connect();
+    expect(made.balancer.snapshot().endpoints).toMatchObject([
+      { address: `${address}:${port}`, otherAddress: `127.0.0.99:${port}`, inFlight: 1, failed: 0 },
+    ]);
+    await made.connect();
+    expect(pod.stats.accepted).toBeLessThanOrEqual(2);
+    expect(inFlight(made)).toEqual([2]);
+    expect(states).toEqual(['connecting', 'ready']);
+  });
+
+  it('fails when neither address of the only pod accepts, with an error that names both', async () => {
+    const { address, port } = await refusingEndpoint();
+    const resolver = staticEndpoints([{ address: '127.0.0.99', otherAddress: address, port }]);
+    const made = connector({ resolver, waitTimeoutMs: 100 });
+    const error = await made.connect().catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+    expect(String(error)).toMatch(new RegExp(`127\\.0\\.0\\.99:${port}.*; .*${address}:${port}`));
+  });
+
   it('goes to another pod when one neither accepts nor refuses', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const hanging = await HangingEndpoint.start();
@@ -381,10 +407,18 @@ describe('createConnection and lookup', () => {
   it('looks up the address of a pod, and of the others behind it', async () => {
     const made = connector({
       resolver: staticEndpoints([
-        { address: '127.0.0.1', port: 1 },
+        { address: '127.0.0.1', port: 1, otherAddress: 'fd00::1' },
         { address: '127.0.0.2', port: 1 },
       ]),
     });
+    const all = await new Promise((resolve) => {
+      made.lookup('broker.shop', { all: true }, (_error, found) => resolve(found));
+    });
+    expect(all).toEqual([
+      { address: expect.stringMatching(/^127\.0\.0\.[12]$/), family: 4 },
+      { address: expect.stringMatching(/^127\.0\.0\.[12]$/), family: 4 },
+      { address: 'fd00::1', family: 6 },
+    ]);
     const one = () =>
       new Promise<[string, number]>((resolve, reject) => {
         made.lookup('broker.shop', {}, (error, address, family) => {

@@ -104,6 +104,18 @@ describe('opening', () => {
     await until('it has all', () => pod.stats.open === 4);
   });
 
+  it('goes to the second address of a pod when the first refuses', async () => {
+    const [pod] = (await startPods(1)) as [WsPod];
+    const { address, port } = pod.endpoint;
+    const states: string[] = [];
+    const observer = { subchannelChanged: ({ to }: { to: string }): void => void states.push(to) };
+    const resolver = staticEndpoints([{ address: '127.0.0.99', otherAddress: address, port }]);
+    const chat = webSockets({ resolver, observer });
+    await greeting(new chat.WebSocket(url));
+    expect(inFlight(chat)).toEqual([1]);
+    expect(states).toEqual(['connecting', 'ready']);
+  });
+
   it('leaves other servers alone', async () => {
     const [pod, other] = (await startPods(2)) as [WsPod, WsPod];
     const chat = webSockets({ resolver: staticEndpoints([pod.endpoint]) });

@@ -77,6 +77,19 @@ describe('a pod with two addresses', () => {
     expect(fixture.fake.attempts).toEqual([V4, V6, V4, V6]);
   });
 
+  it('is dialed at the second by whoever could not connect to the first, until that has failed too', async () => {
+    const fixture = twoAddresses();
+    const { subchannel } = fixture;
+    expect(subchannel.turnFrom('10.0.0.1')).toBe(false);
+    await fixture.open();
+    expect(subchannel.turnFrom('10.0.0.1')).toBe(true);
+    expect(subchannel.endpoint.address).toBe('fd00::1');
+    expect(subchannel.turnFrom('10.0.0.1')).toBe(true);
+    expect(subchannel.turnFrom('fd00::1')).toBe(false);
+    expect(subchannel.endpoint).toMatchObject({ address: 'fd00::1', otherAddress: '10.0.0.1' });
+    expect(fixture.state).toBe('ready');
+  });
+
   it.each([
     ['the application’s function fails', (endpoint: Endpoint) => perEndpointError('tls', endpoint, 'failed')],
     ['only a change of the configuration helps', () => markLasting(new Error('unknown user'))],
