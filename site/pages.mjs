@@ -148,6 +148,15 @@ export function fileOf(path) {
   return `files/${path.replaceAll(/(^|\/)\./g, '$1')}.md`;
 }
 
+/**
+ * The text of a page with tabs where blocks of code with a label follow each other, such as ```` ```js [import] ```` and
+ * ```` ```js [require] ````. Elsewhere than on the site they are two blocks. @param {string} text
+ */
+export function withTabs(text) {
+  const labelled = /(?:^```\w+ \[[^\]]+\]\n(?:(?!```).*\n)*```\n+){2,}/gm;
+  return text.replace(labelled, (blocks) => `::: code-group\n\n${blocks.trimEnd()}\n\n:::\n\n`);
+}
+
 /** Changes the target of each link and image outside of code. @param {string} text @param {(target: string) => string} change */
 export function replaceLinks(text, change) {
   const code = /^( *)(```|~~~)[\s\S]*?^\1\2|`[^`\n]*`/gm;

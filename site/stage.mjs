@@ -4,7 +4,7 @@ import { dirname, extname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { readApi } from './api.mjs';
 import { apiPages } from './api-pages.mjs';
-import { fileOf, pagesOf, withSiteLinks } from './pages.mjs';
+import { fileOf, pagesOf, withSiteLinks, withTabs } from './pages.mjs';
 
 /** @param {string} root of the repository, which is built @param {string} folder @returns {Promise<ReadonlyMap<string, string>>} the text of each page */
 export async function stage(root, folder) {
@@ -26,7 +26,7 @@ export async function stage(root, folder) {
   for (const path of shown) texts.set(fileOf(path), filePage(root, path));
   for (const [page, text] of texts) {
     mkdirSync(dirname(join(folder, page)), { recursive: true });
-    writeFileSync(join(folder, page), text);
+    writeFileSync(join(folder, page), withTabs(text));
   }
   cpSync(join(root, 'docs', 'images'), join(folder, 'images'), { recursive: true });
   cpSync(join(root, 'site', 'public'), join(folder, 'public'), { recursive: true });

@@ -42,15 +42,32 @@ const needs: Readonly<Record<string, Needs>> = {
   'docs/guide/postgres.md': { untyped: ['typeorm'] },
 };
 
-/** A page's blocks of TypeScript and JavaScript, and the line of the page each begins on. */
-function blocksOf(text: string): { readonly language: 'ts' | 'js'; readonly line: number; readonly code: string }[] {
-  return [...text.matchAll(/^ *```(ts|js|typescript|javascript|mjs)\b.*\n([\s\S]*?)^ *```/gm)].map(
-    ([, language = '', code = ''], index, all) => ({
-      language: language.startsWith('t') ? 'ts' : 'js',
+interface Block {
+  /** `cjs` for a script with `require`, whose label says so. */
+  readonly language: 'ts' | 'js' | 'cjs';
+  /** The label of its tab on the site; '' if it has none. */
+  readonly label: string;
+  /** The line of the page it begins on. */
+  readonly line: number;
+  readonly code: string;
+}
+
+/** A page's blocks of TypeScript and JavaScript. */
+function blocksOf(text: string): Block[] {
+  return [...text.matchAll(/^ *```(ts|js|typescript|javascript|mjs)\b(?: \[(.*)\])?.*\n([\s\S]*?)^ *```/gm)].map(
+    ([, language = '', label = '', code = ''], index, all) => ({
+      language: language.startsWith('t') ? 'ts' : label === 'require' ? 'cjs' : 'js',
+      label,
       line: text.slice(0, all[index]?.index).split('\n').length + 1,
       code,
     }),
   );
+}
+
+/** What a program takes from evenkeel, as `evenkeel/undici { createFetch }`. */
+function evenkeelNames(code: string): string[] {
+  const taken = /^(?:import|const) (\{.*\}) (?:from|=) (?:require\()?'(evenkeel[^']*)'/gm;
+  return [...code.matchAll(taken)].map(([, names, path]) => `${path} ${names}`);
 }
 
 async function markdownFiles(): Promise<string[]> {
@@ -118,10 +135,10 @@ beforeAll(async () => {
   expect(stderr).toBe('');
   for (const line of stdout.split('\n')) {
     const [, page = '', first = '', language, at = '', code = '', message] =
-      /^pages\/(.+\.md)\/(\w+)\.(ts|js)\((\d+),\d+\): error TS(\d+): (.*)$/.exec(line) ?? [];
+      /^pages\/(.+\.md)\/(\w+)\.(ts|js|cjs)\((\d+),\d+\): error TS(\d+): (.*)$/.exec(line) ?? [];
     // Anything else is not about a block: then nothing was looked at.
     if (message === undefined && line.includes('error TS')) throw new Error(line);
-    if (message === undefined || (language === 'js' && !broken.has(Number(code)))) continue;
+    if (message === undefined || (language !== 'ts' && !broken.has(Number(code)))) continue;
     if (needs[page]?.untyped !== undefined && ofUntyped.has(Number(code))) continue;
     errors.set(page, [...(errors.get(page) ?? []), `${page}:${Number(first) + Number(at) - 1} ${message}`]);
   }
@@ -137,3 +154,18 @@ describe.each(pages)('$page', ({ page, blocks }) => {
     expect(errors.get(page) ?? []).toEqual([]);
   });
 });
+
+const tabbed = pages.filter(({ blocks }) => blocks.some(({ label }) => label !== ''));
+
+test.each(tabbed)(
+  '$page: a block with import and its neighbor with require use the same names of evenkeel',
+  ({ blocks }) => {
+    const labelled = blocks.filter(({ label }) => label !== '');
+    expect(labelled.map(({ label }) => label)).toEqual(labelled.map((_, at) => (at % 2 === 0 ? 'import' : 'require')));
+    for (const [at, { code }] of labelled.entries()) {
+      const names = evenkeelNames(code);
+      expect(names.length).toBeGreaterThan(0);
+      if (at % 2 === 1) expect(names).toEqual(evenkeelNames(labelled[at - 1]?.code ?? ''));
+    }
+  },
+);

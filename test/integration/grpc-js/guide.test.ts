@@ -2,13 +2,14 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs/programs.js';
+import { buildPackage, guidePrograms, outputOf, outputOfProgram } from '../../support/programs/programs.js';
 import { titleOf } from '../../support/title-of.js';
 
 const example = fileURLToPath(new URL('../../../examples/grpc', import.meta.url));
 const programs = guidePrograms('grpc');
 const expected: Readonly<Record<string, RegExp>> = {
   'Create a client': /^paid\n$/,
+  'Create a client, with require': /^paid\n$/,
   'Certificates that change': /^true\n$/,
   Options: /^\[\s*\{ address: '127\.0\.0\.1:\d+', state: '\w+', inFlight: 0 \}\s*\]\n$/,
   'More calls than a connection takes': /^paid\n$/,
@@ -38,9 +39,9 @@ it('has the programs expected here', () => {
 
 it.skipIf(otherVersion).each(programs)(
   titleOf('$heading: the program runs and ends', !otherVersion, reason),
-  async ({ heading, source }) => {
+  async ({ heading, source, format }) => {
     const program = source.replaceAll('orders.shop:50051', `127.0.0.1:${port}`);
-    const stdout = await outputOfModule(program, example);
+    const stdout = await outputOfProgram({ source: program, format }, example);
     expect(stdout).toMatch(expected[heading] as RegExp);
   },
 );

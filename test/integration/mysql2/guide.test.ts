@@ -2,12 +2,19 @@ import { fileURLToPath } from 'node:url';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
-import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs/programs.js';
+import {
+  buildPackage,
+  guidePrograms,
+  outputOf,
+  outputOfModule,
+  outputOfProgram,
+} from '../../support/programs/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
 const programs = ['mysql', 'mysql-tls', 'mysql-orms', 'mysql-pool-cluster'].flatMap((name) => guidePrograms(name));
 const expected: Readonly<Record<string, RegExp>> = {
   Query: /^70\n$/,
+  'Query, with require': /^70\n$/,
   'Roles: one primary, several replicas': /^100\n$/,
   'Transactions and other session state': /^booked\n$/,
   Retries: /^100\n$/,
@@ -47,7 +54,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     await world?.close();
   });
 
-  it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
+  it.each(programs)('$heading: the program runs and ends', async ({ heading, source, format }) => {
     const replicas = targetOf(world.endpoints);
     const program = source
       // An address list has no name, which TLS needs.
@@ -57,7 +64,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     const environment = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
       process.env.MYSQL_CA = ${JSON.stringify(authority.cert)};`;
     // Imports come first, wherever they stand.
-    const stdout = await outputOfModule(`${environment}\n${program}`, example);
+    const stdout = await outputOfProgram({ source: `${environment}\n${program}`, format }, example);
     expect(stdout).toMatch(expected[heading] as RegExp);
   });
 

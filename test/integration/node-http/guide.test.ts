@@ -1,10 +1,17 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Pod } from '../../support/pods/pods.js';
-import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs/programs.js';
+import {
+  buildPackage,
+  guidePrograms,
+  outputOf,
+  outputOfModule,
+  outputOfProgram,
+} from '../../support/programs/programs.js';
 
 const programs = guidePrograms('node-http');
 const expected: Readonly<Record<string, RegExp>> = {
   axios: /^200 \/v1\/orders\/42\n$/,
+  'axios, with require': /^200 \/v1\/orders\/42\n$/,
   got: /^\/v1\/orders\/42\n$/,
   'node-fetch, superagent and `http.request`': /^200\n200\n200\n$/,
   WebSocket: /^pod\n$/,
@@ -29,13 +36,14 @@ it('has the programs expected here', () => {
 
 /** A program of the guide, with the pod in place of the Service. */
 const runnable = (source: string): string =>
-  // What is told of a request that hangs is about its pod, not about how long a busy machine takes to connect.
-  source
-    .replaceAll('orders.shop:8080', `127.0.0.1:${pod.port}`)
-    .replace(/^const agent = createAgent\(.*\);$/m, '$&\nawait agent.balancer.ready();');
+  source.replaceAll('orders.shop:8080', `127.0.0.1:${pod.port}`).replace(
+    // What is told of a request that hangs is about its pod, not about how long a busy machine takes to connect.
+    /^const agent = createAgent\(.*(?:waitTimeoutMs|deadlineMs).*\n/m,
+    '$&await agent.balancer.ready();\n',
+  );
 
-it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
-  expect(await outputOfModule(runnable(source))).toMatch(expected[heading] as RegExp);
+it.each(programs)('$heading: the program runs and ends', async ({ heading, source, format }) => {
+  expect(await outputOfProgram({ source: runnable(source), format })).toMatch(expected[heading] as RegExp);
 });
 
 it.each(programs.filter(({ heading }) => heading.startsWith('Retries by status')))(

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 // @ts-expect-error A script without types.
 import { readApi } from '../../../site/api.mjs';
 // @ts-expect-error A script without types.
-import { fileOf, linkTo, pagesOf, replaceLinks, sidebarOf, withSiteLinks } from '../../../site/pages.mjs';
+import { fileOf, linkTo, pagesOf, replaceLinks, sidebarOf, withSiteLinks, withTabs } from '../../../site/pages.mjs';
 
 interface SidebarItem {
   readonly link?: string;
@@ -70,5 +70,19 @@ describe('links of a page', () => {
     expect(replaceLinks(text, (target: string) => `to/${target}`)).toBe(
       'see [`a`](to/x.md "t") and `[b](y.md)`\n\n```md\n[c](z.md)\n```\n\n[d]: to/w.md\n',
     );
+  });
+});
+
+describe('blocks of code with a label', () => {
+  const block = (info: string): string => `\`\`\`${info}\n${info}\n\`\`\`\n`;
+
+  it('become tabs where they follow each other', () => {
+    const tabs = `${block('js [import]')}\n${block('js [require]')}`;
+    expect(withTabs(`a\n\n${tabs}\nb\n`)).toBe(`a\n\n::: code-group\n\n${tabs}\n:::\n\nb\n`);
+  });
+
+  it('stay blocks where text is between them, and so do blocks without a label', () => {
+    const text = `${block('js [import]')}\nor\n\n${block('js [require]')}\n${block('js')}\n${block('sh')}`;
+    expect(withTabs(text)).toBe(text);
   });
 });

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Pod } from '../../support/pods/pods.js';
-import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs/programs.js';
+import { buildPackage, guidePrograms, outputOfProgram } from '../../support/programs/programs.js';
 
 const programs = guidePrograms('http');
 const expected: Readonly<Record<string, readonly RegExp[]>> = {
   'A dispatcher': [/^200 \{.*42/s, /200 \{.*43/s],
+  'A dispatcher, with require': [/^200 \{.*42/s, /200 \{.*43/s],
   'A dedicated `fetch`': [/^200\n200\n$/],
   'What is retried': [/\/v1\/orders/],
   'Sticky routing': [/^200\n$/],
@@ -22,11 +23,11 @@ it('has the programs expected here', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 
-it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
+it.each(programs)('$heading: the program runs and ends', async ({ heading, source, format }) => {
   // What is told of a request that hangs is about its pod, not about how long a busy machine takes to connect.
   const program = source
     .replaceAll('orders.shop:8080', `127.0.0.1:${pod.port}`)
     .replace('try {', 'await fetchOrders.balancer.ready();\ntry {');
-  const stdout = await outputOfModule(program);
+  const stdout = await outputOfProgram({ source: program, format });
   for (const pattern of expected[heading] ?? []) expect(stdout).toMatch(pattern);
 });

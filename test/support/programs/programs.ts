@@ -14,10 +14,12 @@ export async function buildPackage(): Promise<void> {
   expect(code, stdout + stderr).toBe(0);
 }
 
-/** A program from a guide, and its heading. */
+/** A program from a guide. */
 export interface GuideProgram {
+  /** The heading above it; for the form with `require` of a program, `<heading>, with require`. */
   readonly heading: string;
   readonly source: string;
+  readonly format: 'module' | 'commonjs';
 }
 
 /** The programs of `docs/guide/<name>.md` in one language, in order, as JavaScript. */
@@ -25,10 +27,11 @@ export function guidePrograms(name: string, language: 'js' | 'ts' = 'js'): reado
   const guide = readFileSync(new URL(`../../../docs/guide/${name}.md`, import.meta.url), 'utf8');
   return guide.split(/^## /m).flatMap((section) => {
     const [heading = ''] = section.split('\n', 1);
-    const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))];
-    return blocks.map(([, source = '']) => ({
-      heading,
+    const fence = new RegExp(`^\`\`\`${language}(?: \\[(\\w+)\\])?\\n([\\s\\S]*?)^\`\`\``, 'gm');
+    return [...section.matchAll(fence)].map(([, label, source = '']) => ({
+      heading: label === 'require' ? `${heading}, with require` : heading,
       source: language === 'js' ? source : transformSync('program.ts', source).code,
+      format: label === 'require' ? 'commonjs' : 'module',
     }));
   });
 }
@@ -48,6 +51,14 @@ export function outputOfModule(
   nodeArgs: readonly string[] = [],
 ): Promise<string> {
   return outputOf([...nodeArgs, '--input-type=module', '-e', source], folder);
+}
+
+/** The same for a program of a guide, which may use `require`. */
+export function outputOfProgram(
+  { source, format }: Pick<GuideProgram, 'source' | 'format'>,
+  folder: string = root,
+): Promise<string> {
+  return outputOf([`--input-type=${format}`, '-e', source], folder);
 }
 
 /**
