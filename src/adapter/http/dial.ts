@@ -58,7 +58,7 @@ const TLS_HIGH_WATER_MARK = 16 * 1024;
  * The share of the connect timeout that a function which provides TLS settings may take, so that it ends before anything else that watches
  * the timeout.
  */
-const ASK_RATIO = 0.9;
+export const ASK_RATIO = 0.9;
 
 /** A socket option missing from Node's types. */
 interface SizedBuffer {

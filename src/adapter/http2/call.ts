@@ -44,6 +44,8 @@ export interface CallOwner {
   errorFor(error: Error): Error;
 }
 
+type ResponseHeaders = IncomingHttpHeaders & IncomingHttpStatusHeader;
+
 /** A request over HTTP/2 through all its attempts. */
 export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   readonly stream: BalancedStream;
@@ -189,7 +191,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     native.on('close', () => this.#closed(native));
   }
 
-  #responded(native: ClientHttp2Stream, headers: IncomingHttpHeaders & IncomingHttpStatusHeader, flags: number): void {
+  #responded(native: ClientHttp2Stream, headers: ResponseHeaders, flags: number): void {
     if (this.#native !== native) return;
     const attempts = this.#attempts;
     const lease = attempts.lease as CallLease<PodSessions>;
@@ -197,7 +199,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     const isConnect = this.#headers['connect-protocol-version'] !== undefined;
     const verdict = outcomeOfHead(headers, report, lease.endpoint, isConnect);
     this.#hear(lease, headers, verdict);
-    if (this.#mayMove(lease, verdict, Number(headers[':status']))) {
+    if (this.#mayMove(lease, verdict, headers)) {
       this.#giveUp(native);
       return;
     }
@@ -218,14 +220,26 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   }
 
   /** Whether another pod should get the request, because this pod did not begin it, or because the options say so. */
-  #mayMove({ retries }: CallLease<PodSessions>, verdict: Outcome, status: number): boolean {
-    const isUnbegun = verdict.kind === 'not-started';
-    if (verdict.kind === 'success' || !this.stream.isRepeatable || this.stream.isDropped) return false;
-    if (!isUnbegun && !retries.looksAtAnswers) return false;
+  #mayMove({ retries }: CallLease<PodSessions>, verdict: Outcome, headers: ResponseHeaders): boolean {
+    if (!this.stream.isRepeatable || this.stream.isDropped) return false;
     const method = this.#method;
-    const error = new Error(isUnbegun ? 'the pod did not begin the request' : `the pod answered ${status}`);
-    const idempotent = isUnbegun || retries.methods.has(method);
-    return this.#attempts.giveUp({ outcome: verdict, error, idempotent, answered: false, method });
+    if (verdict.kind === 'not-started') {
+      const error = new Error('the pod did not begin the request');
+      return this.#attempts.giveUp({ outcome: verdict, error, idempotent: true, answered: false, method });
+    }
+    const status = Number(headers[':status']);
+    if (status < 400 || !retries.looksAtAnswers) return false;
+    const header = (name: string): unknown => headers[name];
+    const idempotent = retries.methods.has(method);
+    return this.#attempts.giveUp({
+      outcome: verdict,
+      error: undefined,
+      idempotent,
+      answered: false,
+      method,
+      status,
+      header,
+    });
   }
 
   /** Discards the response of this pod, because the request goes to another pod. */

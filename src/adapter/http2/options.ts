@@ -17,6 +17,7 @@ import {
   optionError,
   optionTable,
   type PerEndpoint,
+  poolDefaults,
 } from '../kit/index.js';
 
 /** How the sessions to each pod grow: another is opened when every one has as many streams as it may. */
@@ -96,6 +97,7 @@ export interface Http2Settings extends Filled<OwnOptions, 'healthPath' | 'key' |
 
 /** `Http2Options`, complete and checked, as far as it concerns sessions. */
 export interface ResolvedHttp2Options extends Http2Settings {
+  readonly connectTimeoutMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
 }
@@ -135,10 +137,11 @@ const dialled = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', '
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
 export function resolveHttp2Options(origin: URL, options: Http2Options): ResolvedHttp2Options {
   checkKeys('options', options, [...balancingTable.names, ...http2Table.names]);
-  const { tls, clock = systemClock, rng = systemRng } = options;
+  const { tls, pool = {}, clock = systemClock, rng = systemRng } = options;
+  const { connectTimeoutMs = poolDefaults.connectTimeoutMs } = pool;
   const settings = http2Table.resolveOwn(options);
   if (tls !== undefined && origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
-  return { ...settings, clock, rng };
+  return { ...settings, connectTimeoutMs, clock, rng };
 }
 
 /** Checks the `tls` settings of an HTTP/2 client. Throws EVENKEEL_OPTION. */

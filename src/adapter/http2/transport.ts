@@ -1,9 +1,20 @@
 import type { Socket } from 'node:net';
-import type { ConnectionOptions, TLSSocket } from 'node:tls';
+import { type ConnectionOptions, createSecureContext, type TLSSocket } from 'node:tls';
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
-import { bareHost } from '../http/dial.js';
+import { ASK_RATIO, bareHost } from '../http/dial.js';
 import { protocolOf } from '../http/transport-options.js';
-import { ConnectionGroup, isSameIdentity, openSocket, ReportAsking, ValueWatch, valueFor } from '../kit/index.js';
+import {
+  asError,
+  ConnectionGroup,
+  deadline,
+  isPromise,
+  isSameIdentity,
+  openSocket,
+  perEndpointError,
+  ReportAsking,
+  ValueWatch,
+  valueFor,
+} from '../kit/index.js';
 import { checkTls, type ResolvedHttp2Options } from './options.js';
 import { Http2Session, Keepalive, type SessionContext } from './session.js';
 
@@ -176,10 +187,29 @@ export class PodSessions implements Connection<PodSessions> {
     throw new EvenkeelError('EVENKEEL_CONNECT', `${address} does not speak HTTP/2 over TLS`, { endpoint: address });
   }
 
-  #tls(): ConnectionOptions | Promise<ConnectionOptions> {
+  /** The TLS settings for a new session. Those of a function must arrive in time, and be such that Node can use them. */
+  async #tls(): Promise<ConnectionOptions> {
+    const endpoint = this.#endpoint;
     const { tls } = this.#context.options;
-    if (this.#watch !== undefined) return this.#watch.read();
-    return typeof tls === 'function' ? valueFor('tls', tls, this.#endpoint, checkTls) : tls;
+    if (typeof tls !== 'function') return tls;
+    const asked = this.#watch?.read() ?? valueFor('tls', tls, endpoint, checkTls);
+    const answer = isPromise(asked) ? await this.#inTime(asked) : asked;
+    try {
+      return { ...answer, secureContext: answer.secureContext ?? createSecureContext(answer) };
+    } catch (error) {
+      throw perEndpointError('tls', endpoint, `returned what cannot be used: ${asError(error).message}`, error);
+    }
+  }
+
+  /** Resolves as the promise of a `tls` function does, which may take nearly as long as connecting may. */
+  #inTime(asked: Promise<ConnectionOptions>): Promise<ConnectionOptions> {
+    const { clock, connectTimeoutMs } = this.#context.options;
+    const limitMs = ASK_RATIO * connectTimeoutMs;
+    return new Promise((resolve, reject) => {
+      const late = (): void => reject(perEndpointError('tls', this.#endpoint, `took more than ${limitMs} ms`));
+      const timer = deadline(clock, late, limitMs);
+      void asked.then(resolve, reject).finally(() => timer.cancel());
+    });
   }
 
   /** Watches the result of the `tls` function, if there is one and it is to be called again. */

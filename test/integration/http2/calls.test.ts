@@ -1,8 +1,11 @@
 import { once } from 'node:events';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { createEndpoint } from 'evenkeel';
 import type { Http2Options } from 'evenkeel/http2';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { resolveHttp2Options } from '../../../src/adapter/http2/options.js';
+import { http2Transport } from '../../../src/adapter/http2/transport.js';
 import { ConnectPod } from '../../support/pods/connect-pods.js';
 import { buildPackage, outputOf } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
@@ -14,6 +17,7 @@ import {
   inFlight,
   messages,
   ordersOver,
+  origin,
   podOf,
   protocols,
 } from './support/orders.js';
@@ -199,6 +203,87 @@ describe('TLS', () => {
     await expect(wrong.orders.say({ value: 'hello' })).rejects.toMatchObject({ code: Code.Unavailable });
     expect(theirs.stats.requests).toBe(0);
     await wrong.manager.close();
+  });
+});
+
+describe('a health check', () => {
+  const never = new AbortController().signal;
+
+  /** A connection to the pod, and the health check that is made over it. */
+  async function check(options: Http2Options): Promise<(signal?: AbortSignal) => Promise<void>> {
+    const url = new URL(origin);
+    const connection = await http2Transport(url, resolveHttp2Options(url, options)).connect(
+      createEndpoint(pod.endpoint),
+      never,
+    );
+    open.push({ [Symbol.asyncDispose]: () => connection.close(never) });
+    return async (signal = never) => connection.ping?.(signal);
+  }
+
+  it('with healthPath GETs it, and wants a status below 400', async () => {
+    await (await check({ healthPath: '/status/204' }))();
+    await until('the pod got it', () => pod.stats.paths.at(-1) === 'GET http://orders.shop:8080/status/204');
+    const ill = await check({ healthPath: '/status/503/?token=secret' });
+    await expect(ill()).rejects.toThrow('/status/503/?… answered 503');
+    const reset = await check({ healthPath: '/reset/2' });
+    await expect(reset()).rejects.toMatchObject({ code: 'ERR_HTTP2_STREAM_ERROR' });
+  });
+
+  it('with healthPath is given up with its signal, at the pod too', async () => {
+    const hanging = await check({ healthPath: '/hold' });
+    const giveUp = new AbortController();
+    const checked = expect(hanging(giveUp.signal)).rejects.toThrow('too late');
+    await until('the pod has it', () => pod.stats.running === 1);
+    giveUp.abort(new Error('too late'));
+    await checked;
+    await until('the pod has lost it', () => pod.stats.running === 0);
+  });
+
+  it('without healthPath sends a PING, and no request', async () => {
+    const ping = await check({});
+    const before = pod.stats.requests;
+    await ping();
+    pod.freeze();
+    await expect(ping(AbortSignal.timeout(50))).rejects.toMatchObject({ name: 'TimeoutError' });
+    pod.thaw();
+    await ping();
+    expect(pod.stats.requests).toBe(before);
+  });
+});
+
+describe('retry.statuses', () => {
+  /** Sends two requests that pod b answers with 503, and that pod b is the first to get at least one of. */
+  async function askBoth(method: string, options: Http2Options): Promise<[statuses: unknown[], retried: unknown[]]> {
+    const { http2, attempts } = await startHttp2(pods, options);
+    const statuses: unknown[] = [];
+    for (let turn = 0; turn < 2; turn++) {
+      const stream = http2.request({ ':method': method, ':path': '/only/a' }).end();
+      const [head] = await once(stream, 'response');
+      statuses.push(head[':status']);
+      await bodyOf(stream);
+    }
+    await until('the attempts have ended', () => inFlight(http2) === 0);
+    return [
+      statuses.sort(),
+      [...new Set(attempts.filter(({ retrying }) => retrying).map(({ outcome: { cause } }) => cause))],
+    ];
+  }
+
+  it('names the responses that are given up for that of another pod, if the request may be sent twice', async () => {
+    const retry = { statuses: [503] };
+    expect(await askBoth('GET', { retry })).toEqual([[200, 200], ['status']]);
+    expect(await askBoth('POST', { retry })).toEqual([[200, 503], []]);
+    expect(await askBoth('GET', { retry: { statuses: [502] } })).toEqual([[200, 503], []]);
+    expect(await askBoth('GET', {})).toEqual([[200, 503], []]);
+  });
+
+  it('leaves the last response to the caller when no other pod is left', async () => {
+    const { http2, attempts } = await startHttp2(pods, { retry: { statuses: [404] } });
+    const stream = http2.request({ ':path': '/status/404' });
+    expect((await once(stream, 'response'))[0]).toMatchObject({ ':status': 404 });
+    expect(await bodyOf(stream)).toMatch(/^[ab]$/);
+    await until('both have been asked', () => attempts.length === 2);
+    expect(attempts.map(({ retrying }) => retrying)).toEqual([true, false]);
   });
 });
 

@@ -6,12 +6,19 @@ import {
   type IncomingHttpHeaders,
   type IncomingMessage,
   request,
-  type Server,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import {
+  connect as connectHttp2,
+  createServer as createHttp2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type ServerHttp2Session,
+} from 'node:http2';
+import type { AddressInfo, Server as NetServer } from 'node:net';
 import * as grpc from '@grpc/grpc-js';
 import { type Endpoint, type LoadReport, type Observer, roundRobin, staticEndpoints } from 'evenkeel';
 import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
+import { createHttp2Client } from 'evenkeel/http2';
 import { createAgent } from 'evenkeel/node-http';
 import { createBackend } from 'evenkeel/server';
 import { createDispatcher, createFetch } from 'evenkeel/undici';
@@ -19,6 +26,7 @@ import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
+import { bodyOf } from '../http2/support/orders.js';
 
 const origin = 'http://orders.shop:8080';
 const ASK = 'endpoint-load-metrics-format';
@@ -64,7 +72,33 @@ const serveHttp: Serve = async (kind, port = 0) => {
   return { endpoint: { address: '127.0.0.1', port: (server.address() as AddressInfo).port }, came, close };
 };
 
-async function listening(server: Server, port: number): Promise<void> {
+const serveHttp2: Serve = async (kind, port = 0) => {
+  const came: IncomingHttpHeaders[] = [];
+  const pod = createBackend();
+  const application = (incoming: Http2ServerRequest, response: Http2ServerResponse): void => {
+    came.push(incoming.headers);
+    if (kind === 'orca') response.setHeader(REPORT, 'TEXT named_metrics.evenkeel_in_flight=7');
+    response.end('hello');
+  };
+  const server = createHttp2Server(kind === 'reports' ? pod.http(application) : application);
+  const sessions = new Set<ServerHttp2Session>();
+  server.on('session', (session) => {
+    sessions.add(session);
+    session.on('close', () => sessions.delete(session));
+  });
+  await listening(server, port);
+  const close = async (): Promise<void> => {
+    if (!server.listening) return;
+    server.close();
+    for (const session of sessions) session.destroy();
+    await once(server, 'close');
+    await pod.close();
+  };
+  closing.push(close);
+  return { endpoint: { address: '127.0.0.1', port: (server.address() as AddressInfo).port }, came, close };
+};
+
+async function listening(server: NetServer, port: number): Promise<void> {
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
 }
@@ -171,6 +205,19 @@ const tested: Record<string, Tested> = {
       const agent = new HttpAgent({ keepAlive: true });
       closing.push(() => agent.destroy());
       return () => answered(get(`http://127.0.0.1:${port}/`, { agent }));
+    },
+  },
+  'node:http2': {
+    serve: serveHttp2,
+    ours: (pods, options) => {
+      const client = createHttp2Client(origin, { ...taking(pods), ...options });
+      closing.push(() => client.close());
+      return () => bodyOf(client.request());
+    },
+    stock: (port) => {
+      const session = connectHttp2(`http://127.0.0.1:${port}`);
+      closing.push(() => session.destroy());
+      return () => bodyOf(session.request());
     },
   },
   'grpc-js': {

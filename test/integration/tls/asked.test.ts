@@ -1,6 +1,7 @@
 import { createSecureServer, type Http2SecureServer } from 'node:http2';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { type Balancer, type Endpoint, staticEndpoints } from 'evenkeel';
+import { createHttp2Client } from 'evenkeel/http2';
 import { createAgent } from 'evenkeel/node-http';
 import { FakeClock } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
@@ -9,6 +10,7 @@ import { request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
 import { until } from '../../support/until.js';
+import { bodyOf } from '../http2/support/orders.js';
 import { send } from '../node-http/support/request.js';
 import { carriesHttp2 } from '../undici/support/version.js';
 
@@ -82,12 +84,13 @@ const options = (tls: Ask, { connectTimeoutMs = 2_000, ...more }: Limits) => ({
   tls,
   waitTimeoutMs: 1_000,
   pool: { connectTimeoutMs },
-  keepAliveTimeoutMs: 3_600_000,
 });
+/** Idle connections of HTTP/1.1 stay open. */
+const keepAliveTimeoutMs = 3_600_000;
 const byUndici =
   (more: { readonly allowH2?: boolean }) =>
   (tls: Ask, limits: Limits = {}): Client => {
-    const dispatcher = createDispatcher(origin, { ...options(tls, limits), ...more });
+    const dispatcher = createDispatcher(origin, { ...options(tls, limits), keepAliveTimeoutMs, ...more });
     return {
       balancer: dispatcher.balancer as never,
       ask: async () => (await request(`${origin}/`, { dispatcher })).body.text(),
@@ -98,21 +101,30 @@ const clients: Readonly<Record<string, (tls: Ask, limits?: Limits) => Client>> =
   undici: byUndici({}),
   ...(carriesHttp2 && { 'undici and HTTP/2': byUndici({ allowH2: true }) }),
   'node:http': (tls, limits = {}) => {
-    const agent = createAgent(origin, options(tls, limits));
+    const agent = createAgent(origin, { ...options(tls, limits), keepAliveTimeoutMs });
     return {
       balancer: agent.balancer as never,
       ask: async () => (await send(agent, `${origin}/`)).body,
       close: () => agent.close(),
     };
   },
+  'node:http2': (tls, limits = {}) => {
+    const http2 = createHttp2Client(origin, options(tls, limits));
+    return {
+      balancer: http2.balancer as never,
+      ask: () => bodyOf(http2.request()),
+      close: () => http2.close(),
+    };
+  },
 };
 /** What has just answered may not be free for the next request yet. */
 const idle = (): Promise<void> =>
   until('its connection is idle', () => orders.balancer.snapshot().endpoints[0]?.inFlight === 0);
-/** Ends all connections as a pod does whose keep-alive time is over. */
+/** Ends all connections as a pod does whose keep-alive time is over. A client may open another at once. */
 const hangUp = async (): Promise<void> => {
-  for (const socket of sockets) socket.end();
-  await until('all connections have ended', () => sockets.size === 0);
+  const open = [...sockets];
+  for (const socket of open) socket.end();
+  await until('all of them have ended', () => !open.some((socket) => sockets.has(socket)));
 };
 
 for (const [name, open] of Object.entries(clients)) {

@@ -6,8 +6,8 @@
  *   wait <ms>         answers after that                   error <code> an error of Connect, by the number of its code
  *   count <n>         (Count) n messages                   tick         (Count) a message every 20 ms until `release`
  *
- * Other paths are plain HTTP/2: `/echo` answers with the body and trailers, `/status/<n>` with a status, `/hold` not until `release`, `/reset/<code>`
- * with RST_STREAM. Requests are counted and reported with every change.
+ * Other paths are plain HTTP/2: `/echo` answers with the body and trailers, `/status/<n>` with a status, `/only/<name>` with 503 unless the pod has that
+ * name, `/hold` not until `release`, `/reset/<code>` with RST_STREAM. Requests are counted and reported with every change.
  */
 import { constants, createSecureServer, createServer } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -82,6 +82,7 @@ function plain(request, response) {
     request.pipe(response);
   } else if (what === 'hold') void released.then(() => response.end(name));
   else if (what === 'reset') stream.close(Number(argument));
+  else if (what === 'only') response.writeHead(argument === name ? 200 : 503).end(name);
   else {
     response.writeHead(Number(argument ?? 200), { 'x-pod': name });
     response.end(name);
