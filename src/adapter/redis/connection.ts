@@ -10,73 +10,79 @@ import {
 import { asError, deadline, jittered, type LogPosition, markLasting, OpenConnection, orAborted } from '../kit/index.js';
 import { isLogInRefused, isOfCluster } from './outcome.js';
 
-/** A client of the application's own library, for one server. It never connects again, and keeps nothing for later. */
+/**
+ * A client of the application's own Redis library that connects to one server. It never reconnects, and queues no commands while it is
+ * disconnected.
+ */
 export interface ServerClient {
-  /** The client of the Redis library. */
+  /** The library's own client object. */
   readonly client: unknown;
   /** Resolves when the client is ready for commands. */
   connect(): Promise<void>;
   /** Resolves with the server's answer to INFO. */
   info(section: 'replication' | 'cluster'): Promise<string>;
-  /** How many bytes the client has received, as far as its library says. */
+  /** How many bytes the client has received, as far as the Redis library reports that. */
   readonly received: number;
   /** How long the Redis library lets a command take, in ms; undefined = no limit. */
   readonly commandTimeoutMs: number | undefined;
-  /** Makes the client's socket keep the process alive while it is busy, and not otherwise. */
+  /** Sets whether the client is busy: only a busy client's socket keeps the process alive. */
   busy(isBusy: boolean): void;
-  /** Closes the client's connection, on which nothing runs. */
+  /** Closes the client's connection while no command runs on it. */
   finish(): void;
-  /** Cuts the client's connection. */
+  /** Cuts the client's connection, whatever runs on it. */
   cut(): void;
 }
 
-/** A read that runs on a server. */
+/** A read of the application that runs on a Redis server. */
 export interface RunningRead {
-  /** When the read was sent, on the clock. */
+  /** When the read was sent, a time of the injected clock. */
   readonly sentMs: number;
-  /** The server does not answer: the read moves to another one, if one can take it now. May be called again. */
+  /** Called when the server does not answer: the read moves to another server, if one can take it now. May be called again. */
   unanswered(): void;
 }
 
-/** Makes a client of a replica, or of the primary (`endpoint` undefined). `ended` is called once, with the error if one closed it. */
+/**
+ * Makes a client of a replica, or of the primary if `endpoint` is undefined. `ended` is called once, with the error if an error closed the
+ * client.
+ */
 export type OpenClient = (endpoint: Endpoint | undefined, ended: (error: Error | undefined) => void) => ServerClient;
 
-/** What a `Server` needs. */
+/** What a `Server` needs from the object that creates it. */
 export interface ServerParts {
-  /** The endpoint of the server; undefined for the primary. */
+  /** The endpoint of a replica; undefined for the primary. */
   readonly endpoint: Endpoint | undefined;
   readonly open: OpenClient;
   readonly probeIntervalMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Called when it has changed whether the server may be read from. */
+  /** Called when the server starts or stops being usable for reads. */
   readonly changed: () => void;
-  /** The server reported how far its replication is. */
+  /** Called when the server has reported its position in the replication log. */
   readonly learned: (position: LogPosition, server: Server) => void;
   readonly warned: (error: Error) => void;
 }
 
-/** A server that has not answered for this long gets no read until it does, in ms: it does one thing at a time. */
+/** A server that has sent nothing for this long, in ms, gets no further read until it does, because Redis runs one command at a time. */
 const SILENT_MS = 1_000;
-/** Or for this share of the time a command may take, so that a read can still be answered by another server. */
+/** The share of a command's timeout after which the server counts as silent, so that another server can still answer the read in time. */
 const SILENT_RATIO = 0.5;
-/** How many times within the time for an answer a server is checked while reads run on it. */
-const LOOKS = 4;
-/** After this long without an answer the connection is cut, in ms, so that what was sent on it goes to another server. */
+/** How many times a server with running reads is checked before it counts as silent. */
+const CHECKS_PER_SILENCE = 4;
+/** How long a server may send nothing before its connection is cut, in ms, so that the commands on it go to another server. */
 const DEAD_MS = 10_000;
 const SILENT = 'it does not answer';
 const UNASKABLE = 'does not permit INFO: a replica then counts as one in step, and lag is not known';
 const OF_CLUSTER =
   "is a node of a Redis Cluster: use the library's Cluster, with scaleReads (ioredis) or useReplicas (node-redis)";
 
-/** One Redis server: its client, and what the server says about itself. */
+/** One Redis server: the connection to it, and what the server reports about itself. */
 export class Server implements Connection<Server> {
   readonly handle: Server = this;
   readonly capacity: number = Number.POSITIVE_INFINITY;
   readonly endpoint: Endpoint | undefined;
-  /** Why the server may not be read from; undefined if it may. */
+  /** Why the server may not be read from; undefined if it may be. */
   objection: string | undefined = 'it has not said yet what it is';
-  /** Whether the replica is too far behind. */
+  /** Whether the replica's data is further behind the primary than `maxLagMs`. */
   isBehind = false;
   readonly #parts: ServerParts;
   readonly #client: ServerClient;
@@ -87,7 +93,7 @@ export class Server implements Connection<Server> {
   /** The running reads in the order in which they were sent. */
   readonly #reads = new Set<RunningRead>();
   readonly #silentMs: number;
-  /** Whether a timer runs that checks whether the reads on this server are still being answered. */
+  /** Whether a timer runs that checks whether reads on this server are still answered. */
   #isWatched = false;
   #watchTimer: Timer | undefined;
   #isOver = false;
@@ -110,7 +116,7 @@ export class Server implements Connection<Server> {
     return this.#open.closed;
   }
 
-  /** Connects to the server, and asks it for its role. If that fails, or the signal aborts, nothing stays open. */
+  /** Connects to the server and queries its role. If that fails or the signal aborts, the connection is closed. */
   async connect(signal: AbortSignal): Promise<void> {
     try {
       signal.throwIfAborted();
@@ -132,7 +138,7 @@ export class Server implements Connection<Server> {
     if (this.objection?.includes(' NOAUTH ')) throw markLasting(new Error(this.objection));
   }
 
-  /** The client that reads are sent on. */
+  /** The library's client object, which sends reads to this server. */
   get client(): unknown {
     return this.#client.client;
   }
@@ -143,21 +149,21 @@ export class Server implements Connection<Server> {
     if (!this.#isWatched) this.#watch(this.#parts.clock.now(), this.#received);
   }
 
-  /** A read on the server has ended. @param isAnswered The server answered it, if only with an error. */
+  /** A read on this server has ended. @param isAnswered Whether the server answered the read, if only with an error. */
   callEnds(read: RunningRead, isAnswered: boolean): void {
     this.#reads.delete(read);
     if (isAnswered) this.#answers++;
     this.#open.callEnds();
   }
 
-  /** The server refused a read: it gets none until it says that it can serve them. */
+  /** The server refused a read: it gets no further read until it reports that it can serve reads. */
   suspected(error: Error): void {
     if (isOfCluster(error)) this.#isOfCluster = true;
     this.#object(`it answered ${error.message}`);
     this.#schedule();
   }
 
-  /** The Redis library says that the connection is gone, perhaps before it says that the client ended. */
+  /** The Redis library reported a lost connection with a read's error, which may come before the client's end event. */
   gone(error: Error): void {
     if (this.#isOver) return;
     this.#client.cut();
@@ -172,19 +178,19 @@ export class Server implements Connection<Server> {
     return this.#open.close(signal);
   }
 
-  /** A number that changes with everything the server sends. It has no other meaning. */
+  /** A number that changes whenever the server sends something. It has no other meaning. */
   get #received(): number {
     return this.#answers + this.#client.received;
   }
 
   /**
-   * Looks at it while reads run on it. Servers answer in order: once a read has waited for long and nothing has arrived since, the later
-   * ones wait behind it, and all of them move.
+   * Checks the server while reads run on it. Redis servers answer in order: if the first read has waited for long and nothing has arrived
+   * since, all later reads are stuck behind it, and all of them move to other servers.
    */
   #watch(receivedAtMs: number, received: number): void {
     const { clock } = this.#parts;
     this.#isWatched = true;
-    const look = (): void => {
+    const check = (): void => {
       this.#isWatched = false;
       const [first] = this.#reads;
       if (first === undefined || this.#isOver) return;
@@ -196,7 +202,7 @@ export class Server implements Connection<Server> {
       void this.#probe();
       for (const read of [...this.#reads]) read.unanswered();
     };
-    this.#watchTimer = deadline(clock, look, this.#silentMs / LOOKS);
+    this.#watchTimer = deadline(clock, check, this.#silentMs / CHECKS_PER_SILENCE);
   }
 
   #probe(): Promise<void> {
@@ -210,15 +216,15 @@ export class Server implements Connection<Server> {
     const { clock } = this.#parts;
     let before = this.#received;
     let silentMs = 0;
-    const look = (): void => {
-      // Servers answer in order: the answer to this read may be waiting behind others.
+    const check = (): void => {
+      // Redis servers answer in order, so the answer to this INFO may be waiting behind other answers.
       silentMs = this.#received === before ? silentMs + SILENT_MS : 0;
       before = this.#received;
       if (silentMs >= DEAD_MS) this.#client.cut();
       else if (silentMs > 0) this.#object(SILENT);
-      timer = deadline(clock, look, SILENT_MS);
+      timer = deadline(clock, check, SILENT_MS);
     };
-    let timer = deadline(clock, look, SILENT_MS);
+    let timer = deadline(clock, check, SILENT_MS);
     try {
       const info = await this.#client.info('replication');
       this.#object(objectionOf(info));
@@ -243,8 +249,8 @@ export class Server implements Connection<Server> {
     this.#timer = clock.timer(() => void this.#probe().then(() => this.#schedule()), delayMs);
   }
 
-  #object(found: string | undefined): void {
-    const objection = this.#isOfCluster ? 'it is a node of a Redis Cluster' : found;
+  #object(reported: string | undefined): void {
+    const objection = this.#isOfCluster ? 'it is a node of a Redis Cluster' : reported;
     if (objection === this.objection) return;
     this.objection = objection;
     this.#parts.changed();
@@ -254,12 +260,12 @@ export class Server implements Connection<Server> {
     this.#isOver = true;
     this.#timer?.cancel();
     this.#watchTimer?.cancel();
-    // A connection that was closed while a read ran was not closed in order.
+    // A connection that the server closed while a read ran was not closed in order.
     this.#open.ended(error ?? (this.#open.running > 0 ? new Error('it closed the connection') : undefined));
   }
 }
 
-/** Why a server with this answer to INFO may not be read from. */
+/** Why a server that gave this answer to INFO may not be read from; undefined if it may be. */
 export function objectionOf(info: string): string | undefined {
   const role = field(info, 'role');
   if (role !== 'slave') return `it is no replica, but says role:${role ?? ''}`;
@@ -268,7 +274,7 @@ export function objectionOf(info: string): string | undefined {
   return 'its link to the primary is down';
 }
 
-/** The log position of a server with this answer to INFO. */
+/** The position in the replication log that a server's answer to INFO states. */
 export function positionOf(info: string): LogPosition | undefined {
   const history = field(info, 'master_replid');
   const offset = field(info, 'slave_repl_offset') ?? field(info, 'master_repl_offset');

@@ -1,17 +1,17 @@
 /**
- * Everything that ioredis and node-redis do not document and evenkeel uses. Each trick of ioredis was seen in 5.4, 5.11 and 6, each of
+ * Every undocumented part of ioredis and node-redis that evenkeel uses. The parts of ioredis were seen in 5.4, 5.11 and 6, those of
  * node-redis in 5.0, 5.12 and 6; the tests run against all of these. Neither library lets an application choose the connection of a
- * command. ioredis declined it (https://github.com/redis/ioredis/issues/387), and a pull request would add it
+ * command. ioredis declined that (https://github.com/redis/ioredis/issues/387), and a pull request would add it
  * (https://github.com/redis/ioredis/pull/2126); no issue of node-redis was found.
  */
 import type { Socket } from 'node:net';
 import type { Method } from './options.js';
 
-/** A command as ioredis builds it. Its fields are in ioredis's types, but not in its documentation. */
+/** A command as ioredis builds it. ioredis's types have its fields, but its documentation does not. */
 export interface IoredisCommand {
   readonly name: string;
   readonly promise: Promise<unknown>;
-  /** Takes what the server sent for a command, which ioredis decodes and transforms for the caller. */
+  /** Resolves the command with the server's raw answer, which ioredis decodes and transforms for the caller. */
   resolve: (raw: unknown) => void;
   reject: (error: Error) => void;
 }
@@ -19,11 +19,11 @@ export interface IoredisCommand {
 interface CommandInternals extends IoredisCommand {
   _commandTimeoutTimer?: NodeJS.Timeout | undefined;
   isTraced?: boolean;
-  /** Only ioredis 6 has this method. */
+  /** Exists only in ioredis 6. */
   setReplyContext?(context: unknown): void;
 }
 
-/** A pipeline of ioredis, or a transaction. */
+/** A pipeline or transaction of ioredis. */
 export interface IoredisPipeline {
   exec(...args: unknown[]): Promise<unknown>;
 }
@@ -43,27 +43,34 @@ const areMethods = (...candidates: readonly unknown[]): boolean =>
   candidates.every((candidate) => typeof candidate === 'function');
 
 /**
- * Whether this is a client of ioredis for one server, by its methods: an application may have another copy of ioredis than we would
- * import. A Cluster has replicas of its own: `scaleReads`.
+ * Whether a value is an ioredis client for one server. Judged by its methods, because the application may have another copy of ioredis. A
+ * Cluster is no such client: it reads from replicas by its own option `scaleReads`.
  */
 export function isIoredisClient(client: unknown): boolean {
   const { duplicate, sendCommand, pipeline, options, isCluster } = Object(client) as Record<string, unknown>;
   return areMethods(duplicate, sendCommand, pipeline) && !!options && isCluster !== true;
 }
 
-/** The socket of a client. Without it, a connection could not be cut, kept from keeping the process alive, or seen to receive anything. */
+/**
+ * The socket of an ioredis client. Without it, a connection could not be cut, nor stop keeping the process alive, nor be seen to receive
+ * anything.
+ */
 export function streamOf(client: object): Socket | undefined {
   return (client as IoredisInternals).stream;
 }
 
-/** The database that a client has selected; undefined if it does not say. Without it, reads after SELECT would see another database. */
+/**
+ * The database that an ioredis client has selected; undefined if the client does not tell. Without this, reads after SELECT would see
+ * another database.
+ */
 export function selectedDatabase(client: object): number | undefined {
   return (client as IoredisInternals).condition?.select;
 }
 
 /**
- * What ioredis's own methods need of a client: they build the command, and hand it to `sendCommand`. Without it, each method with its
- * arguments and callbacks would have to be written again. The options are read for every command, because the application may change them.
+ * Creates the object on which ioredis's methods are called: they build a command and pass it to the object's `sendCommand`. Without this,
+ * every method would have to be written again with its arguments and callbacks. Options are read for every command, because the application
+ * may change them.
  */
 export function commandBuilder(
   client: object,
@@ -73,7 +80,7 @@ export function commandBuilder(
   return { options: Object.create(options, { enableAutoPipelining: { value: false } }), sendCommand };
 }
 
-/** Stops the time limit of a command. Without it, an attempt that was given up would reject its command later. */
+/** Stops the timeout of an ioredis command. Without this, an attempt that was given up would reject its command later. */
 export function stopTimeout(command: IoredisCommand): void {
   const internals = command as CommandInternals;
   if (internals._commandTimeoutTimer === undefined) return;
@@ -82,8 +89,8 @@ export function stopTimeout(command: IoredisCommand): void {
 }
 
 /**
- * A copy of a command, which can be sent once more. It has properties of its own, because an object that is somebody's prototype is slow.
- * Without the change of `isTraced`, its tracing channel would not hear of the second attempt.
+ * Copies an ioredis command so that it can be sent once more. The copy has its own properties, because V8 is slow with an object that is
+ * another one's prototype. Without resetting `isTraced`, ioredis's tracing channel would miss the second attempt.
  */
 export function copyOf(command: IoredisCommand): IoredisCommand {
   const copy: CommandInternals = Object.assign(Object.create(Object.getPrototypeOf(command)), command);
@@ -91,24 +98,27 @@ export function copyOf(command: IoredisCommand): IoredisCommand {
   return copy;
 }
 
-/** Tells a command how the server sent the answer to its copy. Without it, ioredis 6 could decode it wrongly. */
+/** Gives a command the reply context of its copy, which the server answered. Without this, ioredis 6 could decode the answer wrongly. */
 export function passReplyContext(command: IoredisCommand, copy: IoredisCommand): void {
   if (copy !== command) (command as CommandInternals).setReplyContext?.(copy);
 }
 
-/** The commands of a pipeline so far; undefined if it has none, as `multi({ pipeline: false })`. Without it, nobody knew if all are reads. */
+/**
+ * The commands queued in an ioredis pipeline; undefined for `multi({ pipeline: false })`, which queues none. Without this, evenkeel could
+ * not know whether all of them are reads.
+ */
 export function queuedCommands(pipeline: object): readonly IoredisCommand[] | undefined {
   return (pipeline as PipelineInternals)._queue;
 }
 
-/** Has a pipeline hand its commands to `client`. Without it, all pipelines would go to the primary. */
+/** Makes an ioredis pipeline send its commands through `client`. Without this, all pipelines would go to the primary. */
 export function sendThrough(pipeline: IoredisPipeline, client: object): void {
   (pipeline as PipelineInternals).redis = client;
 }
 
 /**
- * Takes the place of a socket, as in ioredis's own pipelines: what commands write to it leaves as one. Without it, each command of a
- * pipeline would be a packet.
+ * Stands in for a socket, as in ioredis's own pipelines: what commands write to it is sent in one write. Without this, each command of a
+ * pipeline would be a packet of its own.
  */
 export class OneWrite {
   readonly isPipeline = true;
@@ -133,18 +143,18 @@ export class OneWrite {
   }
 }
 
-/** What a command of node-redis consists of, while it is being built. */
+/** The object in which node-redis collects the arguments of a command that is being built. */
 interface Parser {
   readonly redisArgs: readonly unknown[];
 }
 
 interface NodeRedisInternals {
-  /** The client behind views such as that of `withTypeMapping`. Every command ends here. */
+  /** The client behind views such as the one that `withTypeMapping` returns. Every command is executed here. */
   readonly _self: { _executeCommand(command: unknown, parser: Parser, ...rest: unknown[]): Promise<unknown> };
   readonly _executeScript?: Method;
 }
 
-/** Whether this is a client of node-redis for one server, by its methods: no cluster, sentinel or pool. */
+/** Whether a value is a node-redis client for one server, and not a cluster, sentinel or pool. Judged by its methods. */
 export function isNodeRedisClient(client: unknown): boolean {
   const { duplicate, sendCommand, destroy, _self } = Object(client) as Record<string, unknown>;
   const { _executeCommand } = Object(_self) as Record<string, unknown>;
@@ -152,9 +162,9 @@ export function isNodeRedisClient(client: unknown): boolean {
 }
 
 /**
- * What node-redis's own methods need of a client: they build the command, and hand it to `_self`. `route` gets its words, and a function
- * that sends it on a client. Without it, each method would have to be written again. Scripts go to the primary, because one may be named
- * like a command.
+ * Creates the object on which node-redis's methods are called: they build a command and pass it to `_self`. `route` gets the command's
+ * words, and a function that sends the command on a client. Without this, every method would have to be written again. Scripts go to the
+ * primary, because a script may have the name of a command.
  */
 export function commandRouter<Client extends object>(
   primary: Client,
@@ -169,18 +179,21 @@ export function commandRouter<Client extends object>(
   });
 }
 
-/** What an error without a code means: its connection was cut, it was not sent, it took too long, its caller called it off. */
+/**
+ * What an error of a Redis library means: the connection was `lost`, the command was `unsent`, it `timed-out`, or its caller `called-off`
+ * the command.
+ */
 export type FailureKind = 'lost' | 'unsent' | 'timed-out' | 'called-off';
 
-/** How node-redis calls an end of the connection that nobody asked for. */
+/** node-redis's message for a connection that neither evenkeel nor the application closed. */
 const CLOSED_BY_SERVER = 'Socket closed unexpectedly';
 
 const kindByMessage: ReadonlyMap<string, FailureKind> = new Map([
-  // The messages of ioredis:
+  // These are messages of ioredis.
   ['Connection is closed.', 'lost'],
   ["Stream isn't writeable and enableOfflineQueue options is false", 'unsent'],
   ['Command timed out', 'timed-out'],
-  // The messages of node-redis:
+  // These are messages of node-redis.
   [CLOSED_BY_SERVER, 'lost'],
   ['Disconnects client', 'lost'],
   ['The client is closed', 'unsent'],
@@ -188,7 +201,10 @@ const kindByMessage: ReadonlyMap<string, FailureKind> = new Map([
   ['The command was aborted', 'called-off'],
 ]);
 
-/** What an error of either library means, by its message, since they have no codes. Without it, each would count as a server's answer. */
+/**
+ * What an error of ioredis or node-redis means, by its message, because their errors have no codes. Without this, each would count as a
+ * server's answer.
+ */
 export function failureKindOf({
   name,
   message,
@@ -200,7 +216,10 @@ export function failureKindOf({
   return kindByMessage.get(message);
 }
 
-/** Whether an error of node-redis says that the server ended the connection in order. Without it, a restart would count as a failure. */
+/**
+ * Whether an error of node-redis says that the server closed the connection in order. Without this, a server's restart would count as a
+ * failure.
+ */
 export function isOrderlyEnd({ message }: Error): boolean {
   return message === CLOSED_BY_SERVER;
 }

@@ -17,13 +17,17 @@ export interface Ioredis extends EventEmitter {
   info(section: string): Promise<string>;
 }
 
-/** Makes clients as the primary's client makes duplicates of itself. */
-export function openIoredis(client: unknown, { service }: ReplicasSettings, own: { tls?: unknown }): OpenClient {
+/** Makes clients by `duplicate` of the primary's client, so that replicas are reached with the application's options. */
+export function openIoredis(
+  client: unknown,
+  { service }: ReplicasSettings,
+  replicaOptions: { tls?: unknown },
+): OpenClient {
   const primary = client as Ioredis;
   return (endpoint, ended) => {
-    const tls = own.tls ?? primary.options.tls;
+    const tls = replicaOptions.tls ?? primary.options.tls;
     const replica = endpoint && {
-      ...own,
+      ...replicaOptions,
       host: endpoint.address,
       port: endpoint.port ?? service.port ?? 6379,
       ...(tls ? { tls: serviceTls(service.host, typeof tls === 'object' ? tls : {}) } : {}),
@@ -36,14 +40,14 @@ export function openIoredis(client: unknown, { service }: ReplicasSettings, own:
       db: primary.options.db,
       monitor: false,
       lazyConnect: true,
-      // ioredis must not reconnect or resend by itself: the balancer connects again, and decides what is sent again.
+      // ioredis must not reconnect or resend commands by itself: the balancer connects again, and decides what is sent again.
       retryStrategy: null,
       reconnectOnError: null,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
       enableOfflineQueue: false,
       enableAutoPipelining: false,
-      // A replica that loads its data is not ready. ioredis asks again after this, in ms.
+      // A replica that is loading its data is not ready; ioredis queries it again after this time, in ms.
       maxLoadingRetryTime: 500,
     });
     return new IoredisClient(client, ended);
@@ -57,7 +61,7 @@ class IoredisClient implements ServerClient {
 
   constructor(client: Ioredis, ended: (error: Error | undefined) => void) {
     this.client = client;
-    // Without a listener ioredis writes to the console.
+    // Without an error listener, ioredis writes errors to the console.
     client.on('error', (error: Error) => {
       this.#failure ??= error;
     });

@@ -14,13 +14,13 @@ import type { Ioredis } from './ioredis-client.js';
 import { Hold, type Method, type Read, type ReadAttempt, type ViewParts, viewOf } from './options.js';
 import { verdictOf } from './outcome.js';
 
-/** A view of the primary's client whose reads go to replicas. */
+/** Creates a view of the primary's ioredis client that sends reads to replicas. */
 export function readIoredis<C extends object>(primary: C, parts: ViewParts): C {
   const methods = new Reads(primary as unknown as Ioredis, parts).methods();
   return viewOf(primary, (name) => methods.get(name));
 }
 
-/** The methods of an ioredis client that may send something to a replica, or must be seen. */
+/** Replaces the methods of an ioredis client that may send a read to a replica, or that decide whether later commands may go there. */
 class Reads {
   readonly #primary: Ioredis;
   readonly #parts: ViewParts;
@@ -34,11 +34,11 @@ class Reads {
   }
 
   methods(): ReadonlyMap<string, Method> {
-    const own = this.#primary as Ioredis & Record<string, Method>;
+    const primaryMethods = this.#primary as Ioredis & Record<string, Method>;
     const methods = new Map<string, Method>();
     const names = [...this.#parts.settings.reads, 'watch', 'unwatch', 'discard', 'exec', 'call'];
     for (const name of [...names, ...names.map((one) => `${one}Buffer`), 'send_command']) {
-      methods.set(name, (...args) => own[name]?.apply(this.#builder, args));
+      methods.set(name, (...args) => primaryMethods[name]?.apply(this.#builder, args));
     }
     methods.set('sendCommand', (command, stream) => this.#route(command, stream));
     methods.set('pipeline', (...args) => this.#pipeline(this.#primary.pipeline(...args)));
@@ -50,7 +50,7 @@ class Reads {
     });
     methods.set('exec', (...args) => {
       this.#hold.note('exec');
-      return own.exec?.apply(this.#primary, args);
+      return primaryMethods.exec?.apply(this.#primary, args);
     });
     methods.set('quit', (...args) => this.#quit(args));
     for (const name of ['disconnect', 'end']) {
@@ -73,7 +73,7 @@ class Reads {
   /** @param name The command in lower case. */
   #mayRead(name: string): boolean {
     const database = selectedDatabase(this.#primary);
-    // The application selected another database on the primary with SELECT: replicas still have the database they were opened with.
+    // The application selected another database with SELECT on the primary, while replicas still have the database they were opened with.
     const isMoved = database !== undefined && database !== (this.#primary.options.db ?? 0);
     return !this.#hold.isHeld && !isMoved && this.#parts.settings.reads.has(name);
   }
@@ -91,7 +91,7 @@ class Reads {
     return pipeline;
   }
 
-  /** A pipeline hands its commands to this one by one, as to a client. */
+  /** Collects the commands that a pipeline passes to its client one by one, and sends them together as one read. */
   #collector(commands: readonly IoredisCommand[]): object {
     let left = commands.length;
     return {
@@ -106,7 +106,7 @@ class Reads {
   #quit(args: unknown[]): Promise<unknown> {
     const closed = this.#parts.close();
     const both = Promise.all([this.#primary.quit(...args), closed]).then(([answer]) => answer);
-    // If the caller passed a callback, that gets the result, and nobody handles the promise.
+    // With a callback, the callback gets the result, and nobody handles the promise.
     if (typeof args.at(-1) === 'function') both.catch(() => {});
     return both;
   }
@@ -115,13 +115,13 @@ class Reads {
 class CommandRead implements Read {
   readonly #command: IoredisCommand;
   readonly #primary: Ioredis;
-  /** ioredis's own functions by which the command answers its caller. */
+  /** ioredis's own functions that settle the command's promise for its caller. */
   readonly #resolve: IoredisCommand['resolve'];
   readonly #reject: IoredisCommand['reject'];
-  /** Attempts of the read so far, and which of them is running; 0 = none. */
+  /** How many attempts of the read were made, and the number of the running one; 0 means none runs. */
   #made = 0;
   #running = 0;
-  /** How the last attempt ended: with this error, or with what the server sent to its command. */
+  /** The error with which the last attempt ended; undefined if the server answered. */
   error: Error | undefined;
   #raw: unknown;
   #sent: IoredisCommand;
@@ -145,9 +145,12 @@ class CommandRead implements Read {
     });
   }
 
-  /** Sends the command itself the first time, then copies: an attempt that was given up answers nobody. */
+  /**
+   * Sends the command itself at the first attempt, and copies of it later: an attempt that was given up must not settle the caller's
+   * promise.
+   */
   sendOn(client: Ioredis, ended: () => void, stream?: unknown): void {
-    // Each attempt has the whole time a command may take; one that was given up needs no more of it.
+    // Each attempt may take a command's whole timeout, so the timeout of the previous attempt is stopped.
     stopTimeout(this.#sent);
     const number = ++this.#made;
     const sent = number === 1 ? this.#command : copyOf(this.#command);
@@ -160,7 +163,7 @@ class CommandRead implements Read {
       if (this.#end(number, error, undefined)) ended();
     };
     const promise = client.sendCommand(sent, stream);
-    // A subscriber to ioredis's tracing channel may have made this promise.
+    // This promise may not be the command's own, but made by a subscriber to ioredis's tracing channel.
     if (promise !== sent.promise) promise.catch(() => {});
   }
 
@@ -173,7 +176,7 @@ class CommandRead implements Read {
     return true;
   }
 
-  /** Tells the caller of the read how its last attempt ended. */
+  /** Settles the command's promise with the result of the last attempt. */
   answer(): void {
     const { error } = this;
     if (error !== undefined) {
@@ -194,7 +197,7 @@ class CommandRead implements Read {
   }
 }
 
-/** A pipeline goes to one replica as a whole, also the second time. */
+/** Sends all commands of a pipeline to one replica, also when they are repeated. */
 class PipelineRead implements Read {
   readonly #reads: readonly CommandRead[];
 

@@ -26,14 +26,14 @@ interface NodeRedis extends EventEmitter {
   unref(): void;
 }
 
-/** The options that may differ at replicas. */
+/** The options of node-redis in which replicas may differ from the primary. */
 interface OwnOptions {
   readonly socket?: object;
   readonly username?: string;
   readonly password?: string;
 }
 
-/** Makes clients as the primary's client makes duplicates of itself. */
+/** Makes clients by `duplicate` of the primary's client, so that replicas are reached with the application's options. */
 export function openNodeRedis(client: unknown, { service }: ReplicasSettings, own: OwnOptions): OpenClient {
   const primary = client as NodeRedis;
   return (endpoint, ended) => {
@@ -41,7 +41,7 @@ export function openNodeRedis(client: unknown, { service }: ReplicasSettings, ow
     const hasOwnLogIn = own.username !== undefined || own.password !== undefined;
     const replica = endpoint && {
       url: undefined,
-      // node-redis makes a credentials provider of the primary's user and password, which would take precedence.
+      // node-redis keeps the primary's user and password as a credentials provider, which would take precedence over the replica's own.
       ...(hasOwnLogIn && { credentialsProvider: undefined }),
       ...own,
     };
@@ -55,14 +55,14 @@ export function openNodeRedis(client: unknown, { service }: ReplicasSettings, ow
       database: primary.options.database,
       socket: {
         ...socket,
-        // If there were a property `path`, even an undefined one, node-redis would dial it.
+        // node-redis would connect to a Unix socket if a property `path` existed, even an undefined one.
         ...(endpoint === undefined && path !== undefined && { path }),
         ...to,
-        // node-redis must not reconnect or resend by itself: the balancer connects again, and decides what is sent again.
+        // node-redis must not reconnect or resend commands by itself: the balancer connects again, and decides what is sent again.
         reconnectStrategy: false,
       },
       disableOfflineQueue: true,
-      // Without this setting node-redis 6 looks up the host by itself.
+      // Without this setting, node-redis 6 would look up the host by itself.
       maintNotifications: 'disabled',
     });
     return new NodeRedisClient(client, ended);
@@ -72,7 +72,7 @@ export function openNodeRedis(client: unknown, { service }: ReplicasSettings, ow
 class NodeRedisClient implements ServerClient {
   readonly client: NodeRedis;
   readonly received = 0;
-  /** node-redis's own `timeout` is only for commands that are not sent yet. */
+  /** node-redis's own option `timeout` is no limit for commands that were sent: it only applies to those still queued. */
   readonly commandTimeoutMs = undefined;
   #isClosing = false;
 
@@ -110,13 +110,13 @@ class NodeRedisClient implements ServerClient {
   }
 }
 
-/** Commands that ask for replies of another form, or with a signal: what they return is a view of the client. */
+/** Methods of node-redis that return a view of the client with other options for its commands (another reply type, an abort signal). */
 const VIEWS: ReadonlySet<string> = new Set(['withCommandOptions', 'withTypeMapping', 'withAbortSignal', 'asap']);
-/** Methods that end the client. */
+/** Methods of node-redis that end the client. */
 const ENDS: ReadonlySet<string> = new Set(['close', 'quit', 'QUIT', 'disconnect', 'destroy']);
 const NOTED: ReadonlySet<string> = new Set(['watch', 'unwatch', 'select']);
 
-/** A view of the primary's client whose reads go to replicas. */
+/** Creates a view of the primary's node-redis client that sends reads to replicas. */
 export function readNodeRedis<C extends object>(client: C, parts: ViewParts): C {
   const primary = client as unknown as NodeRedis;
   if (primary.options.clientSideCache !== undefined) {
@@ -125,7 +125,7 @@ export function readNodeRedis<C extends object>(client: C, parts: ViewParts): C 
   return readsOf(primary, new DatabaseHold(primary), parts) as unknown as C;
 }
 
-/** Holds reads back from replicas also while the primary's client has another database selected. */
+/** Also keeps reads on the primary while the application has selected another database there, which replicas have not. */
 class DatabaseHold extends Hold {
   #database: unknown;
   readonly #own: number;
@@ -140,7 +140,7 @@ class DatabaseHold extends Hold {
     return this.isHeld || Number(this.#database) !== this.#own;
   }
 
-  /** @returns The name of the command, in lower case. */
+  /** @returns The command's name in lower case. */
   noteAll(args: readonly unknown[]): string {
     const name = String(args[0]).toLowerCase();
     if (name === 'select') this.#database = args[1];
@@ -154,7 +154,7 @@ class CommandRead implements Read {
   readonly #send: (client: NodeRedis) => Promise<unknown>;
   readonly #resolve: (answer: unknown) => void;
   readonly failed: (error: Error) => void;
-  /** Attempts of the read so far: only the answer to the last one counts. */
+  /** How many attempts of the read were made: only the answer to the last one counts. */
   #made = 0;
 
   constructor(
@@ -200,7 +200,7 @@ function readsOf(primary: NodeRedis, hold: DatabaseHold, { settings, read, close
     const lower = name.toLowerCase();
     if (name === 'sendCommand') return (args, options) => route(args, (client) => client.sendCommand(args, options));
     if (name === 'connect') return () => primary.connect().then(() => view);
-    // The options of this view come with each command.
+    // The options of such a view are passed along with each of its commands.
     if (VIEWS.has(name)) return (...args) => readsOf(own.apply(primary, args), hold, { settings, read, close });
     if (NOTED.has(lower)) {
       return (...args) => {
@@ -220,7 +220,7 @@ function readsOf(primary: NodeRedis, hold: DatabaseHold, { settings, read, close
   });
 }
 
-/** A transaction, whose end also ends WATCH. */
+/** Wraps a transaction so that its `exec` ends the effect of WATCH. */
 function releasing(multi: { exec: Method }, hold: Hold): object {
   const exec = multi.exec;
   multi.exec = (...args) => {
@@ -230,7 +230,10 @@ function releasing(multi: { exec: Method }, hold: Hold): object {
   return multi;
 }
 
-/** Whether a method may send a command that reads: `hGetAll`, `ZRANGE_WITHSCORES`. What it sends decides. */
+/**
+ * Whether a method of node-redis may send a command that reads, judged by its name, such as `hGetAll` or `ZRANGE_WITHSCORES`. The command
+ * it sends decides in the end.
+ */
 function isRead(method: string, reads: ReadonlySet<string>): boolean {
   const name = method.toLowerCase().replace(/_(?!ro)/g, '');
   for (let length = name.length; length > 2; length--) {

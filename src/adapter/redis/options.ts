@@ -19,75 +19,78 @@ import {
   serviceName,
 } from '../kit/index.js';
 
-/** A client of ioredis or node-redis. */
+/** A client of ioredis or node-redis for one server. */
 export interface RedisClient {
-  /** Makes another client with the same options but for those given, as both libraries do; each replica gets one. */
+  /**
+   * Creates a client with this client's options, except for the ones passed here. Both libraries have this method; each replica gets such a
+   * client.
+   */
   // biome-ignore lint/suspicious/noExplicitAny: each library has options of its own.
   duplicate(...override: any[]): unknown;
 }
 
-/** Options of `createReplicas`: those of balancing, and its own. */
+/** Options of `createReplicas`: the options of every balancer, and its own. */
 export interface ReplicasOptions extends BalancingOptions {
   /**
-   * Who answers reads. `prefer-replica`: replicas or, while none can, the primary, at once. `replica`: replicas alone, so that a read waits
-   * for one and then fails. @defaultValue 'prefer-replica'
+   * Which servers answer reads. `prefer-replica`: replicas or, while no replica is usable, the primary at once. `replica`: replicas only,
+   * so that a read waits for a replica and then fails. @defaultValue 'prefer-replica'
    */
   readonly role?: 'prefer-replica' | 'replica' | undefined;
-  /** More commands that replicas may answer, such as those of modules: `['JSON.GET']`. @defaultValue none */
+  /** Additional commands that replicas may answer, such as commands of modules: `['JSON.GET']`. @defaultValue none */
   readonly readCommands?: readonly string[] | undefined;
   /**
-   * What the clients of replicas do differently from the primary's, as the library calls it: `password`, `tls` … A function is called
-   * for each new connection; use it for passwords that expire. @defaultValue {}
+   * Options in which a replica's client differs from the primary's, as the library names them: `password`, `tls` … A function is called for
+   * each new connection; use a function for passwords that expire. @defaultValue {}
    */
   readonly clientOptions?: PerEndpoint<object> | undefined;
   /**
-   * A replica further behind than this gets no read while another server may answer it, in ms. The primary is then asked for its
-   * position in the replication log, over a connection of its own. @defaultValue Infinity: lag is not measured
+   * A replica further behind than this, in ms, gets no read while another server may answer it. The primary's position in the replication
+   * log is then queried over a separate connection. @defaultValue Infinity: lag is not measured
    */
   readonly maxLagMs?: number | undefined;
-  /** How often replicas are asked for their role and their link to the primary, in ms, ± 20 %. @defaultValue 1000 */
+  /** How often each replica's role and its link to the primary are queried, in ms, ± 20 %. @defaultValue 1000 */
   readonly probeIntervalMs?: number | undefined;
 }
 
-/** The replicas of a primary. Must be closed. */
+/** The replicas of a Redis primary, and a client that reads from them. Must be closed. */
 export interface Replicas<C> extends AsyncDisposable {
   /**
-   * The primary's client, except that replicas answer reads. `quit`, `disconnect` and their like also close the connections to replicas;
-   * `duplicate` makes a client of the primary alone.
+   * A view of the primary's client whose reads are answered by replicas. Its `quit`, `disconnect` and similar methods also close the
+   * connections to replicas; its `duplicate` makes a client of the primary alone.
    */
   readonly client: C;
-  /** State and control of the replicas' balancer: `ready()`, `snapshot()`. */
+  /** The replicas' balancer: `ready()` waits for a replica, `snapshot()` returns the current state. */
   readonly balancer: Balancer<unknown>;
-  /** Closes the connections to replicas, after what runs on them. The primary's client stays open, and answers reads by itself. */
+  /** Closes the connections to replicas once their running reads have ended. The primary's client stays open, and answers reads itself. */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
-/** `ReplicasOptions`, complete and checked. */
+/** The options of `createReplicas`, after defaults were filled in and everything was checked. */
 export interface ReplicasSettings
   extends Omit<Complete<Omit<ReplicasOptions, keyof BalancingOptions>>, 'readCommands'> {
   readonly service: ServiceName;
-  /** The commands that count as reads, in lower case. */
+  /** The names of commands that count as reads, in lower case. */
   readonly reads: ReadonlySet<string>;
 }
 
-/** A read, as its library has it: one command, or a pipeline. */
+/** A read of the application: one command, or a pipeline, as the Redis library has it. */
 export interface Read {
   /** Sends the read to a replica. */
   send(client: unknown, attempt: ReadAttempt): void;
   failed(error: Error): void;
-  /** Sends the read to the primary, which then answers it. */
+  /** Sends the read to the primary, whose answer the caller gets. */
   sendToPrimary(): void;
 }
 
-/** An attempt of a read on a replica. Either `answered` or `failed` is called, once. */
+/** One attempt of a read on a replica. Either `answered` or `failed` is called, once. */
 export interface ReadAttempt {
-  /** The replica answered; the read tells its caller next. */
+  /** The replica answered; the read settles its caller's promise afterwards. */
   answered(): void;
-  /** The answer is an error, or there is none. The read may be sent again. */
+  /** The replica answered with an error, or did not answer. The read may be sent again. */
   failed(error: unknown): void;
 }
 
-/** What the view of a library's client needs. */
+/** What the view of a Redis client needs from the replicas it reads from. */
 export interface ViewParts {
   readonly settings: ReplicasSettings;
   readonly read: (read: Read) => void;
@@ -98,37 +101,37 @@ export interface ViewParts {
 export type Method = (...args: any[]) => any;
 
 /**
- * A view of a client: methods made by `replaced` take the place of its own. All else is the client's: state, events, methods, and what
- * the application changes about it.
+ * Creates a view of a client in which the methods that `replaced` returns take the place of the client's own. Everything else is the
+ * client's: state, events, other methods, and later changes by the application.
  */
 export function viewOf<C extends object>(
   client: C,
-  replaced: (name: string, own: Method, view: C) => Method | undefined,
+  replaced: (name: string, original: Method, view: C) => Method | undefined,
 ): C {
-  const known = new Map<PropertyKey, { readonly own: unknown; readonly method: Method }>();
+  const methods = new Map<PropertyKey, { readonly original: unknown; readonly method: Method }>();
   const patched = (property: PropertyKey, method: unknown): boolean => {
-    const entry = known.get(property);
+    const entry = methods.get(property);
     if (entry === undefined || typeof method !== 'function') return false;
-    known.set(property, { own: entry.own, method: method as Method });
+    methods.set(property, { original: entry.original, method: method as Method });
     return true;
   };
   const view: C = new Proxy(client, {
     get(_, property) {
-      const own: unknown = Reflect.get(client, property, client);
-      if (typeof own !== 'function' || property === 'constructor') return own;
-      let entry = known.get(property);
-      if (entry?.own !== own) {
+      const original: unknown = Reflect.get(client, property, client);
+      if (typeof original !== 'function' || property === 'constructor') return original;
+      let entry = methods.get(property);
+      if (entry?.original !== original) {
         const bound = (...args: unknown[]): unknown => {
-          const result: unknown = own.apply(client, args);
+          const result: unknown = original.apply(client, args);
           return result === client ? view : result;
         };
-        const method = typeof property === 'string' ? replaced(property, own as Method, view) : undefined;
-        entry = { own, method: method ?? bound };
-        known.set(property, entry);
+        const method = typeof property === 'string' ? replaced(property, original as Method, view) : undefined;
+        entry = { original, method: method ?? bound };
+        methods.set(property, entry);
       }
       return entry.method;
     },
-    // A method that others patch on the view is set on the view alone: on the client it would call itself.
+    // A method that the application patches on the view is set on the view alone: set on the client, it would call itself.
     set: (_, property, value: unknown) => patched(property, value) || Reflect.set(client, property, value, client),
     defineProperty: (_, property, descriptor) =>
       patched(property, descriptor.value) || Reflect.defineProperty(client, property, descriptor),
@@ -138,11 +141,11 @@ export function viewOf<C extends object>(
 
 const ENDS_HOLD: ReadonlySet<string> = new Set(['exec', 'discard', 'unwatch']);
 
-/** Whether reads have to be answered by the primary: from WATCH or MULTI on, its connection has to see all commands. */
+/** Whether reads must stay on the primary: from WATCH or MULTI until its end, one connection has to see every command. */
 export class Hold {
   isHeld = false;
 
-  /** The application sends this command, in lower case. */
+  /** Notes a command that the application sends, by its name in lower case. */
   note(command: string): void {
     if (command === 'watch' || command === 'multi') this.isHeld = true;
     else if (ENDS_HOLD.has(command)) this.isHeld = false;
@@ -163,7 +166,7 @@ export const replicasTable: OptionTable<Complete<Omit<ReplicasOptions, keyof Bal
   },
 );
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field; no message contains a secret. */
+/** Fills in defaults and checks every option. Throws EVENKEEL_OPTION, with a message that names the option and contains no secret. */
 export function replicasSettings(target: unknown, options: ReplicasOptions): ReplicasSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   checkKeys('options', options, [...balancingTable.names, ...replicasTable.names]);
@@ -172,7 +175,7 @@ export function replicasSettings(target: unknown, options: ReplicasOptions): Rep
   return { ...settings, service: serviceName(target), reads: new Set([...readCommandNames, ...readCommands]) };
 }
 
-/** The options in which the client of one replica differs from the primary's. */
+/** Returns the options in which the client of one replica differs from the primary's. */
 export async function optionsAt(
   endpoint: Endpoint,
   { clientOptions }: ReplicasSettings,
@@ -183,7 +186,7 @@ export async function optionsAt(
   try {
     return await orAborted(optionsFor(endpoint), signal);
   } catch (error) {
-    // Callers do not wait for a password that cannot be had, as they do not for one that is refused.
+    // Callers do not wait for a password that cannot be had, as they do not wait for a server that refuses the password.
     throw signal.aborted ? error : markLasting(asError(error));
   }
 }
@@ -201,8 +204,8 @@ function checkReads(option: string, names: unknown): string[] {
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
 /**
- * Commands that Redis 7 flags `readonly`, without those that block (XREAD), continue what one server began (the SCAN family),
- * run scripts, or are sent for their effect (TOUCH). A test compares the list with the flags of a real server.
+ * The commands that Redis 7 flags `readonly`, except those that block (XREAD), continue what one server began (the SCAN family), run
+ * scripts, or are sent for their effect (TOUCH). A test compares the list with the flags of a real server.
  */
 export const readCommandNames: readonly string[] = words(`
   bitcount bitfield_ro bitpos dbsize dump exists expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get
@@ -211,7 +214,10 @@ export const readCommandNames: readonly string[] = words(`
   srandmember strlen substr sunion ttl type xlen xpending xrange xrevrange zcard zcount zdiff zinter zintercard zlexcount zmscore
   zrandmember zrange zrangebylex zrangebyscore zrank zrevrange zrevrangebylex zrevrangebyscore zrevrank zscore zunion`);
 
-/** Flagged `readonly` by servers, and kept from replicas all the same; or of no use anywhere but on one connection. */
+/**
+ * Commands that replicas must not answer, although servers flag some of them `readonly`: they block, continue earlier commands, or concern
+ * one connection.
+ */
 export const neverReads: ReadonlySet<string> = new Set(
   words(`scan hscan sscan zscan xread xreadgroup blpop brpop brpoplpush blmove blmpop bzpopmin bzpopmax bzmpop wait waitaof
     multi exec discard watch unwatch select auth hello reset quit client subscribe psubscribe ssubscribe unsubscribe

@@ -2,13 +2,13 @@ import { type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 import { type FailureKind, failureKindOf } from './internals.js';
 
-/** What an error means, if it is not an answer to the command. */
+/** What an error means for a command and its connection, if the error is not the server's answer to the command. */
 export interface RedisVerdict {
   readonly outcome: Outcome;
   readonly repeatAs?: Outcome;
-  /** Whether the command was not sent at all. */
+  /** Whether the command was never sent. */
   readonly untried?: boolean;
-  /** Whether the connection was cut, under this command and all others that ran on it. */
+  /** Whether the connection was cut, which ended this command and all others that ran on it. */
   readonly cut?: boolean;
 }
 
@@ -22,12 +22,12 @@ const verdicts: Readonly<Record<FailureKind, RedisVerdict>> = {
   'called-off': { outcome: outcomes.cancelled },
 };
 
-/** Error answers of a Redis Cluster node, which has another part of the data. */
+/** Errors by which a server says that it is a node of a Redis Cluster, which has only a part of the data. */
 const CLUSTER = /^(?:MOVED|ASK|TRYAGAIN|CROSSSLOT|CLUSTERDOWN) /;
-/** Answers of a server that ran nothing: it loads its data, has lost its primary, is busy with a script, or forgot the log-in. */
+/** Errors of a server that executed nothing: it loads its data, has lost its primary, is busy with a script, or requires a log-in. */
 const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY|NOAUTH) /;
 
-/** What an error means if it is not an answer to the command; undefined if it is. */
+/** What an error means if it is not an answer to the command; undefined for an answer. */
 export function verdictOf(error: unknown): RedisVerdict | undefined {
   const { name, message = '', code } = (error ?? {}) as { name?: string; message?: string; code?: unknown };
   if (REFUSAL.test(message) || CLUSTER.test(message)) return refused;
@@ -37,12 +37,12 @@ export function verdictOf(error: unknown): RedisVerdict | undefined {
   return outcomeOfSystemError(code) === undefined ? undefined : lost;
 }
 
-/** Whether an answer says that the server is a node of a cluster. */
+/** Whether an error answer says that the server is a node of a Redis Cluster. */
 export function isOfCluster({ message }: Error): boolean {
   return CLUSTER.test(message);
 }
 
-/** Whether a server refused the log-in: trying again soon is of no use. */
+/** Whether a server refused the log-in, so that trying again soon is of no use. */
 export function isLogInRefused(error: unknown): boolean {
   return /^(?:WRONGPASS|NOAUTH|NOPERM|ERR (?:invalid password|AUTH ))/.test(String((error as Error)?.message));
 }

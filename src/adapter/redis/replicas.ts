@@ -45,10 +45,11 @@ import {
 import { verdictOf } from './outcome.js';
 
 /**
- * Lets the replicas behind a Service answer the reads of a Redis client. Reads are picked one by one over the replicas that are in
- * step with their primary; everything else goes where the client goes. Must be closed.
+ * Lets the replicas behind a Service answer the reads of a Redis client. For each read, one of the replicas that are in step with their
+ * primary is picked; all other commands stay on the client's own connection. Must be closed.
  *
- * @param primary A client of ioredis or node-redis for one server. It stays yours: nothing about it is changed, and its reconnecting is its own.
+ * @param primary A client of ioredis or node-redis for one server. It stays yours: evenkeel changes nothing about it, and it reconnects by
+ * itself.
  * @param target The Service of the replicas: `redis-replicas.shop:6379`.
  * @throws EVENKEEL_OPTION for an invalid client, target or option. No secret is in any message.
  * @example
@@ -64,7 +65,7 @@ export function createReplicas<C extends RedisClient>(
   return new ServiceReplicas(primary, target, options);
 }
 
-/** How long a connection to the primary may take, in ms: its own client may wait as long as it wants. */
+/** How long a connection attempt to the primary may take, in ms. The application's own client may wait longer. */
 const PRIMARY_CONNECT_MS = 10_000;
 
 class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
@@ -73,9 +74,9 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   readonly #settings: ReplicasSettings;
   readonly #open: (own: object) => OpenClient;
   readonly #parts: Omit<ServerParts, 'endpoint' | 'open'>;
-  /** The latest server of each endpoint, by its key; calls may still finish on an older one. */
+  /** The latest `Server` of each endpoint, by the endpoint's key; reads may still finish on an older one. */
   readonly #connected = new Map<string, Server>();
-  /** Measures how far replicas are behind; undefined if lag does not matter. */
+  /** Measures how far replicas are behind; undefined if `maxLagMs` is not set. */
   readonly #lag: ReplicationLag | undefined;
   #primary: Server | undefined;
   #timer: Timer | undefined;
@@ -106,7 +107,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     });
     this.balancer = createBalancer<Server>({
       ...pickNames(options, balancingTable.names),
-      // The stage for what replicas report about themselves comes first: ejection and panic are about those that remain.
+      // The stage that ranks replicas by what they report comes first: ejection and panic only judge the replicas that remain.
       stages: [this.#stage, ...(options.stages ?? [])],
       resolver: options.resolver ?? target,
       transport: this.#transport,
@@ -150,7 +151,8 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   }
 
   /**
-   * Queries the primary for its log position, over a connection of evenkeel's own: the application's may be in a transaction, or blocked.
+   * Queries the primary for its log position over a connection of evenkeel's own, because the application's connection may be in a
+   * transaction or blocked.
    */
   #followPrimary(lag: ReplicationLag): void {
     const changed = (): void => lag.primaryReached(undefined);
@@ -168,7 +170,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     });
   }
 
-  /** The stage that ranks replicas by whether they may be read from, and whether they are behind. */
+  /** A stage that ranks replicas by whether they may be read from, and by whether they are too far behind. */
   get #stage(): StageFactory {
     return ({ observer, invalidate }): Stage => {
       this.#invalidate = invalidate;
@@ -190,7 +192,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   }
 }
 
-/** A replica that is behind is used if there is no other, unless the primary can answer in its place. */
+/** Ranks a replica. One that is behind is used only if there is no other replica and the primary may not answer reads. */
 function rankOf(server: Server | undefined, { role, maxLagMs }: ReplicasSettings): ServerRank | undefined {
   if (server === undefined) return undefined;
   const { objection, isBehind } = server;
@@ -214,7 +216,7 @@ function libraryOf(primary: unknown): Library {
   );
 }
 
-/** An attempt on a replica that does not answer: as one on a connection that was cut. */
+/** How an attempt ends if its replica does not answer: like an attempt whose connection was cut. */
 const silent = {
   outcome: outcomes.timeout,
   repeatAs: outcomes.reset,
@@ -223,12 +225,12 @@ const silent = {
   answered: false,
 } as const;
 
-/** One read of the application over all its attempts. */
+/** One read of the application through all its attempts on replicas. */
 class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
-  /** How long the read may wait for a replica, in ms; undefined: as long as the balancer lets calls wait. */
+  /** How long the read may wait for a replica, in ms; undefined means the balancer's own limit. */
   readonly waitTimeoutMs: number | undefined;
   readonly #read: Read;
-  /** Whether the primary answers the read if no replica can. */
+  /** Whether the primary answers the read if no replica can take it. */
   readonly #fallsBack: boolean;
   readonly #attempts: Attempts<Server>;
   #isWaiting = false;
@@ -271,8 +273,8 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   }
 
   /**
-   * The replica has not answered in time. The read moves only once: one that takes long by itself would otherwise occupy one replica after
-   * the other.
+   * The replica has not answered in time. A read moves only once, because a read that is slow everywhere would occupy one replica after
+   * another.
    */
   unanswered(): void {
     const server = this.#attempts.lease?.handle;
@@ -283,7 +285,7 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
     this.#attempts.move();
   }
 
-  /** The read may be sent once more, and that has been paid for, but no replica can take it now. */
+  /** The read may be repeated, and the retry budget has paid for that, but no replica can take it now. */
   waitBegan(): void {
     this.#isWaiting = true;
   }
@@ -294,7 +296,7 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   }
 
   failed(cause: unknown): void {
-    // A Redis library may know at once that an attempt failed, while that is still being sent.
+    // A Redis library may report a failure while the attempt is still being sent, so it is handled a moment later.
     queueMicrotask(() => this.#failed(asError(cause)));
   }
 
@@ -304,7 +306,7 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
     const { outcome, repeatAs = outcome, untried = false, cut = false } = verdict ?? { outcome: outcomes.success };
     server?.callEnds(this, verdict === undefined || repeatAs === outcomes.notStarted);
     if (untried) server?.gone(error);
-    // The server says that it cannot serve reads: it is not used until its role was queried again.
+    // The server refused to serve reads, so it gets no read until its role has been queried again.
     else if (repeatAs === outcomes.notStarted) server?.suspected(error);
     const answered = verdict === undefined;
     this.#attempts.fail({ outcome, repeatAs, untried, cut, error, idempotent: true, answered });

@@ -19,10 +19,13 @@ import type { ConnectionSettings } from './options.js';
 
 type ConnectionFrame = Parameters<ConnectionFrameHandler['handle']>[0];
 
-/** The largest lease that the RSocket library accepts: the balancer itself enforces what servers grant. */
+/**
+ * The largest lease that the RSocket library accepts. The library is given this lease, because the balancer itself enforces what servers
+ * grant.
+ */
 const unlimited = { requestCount: Number.MAX_SAFE_INTEGER, ttl: Number.MAX_SAFE_INTEGER };
 
-/** Opens RSocket connections over TCP or TLS. `host` is the Service's name, for TLS. */
+/** Opens RSocket connections to pods over TCP or TLS. `host` is the Service's name, which TLS sends and verifies. */
 export function rsocketTransport(settings: ConnectionSettings, host: string): Transport<PodRSocket> {
   const { tls, clock } = settings;
   return {
@@ -33,7 +36,7 @@ export function rsocketTransport(settings: ConnectionSettings, host: string): Tr
   };
 }
 
-/** The RSocket to one pod: the library's, with connection frames handled here. */
+/** The RSocket connection to one pod. The library sends requests; keep-alive, lease and close frames are handled here. */
 export class PodRSocket {
   readonly connection: OpenConnection<PodRSocket>;
   readonly #socket: Socket;
@@ -42,13 +45,13 @@ export class PodRSocket {
   #frames!: Outbound;
   #library!: ConnectionFrameHandler;
   #isOpen = true;
-  /** When the last keep-alive frame from the pod arrived. */
+  /** When the last keep-alive frame from the pod arrived, a time of the injected clock. */
   #receivedAtMs: number;
   #beat: Timer | undefined;
-  /** Callers waiting for an answer to a keep-alive frame, by its data. */
+  /** Pings that wait for their answer, by the data in their keep-alive frame. */
   readonly #pings = new Map<string, (error?: Error) => void>();
   #pinged = 0;
-  /** How many requests the server still accepts, if it grants leases. */
+  /** How many more requests the server accepts now, if it grants leases. */
   #granted = 0;
   #leaseEnds: Timer | undefined;
 
@@ -62,29 +65,29 @@ export class PodRSocket {
       ping: (signal) => this.#ping(signal),
       finish: () => {
         this.#requester.close();
-        // The RSocket library has stopped reading, so the end from the other side would not be seen.
+        // The RSocket library has stopped reading from the socket, so the end of the stream would otherwise go unnoticed.
         socket.resume();
       },
     });
-    // The socket does not keep the process alive until a call runs.
+    // An idle socket does not keep the process alive; running calls do.
     socket.unref();
     socket.once('close', () => this.#closed());
   }
 
-  /** Whether a request sent on this connection now reaches the socket. */
+  /** Whether a request that is sent on this connection now would reach the socket. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
 
-  /** Sets the RSocket connection up. Rejects if the server refuses it, or with the reason of `signal`. */
+  /** Performs the RSocket setup. Rejects if the server refuses it, or with the reason of `signal`. */
   async open(signal: AbortSignal): Promise<OpenConnection<PodRSocket>> {
     const { setup, fragmentation, responder, lease, clock } = this.#settings;
     const config: ConnectorConfig = { setup, fragmentation, responder, transport: this.#transport() };
     try {
       this.#requester = await new RSocketConnector(lease ? { ...config, lease: {} } : config).connect();
-      // The library's timers keep the process alive and do not use the balancer's clock, so their work is done here.
+      // The library's timers keep the process alive and ignore the balancer's clock, so keep-alive frames are sent here instead.
       this.#library.pause();
-      // An accepted SETUP frame gets no answer. A keep-alive frame is answered only after it was accepted.
+      // Servers do not answer an accepted SETUP frame, but they answer a keep-alive frame only after they accepted the SETUP.
       await this.#ping(signal);
     } catch (error) {
       this.#socket.destroy();
@@ -94,7 +97,7 @@ export class PodRSocket {
     return this.connection;
   }
 
-  /** Sends requests. Callers report each stream: `streamBegins`, `streamEnds`. */
+  /** The library's requester, which sends requests. Callers report each stream with `streamBegins` and `streamEnds`. */
   get requester(): RSocket {
     return this.#requester;
   }
@@ -114,7 +117,7 @@ export class PodRSocket {
   }
 
   #transport(): ClientTransport {
-    // The RSocket library waits for its socket's `connect` event, which has already happened.
+    // The RSocket library waits for its socket's `connect` event, which has already been emitted.
     const socketCreator = (): Socket => {
       queueMicrotask(() => this.#socket.emit('connect'));
       return this.#socket;
@@ -123,16 +126,17 @@ export class PodRSocket {
     return {
       connect: (makeStreams) =>
         tcp.connect((outbound) => {
-          // The pool learns of the end before the streams do: calls that they start then must not get this connection.
+          // The pool is notified of a connection's end before its streams are, so that calls which streams start then do not get this
+          // connection.
           outbound.onClose((error) => this.#ends(error));
           const streams = makeStreams(outbound);
           this.#frames = streams.connectionOutbound;
           return {
             connectionOutbound: streams.connectionOutbound,
             createRequestStream: (handler) => streams.createRequestStream(handler),
-            connectionInbound: (library) => {
-              this.#library = library;
-              streams.connectionInbound(this.#readFrames(library));
+            connectionInbound: (connectionFrames) => {
+              this.#library = connectionFrames;
+              streams.connectionInbound(this.#readFrames(connectionFrames));
             },
             handleRequestStream: (handler) => streams.handleRequestStream(handler),
             handle: (frame) => streams.handle(frame),
@@ -152,12 +156,12 @@ export class PodRSocket {
   }
 
   #read(frame: ConnectionFrame, library: ConnectionFrameHandler): void {
-    if (frame.type === FrameTypes.KEEPALIVE) this.#hear(frame);
+    if (frame.type === FrameTypes.KEEPALIVE) this.#keepAliveReceived(frame);
     else if (frame.type === FrameTypes.LEASE && this.#settings.lease) {
       library.handle({ ...frame, ...unlimited });
       this.#lease(frame);
     }
-    // The connection ends when its streams have ended; the library would cut them.
+    // A CONNECTION_CLOSE frame asks for an end once the running streams have ended; the library would cut them.
     else if (frame.type === FrameTypes.ERROR && frame.code === ErrorCodes.CONNECTION_CLOSE) this.connection.leaves();
     else library.handle(frame);
   }
@@ -172,12 +176,12 @@ export class PodRSocket {
     this.#carry();
   }
 
-  /** Reports the connection's capacity: the running calls, plus those the server still accepts. */
+  /** Reports how many calls the connection can carry: those that run, plus those that the server still accepts. */
   #carry(): void {
     if (this.#settings.lease) this.connection.carries(this.connection.running + Math.max(0, this.#granted));
   }
 
-  #hear({ flags, data }: KeepAliveFrame): void {
+  #keepAliveReceived({ flags, data }: KeepAliveFrame): void {
     this.#receivedAtMs = this.#settings.clock.now();
     if (Flags.hasRespond(flags)) this.#sendKeepAlive(Flags.NONE, data);
     else if (data?.length) this.#pings.get(data.toString('latin1'))?.();
@@ -220,7 +224,7 @@ export class PodRSocket {
     });
   }
 
-  /** The library closed the connection: a clean end, an end by the server, or a frame it cannot read. */
+  /** The library closed the connection: in order, because the server ended it, or because of a frame it cannot read. */
   #ends(error: Error | undefined): void {
     this.#isOpen = false;
     if (error !== undefined && !this.#socket.destroyed) this.#socket.destroy(error);

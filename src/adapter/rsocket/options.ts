@@ -24,24 +24,24 @@ import {
   optionTable,
 } from '../kit/index.js';
 
-/** How connections to the pods start, and how the pod of each request is picked. All may be left out. */
+/** Options of an RSocket over a Service: how connections to pods start, and how the pod of each request is picked. All are optional. */
 export interface RSocketOptions extends BalancingOptions {
   /**
-   * How each connection starts, as for the library's `RSocketConnector`: `payload`, `dataMimeType`, `metadataMimeType`. A
-   * keep-alive frame is sent every `keepAlive` ms (default 20000); a connection without any from the server for `lifetime` ms
-   * (default 90000, above `keepAlive`) ends. @defaultValue the library's
+   * How each connection starts, as for the library's `RSocketConnector`: `payload`, `dataMimeType`, `metadataMimeType`. A keep-alive frame
+   * is sent every `keepAlive` ms (default 20000). A connection on which the server sends no such frame for `lifetime` ms (default 90000,
+   * above `keepAlive`) is closed. @defaultValue the library's
    */
   readonly setup?: ConnectorConfig['setup'] | undefined;
   /**
-   * How large a frame may be, as for the library's `RSocketConnector`: `{ maxOutboundFragmentSize }`. Without it a payload above
+   * How large a frame may be, as for the library's `RSocketConnector`: `{ maxOutboundFragmentSize }`. Without this option a payload above
    * 16 MiB fails. @defaultValue no fragmentation
    */
   readonly fragmentation?: ConnectorConfig['fragmentation'] | undefined;
-  /** Answers requests of servers to this client, on every connection. @defaultValue they get an error */
+  /** Answers the requests that servers send to this client, on every connection. @defaultValue servers get an error */
   readonly responder?: Partial<RSocket> | undefined;
   /**
-   * Whether servers grant how many requests they take (LEASE frames). Client and server must agree, or the server refuses the
-   * connection. @defaultValue false
+   * Whether servers grant how many requests they take (LEASE frames). Client and server must agree, or the server refuses the connection.
+   * @defaultValue false
    */
   readonly lease?: boolean | undefined;
   /**
@@ -51,44 +51,44 @@ export interface RSocketOptions extends BalancingOptions {
   readonly tls?: ConnectionOptions | undefined;
 }
 
-/** Which pod one request goes to. */
+/** Options of one RSocket request: which pod it goes to. */
 export interface CallOptions {
-  /** For hash pickers: calls with the same key go to the same pod. @defaultValue none */
+  /** The key for hash pickers: requests with the same key go to the same pod. @defaultValue none */
   readonly key?: string | undefined;
 }
 
-/** Where one request goes, and whether it may be repeated. */
+/** Options of one request with one response: which pod it goes to, and whether it may be repeated. */
 export interface RequestResponseOptions extends CallOptions {
-  /** Whether the request may be sent twice: it is then retried if its connection is lost before the response. @defaultValue false */
+  /** Whether the request may run twice: it is then repeated if its connection is lost before the response. @defaultValue false */
   readonly idempotent?: boolean | undefined;
 }
 
-/** Receives the response. */
+/** The subscriber that receives the response to an RSocket request. */
 export type Receiver = OnTerminalSubscriber & OnNextSubscriber & OnExtensionSubscriber;
 
-/** Either side of a channel. */
+/** One side of an RSocket channel: it receives payloads, and is told how many to send. */
 export type Side = Receiver & Requestable & Cancellable;
 
 /** An RSocket that sends every request to one of the pods of a Service. */
 export interface ServiceRSocket extends RSocket, AsyncDisposable {
-  /** State and control of the RSocket's balancer: `ready()`, `snapshot()`. */
+  /** The RSocket's balancer: `ready()` waits for a pod, `snapshot()` returns the current state. */
   readonly balancer: Balancer<unknown>;
-  /** Completes when the request has been passed to a connection. Nobody knows whether it arrives. */
+  /** Sends a request without a response. Completes when the request was passed to a connection; whether it arrives is unknown. */
   fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable;
-  /** One request and one response. The pod is picked when this is called. */
+  /** Sends one request, which gets one response. The pod is picked when this method is called. */
   requestResponse(
     payload: Payload,
     receiver: Receiver,
     options?: RequestResponseOptions,
   ): Cancellable & OnExtensionSubscriber;
-  /** One request and a stream of responses, all from the pod picked when this is called. */
+  /** Sends one request, which gets a stream of responses, all from the pod that is picked when this method is called. */
   requestStream(
     payload: Payload,
     initialRequestN: number,
     receiver: Receiver,
     options?: CallOptions,
   ): Requestable & Cancellable & OnExtensionSubscriber;
-  /** A stream each way, with the pod picked when this is called. */
+  /** Opens a stream in each direction, to the pod that is picked when this method is called. */
   requestChannel(
     payload: Payload,
     initialRequestN: number,
@@ -96,18 +96,18 @@ export interface ServiceRSocket extends RSocket, AsyncDisposable {
     receiver: Side,
     options?: CallOptions,
   ): Side;
-  /** Goes to one pod, like every request. */
+  /** Sends metadata to one pod, picked as for every request. */
   metadataPush(metadata: Buffer, receiver: OnTerminalSubscriber, options?: CallOptions): void;
   /**
-   * Accepts no new request and lets running ones finish, for at most `pool.drainTimeoutMs`, or 30 s if that is not set; then they are
-   * cut. With an error they are cut immediately.
+   * Refuses new requests and lets running ones finish for at most `pool.drainTimeoutMs`, or 30 s if that is not set; then they are cut.
+   * With an error, they are cut immediately.
    */
   close(error?: Error): Promise<void>;
 }
 
 type Setup = NonNullable<ConnectorConfig['setup']>;
 
-/** The options of a connection, complete and checked. */
+/** The options of RSocket connections, after defaults were filled in and everything was checked. */
 export interface ConnectionSettings {
   readonly setup: Setup & { readonly keepAlive: number; readonly lifetime: number };
   readonly fragmentation: NonNullable<ConnectorConfig['fragmentation']>;
@@ -117,7 +117,7 @@ export interface ConnectionSettings {
   readonly clock: Clock;
 }
 
-/** The longest time that fits into a frame, in ms. */
+/** The longest time that an RSocket frame can state, in ms. */
 const MAX_MS = 0x7fffffff;
 const ms = { above: 0, max: MAX_MS, integer: true };
 
@@ -144,12 +144,12 @@ export const rsocketTable: OptionTable<Omit<ConnectionSettings, 'clock'>> = opti
   lease: booleanOption(false),
   tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
     if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
-    // Sockets are opened with these TLS settings long after this, so the caller's object is copied.
+    // The object is copied, because sockets are opened with these TLS settings long after the caller passed them.
     return { ...value };
   }),
 });
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field. */
+/** Fills in defaults and checks every option. Throws EVENKEEL_OPTION with a message that names the option. */
 export function connectionSettings(options: RSocketOptions): ConnectionSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   const { clock = systemClock } = options;

@@ -3,31 +3,31 @@ import { type Outcome, outcomes } from '../../index.js';
 import type { PodRSocket } from './connection.js';
 import type { Side } from './options.js';
 
-/** A request, which may be sent more than once. */
+/** An RSocket request, kept so that it can be sent more than once. */
 export interface Request {
   readonly type: 'fireAndForget' | 'requestResponse' | 'requestStream' | 'requestChannel' | 'metadataPush';
   readonly payload: Payload;
-  /** How many payloads its caller requested before the first one arrived. */
+  /** How many payloads the caller requested before the first one arrived. */
   requestN: number;
-  /** Whether the first payload of a channel is its last. */
+  /** Whether the first payload that the caller sends on a channel is also its last. */
   isCompleted: boolean;
   readonly idempotent: boolean;
 }
 
-/** What a stream reports, besides passing payloads to the receiver of its call. */
+/** What a stream notifies besides passing payloads on to the receiver of its call. */
 export interface StreamOwner {
   readonly receiver: Side;
-  /** A payload of the response arrived. */
+  /** A payload of the response has arrived. */
   answered(): void;
-  /** Both sides of the stream are done; its receiver learns that next. */
+  /** Both sides of the stream have ended; the receiver is notified afterwards. */
   succeeded(): void;
-  /** The stream failed; the receiver does not know yet. */
+  /** The stream failed; the receiver has not been notified yet. */
   failed(error: Error): void;
 }
 
-/** One request on one RSocket connection: knows when both of its sides are done, and tells the connection. */
+/** One request on one RSocket connection: finds out when both sides of the stream have ended, and reports that to the connection. */
 export class Stream implements Side {
-  /** The side of the stream that the caller's payloads go to. */
+  /** The library's side of the stream, to which the caller's payloads are passed. */
   sender!: Side;
   readonly #pod: PodRSocket;
   readonly #owner: StreamOwner;
@@ -41,7 +41,7 @@ export class Stream implements Side {
     this.#requestEnded = request.type !== 'requestChannel' || request.isCompleted;
   }
 
-  /** Whether the receiver got the end of the response. */
+  /** Whether the receiver was notified of the end of the response. */
   get answerEnded(): boolean {
     return this.#answerEnded;
   }
@@ -50,7 +50,7 @@ export class Stream implements Side {
     return this.#isOver;
   }
 
-  /** Sends the request. Throws if the library cannot encode it. */
+  /** Sends the request. Throws if the RSocket library cannot encode it. */
   begin({ type, payload, requestN, isCompleted }: Request): void {
     const { requester } = this.#pod;
     this.#pod.streamBegins();
@@ -105,7 +105,7 @@ export class Stream implements Side {
     this.#succeedIfDone();
   }
 
-  /** The caller gave up: later events are ignored. */
+  /** The caller gave the request up: later events of the stream are ignored. */
   abandon(): void {
     if (!this.#isOver) this.#end();
   }
@@ -121,7 +121,7 @@ export class Stream implements Side {
     this.#owner.succeeded();
   }
 
-  /** Ends the stream. The connection learns that before the receiver, because the receiver may start another call then. */
+  /** Ends the stream. The connection is notified before the receiver, because the receiver may start another call then. */
   #end(): void {
     this.#isOver = true;
     this.#pod.streamEnds();
@@ -129,8 +129,8 @@ export class Stream implements Side {
 }
 
 /**
- * The receiver of a call. If it throws, its call ends and the error becomes an uncaught exception, as with any event listener. The
- * library would end the connection, with every other call on it.
+ * Guards the receiver of a call: if it throws, only its call ends, and the error becomes an uncaught exception, as with any event listener.
+ * The RSocket library would end the connection with every other call on it.
  */
 export class GuardedSide implements Side {
   readonly #receiver: Partial<Side>;
@@ -177,7 +177,7 @@ export class GuardedSide implements Side {
   }
 }
 
-/** What the error of a stream says about its pod, and whether the pod did nothing. */
+/** What the error of a stream means for its pod, and whether the pod refused the request before processing it. */
 export interface FailedStream {
   readonly outcome: Outcome;
   readonly refused: boolean;
@@ -188,10 +188,10 @@ const lost: FailedStream = { outcome: outcomes.reset, refused: false };
 const broken: FailedStream = { outcome: outcomes.protocol, refused: false };
 
 const byCode: Readonly<Record<number, FailedStream>> = {
-  // This is the code of every error that a handler emits, business errors included.
+  // Every error that a handler emits has this code, including business errors.
   [ErrorCodes.APPLICATION_ERROR]: answer,
   [ErrorCodes.INVALID]: answer,
-  // This is the only code that promises that nothing was processed.
+  // REJECTED is the only code that promises that nothing was processed.
   [ErrorCodes.REJECTED]: { outcome: outcomes.overload, refused: true },
   // The pod gave up halfway through the request.
   [ErrorCodes.CANCELED]: { outcome: outcomes.status, refused: false },
@@ -200,7 +200,7 @@ const byCode: Readonly<Record<number, FailedStream>> = {
 /** The first of the RSocket error codes that applications may define. */
 const FIRST_OWN_CODE = 0x301;
 
-/** The one table from errors of streams to outcomes. */
+/** Maps the error of a stream to the outcome for its pod. */
 export function failedStream(error: Error): FailedStream {
   // The library's error for a lost connection has no code, and its RSocketError is not a distinct class at run time.
   const { code } = error as Partial<RSocketError>;

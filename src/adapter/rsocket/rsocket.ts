@@ -40,9 +40,9 @@ import { failedStream, GuardedSide, type Request, Stream, type StreamOwner } fro
 export function createRSocket(target: string, options: RSocketOptions = {}): ServiceRSocket {
   const settings = connectionSettings(options);
   const { pool = {} } = options;
-  const isKnown = typeof pool === 'object' && pool !== null;
-  // A stream may last for days, and its pod decides when it ends.
-  const lasting = isKnown ? { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY } : pool;
+  const isObject = typeof pool === 'object' && pool !== null;
+  // A stream may last for days, and its pod decides when it ends, so draining pods have no timeout.
+  const lasting = isObject ? { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY } : pool;
   const balancer = serviceBalancer(target, { ...options, pool: lasting }, rsocketTable.names, ({ host }) =>
     rsocketTransport(settings, host),
   );
@@ -124,7 +124,7 @@ class BalancedRSocket implements ServiceRSocket {
     if (key !== undefined) checkString('key', key);
     const request = {
       type,
-      // The payload is copied, because it may be sent later or again, and the caller may have changed its object by then.
+      // The payload is copied, because it may be sent later or repeated, and the caller may have changed its object by then.
       payload: { ...payload },
       requestN,
       isCompleted,
@@ -142,17 +142,17 @@ function checkRequestN(value: number): number {
   return checkNumber('initialRequestN', value, 1, { min: 1, max: MAX_REQUEST_N, integer: true });
 }
 
-/** One RSocket call over all its attempts. It is also what its caller gets: the sending side of the stream. */
+/** One RSocket call through all its attempts. Its caller gets this object too, as the sending side of the stream. */
 class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   readonly receiver: Side;
   readonly #attempts: Attempts<PodRSocket>;
   readonly #request: Request;
   readonly #clock: Clock;
   #stream: Stream | undefined;
-  /** Extension frames sent before the first response: the stream may begin later, or again. */
+  /** Extension frames that the caller sent before the first response, kept because the stream may begin later, or again. */
   readonly #extensions: Parameters<Side['onExtension']>[] = [];
   #answeredMs: number | undefined;
-  /** Whether the caller gave the request up, or was told how it failed. */
+  /** Whether the caller gave the request up, or was notified of its failure. */
   #isOver = false;
 
   constructor(balancer: Balancer<PodRSocket>, request: Request, receiver: Side, clock: Clock, key: string | undefined) {
@@ -166,7 +166,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
-  // The methods that follow are called by the attempts of this call.
+  // The attempts of this call call the methods that follow.
 
   facts(): CallFacts {
     return { protocol: 'rsocket', method: this.#request.type };
@@ -201,7 +201,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     this.receiver.onError(asError(error));
   }
 
-  // The methods that follow are called by the stream of this call.
+  // The stream of this call calls the methods that follow.
 
   answered(): void {
     const { lease } = this.#attempts;
@@ -209,7 +209,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     if (this.#answeredMs !== undefined) return;
     this.#answeredMs = this.#clock.now();
     const { type } = this.#request;
-    // A stream of responses may last for days, and a pod on probation cannot wait for its end.
+    // A pod on probation is confirmed by the first response, because a stream of responses may last for days.
     if (type === 'requestStream' || type === 'requestChannel') lease?.confirm();
   }
 
@@ -217,7 +217,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     const { type } = this.#request;
     const lease = this.#attempts.conclude();
     if (lease === undefined) return;
-    // There is no response to such a request, so nothing is known about its pod.
+    // A request without a response says nothing about its pod, so its attempt counts as cancelled.
     const isSentOnly = type === 'fireAndForget' || type === 'metadataPush';
     const isStream = type !== 'requestResponse' && this.#answeredMs !== undefined;
     const latencyMs = isStream ? (this.#answeredMs as number) - lease.startedMs : undefined;
@@ -236,12 +236,12 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   #fail(outcome: Outcome, error: Error, more: Partial<FailedAttempt>): void {
     const { idempotent, type } = this.#request;
     const answered = this.#attempts.lease?.answered === true;
-    // A channel cannot be repeated, because payloads that its caller has sent meanwhile are gone.
+    // A channel cannot be repeated, because payloads that its caller has sent meanwhile would be lost.
     const repeatable = type !== 'requestChannel' || more.untried === true;
     this.#attempts.fail({ outcome, error, idempotent, answered, repeatable, ...more });
   }
 
-  // The methods that follow are called by the caller of this call.
+  // The caller of this request calls the methods that follow.
 
   request(n: number): void {
     const request = this.#request;
@@ -258,7 +258,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
       if (!this.#request.isCompleted && this.#stream === undefined) this.receiver.cancel();
       return;
     }
-    // The stream is marked as ended first, because the RSocket library calls back.
+    // The stream is marked as ended before it is cancelled, because the RSocket library calls back.
     stream.abandon();
     stream.sender.cancel();
     this.#attempts.end(outcomes.cancelled);

@@ -5,24 +5,25 @@ import type { Clock, Timer } from '../../index.js';
 type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'ref' | 'unref';
 
 /**
- * A stream that exists before its socket, for libraries that need one synchronously. It cannot be the socket itself, because another pod
- * is tried if the first cannot be connected to. It has the documented properties and methods of `net.Socket`.
+ * A stream that exists before its socket does, for libraries that need one synchronously. A socket cannot be replaced once it is handed
+ * out, but this stream can get the socket of another pod if the first pod cannot be connected to. It has the documented properties and
+ * methods of `net.Socket`.
  */
 export class ConnectingSocket extends Duplex {
-  /** The timeout with which `setTimeout` was called, in ms. */
+  /** The timeout that was set with `setTimeout`, in ms. */
   timeout: number | undefined = undefined;
   #socket: Socket | undefined;
-  /** Bytes handed to the socket that it has not taken yet: both this stream and the socket count them. */
+  /** How many bytes were handed to the socket and are not yet taken: both this stream and the socket count them. */
   #passing = 0;
   readonly #abort = new AbortController();
   readonly #connect: (signal: AbortSignal) => Promise<Socket>;
   readonly #waiting: ((socket: Socket) => void)[] = [];
   readonly #clock: Clock;
-  /** The timer for the timeout while there is no socket yet; after that the socket has its own. */
+  /** Measures the timeout while there is no socket yet; later the socket measures it. */
   #timer: Timer | undefined;
 
   constructor(connect: (signal: AbortSignal) => Promise<Socket>, clock: Clock) {
-    // As with a socket: when the other side ends the stream, so does this side.
+    // As with a socket, this stream ends its own side when the other side ends.
     super({ allowHalfOpen: false });
     this.#connect = connect;
     this.#clock = clock;
@@ -70,7 +71,7 @@ export class ConnectingSocket extends Duplex {
     return this.#socket?.bytesRead ?? 0;
   }
 
-  /** How many bytes were written, including what is still buffered, as for a socket. */
+  /** How many bytes were written, including those still buffered, as a socket counts them. */
   get bytesWritten(): number {
     return (this.#socket?.bytesWritten ?? 0) + this.writableLength - this.#passing;
   }
@@ -89,8 +90,8 @@ export class ConnectingSocket extends Duplex {
   }
 
   /**
-   * Calls the callback once connected, for libraries that connect the socket they are given. This stream connects by itself, to a pod,
-   * whatever the other arguments say.
+   * Calls the callback once this stream is connected, for libraries that connect the socket they are given. All other arguments are
+   * ignored, because this stream connects to a pod by itself.
    */
   connect(...args: unknown[]): this {
     const callback = args.at(-1);
@@ -167,7 +168,7 @@ export class ConnectingSocket extends Duplex {
   }
 
   override destroy(error?: Error): this {
-    // Node destroys a stream only after it is constructed.
+    // Node destroys a stream only after `_construct` has finished, so connecting is called off here.
     this.#abort.abort(error ?? new Error('the stream was destroyed'));
     this.#timer?.cancel();
     return super.destroy(error);
@@ -179,7 +180,7 @@ export class ConnectingSocket extends Duplex {
       done(error);
       return;
     }
-    // The `close` of this stream follows that of the socket.
+    // This stream emits `close` after its socket has.
     socket.once('close', () => done(error));
     socket.destroy();
   }
@@ -187,7 +188,7 @@ export class ConnectingSocket extends Duplex {
   #adopt(socket: Socket): void {
     this.#socket = socket;
     this.#timer?.cancel();
-    for (const act of this.#waiting.splice(0)) act(socket);
+    for (const apply of this.#waiting.splice(0)) apply(socket);
     socket.on('data', (chunk) => {
       if (!this.push(chunk)) socket.pause();
     });
@@ -199,17 +200,17 @@ export class ConnectingSocket extends Duplex {
     socket.on('timeout', () => this.emit('timeout'));
     socket.on('error', (error) => this.destroy(error));
     socket.on('close', () => {
-      // Data received before the end may not be read yet. The stream closes by itself afterwards.
+      // Data that was received before the end may not have been read yet. The stream closes by itself afterwards.
       if (!hasEnded) this.destroy();
     });
   }
 
   #later(name: Later, ...settings: unknown[]): this {
-    const act = (socket: Socket): void => {
-      (socket[name] as (...all: unknown[]) => void)(...settings);
+    const apply = (socket: Socket): void => {
+      (socket[name] as (...args: unknown[]) => void)(...settings);
     };
-    if (this.#socket === undefined) this.#waiting.push(act);
-    else act(this.#socket);
+    if (this.#socket === undefined) this.#waiting.push(apply);
+    else apply(this.#socket);
     return this;
   }
 }

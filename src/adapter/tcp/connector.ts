@@ -31,21 +31,21 @@ class ServiceConnector implements Connector {
     this.balancer = placer.balancer;
     this.lookup = (_host, options, callback) => {
       this.#addresses().then(
-        (found) => {
-          // With the option `all`, Node tries the next address if one cannot be connected to.
-          if (options.all) callback(null, found as never);
-          else callback(null, String(found[0]?.address), found[0]?.family);
+        (addresses) => {
+          // With its option `all`, Node tries the next address if one cannot be connected to.
+          if (options.all) callback(null, addresses as never);
+          else callback(null, String(addresses[0]?.address), addresses[0]?.family);
         },
         (error) => callback(error, '', 0),
       );
     };
-    // Libraries call `createConnection` without `this`, so it is bound.
+    // Libraries call `createConnection` without `this`, so the method is bound.
     this.createConnection = this.createConnection.bind(this);
   }
 
   connect(options: ConnectOptions = {}): Promise<Socket> {
     const finish = this.#finish;
-    // Options that are no object are refused by `connect`.
+    // `SocketPlacer.connect` refuses options that are not an object.
     const isUsual =
       finish === undefined || typeof options !== 'object' || options === null || options.finish !== undefined;
     return this.#placer.connect(isUsual ? options : { ...options, finish });
@@ -57,7 +57,7 @@ class ServiceConnector implements Connector {
         (socket) => callback(null, socket),
         (error) => callback(asError(error)),
       );
-      // Nothing is returned, because an agent would take a returned value for the socket.
+      // Nothing is returned, because an `http.Agent` would take a returned value for the socket.
       return undefined as never;
     }
     return new ConnectingSocket((signal) => this.connect({ signal }), this.#placer.clock) as unknown as Socket;
@@ -71,7 +71,7 @@ class ServiceConnector implements Connector {
     return this.close();
   }
 
-  /** All addresses of the Service that can be used: the picked one first, the second addresses of endpoints last. */
+  /** Returns the addresses of all usable pods of the Service: the picked one first, the second addresses of dual-stack pods last. */
   async #addresses(): Promise<{ address: string; family: number }[]> {
     const lease = await this.balancer.acquire();
     lease.end(outcomes.notStarted);
@@ -85,7 +85,7 @@ class ServiceConnector implements Connector {
   }
 }
 
-/** The IP address of `address:port` or `[address]:port`. */
+/** Returns the IP address in `address:port` or `[address]:port`. */
 function withoutPort(address: string): string {
   return address.replace(/^\[?(.*?)\]?:\d+$/, '$1');
 }

@@ -9,11 +9,14 @@ import {
   type SocketPlacerOptions,
 } from '../kit/index.js';
 
-/** How the pod of each socket is found and picked, and what happens to open ones when their pod leaves. All may be left out. */
+/**
+ * Options of a connector: how the pod of each socket is found and picked, and what happens to open sockets when their pod leaves. All are
+ * optional.
+ */
 export interface ConnectorOptions extends SocketPlacerOptions {
   /**
-   * Closes a connection that should leave, as its protocol does: `(socket) => socket.end('QUIT\r\n')`. If it is still open 5 s
-   * later it is destroyed. @defaultValue `socket.end()`
+   * Closes a connection that should leave its pod, in the way of its protocol: `(socket) => socket.end('QUIT\r\n')`. A connection that is
+   * still open 5 s later is destroyed. @defaultValue `socket.end()`
    */
   readonly finish?: PlaceOptions['finish'];
 }
@@ -22,35 +25,33 @@ export const connectorTable: OptionTable<Filled<Pick<ConnectorOptions, 'finish'>
   finish: functionOption<NonNullable<ConnectorOptions['finish']>>(),
 });
 
-/** What one `connect` does otherwise than its connector. */
+/** Options of one `connect`, which take precedence over those of its connector. */
 export interface ConnectOptions extends PlaceOptions {}
 
-/** Connects to the pods of a Service, for any protocol. */
+/** Opens connections to the pods of a Service, for any protocol over TCP or TLS. */
 export interface Connector extends AsyncDisposable {
-  /** State and control of the connector's balancer: `ready()`, `snapshot()`. */
+  /** The connector's balancer: `ready()` waits for a pod, `snapshot()` returns the current state. */
   readonly balancer: Balancer<unknown>;
   /**
-   * Opens a connection to the pod with the fewest connections of this process. If that fails, others are tried.
-   * With the option `tls` it resolves to a `TLSSocket` that has been verified for the Service's name. The caller handles its
-   * errors. Rejects with EVENKEEL_NOT_READY (no pod could be connected to in time) and the other codes of `balancer.acquire`,
-   * or with the signal's reason.
+   * Opens a connection to the pod with the fewest connections of this process; if that fails, others are tried. With the option `tls`,
+   * resolves to a `TLSSocket` that has been verified for the Service's name. The caller handles the socket's errors. Rejects with
+   * EVENKEEL_NOT_READY (no pod could be connected to in time), the other codes of `balancer.acquire`, or the signal's reason.
    */
   connect(options?: ConnectOptions): Promise<Socket>;
   /**
-   * For libraries that take a function of this name, or a stream. With a callback, it calls that with an error or the socket, like an
-   * `http.Agent`. Without one it returns a stream that connects by itself, buffers writes until then, and emits `connect`, or `error`
-   * if it cannot connect. It has the properties and methods of a `net.Socket`, but is no instance of it. Other arguments are ignored:
-   * pod, name and certificate are the connector's.
+   * Opens a connection for libraries that take a function of this name, or a stream. With a callback, calls it with an error or the socket,
+   * as an `http.Agent` does. Without one, returns a stream that connects by itself, buffers writes until then, and emits `connect`, or
+   * `error` if it cannot connect. The stream has the properties and methods of a `net.Socket`, but is not an instance of it. Other
+   * arguments are ignored: pod, name and certificate are the connector's.
    */
   createConnection(options?: unknown, callback?: (error: Error | null, socket?: Socket) => void): Socket;
   /**
-   * For libraries that only take the `lookup` of `net.connect`: returns the addresses of pods, with a different one first each time.
-   * evenkeel does not see these connections: they are not counted, told to leave or closed. TLS and port are up to the library.
+   * Returns the addresses of pods, with a different one first each time, for libraries that only take the `lookup` of `net.connect`.
+   * evenkeel does not see the connections opened so: they are not counted, told to leave or closed. TLS and port are up to the library.
    */
   readonly lookup: LookupFunction;
   /**
-   * Opens no new connection. Open ones are told to leave (`onLeaving`) and may stay for `pool.drainTimeoutMs`, or until `signal`
-   * aborts.
+   * Opens no new connection. Open ones are told to leave (`onLeaving`) and may stay for `pool.drainTimeoutMs`, or until `signal` aborts.
    */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }

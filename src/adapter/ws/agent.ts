@@ -10,44 +10,44 @@ import { answeredOn, closeFrame, type HeldSocket, nodeHttp, type SocketPlacer } 
 
 type Created = (error: Error | null, stream: Duplex) => void;
 
-/** Opens connections for WebSockets. */
+/** What an agent for WebSockets needs to open connections to pods. */
 export interface AgentParts {
   readonly placer: SocketPlacer;
   readonly origin: OriginMatcher;
   readonly isSecure: boolean;
 }
 
-/** Option of a request: how its connection is told to leave, and closed. Node passes options on that it does not know. */
+/** Key of a request option that says how the request's connection leaves its pod. Node keeps options that it does not know. */
 export const heldBy: unique symbol = Symbol('evenkeel.heldBy');
 
 interface HeldOptions {
   readonly [heldBy]?: HeldSocket;
 }
 
-/** An agent whose connections to the Service go to its pods, one for each request. */
+/** An `http.Agent` that opens a connection to a pod for each request to the Service. */
 export class PlacingAgent extends nodeHttp.Agent {
   readonly #parts: AgentParts;
   readonly #held: HeldSocket | undefined;
-  /** The request for which Node's Agent is asking for a connection. */
+  /** The request for which Node's Agent is opening a connection right now. */
   #current: ClientRequest | undefined;
 
-  /** @param held How the connections of requests without the option `heldBy` leave. */
+  /** @param held How connections leave their pod, for requests without the option `heldBy`. */
   constructor(parts: AgentParts, held?: HeldSocket) {
     super();
     this.#parts = parts;
     this.#held = held;
-    // Without a protocol Node allows any: a redirect may lead from `wss:` to `ws:`, or back.
+    // An agent without a protocol accepts any request: a redirect may lead from `wss:` to `ws:`, or back.
     setProtocol(this, undefined, parts.isSecure ? 443 : 80);
   }
 
-  // Node calls this for every request; its types omit it.
+  // Node calls `addRequest` for every request, although Node's types omit it.
   addRequest(request: ClientRequest, options: RequestOptions): void {
     if (request.getHeader('upgrade') !== undefined) {
       request.prependOnceListener('response', (answer) => {
         const { socket, statusCode = 0, headers } = answer;
         const outcome = outcomeOfAnswer(statusCode, (name) => headers[name], undefined);
         if (outcome !== undefined) answeredOn(socket, outcome);
-        // With a listener, Node no longer discards a response that nobody reads.
+        // Because of this listener, Node no longer discards a response that nobody reads.
         if (request.listenerCount('response') === 0) answer.resume();
       });
     }
@@ -73,7 +73,8 @@ export class PlacingAgent extends nodeHttp.Agent {
   }
 
   /**
-   * Opens the connection of a request. Until it has a socket, Node tells neither that the request was given up nor that its time is over.
+   * Opens the connection of a request. While a request has no socket, Node does not emit that its caller gave it up or that it timed out,
+   * so `PendingRequest` watches it.
    */
   #connect(request: ClientRequest | undefined, held: HeldSocket | undefined, created: Created | undefined): void {
     const { placer } = this.#parts;
@@ -104,9 +105,9 @@ export class PlacingAgent extends nodeHttp.Agent {
   }
 }
 
-/** Connections of libraries that do not expose their WebSockets. */
+/** An agent for libraries that do not expose their WebSockets. */
 export class SharedAgent extends PlacingAgent {
-  /** The connections that became WebSockets. */
+  /** The sockets of this agent that became WebSockets. */
   readonly #upgraded: WeakSet<object>;
 
   constructor(parts: AgentParts, leave: HeldSocket['leave'], code: number, reason: string) {
@@ -114,7 +115,7 @@ export class SharedAgent extends PlacingAgent {
     super(parts, {
       leave,
       finish: (socket) => {
-        // The other side answers this, so the library sees its WebSocket closed by the other side.
+        // The server answers this close frame, so the library sees a WebSocket that the server closed.
         if (upgraded.has(socket)) socket.write(closeFrame(code, reason));
         else socket.end();
       },

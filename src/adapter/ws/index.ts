@@ -1,4 +1,4 @@
-// First, since it says what is wrong with a ws that cannot even be loaded.
+// Imported first, because it explains what is wrong with a ws that cannot even be loaded.
 import './check-version.js';
 
 export type { ConnectionLeaving, PlacingOptions, RebalanceOptions } from '../kit/index.js';

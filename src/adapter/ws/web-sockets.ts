@@ -26,7 +26,7 @@ export function createWebSockets(url: string | URL, options: WebSocketsOptions =
   return new BalancedWebSockets(httpOrigin(url), options);
 }
 
-/** An origin of WebSockets with the scheme of the HTTP request that begins one: `ws:` becomes `http:`, `wss:` `https:`. */
+/** Returns the origin of the HTTP request that opens a WebSocket: `ws:` becomes `http:`, `wss:` becomes `https:`. */
 function httpOrigin(url: unknown): URL {
   const text = textOf(url);
   if (!/^wss?:\/\//i.test(text)) throw optionError('url', 'a URL of a Service such as ws://chat.shop:8080', url);
@@ -89,17 +89,17 @@ class BalancedWebSockets implements ServiceWebSockets {
   }
 }
 
-/** How the WebSockets of a client leave. */
+/** How the WebSockets of one client are told to leave their pods, and closed. */
 interface Leaving {
   readonly code: number;
   readonly reason: string;
   readonly onLeaving: WebSocketsOptions['onLeaving'];
 }
 
-/** One WebSocket, as the holder of its connection sees it. */
+/** One WebSocket, which decides how its connection leaves its pod. */
 class HeldWebSocket implements HeldSocket {
   readonly #leaving: Leaving;
-  /** The WebSocket of the connection, set before it is connected. */
+  /** The WebSocket on this connection, set before the connection is opened. */
   webSocket: WebSocket | undefined;
 
   constructor(leaving: Leaving) {
