@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
 import { Pod } from '../../support/pods/pods.js';
-import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs/programs.js';
+import { buildPackage, guidePrograms, outputOf, outputOfProgram } from '../../support/programs/programs.js';
 
 beforeAll(buildPackage);
 
@@ -18,6 +18,8 @@ it('examples/whole-app: plain fetch reaches every pod of both Services, and the 
 describe('docs/guide/whole-app.md', () => {
   const programs = guidePrograms('whole-app');
   const expected: Readonly<Record<string, RegExp>> = {
+    'One line: undici and fetch, with require': /^$/,
+    'One line: node:http, with require': /^$/,
     'Inspecting it':
       /^200\n200\nhttp:\/\/orders\.shop:8080 ready 1\norders\.shop\.svc\.cluster\.local\. true undefined\n\[ 'http:\/\/orders\.shop:8080' \]\n$/,
     'An Agent you already have': /^200 \{.*"pod":"pod".*\/v1\/orders\/42/,
@@ -43,14 +45,14 @@ describe('docs/guide/whole-app.md', () => {
     expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
   });
 
-  it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
+  it.each(programs)('$heading: the program runs and ends', async ({ heading, source, format }) => {
     // What a pod's environment says, and a test's does not.
     const options = JSON.stringify({ discovery: world.options({ allowAddresses: ['loopback'] }) });
     const program = source
       .replace('createAppAgent()', `createAppAgent(${options})`)
       .replace('appInterceptor()', `appInterceptor(${options})`)
       .replace('127.0.0.1:9999', `127.0.0.1:${outside.port}`);
-    const stdout = await outputOfModule(program);
+    const stdout = await outputOfProgram({ source: program, format });
     expect(stdout).toMatch(expected[heading] as RegExp);
   });
 });
