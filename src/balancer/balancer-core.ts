@@ -135,7 +135,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       // The waiting room counts this caller from now on, so it is no longer counted as a missed pick.
       this.#endpoints.first.joined();
       sinceMs = this.clock.now();
-      const served = await this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
+      const waits = this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
+      this.#endpoints.judgeWaiting();
+      const served = await waits;
       this.meter?.waited(this.clock.now() - sinceMs, true);
       this.recording?.waited(served.call, sinceMs);
       return served;

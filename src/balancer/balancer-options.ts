@@ -63,6 +63,13 @@ export interface BalancingOptions {
    * Whether callers wait for the first endpoint of an empty Service (scale from zero) or fail immediately. @defaultValue false
    */
   readonly waitForEndpoints?: boolean | undefined;
+  /**
+   * Whether callers wait while every endpoint refuses connections, as they do when a pod restarts. With false, endpoints that refused
+   * are dialed again at once for a caller that finds none, and it fails with EVENKEEL_CONNECT as soon as every one has refused; an
+   * endpoint that does not answer is waited for. Not for long-lived connections; with gRPC calls say so themselves (`waitForReady`).
+   * @defaultValue true
+   */
+  readonly waitWhileRefused?: boolean | undefined;
   /** How long `ready()` waits for the first set, in ms. @defaultValue 10000 */
   readonly startTimeoutMs?: number | undefined;
   /**
@@ -155,6 +162,7 @@ export const balancingTable: OptionTable<BalancingSettings> = optionTable('optio
   waitTimeoutMs: numberOption(5_000, durations),
   maxWaiting: numberOption(20_000, { min: 0, max: 1_000_000, integer: true }),
   waitForEndpoints: booleanOption(false),
+  waitWhileRefused: booleanOption(true),
   startTimeoutMs: numberOption(10_000, durations),
   stalledAfterMs: numberOption(1_000, { min: 1, infinite: true }),
   observer: checkedOption<Observer>({}, (_name, value) => {

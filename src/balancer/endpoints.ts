@@ -83,6 +83,7 @@ export class Endpoints<C> {
         if (room.size === 0) return;
         const refusal = this.refusals.byAll;
         if (refusal !== undefined) room.fail(refusal);
+        else this.judgeWaiting();
       },
     });
     this.first = new FirstCalls(this.pool, room);
@@ -104,6 +105,15 @@ export class Endpoints<C> {
       throw error;
     }
     this.refusals = new Refusals(this.feed, this.pool, options.waitForEndpoints);
+  }
+
+  /** Without `waitWhileRefused`: dials for callers that wait, and rejects those for which every endpoint has refused. */
+  judgeWaiting(): void {
+    const { options, room } = this.#parts;
+    if (options.waitWhileRefused || room.size === 0) return;
+    this.pool.hurry(room.joinedMs);
+    const { refusedMs } = this.pool;
+    if (refusedMs > Number.NEGATIVE_INFINITY) room.fail(this.refusals.byEach, refusedMs);
   }
 
   /** Takes no new endpoints. Resolves once all connections are closed; when `cut` aborts, the calls that still run are cut. */
@@ -140,7 +150,10 @@ export class Endpoints<C> {
     if (currentPicker.hasReady) this.first.served();
     const refusal = this.refusals.ofEmptySet;
     if (refusal !== undefined) room.fail(refusal);
-    else room.wake();
+    else {
+      room.wake();
+      this.judgeWaiting();
+    }
     return costMs;
   }
 }

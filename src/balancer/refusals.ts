@@ -31,6 +31,12 @@ export class Refusals<C> {
     return refusedByAllError(this.#feed, this.#pool);
   }
 
+  /** The error for a call for which every endpoint was dialed, and each refused. */
+  get byEach(): EvenkeelError {
+    const [first] = this.#pool.members;
+    return unreachableError(this.#feed, first?.subchannel.lastError as Error);
+  }
+
   /** The error for a call that need not wait; undefined if it may get an endpoint soon. */
   get atOnce(): EvenkeelError | undefined {
     const { error, endpoints } = this.#feed;
@@ -118,7 +124,11 @@ function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError 
     if (!isRefusal && !isLasting(lastError)) return undefined;
     last = lastError;
   }
-  if (last === undefined) return undefined;
+  return last && unreachableError(feed, last);
+}
+
+/** The error for a call while no endpoint can be connected to. @param last Why one of them cannot. */
+function unreachableError(feed: EndpointFeed, last: Error): EvenkeelError {
   const { message } = last;
   const { cause, endpoint } = isEvenkeelError(last) ? last : { cause: last, endpoint: undefined };
   // A function of the application failed, such as one that provides a certificate: only the application can fix that.

@@ -74,11 +74,13 @@ const MAX_MISSES = 8;
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
 export class WaitingRoom<C, L = CallLease<C>> {
-  // Only this class writes `size` and `shed`; others read these fields.
+  // Only this class writes `size`, `shed` and `joinedMs`; others read these fields.
   /** How many callers wait. */
   size = 0;
   /** Callers shed since creation. */
   shed = 0;
+  /** When the last caller began to wait, on the clock in ms; -Infinity before the first. */
+  joinedMs: number = Number.NEGATIVE_INFINITY;
   readonly #owner: WaitingRoomOwner<C, L>;
   /** The waiting callers, one line per priority. */
   readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
@@ -118,10 +120,11 @@ export class WaitingRoom<C, L = CallLease<C>> {
     }
     if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
+      this.joinedMs = clock.now();
       const waiter: Waiter<C, L> = {
         request,
         line,
-        sinceMs: clock.now(),
+        sinceMs: this.joinedMs,
         dueMs: clock.now() + deadlineMs,
         timer: deadline(
           clock,
@@ -281,10 +284,10 @@ export class WaitingRoom<C, L = CallLease<C>> {
     waiter.reject(this.#owner.tooLate(waiter.dueMs - this.#owner.clock.now()));
   }
 
-  /** Rejects all waiting callers. */
-  fail(error: EvenkeelError): void {
+  /** Rejects all callers that wait. @param untilMs Only those that have waited since then, on the clock in ms. @defaultValue all */
+  fail(error: EvenkeelError, untilMs: number = Number.POSITIVE_INFINITY): void {
     for (const line of [this.#unlimited, ...this.#lines]) {
-      while (line.oldest !== undefined) {
+      while (line.oldest !== undefined && line.oldest.sinceMs <= untilMs) {
         const waiter = line.oldest;
         this.#leave(waiter);
         waiter.reject(error);

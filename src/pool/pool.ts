@@ -99,6 +99,22 @@ export class Pool<C> {
     );
   }
 
+  /** The time on the clock, in ms, since which every member has refused a connection; -Infinity if there is none, or one has not. */
+  get refusedMs(): number {
+    let sinceMs = this.#members.length === 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+    for (const { subchannel } of this.#members) {
+      sinceMs = Math.min(sinceMs, subchannel.refusedMs);
+      if (sinceMs === Number.NEGATIVE_INFINITY) break;
+    }
+    return sinceMs;
+  }
+
+  /** A caller waits since `sinceMs`: endpoints that could not be connected to before are dialed now. */
+  hurry(sinceMs: number): void {
+    if (this.hasReady) return;
+    for (const { subchannel } of this.#members) subchannel.hurry(sinceMs);
+  }
+
   /** Members of the set and draining subchannels. */
   get subchannels(): Iterable<Subchannel<C>> {
     return this.#subchannels.values();

@@ -35,6 +35,11 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   endpoint: Endpoint;
   /** What ended the last connection or attempt to connect; undefined after a success. */
   lastError: Error | undefined;
+  /**
+   * When the endpoint refused the last attempt to connect, on the clock in ms; -Infinity if it accepted it or did not answer in time, or if
+   * a function of the application failed.
+   */
+  refusedMs: number = Number.NEGATIVE_INFINITY;
   readonly #owner: SubchannelOwner<C>;
   /** The latest data of this endpoint from the set, with the address in front that is dialed first. */
   #listed: Endpoint;
@@ -45,6 +50,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   readonly #finishing: FinishingConnections<C>;
   /** Successful calls of the subchannel before its current connection. */
   #succeededBefore = 0;
+  /** When the pause before the next attempt to connect began, on the clock in ms. */
+  #pausedMs = Number.NEGATIVE_INFINITY;
   #attempt: ConnectAttempt<C> | undefined;
 
   constructor(endpoint: Endpoint, owner: SubchannelOwner<C>, load: Load, trackers: readonly Tracker[]) {
@@ -106,6 +113,13 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#connect();
   }
 
+  /** A caller waits since `sinceMs`: the pause before the next attempt to connect ends, unless it began later. */
+  hurry(sinceMs: number): void {
+    if (this.state !== 'backoff' || this.#pausedMs >= sinceMs) return;
+    this.#stopAttempt();
+    this.#connect();
+  }
+
   /**
    * The endpoint left the set: no new calls from now on, running ones finish. With `gone` (its pod is terminating) the subchannel closes as
    * soon as no call is running; otherwise it is kept in case the endpoint returns, with its connection if it has one.
@@ -162,12 +176,17 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       this.#reconnect.failures,
       (connection, address) => {
         this.lastError = undefined;
+        this.refusedMs = Number.NEGATIVE_INFINITY;
         this.#adopt(connection, address);
         if (!this.#transition('ready')) return;
         this.forgetWhatTrackersIgnore();
         this.trackers.connected();
       },
-      (error) => this.#lost(error, error),
+      (error) => {
+        const isRefusal = error.cause instanceof Error && !isPerEndpointError(error.cause);
+        this.refusedMs = isRefusal ? this.#owner.clock.now() : Number.NEGATIVE_INFINITY;
+        this.#lost(error, error);
+      },
     );
   }
 
@@ -273,6 +292,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     const isOurs = isPerEndpointError(reason) || (reason.cause instanceof Error && isPerEndpointError(reason.cause));
     if (!isOurs) this.#reconnect.failed();
     this.lastError = reason;
+    this.#pausedMs = this.#owner.clock.now();
     this.forgetWhatTrackersIgnore();
     this.trackers.disconnected(isOurs ? undefined : error);
     if (!this.#transition('backoff', reason)) return;

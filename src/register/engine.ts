@@ -36,6 +36,23 @@ export function discoveryOf({ config }: EngineOptions): TargetOptions {
 }
 
 /**
+ * The options of Services in an app that has not asked for evenkeel: where every pod refuses connections, a request fails as soon as it
+ * would without evenkeel.
+ *
+ * @param options What `EVENKEEL_CONFIG` exports: options, or a function of the origin.
+ */
+export function serviceOptionsOf(options: unknown): unknown {
+  if (typeof options === 'function') return (origin: URL) => withOwnDefaults(options(origin));
+  return withOwnDefaults(options);
+}
+
+function withOwnDefaults(options: unknown): unknown {
+  const isObject = typeof options === 'object' && options !== null && !(options instanceof Promise);
+  // Whoever gets the options says what is wrong with others.
+  return isObject || options === undefined ? { waitWhileRefused: false, ...options } : options;
+}
+
+/**
  * An error as an app without evenkeel would get it: apps match the codes of Node and of their library. evenkeel's own error is its `cause`.
  *
  * @param timeoutCode The library's own code for a connection that could not be opened in time.

@@ -2,7 +2,7 @@ import type { Agent, ClientRequest } from 'node:http';
 import { constants } from 'node:os';
 import type { ConnectionOptions } from 'node:tls';
 import { type AppRouter, openAppRouter, type ServiceOptions } from '../adapter/node-http/app-agents.js';
-import { discoveryOf, type EngineOptions, servicesRule, stockError } from './engine.js';
+import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockError } from './engine.js';
 
 type RequestOptions = Parameters<AppRouter['route']>[2];
 
@@ -16,7 +16,7 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
   const { config } = options;
   const router = openAppRouter({
     services: servicesRule(options),
-    ...(config.http !== undefined && { options: config.http as ServiceOptions }),
+    options: serviceOptionsOf(config.http) as ServiceOptions,
     discovery: discoveryOf(options),
     errorOf: requestError,
   });

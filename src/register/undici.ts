@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
-import { discoveryOf, type EngineOptions, servicesRule, stockError } from './engine.js';
+import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockError } from './engine.js';
 
 /** Balances what copies of undici of any supported version, and Node's own, give their global dispatcher. */
 export interface UndiciEngine {
@@ -13,7 +13,7 @@ export function createEngine(options: EngineOptions): UndiciEngine {
   const { config } = options;
   const services = appInterceptor({
     services: servicesRule(options),
-    ...(config.fetch !== undefined && { options: config.fetch as NonNullable<AppInterceptorOptions['options']> }),
+    options: serviceOptionsOf(config.fetch) as NonNullable<AppInterceptorOptions['options']>,
     discovery: discoveryOf(options),
   });
   return {

@@ -78,7 +78,7 @@ export interface GrowingConnections {
  * only the budget that pays for it.
  */
 export interface GrpcOptions
-  extends Omit<BalancingOptions, 'retry'>,
+  extends Omit<BalancingOptions, 'retry' | 'waitWhileRefused'>,
     KnownGrpcOptions,
     Pick<ClientOptions, 'interceptors' | 'interceptor_providers' | 'callInvocationTransformer'> {
   /** Limits what `retryPolicy` and `hedgingPolicy` may send. @defaultValue a fifth of the calls, and 10 per second */
@@ -205,6 +205,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   for (const [name, value] of Object.entries(options)) {
     if (isGrpcOption(name) || (grpcTable.names as readonly string[]).includes(name)) continue;
     if (name === 'retry') checkRetry(value);
+    if (name === 'waitWhileRefused') throw optionError(name, 'left out: a call says so itself (waitForReady)', value);
     if (!(balancingTable.names as readonly string[]).includes(name)) {
       const known = [...balancingTable.names, ...grpcTable.names];
       throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...clientOptionNames, ...known]);

@@ -116,6 +116,9 @@ export class SocketPlacer {
     if (options.limit !== undefined) {
       throw optionError('limit', 'left out: connections that stay open have no latency to go by', options.limit);
     }
+    if (options.waitWhileRefused === false) {
+      throw optionError('waitWhileRefused', 'left out: a connection is dialed for each caller', false);
+    }
     // What the balancer takes for connections are no real ones here, and have no age.
     const ageless = { ...pool, maxConnectionAgeMs: Number.POSITIVE_INFINITY };
     const all = { ...options, picker, load, pool: ageless };

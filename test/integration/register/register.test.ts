@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 /** The Service as the API server and DNS know it. */
-function exist(name: string, members: Pods): void {
+function exist(name: string, members: Pods, ready = true): void {
   world.dns.kubernetes.set({
     namespace: 'shop',
     name,
@@ -47,7 +47,7 @@ function exist(name: string, members: Pods): void {
   });
   world.api
     .service('shop', name, { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] })
-    .setPods(members.all.map((pod) => ({ name: pod.name, address: '127.0.0.1', ports: { http: pod.port } })));
+    .setPods(members.all.map((pod) => ({ name: pod.name, address: '127.0.0.1', ports: { http: pod.port }, ready })));
 }
 
 interface Result {
@@ -166,19 +166,22 @@ describe('node --require evenkeel/register', () => {
     await Promise.all([before[Symbol.asyncDispose](), next[Symbol.asyncDispose]()]);
   });
 
-  it.each([
-    ['http.get', 'ECONNREFUSED'],
-    ['fetch', 'ECONNREFUSED'],
-    ['undici', 'ECONNREFUSED'],
-  ])('%s: errors are those of Node', async (client, code) => {
-    const gone = await Pods.start(1);
-    exist('gone', gone);
-    await gone[Symbol.asyncDispose]();
-    const { failed } = await start([app, client, 'http://gone.shop:8080/', '10'], {
-      EVENKEEL_CONFIG: await configWith('http: { waitTimeoutMs: 100 }, fetch: { waitTimeoutMs: 100 }'),
-    }).result;
-    expect(failed).toEqual({ [code]: 10 });
-  });
+  it.each(['http.get', 'fetch', 'undici'])(
+    '%s: where every pod refuses connections, and where none is ready, a request fails at once with the error of Node',
+    async (client) => {
+      const gone = await Pods.start(2);
+      exist('gone', gone);
+      await gone[Symbol.asyncDispose]();
+      exist('unready', pods, false);
+      // A request that waited would outlast the test.
+      const wait = '{ waitTimeoutMs: 3_600_000 }';
+      const env = { EVENKEEL_CONFIG: await configWith(`http: ${wait}, fetch: () => (${wait})`) };
+      for (const name of ['gone', 'unready']) {
+        const { failed } = await start([app, client, `http://${name}.shop:8080/`, '30'], env).result;
+        expect({ name, failed }).toEqual({ name, failed: { ECONNREFUSED: 30 } });
+      }
+    },
+  );
 
   it.each(['https.get', 'fetch', 'undici'])('%s: errors of certificates are those of OpenSSL', async (client) => {
     const { cert, key } = createCertificate({ commonName: 'elsewhere', hosts: ['elsewhere'] });
@@ -241,7 +244,7 @@ describe('gRPC', () => {
     );
   }
 
-  function existWithGrpc(name: string, pods: readonly GrpcPod[]): void {
+  function existWithGrpc(name: string, pods: readonly GrpcPod[], ready = true): void {
     world.dns.kubernetes.set({
       namespace: 'shop',
       name,
@@ -250,7 +253,7 @@ describe('gRPC', () => {
     });
     world.api
       .service('shop', name, { ports: [{ name: 'grpc', port: 50051, targetPort: 'grpc' }] })
-      .setPods(pods.map(({ name, port: grpc }) => ({ name, address: '127.0.0.1', ports: { grpc } })));
+      .setPods(pods.map(({ name, port: grpc }) => ({ name, address: '127.0.0.1', ports: { grpc }, ready })));
   }
 
   it.each([
@@ -268,6 +271,22 @@ describe('gRPC', () => {
     const { failed, stderr, code } = await run('grpc-js', 'said.shop:99999', { GRPC_VERBOSITY: 'NONE' });
     expect({ failed, stderr, code }).toEqual({ failed: { 14: 30 }, stderr: '', code: 0 });
   });
+
+  it.each(['grpc-js', 'nice-grpc'])(
+    '%s: where every pod refuses connections, and where none is ready, a call fails at once',
+    async (client) => {
+      const [pod] = all as [GrpcPod];
+      existWithGrpc('gone-grpc', [{ ...pod, port: await freePort() }]);
+      existWithGrpc('unready-grpc', [pod], false);
+      const file = join(world.folder, 'patient.cjs');
+      const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'] }));
+      await writeFile(file, `module.exports = { discovery: ${discovery}, grpc: { waitTimeoutMs: 3_600_000 } };\n`);
+      for (const name of ['gone', 'unready']) {
+        const { failed } = await run(client, `${name}-grpc.shop:50051`, { EVENKEEL_CONFIG: file });
+        expect({ name, failed }).toEqual({ name, failed: { 14: 30 } });
+      }
+    },
+  );
 
   it('an address remains with grpc-js', async () => {
     expect((await run('grpc-js', `127.0.0.1:${port}`)).pods).toEqual({ anna: 30 });
