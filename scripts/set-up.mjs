@@ -1,10 +1,11 @@
 /**
- * Everything a bare machine with Node and npm still needs: dependencies, the built library, and for the tests the system
- * packages some of them use. Runs before anything is installed, so it imports nothing but Node's own modules.
+ * Everything a bare machine with Node and npm still needs: dependencies, the built library, and for the tests and the benchmarks the
+ * system packages some of them use. Runs before anything is installed, so it imports nothing but Node's own modules.
  *
  *   node scripts/set-up.mjs             dependencies and dist (npm start)
- *   node scripts/set-up.mjs --system    and system packages (npm test)
- *   node scripts/set-up.mjs --only-system            only system packages (npm run setup:system)
+ *   node scripts/set-up.mjs --system    and the tests' system packages (npm test)
+ *   node scripts/set-up.mjs --benchmarks             and the benchmarks' system packages (npm run bench)
+ *   node scripts/set-up.mjs --only-system            only the tests' system packages (npm run setup:system)
  *   node scripts/set-up.mjs --system --no-install    says which system packages are missing, and installs none
  */
 import { spawnSync } from 'node:child_process';
@@ -12,7 +13,7 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, symlinkSync, wr
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildIfChanged } from './build.mjs';
-import { findCommand, installHint, systemPackages } from './system-packages.mjs';
+import { findCommand, installHint, packagesFor } from './system-packages.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -84,20 +85,23 @@ function build() {
   say(built ? `built dist in ${seconds(started)}` : 'dist is up to date');
 }
 
-/** Installs what is missing where that is possible. Never fails: the tests that need it say that they did not run. */
-function installSystemPackages() {
-  const missing = systemPackages.filter((wanted) => findCommand(wanted.commands) === undefined);
+/**
+ * Installs what is missing where that is possible. Never fails: the tests and benchmarks that need it say that they did not run.
+ * @param {'tests' | 'benchmarks'} purpose
+ */
+function installSystemPackages(purpose) {
+  const packages = packagesFor(purpose);
+  const missing = packages.filter((wanted) => findCommand(wanted.commands) === undefined);
   if (missing.length === 0) {
-    say(`system packages are in place (${systemPackages.map(({ name }) => name).join(', ')})`);
+    say(`system packages are in place (${packages.map(({ name }) => name).join(', ')})`);
     return;
   }
   const mayInstall = !process.argv.includes('--no-install');
   const allowed =
     mayInstall && process.platform === 'linux' && process.getuid?.() === 0 && findCommand(['apt-get']) !== undefined;
   if (allowed) {
-    say(
-      `installing ${missing.map(({ name }) => name).join(', ')} (apt-get; npm test -- --no-install leaves them out) …`,
-    );
+    const without = purpose === 'tests' ? 'npm test -- --no-install' : 'node test/bench/run.mjs';
+    say(`installing ${missing.map(({ name }) => name).join(', ')} (apt-get; ${without} leaves them out) …`);
     const started = performance.now();
     aptGet(['update', '-qq'], 120_000);
     const failed = missing.filter((wanted) => {
@@ -111,13 +115,13 @@ function installSystemPackages() {
       return;
     }
   }
-  for (const wanted of systemPackages.filter(({ commands }) => findCommand(commands) === undefined)) {
-    say(`${wanted.name} is not installed: ${wanted.tests} will not run. To run them: ${installHint(wanted)}`);
+  for (const wanted of packages.filter(({ commands }) => findCommand(commands) === undefined)) {
+    say(`${wanted.name} is not installed: ${wanted[purpose]} will not run. To run them: ${installHint(wanted)}`);
   }
 }
 
 /**
- * Tests want the program, not the service of the machine that its package would start, now and at the next boot: systemd is told
+ * Tests and benchmarks want the program, not the service of the machine that its package would start, now and at the next boot: systemd is told
  * to have none of these names, and others are told while it is installed. What is there of either is left as it is.
  */
 function withoutStarting(services, install) {
@@ -158,4 +162,5 @@ if (!isOnlySystem) {
   installDependencies();
   build();
 }
-if (isOnlySystem || process.argv.includes('--system')) installSystemPackages();
+if (isOnlySystem || process.argv.includes('--system')) installSystemPackages('tests');
+if (process.argv.includes('--benchmarks')) installSystemPackages('benchmarks');

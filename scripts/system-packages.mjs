@@ -1,7 +1,8 @@
-/** Programs outside npm that some tests use when they are there. */
+/** Programs outside npm that some tests and benchmarks use when they are there. */
 import { accessSync, constants, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
+/** `tests` and `benchmarks`: what will not run without the program. */
 export const systemPackages = [
   {
     name: 'Chromium',
@@ -10,11 +11,19 @@ export const systemPackages = [
     tests: "the tests of the playground's page",
   },
   {
+    name: 'HAProxy',
+    commands: ['haproxy'],
+    apt: 'haproxy',
+    services: ['haproxy.service'],
+    benchmarks: 'its rows in the benchmarks "http" and "grpc"',
+  },
+  {
     name: 'MariaDB',
     commands: ['mariadbd'],
     // The server alone: the package `mariadb-server` would also start it as a service of the machine.
     apt: 'mariadb-server-core',
-    tests: 'the tests against real MySQL servers, their benchmark and their example',
+    tests: 'the tests against real MySQL servers and their example',
+    benchmarks: 'the benchmark "mysql"',
   },
   {
     name: 'Mosquitto',
@@ -29,6 +38,13 @@ export const systemPackages = [
     apt: 'memcached',
     services: ['memcached.service'],
     tests: 'the test of the Memcached recipe',
+  },
+  {
+    name: 'nginx',
+    commands: ['nginx'],
+    apt: 'nginx-light',
+    services: ['nginx.service'],
+    benchmarks: 'its rows in the benchmarks "http" and "grpc"',
   },
   {
     name: 'aiosmtpd',
@@ -56,6 +72,7 @@ export const systemPackages = [
     apt: 'postgresql',
     services: ['postgresql.service'],
     tests: 'the tests against real PostgreSQL servers and their example',
+    benchmarks: 'the benchmark "postgres"',
   },
   {
     name: 'Prometheus',
@@ -81,6 +98,11 @@ export const systemPackages = [
     tests: 'the tests against real Redis servers and their example',
   },
 ];
+
+/** The programs that the tests use, or the benchmarks. @param {'tests' | 'benchmarks'} purpose */
+export function packagesFor(purpose) {
+  return systemPackages.filter((wanted) => wanted[purpose] !== undefined);
+}
 
 /** Debian keeps the programs of each version of PostgreSQL apart; the newest comes first. */
 function postgresFolders() {

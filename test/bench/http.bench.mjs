@@ -3,6 +3,8 @@
  * undici's own pools, what people have today (one address that balances per connection), and local proxies.
  *
  *   node --expose-gc test/bench/http.bench.mjs [--quick] [--write]      --write also draws the pictures
+ *
+ * Takes 15 minutes at most, on two cores; on a slower machine there are fewer visits in a round.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { endpointSlices } from 'evenkeel/kubernetes';
@@ -18,6 +20,8 @@ const QUICK = process.argv.includes('--quick');
 const PODS = 4;
 /** In a round: enough for A/A to be as narrow as a verdict asks. */
 const VISITS = QUICK ? 1 : 6;
+/** For the rounds on healthy pods. Before them half a minute goes by to warm up, and the scenes after them take four. */
+const MINUTES = 10;
 
 /** @param {string} name of an installed package */
 const version = (name) =>
@@ -58,7 +62,12 @@ if (!pods.haveAddresses) notes.push(`Only 127.0.0.1 can be bound here, so "${nam
 if (!kinds.some(({ name }) => name === names.httpOurs)) notes.push('evenkeel/node-http is missing.');
 for (const note of notes) progress(note);
 
-const results = await measureHealthy(context, kinds, { rounds: QUICK ? 8 : MIN_ROUNDS, visits: VISITS, progress });
+const results = await measureHealthy(context, kinds, {
+  rounds: QUICK ? 8 : MIN_ROUNDS,
+  visits: VISITS,
+  minutes: MINUTES,
+  progress,
+});
 const players = kinds.filter(({ healthyOnly }) => healthyOnly !== true);
 const scenes = await playAll(context, players, { seconds: QUICK ? 1.5 : 4, progress });
 const healthy = healthySections(results, kinds);
@@ -67,7 +76,7 @@ const faults = faultSections(scenes, players);
 console.log(`## HTTP clients on healthy pods
 
 ${PODS} pods as processes of their own, ${CONNECTIONS_PER_POD} connections to each (${PODS * CONNECTIONS_PER_POD} in all for clients with one address), as many callers. GET with a
-body of about 250 bytes, read to its end; ${results.measured.rounds} interleaved rounds of ${VISITS} visits to each client. CPU is that of this process
+body of about 250 bytes, read to its end; ${results.measured.rounds} interleaved rounds of ${results.measured.visits} visits to each client. CPU is that of this process
 alone: a proxy's own is not in it.
 "Balanced per connection": one address, and a pod at random for every connection when it opens, as kube-proxy does; here the
 connector does it, so that it costs nothing. Rows of one call style are compared with their like.

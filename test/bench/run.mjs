@@ -7,6 +7,9 @@
  *   npm run bench -- --quick            few rounds, no verdicts on ratios
  *   npm run bench -- --write            writes docs/benchmarks.md and the pages beside it from what was measured
  *   npm run bench -- http --write       writes the page of those that have one of their own
+ *
+ * Through npm, programs that benchmarks compare with or need (HAProxy, nginx, MariaDB, PostgreSQL) are installed first where that is
+ * possible: as root, with apt-get. `node test/bench/run.mjs` installs nothing.
  */
 import { spawn } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
@@ -39,6 +42,10 @@ const help = `npm run bench                       all, which takes hours
 npm run bench -- pick http          those named
 npm run bench -- --quick            few rounds, no verdicts on ratios
 npm run bench -- --write            writes docs/benchmarks.md and the pages beside it
+npm run bench -- http --write       writes the page of those that have one of their own; http takes 15 minutes at most on two cores
+
+Programs that they compare with (HAProxy, nginx) or need (MariaDB, PostgreSQL) are installed first, as root with apt-get;
+node test/bench/run.mjs installs nothing.
 
 There are: ${all.join(', ')}`;
 if (args.includes('--help') || args.includes('-h')) {

@@ -7,7 +7,7 @@ import { measure } from './rounds.mjs';
 import { grouped, table } from './table.mjs';
 
 /** Requests per visit: about a tenth of a second for every style. */
-const REQUESTS = { undici: 4_000, fetch: 1_200, 'node:http': 2_000, axios: 1_000 };
+const REQUESTS = { undici: 2_000, fetch: 600, 'node:http': 1_000, axios: 500 };
 const WARM_UP = 5;
 
 /** @typedef {import('./http-clients.mjs').HttpClientKind} HttpClientKind */
@@ -15,9 +15,9 @@ const WARM_UP = 5;
 /**
  * @param {import('./http-clients.mjs').ClientContext} context
  * @param {readonly HttpClientKind[]} kinds
- * @param {{ rounds: number, visits: number, progress: (text: string) => void }} options
+ * @param {{ rounds: number, visits: number, minutes: number, progress: (text: string) => void }} options `minutes`: as for `measure`
  */
-export async function measureHealthy(context, kinds, { rounds, visits, progress }) {
+export async function measureHealthy(context, kinds, { rounds, visits, minutes, progress }) {
   const { pods } = context;
   const concurrency = pods.ready.length * CONNECTIONS_PER_POD;
   /** Requests per pod, by kind. @type {Map<string, Map<string, number>>} */
@@ -41,6 +41,7 @@ export async function measureHealthy(context, kinds, { rounds, visits, progress 
     subjects: others,
     rounds,
     visits,
+    minutes,
     warmUp: WARM_UP,
     progress: (round) => progress(round > 0 ? `healthy, round ${round} of ${rounds}` : 'warming up'),
   });

@@ -1,6 +1,6 @@
 /**
  * HAProxy and nginx as local proxies, the way a sidecar or an ingress stands in front of pods: one worker each, least
- * connections, keep-alive on both sides, no access log. Told to reload when the pods change, as a controller would.
+ * connections, keep-alive on both sides, no access log, files in a folder of its own, never as root. Told to reload when the pods change, as a controller would.
  */
 import { fork, spawnSync } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,8 @@ import { connect as connectSocket, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { findCommand, installHint } from '../../../scripts/system-packages.mjs';
+import { findCommand, installHint, systemPackages } from '../../../scripts/system-packages.mjs';
+import { give, unprivileged } from '../../support/programs/unprivileged.mjs';
 import { pause } from './pods.mjs';
 
 /** @typedef {'http' | 'grpc'} Protocol what they speak on both sides: HTTP/1.1, or gRPC over HTTP/2 without TLS */
@@ -16,8 +17,7 @@ import { pause } from './pods.mjs';
 
 /**
  * @typedef {object} ProxyKind
- * @property {string} name
- * @property {string} apt
+ * @property {string} name as in `systemPackages`
  * @property {NodeJS.Signals} reload
  * @property {(command: string, config: string, folder: string) => string[]} start command and arguments
  * @property {(port: number, pods: readonly Address[], protocol: Protocol, folder: string) => string} config
@@ -29,7 +29,6 @@ const STREAM_TIMEOUT = '1h';
 /** @type {ProxyKind} */
 const haproxy = {
   name: 'HAProxy',
-  apt: 'haproxy',
   // The master starts a new worker, which takes over the listening socket.
   reload: 'SIGUSR2',
   start: (command, config) => [command, '-W', '-q', '-f', config],
@@ -59,7 +58,6 @@ ${pods.map(({ address, port: at }, index) => `  server pod${index} ${address}:${
 /** @type {ProxyKind} */
 const nginx = {
   name: 'nginx',
-  apt: 'nginx-light',
   reload: 'SIGHUP',
   start: (command, config, folder) => [command, '-p', folder, '-e', 'stderr', '-c', config],
   config: (port, pods, protocol, folder) => `daemon off;
@@ -93,19 +91,21 @@ ${pods.map(({ address, port: at }) => `    server ${address}:${at};`).join('\n')
 
 const kinds = [haproxy, nginx];
 
+/** @param {string} name */
+const packageOf = (name) =>
+  /** @type {typeof systemPackages[number]} */ (systemPackages.find((wanted) => wanted.name === name));
+
+/** @param {string} name */
+const path = (name) => findCommand(packageOf(name).commands);
+
 /** One line for each that is not installed, with the command that would change that. */
 export const missingProxies = kinds
-  .filter(({ apt }) => path(apt) === undefined)
-  .map(({ name, apt }) => `${name} is not installed, so its row is missing: ${installHint({ name, apt })}`);
-
-/** @param {string} apt */
-function path(apt) {
-  return findCommand([apt.replace(/-light$/, '')]);
-}
+  .filter(({ name }) => path(name) === undefined)
+  .map(({ name }) => `${name} is not installed, so its row is missing: ${installHint(packageOf(name))}`);
 
 /** Those that are installed, such as `HAProxy 2.6.12`. */
-export const proxyVersions = kinds.flatMap(({ name, apt }) => {
-  const command = path(apt);
+export const proxyVersions = kinds.flatMap(({ name }) => {
+  const command = path(name);
   if (command === undefined) return [];
   const { stdout, stderr } = spawnSync(command, ['-v'], { encoding: 'utf8' });
   return [`${name} ${/\d+(\.\d+)+/.exec(stdout + stderr)?.[0] ?? ''}`.trim()];
@@ -128,6 +128,7 @@ export class LocalProxy {
     this.#protocol = protocol;
     this.#folder = mkdtempSync(join(tmpdir(), 'evenkeel-bench-'));
     this.#write(pods);
+    give(this.#folder, unprivileged());
     const program = fileURLToPath(new URL('proxy-process.mjs', import.meta.url));
     this.#child = fork(program, kind.start(command, this.#config, this.#folder), { execArgv: [] });
   }
@@ -176,7 +177,7 @@ export async function startProxies(pods, protocol) {
   const proxies = [];
   try {
     for (const kind of kinds) {
-      const command = path(kind.apt);
+      const command = path(kind.name);
       if (command === undefined) continue;
       const proxy = new LocalProxy(kind, command, await freePort(), pods, protocol);
       proxies.push(proxy);

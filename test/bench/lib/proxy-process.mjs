@@ -1,12 +1,13 @@
 /**
- * Runs a proxy and ends it when the process that wanted it is gone, whichever way that ended.
+ * Runs a proxy, never as root, and ends it when the process that wanted it is gone, whichever way that ended.
  *
  *   fork('proxy-process.mjs', [command, ...arguments]); send { signal } to pass a signal on
  */
 import { spawn } from 'node:child_process';
+import { unprivileged } from '../../support/programs/unprivileged.mjs';
 
 const [command = '', ...args] = process.argv.slice(2);
-const proxy = spawn(command, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+const proxy = spawn(command, args, { stdio: ['ignore', 'ignore', 'inherit'], ...unprivileged() });
 proxy.on('error', (error) => {
   console.error(error.message);
   process.exit(1);

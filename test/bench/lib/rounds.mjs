@@ -23,16 +23,29 @@ const TWIN = '\0baseline again';
  * Runs `rounds` rounds after `warmUp` ones that are thrown away: code that has just been compiled, or is not yet, tells
  * of the compiler. A round is `visits` passes over all subjects: a machine that stands still for a moment then spoils only a
  * part of one subject's round.
- * @param {{ baseline: Subject, subjects: readonly Subject[], rounds: number, visits?: number, warmUp?: number, seed?: number,
- *   progress?: (round: number, rounds: number) => void }} options
+ * @param {{ baseline: Subject, subjects: readonly Subject[], rounds: number, visits?: number, minutes?: number, warmUp?: number, seed?: number,
+ *   progress?: (round: number, rounds: number) => void, now?: () => number }} options
+ *   `minutes`: how long all rounds may take; if `visits` would take longer, by the time of the last warm-up round, there are fewer
  */
-export async function measure({ baseline, subjects, rounds, visits = 1, warmUp = 1, seed = 1, progress = () => {} }) {
+export async function measure({
+  baseline,
+  subjects,
+  rounds,
+  visits: wantedVisits = 1,
+  minutes = Number.POSITIVE_INFINITY,
+  warmUp = 1,
+  seed = 1,
+  progress = () => {},
+  now = () => performance.now(),
+}) {
   const rng = seededRng(seed);
   const random = () => rng.next();
   const all = [baseline, { name: TWIN, run: baseline.run }, ...subjects];
   /** @type {Map<string, Sample[]>} */
   const samples = new Map(all.map(({ name }) => [name, []]));
+  let visits = wantedVisits;
   for (let round = 1 - warmUp; round <= rounds; round++) {
+    const begunMs = now();
     progress(round, rounds);
     /** @type {Map<string, Sample[]>} */
     const seen = new Map(all.map(({ name }) => [name, []]));
@@ -44,8 +57,10 @@ export async function measure({ baseline, subjects, rounds, visits = 1, warmUp =
       }
     }
     if (round > 0) for (const [name, parts] of seen) samples.get(name)?.push(merged(parts));
+    if (round === 0)
+      visits = Math.max(1, Math.min(visits, Math.floor((minutes * 60_000) / rounds / (now() - begunMs))));
   }
-  return new Results(baseline.name, samples, random);
+  return new Results(baseline.name, samples, random, visits);
 }
 
 /** The visits of one round as one sample: requests over time, and the mean of all else. @param {readonly Sample[]} parts @returns {Sample} */
@@ -60,8 +75,10 @@ export class Results {
   #samples;
   #random;
 
-  /** @param {string} baseline @param {Map<string, Sample[]>} samples @param {() => number} random */
-  constructor(baseline, samples, random) {
+  /** @param {string} baseline @param {Map<string, Sample[]>} samples @param {() => number} random @param {number} visits in each round */
+  constructor(baseline, samples, random, visits) {
+    /** How often each subject had its turn in a round; the baseline twice as often. */
+    this.visits = visits;
     this.#baseline = baseline;
     this.#samples = samples;
     this.#random = random;

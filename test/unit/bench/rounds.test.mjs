@@ -49,6 +49,23 @@ test('a round of several visits is one sample: all its requests over all its tim
   expect(results.median('ours', 'p99')).toBeCloseTo(3);
 });
 
+test('a round has fewer visits, but at least one, if all rounds would otherwise take longer than they may', async () => {
+  let nowMs = 0;
+  const base = {
+    name: 'base',
+    run: async () => {
+      nowMs += 1_000;
+      return { perSecond: 1, cpuUs: 1 };
+    },
+  };
+  const visitsIn = async (/** @type {number} */ minutes) =>
+    (await measure({ baseline: base, subjects: [], rounds: 10, visits: 6, minutes, now: () => nowMs })).visits;
+  // Ten rounds of a visit take 20 seconds: the baseline has two turns.
+  expect(await visitsIn(10)).toBe(6);
+  expect(await visitsIn(1)).toBe(3);
+  expect(await visitsIn(0.1)).toBe(1);
+});
+
 test('ratios are taken within a round, so a drift of the machine cancels out', async () => {
   let speed = 1;
   const drifting = (/** @type {string} */ name, /** @type {number} */ factor) => ({
