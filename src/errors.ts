@@ -1,5 +1,6 @@
 /**
- * Every code evenkeel throws, a closed and stable list. What each means and what to do: `docs/reference/errors.md`.
+ * Every code that evenkeel's errors can have, a closed and stable list. `docs/reference/errors.md` says what each means and what to do
+ * about it.
  *
  * - `EVENKEEL_NO_ENDPOINTS`: the Service is known to have no usable endpoint.
  * - `EVENKEEL_NOT_READY`: endpoints exist or may exist, but none could take the call within the waiting time.
@@ -13,7 +14,7 @@
  * - `EVENKEEL_PORT_AMBIGUOUS`: a port number matches several ports of the Service; the message lists their names.
  * - `EVENKEEL_CLOSED`: the balancer was closed.
  * - `EVENKEEL_RECORDING`: a recording cannot be read; the message says what is wrong with it.
- * - `EVENKEEL_OPTION`: an option or target string is invalid; the message names it and the value.
+ * - `EVENKEEL_OPTION`: an option or target string is invalid; the message names the option and the invalid value.
  */
 export const errorCodes = [
   'EVENKEEL_NO_ENDPOINTS',
@@ -31,25 +32,25 @@ export const errorCodes = [
   'EVENKEEL_OPTION',
 ] as const;
 
-/** One of `errorCodes`. */
+/** The type of a code in `errorCodes`. */
 export type ErrorCode = (typeof errorCodes)[number];
 
-// A registered symbol, so that two copies of evenkeel in one process recognise each other's errors.
+// A registered symbol, so that two copies of evenkeel in one process recognize each other's errors.
 const brand: unique symbol = Symbol.for('evenkeel.error') as never;
 
-/** What an error may carry besides its message. */
+/** What an `EvenkeelError` may carry besides its code and message. */
 export interface EvenkeelErrorDetails {
   /** The underlying error. */
   readonly cause?: unknown | undefined;
-  /** The endpoint concerned, as `address:port`. */
+  /** The endpoint at which the error happened, as `address:port`. */
   readonly endpoint?: string | undefined;
 }
 
 /** The base class of all errors evenkeel throws. Check `code` to tell them apart. */
 export class EvenkeelError extends Error {
-  /** What went wrong, as a name that stays the same across versions: see docs/reference/errors.md. */
+  /** What went wrong, as a code that stays the same across versions: see docs/reference/errors.md. */
   readonly code: ErrorCode;
-  /** The endpoint concerned, as `address:port`; `undefined` if there is none. */
+  /** The endpoint at which the error happened, as `address:port`; `undefined` if the error is about no single endpoint. */
   readonly endpoint: string | undefined;
 
   constructor(code: ErrorCode, message: string, details: EvenkeelErrorDetails = {}) {
@@ -61,7 +62,7 @@ export class EvenkeelError extends Error {
   }
 }
 
-/** True for errors of evenkeel, including another copy of it; with `code`, only for that code. */
+/** Whether `value` is an error of evenkeel, or of another copy of evenkeel; with `code`, whether it also has that code. */
 export function isEvenkeelError<Code extends ErrorCode = ErrorCode>(
   value: unknown,
   code?: Code,
@@ -72,7 +73,7 @@ export function isEvenkeelError<Code extends ErrorCode = ErrorCode>(
 
 /** Why a resolver could not determine which endpoints exist. */
 export class ResolveError extends EvenkeelError {
-  /** True if retrying cannot help until somebody changes something (a permission, a name, an option). */
+  /** True if retrying cannot help until somebody changes something, such as a permission, a name or an option. */
   readonly permanent: boolean;
 
   constructor(
@@ -88,7 +89,7 @@ export class ResolveError extends EvenkeelError {
   }
 }
 
-/** True for resolver errors, including those of another copy of evenkeel. */
+/** Whether `value` is an error of a resolver of evenkeel, or of another copy of evenkeel. */
 export function isResolveError(value: unknown): value is ResolveError {
   return isEvenkeelError(value) && value.name === 'ResolveError';
 }

@@ -13,26 +13,30 @@ export type { AdminOptions, RecentEvent };
 
 /** A balancer as the admin page `/balancers` shows it. */
 export interface AdminBalancer extends BalancerSnapshot {
-  /** Tells balancers of one target apart while the process lives. */
+  /** A number that identifies this balancer while the process lives, because two balancers may have the same target. */
   readonly id: number;
 }
 
-/** A handler for `node:http`, and middleware for Express: with a `next`, it passes on requests it does not know. */
+/**
+ * A request handler for `node:http`, which is also middleware for Express: with `next`, it passes on requests for paths that are not its
+ * own.
+ */
 export interface AdminHandler {
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): void;
-  /** Ends the handler's event streams and forgets the events it kept. */
+  /** Ends the event streams of this handler's clients, and forgets the events it kept. */
   close(): void;
 }
 
-/** How many clients may follow `/events` at once; further ones are refused. */
+/** How many clients may follow `/events` at once; further ones get a 503. */
 const MAX_STREAMS = 10;
-/** An event stream is ended once its reader has left this many bytes unread. */
+/** A client of `/events` is disconnected when this many bytes wait to be read by it. */
 const MAX_UNREAD = 256 * 1024;
 
 /**
- * What the balancers of this process do, for people and programs: a page (`/`), JSON (`/balancers`), Prometheus' text format
- * (`/metrics`), events as they happen (`/events`, server-sent), and the last calls where a recorder keeps them (`/recording`). It changes nothing and shows no credentials, but it does show
- * addresses and names: serve it on loopback or a debug port, not to the internet. Throws EVENKEEL_OPTION for invalid options.
+ * Creates a handler that shows what the balancers of this process do, for people and programs: a page (`/`), JSON (`/balancers`),
+ * Prometheus' text format (`/metrics`), events as they happen (`/events`, server-sent), and the last calls where a recorder keeps them
+ * (`/recording`). The handler changes nothing and shows no credentials, but it does show addresses and names: serve it on loopback or a
+ * debug port, not to the internet. Throws EVENKEEL_OPTION for invalid options.
  *
  * @example createServer(createAdminHandler()).listen(9901, '127.0.0.1');
  */
@@ -83,7 +87,9 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
   });
 }
 
-/** The whole path of a request as the browser sees it, and its last part, below the path at which the handler is mounted. */
+/**
+ * Returns the whole path of a request as the browser sees it, and the last part of the path, which names one of the handler's own pages.
+ */
 function pathOf(request: IncomingMessage): { readonly path: string; readonly name: string } {
   // Express removes the path at which the handler is mounted from `url`.
   const { originalUrl } = request as { readonly originalUrl?: unknown };
@@ -110,7 +116,7 @@ function sendPage(_request: IncomingMessage, response: ServerResponse): void {
   send(response, 'text/html; charset=utf-8', pageOf(nonce));
 }
 
-/** Responds with the dump of the recorder in use. With several recorders, of the one that `?recorder=2` names, counted from 1. */
+/** Responds with the dump of the process's recorder. If there are several, `?recorder=2` selects the second. */
 function sendRecording(request: IncomingMessage, response: ServerResponse): void {
   const recorders = new Set([...liveBalancers].flatMap(({ recorder }) => recorder ?? []));
   const query = new URLSearchParams(request.url?.split('?')[1] ?? '');
@@ -143,15 +149,18 @@ function common(response: ServerResponse): void {
 
 /** A client that `evenkeel/register` found and does not balance, as `/balancers` shows it. */
 export interface LeftClient {
-  /** Which clients, in words for the page. */
+  /** What kind of client it is, in words for the page. */
   readonly what: string;
-  /** How many requests they have sent so far; where those cannot be seen, how many clients there are. */
+  /** How many requests clients of this kind have sent so far; where requests cannot be seen, how many such clients there are. */
   readonly count: number;
   /** What to write in the application so that these clients are balanced. */
   readonly remedy: string;
 }
 
-/** The clients that `register.cjs` found and does not balance, kept under this symbol; undefined in processes that do not use it. */
+/**
+ * Returns the clients that `register.cjs` found and does not balance. `register.cjs` keeps them under a global symbol, because it may
+ * belong to another copy of evenkeel; processes that do not use it have none.
+ */
 function leftByRegister(): { readonly left?: readonly LeftClient[] } {
   const state = (globalThis as { [register]?: { readonly left: ReadonlyMap<string, Omit<LeftClient, 'what'>> } })[
     register
@@ -208,7 +217,10 @@ function stream(
   });
 }
 
-/** Whether a page may be requested by this Host header: anyone may own a name, but an IP address is what the browser connected to. */
+/**
+ * Whether a page may be requested with this Host header. Any site can make its own name resolve to this address (DNS rebinding), but an IP
+ * address in the header is what the browser connected to.
+ */
 function isAllowedHost(header: string | undefined, hosts: ReadonlySet<string>): boolean {
   if (header === undefined) return false;
   const name = header.replace(/:\d+$/, '').toLowerCase();

@@ -3,17 +3,17 @@ import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { DiagnosticsEvents } from '../observe/observer.js';
 import { withoutSecrets } from './secrets.js';
 
-/** What happened to a balancer, in words. */
+/** One event of a balancer, in words for the admin page. */
 export interface RecentEvent {
   /** The event's number, which increases; gaps mean that older events were dropped. */
   readonly id: number;
-  /** When the event happened: ISO 8601, UTC. */
+  /** When the event happened, in ISO 8601 and UTC. */
   readonly at: string;
-  /** The resolver's name, which says which balancer it was. */
+  /** The name of the balancer's resolver, which identifies the balancer. */
   readonly target: string;
   /** The name of the observer's event, such as `ejected`. */
   readonly event: string;
-  /** The event in a sentence; of no fixed form. */
+  /** The event as a sentence for people; its wording may change in any version. */
   readonly text: string;
 }
 
@@ -25,7 +25,8 @@ const nameOf = (endpoint: Endpoint): string =>
   endpoint.name === undefined ? endpointAddress(endpoint) : `${endpoint.name} (${endpointAddress(endpoint)})`;
 
 /**
- * The sentences for events that the admin page shows. Only rare events: one per attempt would slow down every call, and hide the others.
+ * Writes the sentences for the events that the admin page shows. Only rare events have one: a sentence per attempt would slow down every
+ * call and push the other events off the page.
  */
 const tellings: Telling = {
   resolved: ({ endpoints }) => `${endpoints.length} endpoint${endpoints.length === 1 ? '' : 's'} published`,
@@ -49,14 +50,14 @@ const tellings: Telling = {
 /** How many events the admin page keeps. */
 const KEPT = 200;
 
-/** The latest events of all balancers of this process, and listeners for the next ones. */
+/** Keeps the latest events of all balancers of this process, and passes each new event to listeners. */
 export class RecentEvents {
   readonly #kept: RecentEvent[] = [];
   readonly #listeners = new Set<(event: RecentEvent) => void>();
   readonly #unsubscribes: (() => void)[] = [];
   #count = 0;
 
-  /** @param timeOfDay ISO 8601, UTC. */
+  /** @param timeOfDay Returns the current time in ISO 8601 and UTC. */
   constructor(timeOfDay: () => string) {
     for (const [event, tell] of Object.entries(tellings)) {
       const hear = (message: unknown): void => {
@@ -82,7 +83,7 @@ export class RecentEvents {
     return this.#kept;
   }
 
-  /** Calls `listener` for each further event. Returns a function that stops that. */
+  /** Calls `listener` for each further event. Returns a function that ends this. */
   listen(listener: (event: RecentEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => {

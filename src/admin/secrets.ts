@@ -1,8 +1,8 @@
 const NAMES = 'token|password|passwd|secret|api[-_]?key|access[-_]?key|authorization';
 
 const patterns: readonly (readonly [RegExp, string])[] = [
-  // Matches the password in a URL such as amqp://user:password@host. A password that nobody has encoded may contain slashes, spaces and
-  // `@`: what follows the colon is hidden up to the last `@` before a space. Better too much than a part of a password.
+  // Matches the password in a URL such as amqp://user:password@host. A password that was not encoded may contain slashes, spaces and `@`,
+  // so everything from the colon to the last `@` before a space is hidden: hiding too much is better than showing a part of a password.
   [/\/\/[^\s/:]*:(?:(?!:\/\/)[^"'\n@]){1,200}@(?:(?:(?!:\/\/)[^"'\s@]){0,200}@)*/g, '//***@'],
   [/\/\/[^/\s@]+@/g, '//***@'],
   [/\b(bearer|basic)\s+[\w.~+/=-]+/gi, '$1 ***'],
@@ -11,7 +11,7 @@ const patterns: readonly (readonly [RegExp, string])[] = [
   [new RegExp(`\\b(${NAMES})(["']?\\s*[=:]\\s*["']?)[^\\s"'&,;]+`, 'gi'), '$1$2***'],
 ];
 
-/** A text without anything that looks like a credential: error messages may quote what others sent. */
+/** Hides everything in `text` that looks like a credential, because error messages may quote what others sent. */
 export function withoutSecrets(text: string): string {
   return patterns.reduce((masked, [pattern, replacement]) => masked.replace(pattern, replacement), text);
 }

@@ -51,7 +51,7 @@ export class CurrentPicker<C> {
 
   /** Whether the picker was built with at least one subchannel that was ready. */
   get hasReady(): boolean {
-    return this.#set !== undefined && this.#set.subchannels.length > 0;
+    return this.#set !== undefined && this.#set.targets.length > 0;
   }
 
   /** The set that the picker was built with. */
@@ -67,7 +67,7 @@ export class CurrentPicker<C> {
     this.#members = members;
     let set = pickSetOf(members, first.length > 0 ? first : undefined);
     this.firstLeft = first.length > 0 ? first.length : -1;
-    if (set.subchannels.length === 0 && first.length > 0) {
+    if (set.targets.length === 0 && first.length > 0) {
       // A stage has removed the endpoints that were drawn for the first calls meanwhile.
       set = pickSetOf(members);
       this.firstLeft = -1;
@@ -203,7 +203,7 @@ export class CurrentPicker<C> {
  * counts as ready.
  */
 export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<Subchannel<C>> {
-  const subchannels: Subchannel<C>[] = [];
+  const targets: Subchannel<C>[] = [];
   const weights: number[] = [];
   const all: Subchannel<C>[] = [];
   const allWeights: number[] = [];
@@ -215,8 +215,8 @@ export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subc
     allWeights.push(weight);
     if (subchannel.state !== 'ready' || only?.includes(subchannel) === false) continue;
     if (weight !== (weights[0] ?? weight)) equalWeights = false;
-    subchannels.push(subchannel);
+    targets.push(subchannel);
     weights.push(weight);
   }
-  return { subchannels, weights, equalWeights, all, allWeights };
+  return { targets, weights, equalWeights, all, allWeights };
 }

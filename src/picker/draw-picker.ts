@@ -16,7 +16,7 @@ const MAX_CHOICES = 16;
 const SPARE_DRAWS = 4;
 
 /**
- * Draws a few subchannels at random and takes the cheapest; on a tie, the first one drawn. O(1) per pick.
+ * Draws a few targets at random and takes the cheapest; on a tie, the first one drawn. O(1) per pick.
  *
  * Equal weights: each draw differs from the best so far. Unequal weights: draws are by weight and may repeat, so even in a
  * small set an endpoint is a candidate at most two or three times as often as its share. With nothing in flight the first
@@ -33,7 +33,7 @@ export class DrawPicker implements Picker<OwnTarget> {
   /** For each endpoint, mean weight / weight; undefined with equal weights. */
   readonly #steps: Float64Array | undefined;
 
-  /** @param set At least two subchannels. */
+  /** @param set At least two targets. */
   constructor(rule: CostRule, set: PickSet<OwnTarget>, choices: number | undefined, rng: Rng) {
     this.#rule = rule;
     this.#set = set;
@@ -48,33 +48,33 @@ export class DrawPicker implements Picker<OwnTarget> {
 
   pick(request: PickRequest): OwnTarget | undefined {
     const { nowMs } = request;
-    const { subchannels } = this.#set;
+    const { targets } = this.#set;
     const rule = this.#rule;
-    const { length } = subchannels;
+    const { length } = targets;
     const random = this.#random;
     let best: OwnTarget | undefined;
     let bestIndex = -1;
     let bestCost = 0;
-    let missing = Math.min(this.#choices ?? (subchannels[0] as OwnTarget).choices, this.#mostChoices);
+    let missing = Math.min(this.#choices ?? (targets[0] as OwnTarget).choices, this.#mostChoices);
     for (let draws = missing + SPARE_DRAWS; draws > 0 && missing > 0; draws--) {
       let index: number;
       if (this.#weighted !== undefined) index = this.#weighted.draw(random);
       else index = bestIndex === -1 ? random.index(length) : random.otherIndex(length, bestIndex);
-      const subchannel = subchannels[index] as OwnTarget;
-      if (!fits(subchannel, request)) continue;
+      const target = targets[index] as OwnTarget;
+      if (!fits(target, request)) continue;
       missing--;
       if (index === bestIndex) continue;
       const step = this.#steps === undefined ? 1 : (this.#steps[index] as number);
-      const { inFlight } = subchannel;
-      const value = subchannel.cost(nowMs);
+      const { inFlight } = target;
+      const value = target.cost(nowMs);
       let cost: number;
       if (step === 1 || rule !== 'share') cost = rule === 'never-queue' && inFlight === 0 ? 0 : value * step;
       else {
-        const { unit } = subchannel;
+        const { unit } = target;
         cost = unit === 0 ? (value * (inFlight * step + 1)) / (inFlight + 1) : (value - unit) * step + unit;
       }
       if (best !== undefined && cost >= bestCost) continue;
-      best = subchannel;
+      best = target;
       bestIndex = index;
       bestCost = cost;
     }

@@ -159,10 +159,10 @@ class HashPicker implements Picker<OwnTarget> {
     return picked;
   }
 
-  ended(subchannel: OwnTarget): void {
+  ended(target: OwnTarget): void {
     this.#settle();
-    if (this.#members?.has(subchannel) === true) this.#inFlight--;
-    this.#withoutKey.ended?.(subchannel);
+    if (this.#members?.has(target) === true) this.#inFlight--;
+    this.#withoutKey.ended?.(target);
   }
 
   /** Counts the last pick, if its call started. */
@@ -205,38 +205,37 @@ class HashPicker implements Picker<OwnTarget> {
       bestScore = score;
     }
     if (best !== -1) return all[best];
-    return firstFitting(this.#set, request, (hashed >>> 0) % Math.max(1, this.#set.subchannels.length));
+    return firstFitting(this.#set, request, (hashed >>> 0) % Math.max(1, this.#set.targets.length));
   }
 
   #mayTake(index: number, request: PickRequest): boolean {
-    const subchannel = this.#set.all[index] as OwnTarget;
-    if (!fits(subchannel, request)) return false;
+    const target = this.#set.all[index] as OwnTarget;
+    if (!fits(target, request)) return false;
     if (this.#shares === undefined) return true;
     // The endpoint's share of all calls including this one, rounded up, so that every endpoint may take a first call.
     const share = this.#maxLoadRatio * (this.#shares[index] as number);
     const least = this.#minInFlight;
-    if (this.#reported === 0) return subchannel.inFlight < Math.max(least, Math.ceil(share * (this.#inFlight + 1)));
-    return callsThere(subchannel, request.nowMs) <= Math.max(least, Math.ceil(share * this.#reported));
+    if (this.#reported === 0) return target.inFlight < Math.max(least, Math.ceil(share * (this.#inFlight + 1)));
+    return callsThere(target, request.nowMs) <= Math.max(least, Math.ceil(share * this.#reported));
   }
 
   /** Sums the calls that servers report. It reads every endpoint, so with many endpoints it runs only now and then. */
   #addReports(nowMs: number): void {
-    const { subchannels } = this.#set;
-    if (subchannels.length > MANY && nowMs - this.#reportedAtMs < ADD_MS) return;
+    const { targets } = this.#set;
+    if (targets.length > MANY && nowMs - this.#reportedAtMs < ADD_MS) return;
     this.#reportedAtMs = nowMs;
     this.#reported = 0;
     // The `unit` of a load is 0 while no server reports.
-    if (subchannels.length === 0 || (subchannels[0] as OwnTarget).unit === 0) return;
+    if (targets.length === 0 || (targets[0] as OwnTarget).unit === 0) return;
     let sum = 1;
-    for (let index = 0; index < subchannels.length; index++)
-      sum += callsThere(subchannels[index] as OwnTarget, nowMs) - 1;
+    for (let index = 0; index < targets.length; index++) sum += callsThere(targets[index] as OwnTarget, nowMs) - 1;
     this.#reported = sum;
   }
 }
 
 /** Calls in flight on an endpoint from all clients, plus one. The endpoint's latency and failures make no difference. */
-function callsThere(subchannel: OwnTarget, nowMs: number): number {
-  return subchannel.cost(nowMs) / (subchannel.unit || 1);
+function callsThere(target: OwnTarget, nowMs: number): number {
+  return target.cost(nowMs) / (target.unit || 1);
 }
 
 /**

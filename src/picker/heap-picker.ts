@@ -14,7 +14,7 @@ const TURN_AS_TIE = 1e-6;
 const IDLE_FIRST = -1e13;
 
 /**
- * Keeps subchannels ordered by load and takes the least loaded: exact, and O(log n) per pick and per end. Only for loads that do not change
+ * Keeps targets ordered by load and takes the least loaded: exact, and O(log n) per pick and per end. Only for loads that do not change
  * with time alone.
  *
  * An endpoint's key in the heap is its cost plus a fraction of the virtual time of the next turn, so it stays valid while nothing happens
@@ -40,26 +40,26 @@ export class HeapPicker implements Picker<OwnTarget> {
     this.set = set;
     this.time = new VirtualTime(set, previous, rng);
     let units = 0;
-    for (const { load, inFlight } of set.subchannels) units += load.value(0) / (inFlight + 1);
-    this.#unit = set.subchannels.length === 0 ? 1 : units / set.subchannels.length;
-    this.#keys = new Float64Array(set.subchannels.length);
-    this.#counted = new Int32Array(set.subchannels.length);
+    for (const { load, inFlight } of set.targets) units += load.value(0) / (inFlight + 1);
+    this.#unit = set.targets.length === 0 ? 1 : units / set.targets.length;
+    this.#keys = new Float64Array(set.targets.length);
+    this.#counted = new Int32Array(set.targets.length);
     for (let index = 0; index < this.#keys.length; index++) this.#rekey(index);
     this.#heap = new IndexHeap(this.#keys);
   }
 
   pick(request: PickRequest): OwnTarget | undefined {
-    const { subchannels } = this.set;
-    if (subchannels.length === 0) return undefined;
+    const { targets } = this.set;
+    if (targets.length === 0) return undefined;
     this.#settle();
     const { time } = this;
     const heap = this.#heap;
     for (;;) {
       const index = heap.top;
-      const subchannel = subchannels[index] as OwnTarget;
+      const target = targets[index] as OwnTarget;
       const stale = (time.due[index] as number) < time.now - STALE_AFTER;
-      if (!stale && subchannel.inFlight === this.#counted[index]) {
-        return this.#take(fits(subchannel, request) ? index : leastFitting(this.set, this.#keys, request));
+      if (!stale && target.inFlight === this.#counted[index]) {
+        return this.#take(fits(target, request) ? index : leastFitting(this.set, this.#keys, request));
       }
       if (stale) time.due[index] = time.now;
       this.#rekey(index);
@@ -67,10 +67,10 @@ export class HeapPicker implements Picker<OwnTarget> {
     }
   }
 
-  ended(subchannel: OwnTarget): void {
+  ended(target: OwnTarget): void {
     this.#settle();
-    const { indexInSet: index } = subchannel;
-    if (this.set.subchannels[index] !== subchannel) return;
+    const { indexInSet: index } = target;
+    if (this.set.targets[index] !== target) return;
     this.#rekey(index);
     this.#heap.update(index);
   }
@@ -79,7 +79,7 @@ export class HeapPicker implements Picker<OwnTarget> {
     if (index === -1) return undefined;
     this.time.take(index);
     this.#picked = index;
-    return this.set.subchannels[index];
+    return this.set.targets[index];
   }
 
   #settle(): void {
@@ -92,7 +92,7 @@ export class HeapPicker implements Picker<OwnTarget> {
 
   /** Recomputes the key of the endpoint at `index`. */
   #rekey(index: number): void {
-    const { load, inFlight } = this.set.subchannels[index] as OwnTarget;
+    const { load, inFlight } = this.set.targets[index] as OwnTarget;
     this.#counted[index] = inFlight;
     const unit = load.value(0) / (inFlight + 1); // time does not matter to the loads that a heap can order
     const step = this.time.step[index] as number;

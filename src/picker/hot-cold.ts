@@ -33,9 +33,9 @@ export const hotColdTable: OptionTable<Complete<HotColdOptions>> = optionTable('
 const STEP = 0.05;
 
 /**
- * Draws a few subchannels. Those with more calls in flight per weight than most are hot. The picker takes the cold one with the least load;
+ * Draws a few targets. Those with more calls in flight per weight than most are hot. The picker takes the cold one with the least load;
  * if all are hot, the one with the fewest calls. Meant for loads that measure latency (`peakEwma`): latency decides only between
- * subchannels that are not busy, and since load grows with every call in flight, one good measurement cannot attract all calls. O(1) per
+ * targets that are not busy, and since load grows with every call in flight, one good measurement cannot attract all calls. O(1) per
  * pick. Source: the hot-cold lexicographic rule of Prequal (Wydrowski et al., Load is not what you should balance, NSDI 2024), with this
  * process's own counts instead of probes.
  */
@@ -53,7 +53,7 @@ class HotColdPicker implements Picker<OwnTarget> {
   readonly #quantile: number;
   readonly #weighted: WeightedDraw | undefined;
   readonly #steps: Float64Array;
-  /** Calls in flight per weight above which a subchannel is hot. It follows the quantile of the draws. */
+  /** Calls in flight per weight above which a target is hot. It follows the quantile of the draws. */
   #bound = 0;
 
   constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, choices: number, quantile: number, rng: Rng) {
@@ -69,8 +69,8 @@ class HotColdPicker implements Picker<OwnTarget> {
 
   pick(request: PickRequest): OwnTarget | undefined {
     const { nowMs } = request;
-    const { subchannels } = this.#set;
-    const { length } = subchannels;
+    const { targets } = this.#set;
+    const { length } = targets;
     if (length === 0) return undefined;
     let best: OwnTarget | undefined;
     let bestIndex = -1;
@@ -86,9 +86,9 @@ class HotColdPicker implements Picker<OwnTarget> {
       // Draws as in `DrawPicker`. Equal weights: never the best so far; unequal weights: by weight, and draws may repeat.
       if (this.#weighted !== undefined) index = this.#weighted.draw(random);
       else index = bestIndex === -1 || length < 2 ? random.index(length) : random.otherIndex(length, bestIndex);
-      const subchannel = subchannels[index] as OwnTarget;
-      if (index === bestIndex || !fits(subchannel, request)) continue;
-      const { inFlight } = subchannel;
+      const target = targets[index] as OwnTarget;
+      if (index === bestIndex || !fits(target, request)) continue;
+      const { inFlight } = target;
       const calls = inFlight * (steps[index] as number);
       const hot = calls > bound;
       // The bound goes up after a hot draw and down after a cold one: a stochastic approximation of the quantile.
@@ -98,9 +98,9 @@ class HotColdPicker implements Picker<OwnTarget> {
       // Cold endpoints are compared by their load including the next call, hot ones by their calls, so that a fast but busy endpoint gets
       // no more.
       let cost = calls;
-      if (!hot) cost = (subchannel.cost(nowMs) * (calls + 1)) / (inFlight + 1);
+      if (!hot) cost = (target.cost(nowMs) * (calls + 1)) / (inFlight + 1);
       if (best !== undefined && hot === bestHot && cost >= bestCost) continue;
-      best = subchannel;
+      best = target;
       bestIndex = index;
       bestHot = hot;
       bestCost = cost;

@@ -32,9 +32,9 @@ function leastBy(rule: CostRule, name: string, none: readonly unknown[]): Picker
   checkNoOptions(name, none);
   const factory: PickerFactory = (set, previous, { rng }) => {
     const own = ownSet(set);
-    const { subchannels } = own;
-    if (subchannels[0]?.load.decays !== true) return new HeapPicker(rule, own, previous, rng);
-    return subchannels.length <= SCAN_UP_TO
+    const { targets } = own;
+    if (targets[0]?.load.decays !== true) return new HeapPicker(rule, own, previous, rng);
+    return targets.length <= SCAN_UP_TO
       ? new ScanPicker(rule, own, previous, rng)
       : new DrawPicker(rule, own, CHOICES, rng);
   };

@@ -22,7 +22,7 @@ export const p2cTable: OptionTable<Filled<P2cOptions, 'choices'>> = optionTable(
 const SCAN_BELOW = 8;
 
 /**
- * Power of two choices, plus one: draws three distinct subchannels and takes the one with the least load per weight; with fewer
+ * Power of two choices, plus one: draws three distinct targets and takes the one with the least load per weight; with fewer
  * than 8 endpoints it compares all. O(1) per pick. The fullest server stays about ln ln n above the mean, without coordination
  * between clients.
  * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, IEEE TPDS 12(10), 2001.
@@ -30,7 +30,7 @@ const SCAN_BELOW = 8;
 export const p2c = (options: P2cOptions = {}): PickerFactory => {
   const { choices } = p2cTable.resolve(options);
   const factory: PickerFactory = (set, previous, { rng }) =>
-    set.subchannels.length < SCAN_BELOW
+    set.targets.length < SCAN_BELOW
       ? new ScanPicker('share', ownSet(set), previous, rng)
       : new DrawPicker('share', ownSet(set), choices, rng);
   return described(factory, 'p2c', options);

@@ -54,12 +54,12 @@ export function createPickRequest(): PickRequest {
 /** What a picker may choose from. Parallel arrays; weights are above 0. */
 export interface PickSet<T extends PickTarget = PickTarget> {
   /** The targets that are ready to take calls. */
-  readonly subchannels: readonly T[];
-  /** The weight of each of `subchannels`, by the same index; above 0. */
+  readonly targets: readonly T[];
+  /** The weight of each of `targets`, by the same index; above 0. */
   readonly weights: readonly number[];
   /** Whether all of `weights` are the same. */
   readonly equalWeights: boolean;
-  /** Every subchannel with weight, ready or not: for pickers whose result must not change with a reconnect. */
+  /** Every target with weight, ready or not: for pickers whose result must not change with a reconnect. */
   readonly all: readonly T[];
   /** The weight of each of `all`, by the same index; above 0. */
   readonly allWeights: readonly number[];
@@ -79,7 +79,7 @@ export function fits(target: PickTarget, request: PickRequest): boolean {
   return target.hasRoom && (request.avoid === undefined || !request.avoid.has(target));
 }
 
-/** What evenkeel's own pickers read of a target besides. The targets of every set that a balancer makes are subchannels, which have it. */
+/** What evenkeel's own pickers read of a target besides. Every set that a balancer makes holds subchannels, which have these members. */
 export interface OwnTarget extends PickTarget {
   readonly load: Load;
   /** How many calls on the endpoint have begun since it was added. */

@@ -97,7 +97,7 @@ export const preferenceOrder = (...none: []): PickerFactory => {
 /** Whether `preferenceOrder` keeps the endpoints of `set` in an order. */
 export const keepsOrder = (set: PickSet<OwnTarget>): boolean => preferencesOf(set) !== undefined;
 
-/** The place of a subchannel with this load in an order of preference, from 1; undefined if it never had one, or has left the set. */
+/** The place of a target with this load in an order of preference, from 1; undefined if it never had one, or has left the set. */
 export function placeOf(load: Load): number | undefined {
   if (!(load instanceof RuledLoad) || load.rule.preferences === undefined) return undefined;
   const place = load.numbers[load.at + PLACE] as number;
@@ -106,7 +106,7 @@ export function placeOf(load: Load): number | undefined {
 
 /** What the loads of `set` know about preferences; undefined if its endpoints cannot be ordered. */
 function preferencesOf(set: PickSet<OwnTarget>): Preferences | undefined {
-  if (!set.equalWeights || set.subchannels.length < ORDERED_FROM) return undefined;
+  if (!set.equalWeights || set.targets.length < ORDERED_FROM) return undefined;
   let found: Preferences | undefined;
   for (const { load } of set.all) {
     const preferences = load instanceof RuledLoad ? load.rule.preferences : undefined;
@@ -148,13 +148,12 @@ class PreferenceOrder implements Picker<OwnTarget> {
       numbers[at + PLACE] = place + 1;
     });
     this.#ready = new BitSet(order.length);
-    const ready = new Set(set.subchannels);
-    order.forEach((subchannel, place) => {
-      if (ready.has(subchannel)) this.#ready.add(place);
+    const ready = new Set(set.targets);
+    order.forEach((target, place) => {
+      if (ready.has(target)) this.#ready.add(place);
     });
     this.#untried = order.filter(
-      (subchannel, place) =>
-        this.#ready.has(place) && (loadOf(subchannel).numbers[loadOf(subchannel).at + TRIALS] as number) > 0,
+      (target, place) => this.#ready.has(place) && (loadOf(target).numbers[loadOf(target).at + TRIALS] as number) > 0,
     );
     this.#cheap = new BitSet(order.length);
     this.#cheap.copy(this.#ready);
@@ -183,13 +182,13 @@ class PreferenceOrder implements Picker<OwnTarget> {
     return cheapest;
   }
 
-  ended(subchannel: OwnTarget): void {
-    const { numbers, at } = loadOf(subchannel);
+  ended(target: OwnTarget): void {
+    const { numbers, at } = loadOf(target);
     const place = (numbers[at + PLACE] as number) - 1;
-    if (this.#order[place] !== subchannel) return;
+    if (this.#order[place] !== target) return;
     const isCompared = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN;
     if (isCompared && (this.#preferences.state[ENDED] as number) % EVERY === 0) this.#compare(place);
-    const cost = wholeCalls(costOf(subchannel));
+    const cost = wholeCalls(costOf(target));
     if (cost < this.#level) {
       this.#level = cost;
       this.#cheap.clear();
@@ -201,14 +200,14 @@ class PreferenceOrder implements Picker<OwnTarget> {
   #try(): OwnTarget | undefined {
     const untried = this.#untried;
     const index = this.#random.index(this.#order.length);
-    const subchannel = untried[index];
-    if (subchannel === undefined || subchannel.inFlight > 0 || !subchannel.hasRoom) return undefined;
-    const { numbers, at } = loadOf(subchannel);
+    const target = untried[index];
+    if (target === undefined || target.inFlight > 0 || !target.hasRoom) return undefined;
+    const { numbers, at } = loadOf(target);
     if ((numbers[at + ORDER_COST] as number) > PRICED) return undefined;
     const left = (numbers[at + TRIALS] as number) - 1;
     numbers[at + TRIALS] = left;
     if (left === 0) untried.splice(index, 1);
-    return subchannel;
+    return target;
   }
 
   /**
@@ -229,10 +228,10 @@ class PreferenceOrder implements Picker<OwnTarget> {
     const { words } = this.#cheap;
     for (let word = 0; word < words.length; word++) {
       for (let bits = words[word] as number; bits !== 0; bits &= bits - 1) {
-        const subchannel = order[(word << 5) + 31 - Math.clz32(bits & -bits)] as OwnTarget;
-        if (!subchannel.hasRoom || costOf(subchannel) > level) continue;
+        const target = order[(word << 5) + 31 - Math.clz32(bits & -bits)] as OwnTarget;
+        if (!target.hasRoom || costOf(target) > level) continue;
         words[word] = bits;
-        return subchannel;
+        return target;
       }
       words[word] = 0;
     }
@@ -252,18 +251,18 @@ class PreferenceOrder implements Picker<OwnTarget> {
     costs.compare(request.nowMs);
     let best: OwnTarget | undefined;
     for (let place = 0; place < first; place++) {
-      const subchannel = order[place] as OwnTarget;
-      if (!ready.has(place) || !fits(subchannel, request)) continue;
+      const target = order[place] as OwnTarget;
+      if (!ready.has(place) || !fits(target, request)) continue;
       const { numbers, at } = this.#loads[place] as RuledLoad;
-      if (costs.isCheaper(numbers, at, subchannel.inFlight, place)) best = subchannel;
+      if (costs.isCheaper(numbers, at, target.inFlight, place)) best = target;
     }
     if (first === length || (best !== undefined && !costs.isDear)) return best;
     for (let draw = 0; draw < DRAWS; draw++) {
       const place = first + this.#random.index(length - first);
-      const subchannel = order[place] as OwnTarget;
-      if (!ready.has(place) || !fits(subchannel, request)) continue;
+      const target = order[place] as OwnTarget;
+      if (!ready.has(place) || !fits(target, request)) continue;
       const { numbers, at } = this.#loads[place] as RuledLoad;
-      if (costs.isCheaper(numbers, at, subchannel.inFlight, first)) best = subchannel;
+      if (costs.isCheaper(numbers, at, target.inFlight, first)) best = target;
     }
     return best;
   }
@@ -274,12 +273,12 @@ class PreferenceOrder implements Picker<OwnTarget> {
     let best: OwnTarget | undefined;
     let bestFits = false;
     for (let place = 0; place < order.length; place++) {
-      const subchannel = order[place] as OwnTarget;
-      if (!this.#ready.has(place) || !subchannel.hasRoom) continue;
-      const good = fits(subchannel, request);
+      const target = order[place] as OwnTarget;
+      if (!this.#ready.has(place) || !target.hasRoom) continue;
+      const good = fits(target, request);
       if (bestFits && !good) continue;
-      if (best !== undefined && good === bestFits && costOf(subchannel) >= costOf(best)) continue;
-      best = subchannel;
+      if (best !== undefined && good === bestFits && costOf(target) >= costOf(best)) continue;
+      best = target;
       bestFits = good;
     }
     return best;
@@ -373,12 +372,12 @@ class PreferenceOrder implements Picker<OwnTarget> {
     const order = this.#order;
     const loads = this.#loads;
     const ready = this.#ready;
-    const [subchannel, load, isReady] = [order[a] as OwnTarget, loads[a] as RuledLoad, ready.has(a)];
+    const [target, load, isReady] = [order[a] as OwnTarget, loads[a] as RuledLoad, ready.has(a)];
     const other = loads[b] as RuledLoad;
     order[a] = order[b] as OwnTarget;
     loads[a] = other;
     ready.set(a, ready.has(b));
-    order[b] = subchannel;
+    order[b] = target;
     loads[b] = load;
     ready.set(b, isReady);
     other.numbers[other.at + PLACE] = a + 1;
@@ -390,20 +389,20 @@ class PreferenceOrder implements Picker<OwnTarget> {
   /** Ordered endpoints that are not in `staying` have left the set: if they return, they do so at the edge of those in use. */
   #leave(staying: readonly OwnTarget[]): void {
     const stays = new Set(staying);
-    for (const subchannel of this.#order) {
-      if (stays.has(subchannel)) continue;
-      const { numbers, at } = loadOf(subchannel);
+    for (const target of this.#order) {
+      if (stays.has(target)) continue;
+      const { numbers, at } = loadOf(target);
       numbers[at + PLACE] = LEFT;
     }
   }
 }
 
-const loadOf = (subchannel: OwnTarget): RuledLoad => subchannel.load as RuledLoad;
+const loadOf = (target: OwnTarget): RuledLoad => target.load as RuledLoad;
 
 /** The cost of one more call on an endpoint, in `UNITS` (see `latency-cell`). An integer, because fractions would be boxed. */
-function costOf(subchannel: OwnTarget): number {
-  const { numbers, at } = subchannel.load as RuledLoad;
-  const cost = (subchannel.inFlight + 1) * ((numbers[at + ORDER_COST] as number) || UNITS);
+function costOf(target: OwnTarget): number {
+  const { numbers, at } = target.load as RuledLoad;
+  const cost = (target.inFlight + 1) * ((numbers[at + ORDER_COST] as number) || UNITS);
   return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
 }
 
@@ -417,8 +416,8 @@ function knows({ numbers, at }: RuledLoad, nowMs: number): boolean {
 
 /** The endpoints in the order of their places. An endpoint that returns enters at the edge of those in use, a new one at a random place. */
 function ordered(all: readonly OwnTarget[], edge: number, random: Random32): OwnTarget[] {
-  const placeOf = (subchannel: OwnTarget): number => {
-    const { numbers, at } = loadOf(subchannel);
+  const placeOf = (target: OwnTarget): number => {
+    const { numbers, at } = loadOf(target);
     return numbers[at + PLACE] as number;
   };
   const order = all.filter((each) => placeOf(each) > 0).sort((a, b) => placeOf(a) - placeOf(b));

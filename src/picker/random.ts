@@ -6,7 +6,7 @@ import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet, type PickTarget } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
 
-/** A random subchannel, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */
+/** A random target, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */
 export const random = (...none: []): PickerFactory => {
   checkNoOptions('random', none);
   const factory: PickerFactory = (set, _previous, { rng }) => new RandomPicker(set, rng);
@@ -25,14 +25,11 @@ class RandomPicker implements Picker {
   }
 
   pick(request: PickRequest): PickTarget | undefined {
-    const { subchannels } = this.#set;
-    if (subchannels.length === 0) return undefined;
-    const index =
-      this.#weighted === undefined ? this.#random.index(subchannels.length) : this.#weighted.draw(this.#random);
-    const subchannel = subchannels[index] as PickTarget;
+    const { targets } = this.#set;
+    if (targets.length === 0) return undefined;
+    const index = this.#weighted === undefined ? this.#random.index(targets.length) : this.#weighted.draw(this.#random);
+    const target = targets[index] as PickTarget;
     // The search starts at a new random index: continuing from `index` would double its neighbor's share.
-    return fits(subchannel, request)
-      ? subchannel
-      : firstFitting(this.#set, request, this.#random.index(subchannels.length));
+    return fits(target, request) ? target : firstFitting(this.#set, request, this.#random.index(targets.length));
   }
 }

@@ -34,26 +34,26 @@ class RoundRobinPicker implements Picker {
   constructor(set: PickSet, previous: Picker | undefined, rng: Rng) {
     this.#set = set;
     // Clients that start together must not move in step, so the first position is random. Later pickers continue from the last position.
-    if (previous instanceof RoundRobinPicker && previous.#set.subchannels.length > 0) {
-      this.#cursor = (previous as RoundRobinPicker).#cursorIn(set.subchannels);
-    } else this.#cursor = drawIndex(rng, Math.max(1, set.subchannels.length));
+    if (previous instanceof RoundRobinPicker && previous.#set.targets.length > 0) {
+      this.#cursor = (previous as RoundRobinPicker).#cursorIn(set.targets);
+    } else this.#cursor = drawIndex(rng, Math.max(1, set.targets.length));
   }
 
-  /** The position of the subchannel that had the last turn; if that one has left, the position before where it would be. */
-  #cursorIn(subchannels: readonly PickTarget[]): number {
-    const index = subchannels.indexOf(this.#set.subchannels[this.#cursor] as PickTarget);
-    return index === -1 ? Math.max(-1, Math.min(this.#cursor, subchannels.length) - 1) : index;
+  /** The position of the target that had the last turn; if that one has left, the position before where it would be. */
+  #cursorIn(targets: readonly PickTarget[]): number {
+    const index = targets.indexOf(this.#set.targets[this.#cursor] as PickTarget);
+    return index === -1 ? Math.max(-1, Math.min(this.#cursor, targets.length) - 1) : index;
   }
 
   pick(request: PickRequest): PickTarget | undefined {
-    const { subchannels } = this.#set;
-    const { length } = subchannels;
+    const { targets } = this.#set;
+    const { length } = targets;
     let avoided: PickTarget | undefined;
     for (let step = 0; step < length; step++) {
       if (++this.#cursor >= length) this.#cursor = 0;
-      const subchannel = subchannels[this.#cursor] as PickTarget;
-      if (fits(subchannel, request)) return subchannel;
-      if (avoided === undefined && subchannel.hasRoom) avoided = subchannel;
+      const target = targets[this.#cursor] as PickTarget;
+      if (fits(target, request)) return target;
+      if (avoided === undefined && target.hasRoom) avoided = target;
     }
     return avoided;
   }

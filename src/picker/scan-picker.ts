@@ -4,7 +4,7 @@ import type { OwnTarget, Picker, PickRequest, PickSet } from './picker.js';
 import { VirtualTime } from './virtual-time.js';
 
 /**
- * Compares all subchannels and takes the cheapest: exact, but O(n), so for small sets. Turns break ties.
+ * Compares all targets and takes the cheapest: exact, but O(n), so for small sets. Turns break ties.
  *
  * With the `share` rule a turn is worth half a call: an idle endpoint costs half when its turn has come, and the full cost
  * right after a pick. Equal endpoints alternate by weight, and one twice as slow as the best gets no calls while the best
@@ -23,14 +23,14 @@ export class ScanPicker implements Picker<OwnTarget> {
   constructor(rule: CostRule, set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {
     this.set = set;
     this.time = new VirtualTime(set, previous, rng);
-    this.#toCome = rule === 'share' ? new Float64Array(set.subchannels.length).fill(0.5) : this.time.step;
+    this.#toCome = rule === 'share' ? new Float64Array(set.targets.length).fill(0.5) : this.time.step;
     this.#waiting = rule === 'share' ? 0.5 : 0;
     this.#whenIdle = rule === 'never-queue' ? 0 : 1;
   }
 
   pick(request: PickRequest): OwnTarget | undefined {
     const { nowMs, avoid } = request;
-    const { subchannels } = this.set;
+    const { targets } = this.set;
     const { step, due, now } = this.time;
     const toCome = this.#toCome;
     const waiting = this.#waiting;
@@ -40,19 +40,19 @@ export class ScanPicker implements Picker<OwnTarget> {
     let found = false;
     let bestCost = 0;
     let bestAvoided = true;
-    const knowsOthers = subchannels.length > 0 && (subchannels[0] as OwnTarget).unit !== 0;
-    for (let index = 0; index < subchannels.length; index++) {
-      const subchannel = subchannels[index] as OwnTarget;
-      if (!subchannel.hasRoom) continue;
-      const avoided = avoid?.has(subchannel) === true;
+    const knowsOthers = targets.length > 0 && (targets[0] as OwnTarget).unit !== 0;
+    for (let index = 0; index < targets.length; index++) {
+      const target = targets[index] as OwnTarget;
+      if (!target.hasRoom) continue;
+      const avoided = avoid?.has(target) === true;
       if (avoided && !bestAvoided) continue;
-      const { inFlight } = subchannel;
-      const value = subchannel.cost(nowMs);
+      const { inFlight } = target;
+      const value = target.cost(nowMs);
       const wait = Math.max(0, (due[index] as number) - now);
       const next = (toCome[index] as number) + waiting * wait;
       let cost: number;
       if (knowsOthers) {
-        const { unit } = subchannel;
+        const { unit } = target;
         cost = (value - unit) * (step[index] as number) + unit * next;
       } else cost = (value * (inFlight * (step[index] as number) + next)) / (inFlight + 1);
       if (inFlight === 0) cost *= whenIdle;
@@ -66,6 +66,6 @@ export class ScanPicker implements Picker<OwnTarget> {
     }
     if (!found) return undefined;
     this.time.take(best);
-    return subchannels[best];
+    return targets[best];
   }
 }

@@ -24,18 +24,18 @@ export class StridePicker implements Picker {
   }
 
   pick(request: PickRequest): PickTarget | undefined {
-    const { subchannels } = this.set;
-    for (let tries = subchannels.length; tries > 0; tries--) {
+    const { targets } = this.set;
+    for (let tries = targets.length; tries > 0; tries--) {
       const index = this.#heap.top;
       this.#take(index);
-      const subchannel = subchannels[index] as PickTarget;
-      if (fits(subchannel, request)) return subchannel;
+      const target = targets[index] as PickTarget;
+      if (fits(target, request)) return target;
     }
     // No endpoint was found by turns: one with a much shorter step than the others may have used up all the tries.
     const index = leastFitting(this.set, this.time.due, request);
     if (index === -1) return undefined;
     this.#take(index);
-    return subchannels[index];
+    return targets[index];
   }
 
   #take(index: number): void {

@@ -22,8 +22,8 @@ export class VirtualTime {
 
   /** New endpoints get a random place in the first round: clients that start together must not move in step. */
   constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {
-    const { subchannels, weights } = set;
-    const { length } = subchannels;
+    const { targets, weights } = set;
+    const { length } = targets;
     let total = 0;
     for (const weight of weights) total += weight;
     this.step = Float64Array.from(weights, (weight) => total / length / weight);
@@ -31,9 +31,9 @@ export class VirtualTime {
     this.#perPick = 1 / length;
     if (keepsTime(previous)) {
       for (let index = 0; index < length; index++) {
-        const subchannel = subchannels[index];
-        const before = subchannel?.indexInSet ?? -1;
-        if (previous.set.subchannels[before] !== subchannel) continue;
+        const target = targets[index];
+        const before = target?.indexInSet ?? -1;
+        if (previous.set.targets[before] !== target) continue;
         const step = this.step[index] as number;
         this.due[index] = Math.min((previous.time.due[before] as number) - previous.time.now, step);
       }
@@ -61,9 +61,9 @@ function keepsTime(picker: object | undefined): picker is TimeKeeper {
   return (picker as Partial<TimeKeeper> | undefined)?.time instanceof VirtualTime;
 }
 
-/** Writes each subchannel's index in `set` into the subchannel. */
+/** Writes each target's index in `set` into the target. */
 function writeIndexes(set: PickSet<OwnTarget>): void {
-  set.subchannels.forEach((subchannel, index) => {
-    subchannel.indexInSet = index;
+  set.targets.forEach((target, index) => {
+    target.indexInSet = index;
   });
 }

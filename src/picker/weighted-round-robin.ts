@@ -79,13 +79,13 @@ class WeightedRoundRobinPicker implements Picker {
 
   #update(nowMs: number): void {
     this.#updatedAtMs = nowMs;
-    const { subchannels } = this.set;
+    const { targets } = this.set;
     const { step } = this.time;
     const rates = this.#rates;
     const known = this.#known;
     let count = 0;
-    for (let index = 0; index < subchannels.length; index++) {
-      const rate = (subchannels[index] as OwnTarget).load.rate?.(nowMs);
+    for (let index = 0; index < targets.length; index++) {
+      const rate = (targets[index] as OwnTarget).load.rate?.(nowMs);
       // A load of the application's own is checked too: a rate that is not a number would spoil the order permanently.
       const isRate = rate !== undefined && rate > 0 && rate < Number.POSITIVE_INFINITY;
       rates[index] = isRate ? rate : 0;
@@ -94,7 +94,7 @@ class WeightedRoundRobinPicker implements Picker {
     // Of an even number of rates, the smaller of the two middle rates counts: of two endpoints, one that claims much must not set the
     // median.
     const median = known.subarray(0, count).sort()[(count - 1) >> 1] as number;
-    for (let index = 0; index < subchannels.length; index++) {
+    for (let index = 0; index < targets.length; index++) {
       const rate = rates[index] as number;
       const ratio = count < 2 || rate === 0 ? 1 : rate / median;
       const within = Math.min(Math.max(ratio, LEAST_OF_USUAL), MOST_OF_USUAL);

@@ -105,7 +105,7 @@ function stateAt(
   lastCalls: LastCalls,
 ): ExplainedCall {
   const { set, members, out } = replica;
-  const ready = (set?.subchannels ?? []) as unknown as readonly ReplicaSubchannel[];
+  const ready = (set?.targets ?? []) as unknown as readonly ReplicaSubchannel[];
   const weightOf = new Map(ready.map((subchannel, index) => [subchannel, set?.weights[index] ?? 0]));
   const candidate = (subchannel: ReplicaSubchannel, look: Partial<Look>): Candidate => ({
     endpoint: subchannel.endpoint,

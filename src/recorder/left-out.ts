@@ -16,7 +16,7 @@ export interface LeftOut {
 
 /** The endpoints of the current set that the picker cannot choose. */
 export function leftOutOf({ set, members, out, notes }: Replica): LeftOut[] {
-  const ready = new Set((set?.subchannels ?? []) as unknown as readonly ReplicaSubchannel[]);
+  const ready = new Set((set?.targets ?? []) as unknown as readonly ReplicaSubchannel[]);
   const stageOf = new Map(out.filter(({ id }) => id >= 0).map(({ id, stage }) => [id, stage]));
   const leftOut: LeftOut[] = [];
   for (const { subchannel, weight, suspect } of members) {

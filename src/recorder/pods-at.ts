@@ -86,7 +86,7 @@ export function podsAt(
     if (replica === undefined) return undefined;
     const atMs = Math.min(until, nowMs);
     const leftOut = new Map(leftOutOf(replica).map((each) => [each.endpoint.key, each]));
-    const ready = (replica.set?.subchannels ?? []) as unknown as readonly ReplicaSubchannel[];
+    const ready = (replica.set?.targets ?? []) as unknown as readonly ReplicaSubchannel[];
     const subchannels = new Map([...replica.subchannels].map((subchannel) => [subchannel.endpoint.key, subchannel]));
     const pods = [...seen.values()].map(({ endpoint, atMs: listedUntilMs, calls }): PodAt => {
       const { key } = endpoint;

@@ -286,7 +286,7 @@ export class Replica {
       const { ready, weights, all, allWeights } = start.set;
       const of = (ids: readonly number[]) => ids.map((id) => this.#of(id)) as never as readonly Subchannel<unknown>[];
       const equalWeights = weights.every((weight) => weight === weights[0]);
-      this.set = { subchannels: of(ready), weights, equalWeights, all: of(all), allWeights };
+      this.set = { targets: of(ready), weights, equalWeights, all: of(all), allWeights };
       this.#current = this.#picker?.(this.set, undefined, { rng: this.#rng });
     }
   }

@@ -263,7 +263,7 @@ export class Track implements Recording {
       out,
       ...(set !== undefined && {
         set: {
-          ready: set.subchannels.map(idOf),
+          ready: set.targets.map(idOf),
           weights: set.weights,
           all: set.all.map(idOf),
           allWeights: set.allWeights,

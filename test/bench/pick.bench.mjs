@@ -96,7 +96,7 @@ async function connect(size, options = {}) {
     },
     ...options,
   });
-  while (set?.subchannels.length !== size) await new Promise((resolve) => setImmediate(resolve));
+  while (set?.targets.length !== size) await new Promise((resolve) => setImmediate(resolve));
   return { balancer, set };
 }
 
@@ -186,7 +186,7 @@ for (const size of SIZES) {
       name: `\`${name}\` over \`inFlight\``,
       size,
       limitNs: limitFor(name, size),
-      sample: (operations) => pickLoop(picker, set.subchannels[0], operations),
+      sample: (operations) => pickLoop(picker, set.targets[0], operations),
       ns: [],
     });
   }
@@ -203,7 +203,7 @@ for (const size of SIZES) {
       name: `\`p2c\` over \`${loadName}\`, ${stagesName}`,
       size,
       limitNs,
-      sample: (operations) => pickLoop(picker, all.set.subchannels[0], operations),
+      sample: (operations) => pickLoop(picker, all.set.targets[0], operations),
       ns: [],
     });
   }
@@ -218,7 +218,7 @@ for (const size of SIZES) {
       name: `\`preferenceOrder\` over \`relativeLatency\`, standard stages${says}`,
       size,
       limitNs: size > 1_000 ? undefined : reports === undefined ? (size <= 100 ? 110 : 130) : 250,
-      sample: (operations) => pickLoop(picker, own.set.subchannels[0], operations, reports),
+      sample: (operations) => pickLoop(picker, own.set.targets[0], operations, reports),
       ns: [],
     });
   }
@@ -229,7 +229,7 @@ for (const size of SIZES) {
     name: '`p2c` over `relativeLatency`, standard stages, a report with each response',
     size,
     limitNs: size <= 1_000 ? 250 : undefined,
-    sample: (operations) => pickLoop(comparing, reporting.set.subchannels[0], operations, said),
+    sample: (operations) => pickLoop(comparing, reporting.set.targets[0], operations, said),
     ns: [],
   });
   const leases = await connect(size, { stages: [] });

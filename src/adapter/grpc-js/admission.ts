@@ -130,7 +130,7 @@ export class Admission {
   /** The balancer has built a new picker over this set. */
   setChanged(set: PickSet<Subchannel<PodConnection>>): void {
     this.#set = set;
-    if (set.subchannels.length > 0) this.#impatient = false;
+    if (set.targets.length > 0) this.#impatient = false;
     this.#changed();
   }
 
@@ -208,7 +208,7 @@ export class Admission {
       return connectivityState.TRANSIENT_FAILURE;
     }
     this.#refusal = this.#why(set);
-    if (set !== undefined && set.subchannels.length > 0) return connectivityState.READY;
+    if (set !== undefined && set.targets.length > 0) return connectivityState.READY;
     return this.#refusal === undefined ? connectivityState.CONNECTING : connectivityState.TRANSIENT_FAILURE;
   }
 

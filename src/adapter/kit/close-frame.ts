@@ -3,8 +3,9 @@ import { checkNumber, optionError } from '../../runtime/check.js';
 import type { Option } from '../../runtime/options.js';
 
 /**
- * The frame with which a WebSocket client begins the closing handshake (RFC 6455, 5.5.1), for WebSockets of which only the connection
- * is known. It is valid between any two frames, and the other side answers it. `reason` has at most 123 bytes.
+ * Builds the frame with which a WebSocket client begins the closing handshake (RFC 6455, 5.5.1). An adapter writes it itself when it has
+ * only the connection and no WebSocket object. The frame is valid between any two frames, and the server answers it. `reason` has at most
+ * 123 bytes.
  */
 export function closeFrame(code: number, reason: string): Buffer {
   const payload = Buffer.concat([Buffer.from([code >> 8, code & 0xff]), Buffer.from(reason)]);

@@ -1,25 +1,30 @@
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { jittered, type Rng } from '../../runtime/rng.js';
 
-/** One connection that carries many calls at once, such as an HTTP/2 session. Its adapter creates it, the `ConnectionGroup` counts its calls. */
+/**
+ * One connection that carries many calls at once, such as an HTTP/2 session. An adapter creates the connection; the `ConnectionGroup`
+ * counts its calls.
+ */
 export interface GroupMember {
-  /** Calls that run on this connection; written by its group. */
+  /** How many calls run on this connection. The connection's group writes this number. */
   streams: number;
-  /** Whether a call has begun on this connection; written by its group, which resets it at each check for idle connections. */
+  /** Whether a call has begun on this connection since the group last checked for idle connections. The group writes this flag. */
   wasUsed: boolean;
-  /** When the connection became ready, in ms; written by its group. */
+  /** When the connection became ready, in ms. The connection's group writes this time. */
   readyAtMs: number;
-  /** How many calls may run on it at once. After a change the adapter calls `countCapacity` of the group. */
+  /** How many calls may run on this connection at once. When the number changes, the adapter calls `countCapacity` of the group. */
   readonly capacity: number;
-  /** Gives the connection up: it gets no new call, and closes once the running ones have ended. */
+  /** Gives the connection up: it gets no new call, and closes once its running calls have ended. */
   release(): void;
 }
 
-/** Events of one connection of a group; never called before the connection's object was created. */
+/**
+ * What an adapter reports about one connection of a group. The adapter calls neither function before `open` has returned the connection.
+ */
 export interface MemberEvents {
-  /** The connection is open: the group gives it calls from now on. */
+  /** The connection is open. From now on the group gives it calls. */
   ready(): void;
-  /** The connection could not be opened, or takes no further call: it is useless from now on. */
+  /** The connection could not be opened, or takes no further call. The group never uses it again. */
   lost(error: Error | undefined): void;
 }
 
@@ -27,51 +32,53 @@ export interface MemberEvents {
 export interface ConnectionGroupParts<M extends GroupMember> {
   /** Begins to open a connection to the endpoint. */
   readonly open: (events: MemberEvents) => M;
-  /** How many connections are kept open at least, and at most. */
+  /** How many connections the group keeps open at least, and how many it opens at most. */
   readonly connections: { readonly min: number; readonly max: number };
-  /** The error of a group that was released before its first connection was ready. */
+  /** Creates the error for a group that was released before its first connection was ready. */
   readonly neverOpened: (reason: string) => Error;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Called when a group that was in use got one more connection, so that it can take more calls. @defaultValue nothing */
+  /** Called when a group that was already in use got one more connection, so that waiting calls can begin on it. @defaultValue nothing */
   readonly grew?: (() => void) | undefined;
 }
 
-/** A connection that was open for longer than this is reopened immediately when lost: its server has a maximum age. In ms. */
+/**
+ * A lost connection that had been open for longer than this many ms is reopened at once, because its server probably limits the age of
+ * connections.
+ */
 const USEFUL_LIFE_MS = 50;
-/** The first pause before a lost connection is reopened while others to the same endpoint work, in ms. */
+/** The first pause before a lost connection is reopened while other connections to its endpoint are open, in ms. */
 const REOPEN_INITIAL_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
 const REOPEN_JITTER_RATIO = 0.2;
-/**
- * Milliseconds between two checks for connections beyond `connections.min` that had no call since the last check, which are then closed.
- */
+/** How often the group closes connections beyond `connections.min` that had no call since the last check, in ms. */
 const SHRINK_INTERVAL_MS = 300_000;
 
 /**
- * The connections to one endpoint, each of which carries many calls. The first is opened immediately, the others up to `connections.min` when
- * it is ready. When all have as many calls as they may, another is opened, up to `connections.max` (source: gRFC A105).
+ * The connections to one endpoint, each of which carries many calls. The first connection is opened at once, the others up to
+ * `connections.min` when the first is ready. When every connection has as many calls as it may, another is opened, up to `connections.max`
+ * (source: gRFC A105).
  */
 export class ConnectionGroup<M extends GroupMember> {
-  /** Settles when the group's first connection is ready; rejects when it cannot be opened. */
+  /** Resolves when the group's first connection is ready; rejects when that connection cannot be opened. */
   readonly opened: Promise<void>;
-  /** Settles when no connection of the group takes calls any longer. */
+  /** Resolves when no connection of the group takes calls any longer. */
   readonly leaving: Promise<void>;
-  /** Settles when the group was given up and its calls have ended. */
+  /** Resolves when the group was given up and its calls have ended. */
   readonly closed: Promise<undefined>;
   readonly #parts: ConnectionGroupParts<M>;
-  /** Connections that can carry calls. Those beyond `connections.min` are at the end of the list. */
+  /** The connections that can carry calls. Those beyond `connections.min` are at the end of the list. */
   readonly #ready: M[] = [];
-  /** Connections of the group that are being opened. */
+  /** The connections of the group that are being opened. */
   readonly #opening = new Set<M>();
-  /** Calls that run on any connection of the group, including connections that were given up. */
+  /** How many calls run on all connections of the group, including connections that were given up. */
   #streams = 0;
-  /** Calls that may run at once on the connections that are ready. */
+  /** How many calls may run at once on the connections that are ready. */
   #capacity = 0;
   #wasReady = false;
   #reopenTimer: Timer | undefined;
   #reopenMs = REOPEN_INITIAL_MS;
-  /** The timer for the check for idle connections; it runs while there are more connections than `connections.min`. */
+  /** The timer of the check for idle connections. It runs while there are more connections than `connections.min`. */
   #shrinkTimer: Timer | undefined;
   #capacityChanged: (() => void) | undefined;
   #released = false;
@@ -96,22 +103,22 @@ export class ConnectionGroup<M extends GroupMember> {
     this.#openOne();
   }
 
-  /** How many calls the group can carry at once now, as `Connection.capacity` says it. */
+  /** How many calls the group can carry at once now, in the sense of `Connection.capacity`. */
   get capacity(): number {
     return this.#capacity;
   }
 
-  /** How many connections are open and take calls; those being opened, and those that leave, are not among them. */
+  /** How many connections are open and take calls. Connections that are being opened or are leaving do not count. */
   get size(): number {
     return this.#ready.length;
   }
 
-  /** Calls `changed` whenever `capacity` has changed, as for a `Connection`. One watcher; a later one replaces it. */
+  /** Calls `changed` whenever `capacity` has changed, as a `Connection` does. There is one watcher: a second call replaces the first. */
   watchCapacity(changed: () => void): void {
     this.#capacityChanged = changed;
   }
 
-  /** The capacity of one connection may have changed, so the group's is counted anew. */
+  /** Adds up the capacity of all connections, after the capacity of one of them may have changed. */
   countCapacity(): void {
     let capacity = 0;
     for (const member of this.#ready) capacity += member.capacity;
@@ -121,9 +128,9 @@ export class ConnectionGroup<M extends GroupMember> {
   }
 
   /**
-   * The connection for the next call: of the first `connections.min` the one with the fewest calls, and if they are full, the first of the
-   * others that is not. So the last ones have no calls when fewer are needed. Undefined from the loss of the last connection until the pool
-   * notices.
+   * Returns the connection for the next call: of the first `connections.min` connections the one with the fewest calls, and if these are
+   * full, the first other connection that is not full. So the last connections in the list become idle when fewer are needed. Returns
+   * undefined from the loss of the last connection until the pool notices the loss.
    */
   next(): M | undefined {
     const ready = this.#ready;
@@ -138,7 +145,10 @@ export class ConnectionGroup<M extends GroupMember> {
     return best;
   }
 
-  /** A call begins on a connection that `next` returned. Opens another connection if all are full now and there may be more. */
+  /**
+   * A call begins on a connection that `next` returned. If every connection is full now, another is opened, as far as `connections.max`
+   * allows.
+   */
   callStarted(member: M): void {
     member.streams++;
     member.wasUsed = true;
@@ -146,14 +156,14 @@ export class ConnectionGroup<M extends GroupMember> {
     if (this.#streams >= this.#capacity) this.#grow();
   }
 
-  /** A call that `callStarted` reported has ended, however it ended. The last one lets `close` finish. */
+  /** A call that was reported with `callStarted` has ended, with any outcome. Once the last call has ended, `close` finishes. */
   callEnded(member: M): void {
     member.streams--;
     this.#streams--;
     if (this.#streams === 0 && this.#closing) this.#settleClosed();
   }
 
-  /** Gives all connections of the group up, and waits until the running calls have ended, or `signal` aborts. */
+  /** Gives up all connections of the group, and waits until the running calls have ended or `signal` aborts. */
   async close(signal?: AbortSignal): Promise<void> {
     this.release('it is closed');
     if (this.#streams === 0 || signal?.aborted === true) this.#settleClosed();
@@ -163,7 +173,10 @@ export class ConnectionGroup<M extends GroupMember> {
     signal?.removeEventListener('abort', this.#settleClosed);
   }
 
-  /** Gives up every connection now: none takes a new call, and each closes once its running calls have ended. @param reason For the error. */
+  /**
+   * Gives up every connection now: none takes a new call, and each closes once its running calls have ended. @param reason The text for the
+   * error if no connection was ever ready.
+   */
   release(reason: string): void {
     if (this.#released) return;
     this.#released = true;
@@ -217,21 +230,21 @@ export class ConnectionGroup<M extends GroupMember> {
       this.#released = true;
       this.#neverOpened(error ?? this.#parts.neverOpened('the connection was lost while it was opened'));
     } else if (this.#ready.length === 0) {
-      // The pool opens the next group of connections, with its own pauses.
+      // The pool opens the next group of connections, after pauses of its own.
       this.release('the connection was lost');
       this.#settleLeaving();
     } else if (this.#parts.clock.now() - member.readyAtMs >= USEFUL_LIFE_MS) this.#openMissing();
     else this.#reopenLater();
   }
 
-  /** Opens the connections that are missing to `connections.min`, and one more if the others are full. */
+  /** Opens the connections that are missing to `connections.min`, and one more if all open connections are full. */
   #openMissing(): void {
     const { min } = this.#parts.connections;
     while (this.#ready.length + this.#opening.size < min) this.#openOne();
     if (this.#streams >= this.#capacity) this.#grow();
   }
 
-  /** Opens one more connection because all are full, unless one is being opened or failed to open a short time ago. */
+  /** Opens one more connection because all are full, unless one is being opened or one failed to open a short time ago. */
   #grow(): void {
     const { max } = this.#parts.connections;
     if (this.#released || this.#opening.size > 0 || this.#reopenTimer !== undefined || this.#ready.length >= max)

@@ -4,25 +4,26 @@ import { Closing } from '../../runtime/closing.js';
 
 /** What an adapter passes to create an `OpenConnection`. */
 export interface ConnectionParts<C> {
-  /** What a lease gives to its caller. */
+  /** The object that a lease gives to its caller, such as an undici client. */
   readonly handle: C;
   /** How many calls the connection takes at once. @defaultValue Infinity */
   readonly capacity?: number | undefined;
-  /** Lets running calls finish, then closes the connection. Must lead to a call of the connection's `ended`. */
+  /** Lets running calls finish, then closes the connection. Once the connection is closed, the adapter must call `ended`. */
   readonly finish: () => void;
-  /** Cuts running calls, and closes the connection. */
+  /** Cuts the running calls and closes the connection at once. */
   readonly cut: () => void;
-  /** Checks whether the other side is alive; rejects if it is not. @defaultValue none */
+  /** Checks whether the server still responds on this connection; rejects if it does not. @defaultValue none */
   readonly ping?: ((signal: AbortSignal) => Promise<void>) | undefined;
   /**
-   * Called when the first call on the connection began, or the last one ended, according to `callBegins` and `callEnds`. @defaultValue none
+   * Called with true when a call begins on the idle connection, and with false when the last running call has ended. Needs an adapter that
+   * calls `callBegins` and `callEnds`. @defaultValue none
    */
   readonly busy?: ((isBusy: boolean) => void) | undefined;
 }
 
 /**
- * A `Connection` that its adapter tells what happens: it has `ended`, it `leaves`, its capacity changed. If the adapter reports every
- * call on it (`callBegins`, `callEnds`), `close` waits for the last one.
+ * A `Connection` whose adapter reports what happens to the connection: `ended`, `leaves`, a new capacity. If the adapter also reports every
+ * call (`callBegins`, `callEnds`), `close` waits for the last call.
  */
 export class OpenConnection<C> implements Connection<C> {
   readonly handle: C;
@@ -36,7 +37,7 @@ export class OpenConnection<C> implements Connection<C> {
   readonly #closing: Closing;
   readonly #busy: ((isBusy: boolean) => void) | undefined;
   #running = 0;
-  /** Closes the connection when its last call has ended; set from `close` until then. */
+  /** Closes the connection when its last call has ended. Set by `close`, and removed when it was called. */
   #finish: (() => void) | undefined;
   #isEnded = false;
 
@@ -76,32 +77,29 @@ export class OpenConnection<C> implements Connection<C> {
     this.#changed = changed;
   }
 
-  /** How many calls run on the connection, of those the adapter reported. */
+  /** How many of the calls that the adapter reported with `callBegins` are still running. */
   get running(): number {
     return this.#running;
   }
 
-  /** A call begins: `close` waits until `callEnds` has been called for it too. */
+  /** A call begins on this connection. `close` waits until `callEnds` was called for it. */
   callBegins(): void {
     if (this.#running++ === 0) this.#busy?.(true);
   }
 
-  /** A call has ended. To be called exactly once for each `callBegins`, however it ended. */
+  /** A call on this connection has ended. Must be called exactly once for each `callBegins`, whatever the outcome of the call. */
   callEnds(): void {
     if (--this.#running > 0) return;
     this.#busy?.(false);
     this.#finishIfIdle();
   }
 
-  /** The other side accepts no new call on this connection; running ones finish. */
+  /** The server accepts no new call on this connection; running calls may finish. */
   leaves(): void {
     this.#settleLeaving();
   }
 
-  /**
-   * The connection is closed, with the error that ended it, or without one after a clean end. Calls of this method after the first do
-   * nothing.
-   */
+  /** The connection is closed. `error` is what ended it; a clean end has none. Further calls of this method do nothing. */
   ended(error?: Error): void {
     this.#isEnded = true;
     this.#settleClosed(error);
@@ -120,9 +118,9 @@ export class OpenConnection<C> implements Connection<C> {
 }
 
 /**
- * A connection with one socket of its own. It closes by `finish` (by default the socket is ended after everything written has been sent,
- * and the other side closes when it has answered), is cut by destroying the socket, and has ended when the socket is closed. If calls
- * are reported, the process stays alive for it only while one is running; before the first one that is up to the socket (`unref`).
+ * Creates a connection that consists of one socket. To finish, the socket is ended after everything written was sent, unless `finish` does
+ * something else. To cut, the socket is destroyed. The connection has ended when the socket is closed. If the adapter reports calls, the
+ * socket keeps the process alive only while a call is running; before the first call the adapter decides with `socket.unref()`.
  */
 export function socketConnection<C>(
   socket: Socket,

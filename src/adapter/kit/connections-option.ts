@@ -3,13 +3,13 @@ import { numberOption, type Option, optionTable, requiredOption } from '../../ru
 
 /** How many connections each pod has: at least `min`, which are kept open, and at most `max`. */
 export interface ConnectionCounts {
-  /** Kept open even when idle, from 1. */
+  /** How many connections to a pod stay open even when idle, from 1. */
   readonly min: number;
-  /** The most that are opened under load, from `min` to 100. */
+  /** How many connections to a pod are opened at most under load, from `min` to 100. */
   readonly max: number;
 }
 
-/** The limits for a number of connections to one pod. */
+/** The bounds for the number of connections to one pod. */
 const count = { min: 1, max: 100, integer: true };
 
 const table = optionTable<ConnectionCounts>('connections', {

@@ -17,9 +17,9 @@ import type { Clock, Timer } from '../../runtime/clock.js';
 import { deadline } from '../../runtime/deadline.js';
 import { OpenConnection } from './connection.js';
 
-/** The handle of a lease that only chooses an endpoint. Nothing is open because of it; it ends when a dial fails. */
+/** The handle of a lease that only chooses an endpoint. No socket is open for the handle itself: `Dial` opens one for each lease. */
 export class Site {
-  /** The connection of the subchannel: it counts as open until a dial to the endpoint fails. */
+  /** The connection of the endpoint's subchannel. It counts as open until a dial to the endpoint fails. */
   readonly connection: OpenConnection<Site>;
 
   constructor() {
@@ -28,43 +28,46 @@ export class Site {
   }
 }
 
-/** What all dials of one client share. */
+/** The settings that all dials of one client share. */
 export interface DialSettings {
   readonly placements: Placements;
   readonly clock: Clock;
   readonly connectTimeoutMs: number;
-  /** How long one connection may wait for endpoints, over all its attempts to connect, in ms. */
+  /** How long the opening of one connection may wait for endpoints, over all its attempts, in ms. */
   readonly waitTimeoutMs: number;
 }
 
-/** An open connection, as the dialing code passes it to `Dial.opened`: how it is told to leave, to finish, and how it is destroyed. */
+/** An open connection, as an adapter passes it to `Dial.opened`: how it is told to leave, how it finishes, and how it is destroyed. */
 export interface DialledConnection extends Omit<PlacedConnection, 'cut'> {
-  /** Destroys the connection at once, whatever still runs on it. @defaultValue the signal of the dial aborts instead */
+  /**
+   * Destroys the connection at once, whatever still runs on it. @defaultValue the dial's `signal` aborts, and the adapter has to react to
+   * that
+   */
   readonly cut?: (() => void) | undefined;
 }
 
-/** Milliseconds after which an open connection proves that its endpoint works. */
+/** A connection that has been open for this many ms has shown that its endpoint accepts work. */
 const WORKS_AFTER_MS = 1_000;
 
 /**
- * One dial to the endpoint of a lease, and the connection it opens. The dialing code passes `signal` on and reports the result:
- * `opened` and later `ended`, or `failed`. Calls in any other order do nothing.
+ * One dial to the endpoint of a lease, and the connection it opens. The adapter hands `signal` to whatever connects, and reports the
+ * result: `opened` and later `ended`, or `failed`. Reports in any other order do nothing.
  */
 export class Dial implements PlacedConnection {
-  /** The lease with which this dial was made; it ends with the dial, or with the connection that was opened. */
+  /** The lease for which this dial was made. It ends with the dial if that fails, else with the connection. */
   readonly lease: Lease<Site>;
   /** The endpoint of the lease, with the address in front that is dialed. */
   readonly endpoint: Endpoint;
   readonly #settings: DialSettings;
-  /** The number of this attempt to connect, for the observer. */
+  /** Which attempt to connect this is, counted from 1, for the observer. */
   readonly #attempt: number;
-  /** What is needed only while dialing; undefined once that is over, because an open connection lives for hours. */
+  /** What limits the dial. Set only while the dial runs, because the open connection may live for hours. */
   #dialing: Dialing | undefined;
   #limit: AbortController | undefined;
   #held: DialledConnection | undefined;
   #release: (() => void) | undefined;
   #tookMs = 0;
-  /** A timer that runs until the open connection proves that its endpoint works. */
+  /** Runs until the connection has been open for long enough to show that its endpoint accepts work. */
   #confirmTimer: Timer | undefined;
   #isOurs = false;
 
@@ -77,23 +80,25 @@ export class Dial implements PlacedConnection {
     this.#dialing = new Dialing(this.#limit, lease.leaving, settings, callers);
   }
 
-  /** Aborts when the dial has to end, or the open connection if that has no `cut`. */
+  /** Aborts when the dial must end. For an open connection without `cut`, it also aborts when that connection must be destroyed. */
   get signal(): AbortSignal {
     this.#limit ??= new AbortController();
     return this.#limit.signal;
   }
 
-  /** Whether this dial has no result yet. */
+  /** Whether the dial is still running: neither opened, failed nor stopped. */
   get isConnecting(): boolean {
     return this.#dialing !== undefined;
   }
 
-  /** Reports an open connection. From now on it holds the pick: call `ended` when it ends. Does nothing if the dial has had a result. */
+  /**
+   * Reports that the connection is open. The connection holds the lease until `ended` is called. Does nothing if the dial was already over.
+   */
   opened(connection: DialledConnection): void {
     if (!this.#settle()) return;
     this.#held = connection;
     if (connection.cut !== undefined) this.#limit = undefined;
-    // From now on the duration of the lease, which is that of the connection, says nothing about the endpoint.
+    // From now on the lease lasts as long as the connection, and its duration must not count as the endpoint's latency.
     this.lease.progressed();
     this.#tookMs = this.#settings.clock.now() - this.lease.startedMs;
     this.#confirmTimer = this.#settings.clock.timer(() => {
@@ -103,18 +108,20 @@ export class Dial implements PlacedConnection {
     this.#release = this.#settings.placements.hold(this.lease, this);
   }
 
-  /** Asks the connection to leave. `Placements` calls this method and the next three. */
+  /**
+   * Asks the connection to leave. Returns whether somebody listens. `Placements` calls this method, and `finish`, `cut` and `movesItself`.
+   */
   leave(leaving: ConnectionLeaving): boolean {
     return this.#held?.leave(leaving) === true;
   }
 
-  /** Closes the connection as its protocol does. */
+  /** Closes the connection with its protocol's own goodbye. */
   finish(): void {
     this.#isOurs = true;
     this.#held?.finish();
   }
 
-  /** Cuts the connection, or the dial while there is none. */
+  /** Destroys the connection, or aborts the dial while there is no connection. */
   cut(): void {
     this.#isOurs = true;
     const held = this.#held;
@@ -127,7 +134,7 @@ export class Dial implements PlacedConnection {
     return this.#held?.movesItself === true;
   }
 
-  /** The connection has ended. @param outcome What the end says about the endpoint, if more than the error shows. */
+  /** The connection has ended. @param outcome What the end says about the endpoint, if `error` alone does not show it. */
   ended(error?: Error, outcome?: Outcome): void {
     if (this.#release === undefined) return;
     this.#confirmTimer?.cancel();
@@ -138,12 +145,15 @@ export class Dial implements PlacedConnection {
     this.#report(error);
   }
 
-  /** Whether the connection is too young to prove that its endpoint works. */
+  /** Whether the connection has been open for too short a time to show that its endpoint accepts work. */
   get isUnproven(): boolean {
     return this.#confirmTimer !== undefined;
   }
 
-  /** The dial opened no connection. Its endpoint is not used until it can be connected to, unless it has an address that was not tried. */
+  /**
+   * The dial failed to open a connection. Its endpoint is not picked until a later attempt to connect succeeds, unless the endpoint has
+   * another address that was not tried.
+   */
   failed(cause: unknown): void {
     if (!this.stopped()) return;
     const error = this.describe(cause);
@@ -153,31 +163,31 @@ export class Dial implements PlacedConnection {
     this.#report(error);
   }
 
-  /** Makes the next dial to the endpoint go to its other address. Returns false if it has none, or that could not help. */
+  /** Makes the next dial to the endpoint go to its other address. Returns false if it has none, or if `cause` would come there too. */
   turnToOther(cause: unknown): boolean {
     if (isSameAtOtherAddress(cause) || this.lease.leaving.aborted) return false;
     return callLease(this.lease).subchannel.turnFrom(this.endpoint.address);
   }
 
-  /** The dial opened no connection, but that says nothing about its endpoint. */
+  /** The dial opened no connection, for a reason that says nothing about its endpoint. */
   refused(error: unknown): void {
     if (!this.stopped()) return;
     this.lease.end(outcomes.cancelled);
     this.#report(error);
   }
 
-  /** The dial has ended; its lease has not. Returns false if the dial had already ended. */
+  /** Ends the dial but not its lease. Returns false if the dial was already over. */
   stopped(): boolean {
     return this.#settle();
   }
 
-  /** The endpoint could not be connected to: it is not picked until a new connection attempt succeeds. */
+  /** No connection to the endpoint could be opened: the endpoint is not picked until a later attempt to connect succeeds. */
   suspect(error: unknown): void {
     if (!this.lease.leaving.aborted) this.lease.handle.connection.ended(asError(error));
   }
 
   /**
-   * The error of the dial for messages: it contains the endpoint, and the reason if the dial was canceled.
+   * Creates the error that callers see when this dial fails. It names the endpoint, and the reason if the dial was aborted.
    *
    * @param before The part of the message about the endpoint's other address, if that was dialed first.
    */
@@ -200,7 +210,7 @@ export class Dial implements PlacedConnection {
   }
 }
 
-/** What ends a dial that takes too long, that its caller gives up on, or whose endpoint leaves. */
+/** The limits of a running dial: it is aborted when it takes too long, when its caller gives up, and when its endpoint leaves the set. */
 class Dialing {
   readonly #timer: Timer;
   readonly #callers: AbortSignal | undefined;
@@ -228,7 +238,10 @@ class Dialing {
   }
 }
 
-/** The outcome of a connection that ended with this error. If its user ended it, that says nothing about the endpoint. */
+/**
+ * The outcome of a connection that ended with `error`. An error that is no system error comes from the connection's user and says nothing
+ * about the endpoint.
+ */
 function lost(error: Error): Outcome {
   return outcomeOfSystemError((error as NodeJS.ErrnoException).code) ?? outcomes.cancelled;
 }
@@ -237,15 +250,15 @@ function lost(error: Error): Outcome {
 export interface Opening<T> {
   /** Dials the endpoint of `dial`, until `dial.signal` aborts. */
   open(dial: Dial): Promise<T>;
-  /** Takes the open connection: returns how it leaves, and calls `dial.ended` later. */
+  /** Takes over the open connection. Returns how the connection can be made to leave, and calls `dial.ended` when it has ended. */
   opened(connection: T, dial: Dial): DialledConnection;
-  /** Whether `open` failed for a reason all endpoints share, so that no other is tried. @defaultValue never */
+  /** Whether `error`, with which `open` failed, would come from every endpoint, so that no other endpoint is tried. @defaultValue never */
   isFinal?(error: unknown): boolean;
 }
 
 interface ConnectParts<T> {
   readonly balancer: Balancer<Site>;
-  /** The Service as `host:port`. */
+  /** The Service as `host:port`, for error messages and observers. */
   readonly service: string;
   readonly settings: DialSettings;
   readonly opening: Opening<T>;
@@ -253,12 +266,12 @@ interface ConnectParts<T> {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Opens a connection on one of the endpoints. Rejects as `balancer.acquire` does, or with the reason of the signal. */
+/** Opens a connection to one of the Service's endpoints. Rejects as `balancer.acquire` does, or with the reason of the signal. */
 export function connectThrough<T>(parts: ConnectParts<T>): Promise<T> {
   return new Promise((resolve, reject) => new Connect(parts, resolve, reject).begin());
 }
 
-/** The opening of one connection, across all endpoints it tries. */
+/** The opening of one connection, which may try several endpoints. */
 class Connect<T> implements AttemptedCall<Site> {
   readonly signal: AbortSignal | undefined;
   readonly #parts: ConnectParts<T>;
@@ -277,15 +290,15 @@ class Connect<T> implements AttemptedCall<Site> {
   }
 
   /**
-   * How long this opening may still wait for endpoints, in ms. An endpoint that accepts and stays silent is ready again after each attempt:
-   * without this, each wait would begin anew.
+   * How long this opening may still wait for endpoints, in ms. The time counts from the first attempt: an endpoint that accepts connections
+   * and then stays silent becomes ready again after each attempt, so a wait that began anew each time would never end.
    */
   get waitTimeoutMs(): number {
     const { clock, waitTimeoutMs } = this.#parts.settings;
     return Math.max(0, this.#beganMs + waitTimeoutMs - clock.now());
   }
 
-  /** Whether the time to open this connection is over, and each endpoint was tried. */
+  /** Whether the time for this opening is over and every endpoint was tried once. */
   get #isOver(): boolean {
     return this.waitTimeoutMs === 0 && this.#attempts.number >= this.#parts.balancer.snapshot().endpoints.length;
   }
@@ -339,7 +352,7 @@ class Connect<T> implements AttemptedCall<Site> {
       }
       dial.suspect(described);
       const repeatable = !this.#isOver;
-      // Nothing was sent, so the next pod is tried at no cost. The failed pod is not used until it can be connected to.
+      // Nothing was sent, so trying the next pod costs no retry. The pod that failed is not used until it can be connected to.
       const failed = { outcome: outcomes.notConnected, idempotent: false, answered: false, untried: true };
       attempts.fail({ ...failed, repeatable, error: repeatable ? described : this.#late(described) });
     }

@@ -2,13 +2,14 @@ import type { Endpoint } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { addressMark, notBegunHeader } from '../../propagation/not-begun.js';
 
-/** What the status codes of gRPC, by number, say about the endpoint, as opposed to the call. */
+/** What each gRPC status code, by its number, says about the endpoint (not about the request). */
 const outcomeByCode: readonly Outcome[] = [
   /* OK */ outcomes.success,
   /* CANCELLED */ outcomes.cancelled,
-  // UNKNOWN, like INTERNAL below, is what servers answer when a handler throws.
+  // Servers answer UNKNOWN, as well as INTERNAL below, when a handler throws.
   /* UNKNOWN */ outcomes.status,
-  // The endpoint did its work and refused the request, here and where else it is a success.
+  // The endpoint worked and rejected the request, so for the endpoint INVALID_ARGUMENT is a success, and so is every other code marked as
+  // one.
   /* INVALID_ARGUMENT */ outcomes.success,
   /* DEADLINE_EXCEEDED */ outcomes.timeout,
   /* NOT_FOUND */ outcomes.success,
@@ -26,11 +27,12 @@ const outcomeByCode: readonly Outcome[] = [
 ];
 
 /**
- * The outcome of a call that its server answered with this gRPC status. A code outside the list counts as UNKNOWN (gRFC A54 leaves it to
- * the reader).
+ * Returns the outcome of a call that its server answered with the gRPC status `code`. An unknown code counts as UNKNOWN, since gRFC A54
+ * leaves that choice to the client.
  *
- * @param entry Reads an entry of the trailers. @param endpoint The endpoint of the call: only its own word counts when the trailers say
- * that it has not begun the call.
+ * @param entry Reads one entry of the trailers.
+ * @param endpoint The endpoint that answered. Trailers that say the call was not begun count only if they carry this endpoint's address, so
+ * that a proxy's or another server's trailer is not mistaken for the endpoint's.
  */
 export function outcomeOfGrpcStatus(
   code: number,
@@ -49,7 +51,10 @@ export function outcomeOfGrpcStatus(
   return pushbackMs < 0 ? outcomes.overload : { ...outcomes.overload, retryAfterMs: pushbackMs };
 }
 
-/** How long the server asks not to be called, in ms, from its gRPC trailer; negative: it asks not to be retried at all (gRFC A6). */
+/**
+ * How long the server asks clients not to call it, in ms, read from the trailer `grpc-retry-pushback-ms`. Negative: the server asks for no
+ * retry at all (gRFC A6).
+ */
 function pushbackOf(value: unknown): number | undefined {
   if (value === undefined) return undefined;
   const text = String(value);

@@ -1,5 +1,6 @@
 /**
- * For authors of adapters: the parts that evenkeel's adapters share. Unstable: a minor version may change it, and the changelog says so.
+ * For authors of adapters: the parts that evenkeel's adapters share. This entry point is unstable: a minor version may change it, and the
+ * changelog says so.
  */
 
 export {

@@ -3,19 +3,23 @@ import { type ConnectionOptions, checkServerIdentity, connect as connectTls } fr
 import { type Endpoint, endpointAddress } from '../../endpoint/endpoint.js';
 import { asError } from '../../errors.js';
 
-/** How a socket to an endpoint is opened. */
+/** How `openSocket` opens and configures a socket: plain or with TLS, and its TCP keep-alive. */
 export interface OpenSocketOptions {
-  /** The Service's host name, which TLS sends and checks. Required with `tls`. @defaultValue none */
+  /**
+   * The Service's host name, which TLS sends (SNI) and which the certificate must name. Required with `tls`. @defaultValue the endpoint's
+   * address
+   */
   readonly host?: string | undefined;
-  /** Settings of Node's `tls.connect`; without them the socket is plain. @defaultValue none */
+  /** Options for Node's `tls.connect`; without them the socket is plain TCP. @defaultValue none */
   readonly tls?: ConnectionOptions | undefined;
-  /** Idle time after which TCP checks whether the peer is alive, in ms. @defaultValue 60000 */
+  /** How long the socket must be idle before TCP checks whether its peer is alive, in ms. @defaultValue 60000 */
   readonly keepAliveMs?: number | undefined;
 }
 
 /**
- * Opens a socket to an endpoint, over TLS if asked to. Rejects with the error, or with the reason of `signal`; then nothing
- * stays open. The socket keeps the process alive once it is open, not while it connects. Its user must handle `error` from then on.
+ * Opens a socket to an endpoint, with TLS if `tls` is set. Rejects with the socket's error or with the reason of `signal`, and leaves
+ * nothing open then. The socket keeps the process alive once it is open, but not while it connects. The caller must handle the open
+ * socket's `error` events.
  */
 export function openSocket(
   endpoint: Endpoint,
@@ -38,7 +42,7 @@ export function openSocket(
         resolve(socket);
         return;
       }
-      // Later errors of a socket that failed to open do not matter, and must not end the process.
+      // Errors that follow after the socket failed to open no longer matter, but without a listener they would end the process.
       socket.on('error', () => {});
       socket.destroy();
       reject(error);
@@ -48,17 +52,17 @@ export function openSocket(
     const failed = (error: Error): void => settle(error);
     const closed = (): void => settle(new Error(`${endpointAddress(endpoint)} closed while connecting`));
     const aborted = (): void => settle(asError(signal.reason));
-    // The call that waits for an endpoint keeps the process alive, so the socket need not.
+    // The call that waits for an endpoint keeps the process alive, so the connecting socket need not.
     socket.unref();
     socket.once(opened, open).once('error', failed).once('close', closed);
     signal.addEventListener('abort', aborted, { once: true });
   });
 }
 
-/** Completes TLS settings for a pod of the Service `host`: the certificate must name the Service, not the dialed pod. */
+/** Completes TLS options for a pod of the Service `host`: the certificate must name the Service, not the pod's address. */
 export function serviceTls(host: string, options: ConnectionOptions): ConnectionOptions {
   const tls: Record<string, unknown> & ConnectionOptions = { ...options };
-  // A TLS setting that is present but undefined would take the place of ours.
+  // Below, the caller's options override evenkeel's. A property that is present but undefined must not override anything.
   for (const name of Object.keys(tls)) if (tls[name] === undefined) delete tls[name];
   return {
     checkServerIdentity: (_dialled, certificate) => checkServerIdentity(tls.servername ?? host, certificate),

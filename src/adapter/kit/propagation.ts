@@ -4,21 +4,24 @@ import { deadlineHeader, headerOption, priorityHeader } from '../../propagation/
 import { checkFunction, checkKeys } from '../../runtime/check.js';
 import { checkedOption, type OptionTable, optionTable } from '../../runtime/options.js';
 
-/** What goes along with a call: its deadline, and its priority. Only to endpoints of the Service, never to other hosts. */
+/**
+ * Which facts about a call its request carries to the server: its deadline and its priority. Only endpoints of the Service get them, never
+ * other hosts.
+ */
 export interface PropagateOptions {
   /**
-   * The request that is being served while a call is made: calls get no more time than is left of it, and its priority unless
-   * they have one. `createBackend({ context: true }).context` is one; so is an object of your own with `current()`. @defaultValue
-   * none: calls have only deadlines of their own
+   * Finds the request that the process is serving while it makes a call. The call then gets no more time than that request has left, and
+   * its priority unless the call has one of its own. Pass `createBackend({ context: true }).context`, or an object of your own with a
+   * method `current()`. @defaultValue none: calls have only deadlines and priorities of their own
    */
   readonly context?: CallContext | undefined;
   /**
-   * The header that says how long the caller will wait, in ms; false = it is not said. gRPC has `grpc-timeout` for it.
+   * The header that says how long the caller will wait, in ms; false = the server is not told. gRPC calls send `grpc-timeout` instead.
    * @defaultValue 'x-envoy-expected-rq-timeout-ms'
    */
   readonly deadlineHeader?: string | false | undefined;
   /**
-   * The header, or gRPC metadata, that says the priority of a call that is not `default`; false = it is not said.
+   * The header, or gRPC metadata key, that carries the priority of a call whose priority is not `default`; false = the server is not told.
    * @defaultValue 'x-request-priority'
    */
   readonly priorityHeader?: string | false | undefined;
@@ -35,16 +38,16 @@ export const propagateTable: OptionTable<PropagateSettings> = optionTable('propa
   priorityHeader: headerOption(priorityHeader),
 });
 
-/** `PropagateOptions`, complete and checked. */
+/** The checked options of `PropagateOptions`, in the form that a call reads. */
 export class Propagation {
-  /** The lower-case name of the header with the deadline; undefined = deadlines are not passed on. */
+  /** The lower-case name of the header that carries the deadline; undefined = deadlines are not passed on. */
   readonly deadlineHeader: string | undefined;
-  /** The lower-case name of the header with the priority; undefined = priorities are not passed on. */
+  /** The lower-case name of the header that carries the priority; undefined = priorities are not passed on. */
   readonly priorityHeader: string | undefined;
-  /** Returns which request is being served. If the application's own context throws, the call fails with that error. */
+  /** Returns the request that is being served. If this function of the application throws, the call fails with its error. */
   readonly context: CallContext | undefined;
 
-  /** Throws EVENKEEL_OPTION. */
+  /** Throws EVENKEEL_OPTION for invalid options. @param known The option names that the adapter supports. */
   constructor(
     options: PropagateOptions | undefined,
     known: readonly (keyof PropagateOptions)[] = propagateTable.names,
@@ -57,17 +60,17 @@ export class Propagation {
   }
 }
 
-/** How much is left of the time of the request that is being served, in ms, above 0; undefined = it has no deadline. */
+/** How much time the request being served has left, in ms, above 0; undefined = the request has no deadline. */
 export function remainingOf(served: ServedRequest): number | undefined {
   const remainingMs = served.remainingMs;
-  // An invalid value from an application's own context must not end calls.
+  // An application's own context may return an invalid number, which must not end calls.
   if (typeof remainingMs !== 'number' || Number.isNaN(remainingMs) || remainingMs === Number.POSITIVE_INFINITY)
     return undefined;
-  // If no time is left, the call ends at once; it must not run without a limit.
+  // A served request without any time left gives its calls 1 ms, so that they end at once; 0 would mean no limit.
   return Math.max(1, remainingMs);
 }
 
-/** The priority of the request that is being served, if it has one. */
+/** The priority of the request that is being served; undefined if it has none. */
 export function inheritedPriority(served: ServedRequest): Priority | undefined {
   const priority = served.priority;
   return isPriority(priority) ? priority : undefined;

@@ -1,33 +1,36 @@
 import type { Clock } from '../../runtime/clock.js';
 
-/** How much of a replicated log a database server has. */
+/** How far a database server has received or replayed its replicated log. */
 export interface LogPosition {
-  /** Identifies the history that the log belongs to. Positions of different histories cannot be compared. A promotion begins a new one. */
+  /**
+   * Identifies the history that the log belongs to. A promotion begins a new history, and positions of different histories cannot be
+   * compared.
+   */
   readonly history: string;
-  /** How far the server is in its history, in the server's own unit, such as bytes. It only grows. */
+  /** How far the server is in its history, in the server's own unit, such as bytes. Within one history this number only grows. */
   readonly offset: number;
-  /** How many ms ago the server last heard of its primary. Undefined if the server does not say. */
+  /** How many ms ago the server last received something from its primary; undefined if the server does not say. */
   readonly silentMs: number | undefined;
 }
 
-/** The largest number of histories that are remembered; a Service has fewer at a time. */
+/** How many histories are remembered. A Service has fewer at any time, so only old ones are dropped. */
 const MAX_HISTORIES = 4;
 
-/** Which replicas are behind, from the log positions that they and their primary report. */
+/** Finds the replicas that lag, by comparing the log positions that replicas and primary report. */
 export class ReplicationLag {
   readonly #maxMs: number;
   readonly #clock: Clock;
   readonly #logs = new Map<string, LogPositions>();
-  /** The history of the primary's log, and since when it has that history. */
+  /** The history of the primary's log, and when the primary was first seen with that history. */
   #primary: { readonly history: string; readonly sinceMs: number } | undefined;
 
-  /** @param maxMs The lag in ms from which a replica counts as behind. */
+  /** @param maxMs A replica that lags by more than this many ms counts as behind. */
   constructor(maxMs: number, clock: Clock) {
     this.#maxMs = maxMs;
     this.#clock = clock;
   }
 
-  /** A replica has reported this position. */
+  /** Records that some server reported this log position. */
   reached({ history, offset }: LogPosition): void {
     let log = this.#logs.get(history);
     if (log === undefined) {
@@ -38,7 +41,7 @@ export class ReplicationLag {
     log.reached(offset, this.#clock.now());
   }
 
-  /** The primary has reported this log position. Undefined: the primary does not answer. */
+  /** Records the log position that the primary reported. Undefined: the primary does not respond. */
   primaryReached(position: LogPosition | undefined): void {
     if (position === undefined) {
       this.#primary = undefined;
@@ -49,11 +52,14 @@ export class ReplicationLag {
     if (this.#primary?.history !== history) this.#primary = { history, sinceMs: this.#clock.now() };
   }
 
-  /** Whether a replica at this log position lags by more than the limit, judged by when the primary was first seen there. */
+  /**
+   * Whether a replica at this log position lags by more than the limit. The lag counts from the time when any server was first seen further
+   * ahead.
+   */
   isBehind({ history, offset, silentMs }: LogPosition): boolean {
     const nowMs = this.#clock.now();
     const primary = this.#primary;
-    // The replica follows a different primary, or does not know about a promotion yet.
+    // A replica with another history follows a different primary, or has not noticed a promotion yet.
     const otherHistoryMs = primary === undefined || primary.history === history ? 0 : nowMs - primary.sinceMs;
     const lagMs = this.#logs.get(history)?.lagMs(offset, silentMs, nowMs) ?? 0;
     return Math.max(lagMs, otherHistoryMs) > this.#maxMs;
@@ -66,44 +72,46 @@ interface Mark {
   readonly position: number;
 }
 
-/** The number of remembered log positions beyond which some are left out. */
+/** Beyond this number of remembered log positions, every second one is dropped. */
 const MAX_MARKS = 1_000;
 
 /**
- * How far behind a server is: how long any server of the Service has known a position that this one has not replayed. Measured on our
- * own clock, and an idle primary makes no server late. Its precision depends on how often servers are queried.
+ * The log positions of one history, and when each was first seen. A server lags by the time for which some server has known a position that
+ * the lagging server has not replayed. All times come from the client's clock, and an idle primary makes no replica lag. The more often
+ * servers are queried, the more precise the lag.
  */
 export class LogPositions {
   readonly #keepMs: number;
-  /** The log positions from old to new; they increase. */
+  /** The log positions in ascending order, which is also the order of their times. */
   #marks: Mark[] = [];
 
-  /** @param keepMs The longest lag in ms that is measured exactly; longer lags need not be distinguished. */
+  /** @param keepMs Lags up to this many ms are measured exactly; longer ones need not be told apart. */
   constructor(keepMs: number) {
     this.#keepMs = keepMs;
   }
 
-  /** A server has the log up to this position. */
+  /** Records that a server has the log up to `position`. */
   reached(position: number, nowMs: number): void {
     const marks = this.#marks;
     const last = marks[marks.length - 1];
     if (last !== undefined && position <= last.position) return;
     marks.push({ atMs: nowMs, position });
-    // The newest of the positions that are too old still shows which servers were up to date at that time.
+    // The newest of the expired positions stays, because it shows which servers were up to date at that time.
     while (marks.length > 2 && (marks[1] as Mark).atMs < nowMs - this.#keepMs) marks.shift();
     if (marks.length > MAX_MARKS)
       this.#marks = marks.filter((_, index) => index % 2 === 0 || index === marks.length - 1);
   }
 
-  /** Forgets all log positions: a new primary may begin below what the old one had written. */
+  /** Forgets all log positions, because a new primary may begin below what the old primary had written. */
   forget(): void {
     this.#marks = [];
   }
 
   /**
-   * The lag of a server that has replayed the log up to `position`, in ms.
-   * @param atMostMs An upper limit, from what the server reports; undefined = unknown. It decides until positions have been
-   * recorded for long enough.
+   * The lag in ms of a server that has replayed the log up to `position`.
+   *
+   * @param atMostMs An upper limit of the lag, derived from the server's own report; undefined = unknown. It decides until positions have
+   * been recorded for long enough.
    */
   lagMs(position: number, atMostMs: number | undefined, nowMs: number): number {
     const index = this.#marks.findIndex((mark) => mark.position > position);

@@ -3,45 +3,45 @@ import type { EndpointSet } from '../../endpoint/endpoint-set.js';
 import { notify, type Observer } from '../../observe/observer.js';
 
 /**
- * Which servers of a database a caller wants: whichever, the one that takes writes, those that replicate it, or these as long as one of
- * them can be used. Adapters take the roles that they can tell apart.
+ * Which servers of a database a client uses: any server, the one that takes writes, only those that replicate it, or replicas as long as
+ * one of them can be used and the primary otherwise. Each adapter accepts the roles that its protocol can tell apart.
  */
 export type ServerRole = 'any' | 'primary' | 'replica' | 'prefer-replica';
 
-/** How a server compares with the others, by what it says about itself: its role, and how far it is behind. */
+/** How a server compares with the others, judged by its own word about its role and its replication lag. */
 export interface ServerRank {
-  /** The rank of the server: smaller is better. Undefined: the server must not be used, even if there is no other. */
+  /** The rank of the server; smaller is better. Undefined: the server must not be used, even if there is no other. */
   readonly rank: number | undefined;
-  /** Why the server is not the first choice, for observers. Undefined: observers are not notified. */
+  /** Why the server is not used, as text for observers. Undefined: observers are not notified. */
   readonly objection: string | undefined;
-  /** Whether the server is connected. A server that is not connected keeps no other from being used. */
+  /** Whether a connection to the server is open. A server without one keeps no other server from being used. */
   readonly isConnected: boolean;
 }
 
 /** What a `ServerRanking` needs. */
 export interface ServerRankingParts {
   /**
-   * The rank of an endpoint. Undefined: nothing is known about the server, because it is not connected. It keeps its weight, since the
-   * first servers have to connect.
+   * Returns the rank of an endpoint. Undefined: nothing is known about the server because no connection to it was opened yet. Such a server
+   * keeps its weight, since otherwise no first connection would be opened.
    */
   readonly rankOf: (endpoint: Endpoint) => ServerRank | undefined;
   readonly observer: Observer;
-  /** Milliseconds between two checks of a server, so that observers can learn how soon it may be used again. */
+  /** How often a server is checked, in ms. Observers get it as the earliest time after which a server can be used again. */
   readonly intervalMs: number;
 }
 
-/** The text that says why a server which replicates too slowly is not used. @param maxLagMs How far behind a server may be, in ms. */
+/** The text for observers when a replica lags too far. @param maxLagMs How far a replica may be behind, in ms. */
 export function lagObjection(maxLagMs: number): string {
   return `it is more than ${maxLagMs} ms behind`;
 }
 
 /**
- * Puts servers on standby for what they say about themselves: only those of the best rank are used. The others stay connected. Nothing
- * fails because of it, so ejection and panic are not concerned, and it comes before them.
+ * Gives calls only to the servers with the best rank. The other servers stay connected, with weight 0. This is no failure of a server, so
+ * ejection and panic do not count it, and this step runs before them.
  */
 export class ServerRanking {
   readonly #parts: ServerRankingParts;
-  /** Why servers are on standby, as observers were last notified, by the key of the servers' endpoint. */
+  /** The reasons, as last given to observers, why servers are on standby, by the key of their endpoint. */
   #reported: ReadonlyMap<string, string> = new Map();
   #hasNone = false;
 
@@ -49,12 +49,12 @@ export class ServerRanking {
     this.#parts = parts;
   }
 
-  /** Whether no server of the last endpoint set is known to be usable. */
+  /** Whether the last endpoint set had no server that is known to be usable. */
   get hasNone(): boolean {
     return this.#hasNone;
   }
 
-  /** Puts servers of the set on standby, as `Stage.apply` does. */
+  /** Sets the weight of servers that do not have the best rank to 0, as `Stage.apply` does. */
   apply(set: EndpointSet): EndpointSet {
     const { rankOf } = this.#parts;
     let best = Number.POSITIVE_INFINITY;

@@ -5,15 +5,18 @@ import type { ServiceHost } from '../../resolver/cluster-domain.js';
 import { parseTarget } from '../../resolver/target-grammar.js';
 import { checkKeys, optionError } from '../../runtime/check.js';
 
-/** A Service by the name its clients know, regardless of the pod. */
+/** The name by which clients know a Service, whichever pod they are connected to. */
 export interface ServiceName {
-  /** The Service's host name, for TLS and wherever else a protocol names its server. */
+  /** The Service's host name, for TLS and for protocols in which a client names the server it wants. */
   readonly host: string;
-  /** The Service's port; undefined if the target has a named one. */
+  /** The Service's port; undefined if the target has a named port. */
   readonly port: number | undefined;
 }
 
-/** The host and port of a target string such as `broker.shop:5672`; of a static list, the first. Throws EVENKEEL_OPTION. */
+/**
+ * Returns the host and port of a target such as `broker.shop:5672`; for a static list of addresses, those of the first. Throws
+ * EVENKEEL_OPTION.
+ */
 export function serviceName(target: unknown): ServiceName {
   if (typeof target !== 'string') throw optionError('target', 'a target such as broker.shop:5672', target);
   const parsed = parseTarget(target);
@@ -32,8 +35,8 @@ function serviceHost({ service, namespace, domain }: ServiceHost): string {
 }
 
 /**
- * The balancer of an adapter: over the endpoints of `target`, unless `options.resolver` finds others. Throws
- * EVENKEEL_OPTION for an invalid target or option, and for options in neither `BalancingOptions` nor `ownNames`.
+ * Creates the balancer of an adapter. It balances over the endpoints of `target`, unless `options.resolver` finds other ones. Throws
+ * EVENKEEL_OPTION for an invalid target or option, and for options that are neither in `BalancingOptions` nor in `ownNames`.
  */
 export function serviceBalancer<C>(
   target: unknown,
@@ -50,7 +53,7 @@ export function serviceBalancer<C>(
   });
 }
 
-/** A copy of `from` with only the properties in `names`. */
+/** Copies the properties of `from` that `names` lists and that are not undefined. */
 export function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
   const picked: Partial<T> = {};
   for (const name of names) if (from[name] !== undefined) picked[name] = from[name];

@@ -27,10 +27,10 @@ import { connectThrough, Dial, type DialledConnection, type DialSettings, type O
 import { openSocket } from './open-socket.js';
 import { type ServiceName, serviceBalancer } from './service-balancer.js';
 
-/** Options of a client with long-lived connections: the balancer's, how connections leave, and TLS. */
+/** Options of a client whose connections stay open for long: those of its balancer, how its connections leave a pod, and TLS. */
 export interface SocketPlacerOptions extends BalancingOptions, PlacingOptions<Socket> {
   /**
-   * Settings of Node's `tls.connect`; without them connections are plain. The certificate must name the Service, not the pod.
+   * Options for Node's `tls.connect`; without them connections are plain TCP. The certificate must name the Service, not the pod.
    * @defaultValue none
    */
   readonly tls?: ConnectionOptions | undefined;
@@ -42,22 +42,25 @@ export const socketPlacerTable: OptionTable<SocketPlacerSettings> = optionTable(
   ...placingTable.options,
   tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
     if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
-    // Sockets are opened with these TLS settings long after this, so the caller's object is copied.
+    // The options are read whenever a socket is opened, so the caller's object is copied in case it changes.
     return { ...value };
   }),
 });
 
-/** What one connection does otherwise than the options of its connector say. */
+/** Settings for one connection, which override the options of the client that opens it. */
 export interface PlaceOptions {
-  /** Stops waiting and dialing; `connect` rejects with its reason. @defaultValue none */
+  /** Stops the waiting and dialing; `connect` rejects with the signal's reason. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
-  /** For hash pickers: connections with the same key go to the same pod. @defaultValue none @see docs/reference/pickers.md#hash */
+  /**
+   * The key that a hash picker hashes: connections with equal keys go to the same pod. @defaultValue none @see
+   * docs/reference/pickers.md#hash
+   */
   readonly key?: string | undefined;
-  /** The option `onLeaving` of the client, for this connection alone. @defaultValue that option */
+  /** Called when this connection should leave its pod, instead of the client's `onLeaving`. @defaultValue the client's `onLeaving` */
   readonly onLeaving?: ((leaving: ConnectionLeaving, socket: Socket) => void) | undefined;
   /**
-   * Closes a connection that has not left in time, as its protocol does; if it is still open 5 s later it is destroyed.
-   * @defaultValue the connector's, else `socket.end()`
+   * Closes this connection when it has not left in time, with its protocol's own goodbye. A socket that is still open 5 s later is
+   * destroyed. @defaultValue the client's `finish`, else `socket.end()`
    */
   readonly finish?: ((socket: Socket) => void) | undefined;
 }
@@ -69,22 +72,23 @@ export const placeTable: OptionTable<Filled<PlaceOptions, keyof PlaceOptions>> =
   finish: functionOption<NonNullable<PlaceOptions['finish']>>(),
 });
 
-/** How an adapter's connection is told to leave, and closed. */
+/** How an adapter asks a connection to leave, and how it closes that connection. */
 export interface HeldSocket {
-  /** Tells the application that the connection should leave. Returns whether the application listens. */
+  /** Asks the application to let the connection leave. Returns whether the application listens for that. */
   leave(leaving: ConnectionLeaving, socket: Socket): boolean;
-  /** Closes the connection as its protocol does. */
+  /** Closes the connection with its protocol's own goodbye. */
   finish(socket: Socket): void;
 }
 
 /**
- * Opens long-lived connections to the pods of a Service: each goes to the endpoint with the fewest, and leaves as `Placements` decides.
- * Only connections in use are kept: an endpoint counts as ready until a dial fails, and then again after a test connection succeeds.
+ * Opens long-lived connections to the pods of a Service. Each goes to the endpoint with the fewest connections, and leaves when
+ * `Placements` decides so. Only connections in use are open: an endpoint counts as ready until a dial to it fails, and then again after a
+ * test connection succeeds.
  */
 export class SocketPlacer {
   /**
-   * State and control of the client's balancer: `ready()`, `snapshot()`. A lease of this balancer chooses an endpoint; nothing is open
-   * because of it.
+   * The client's balancer, for its state and control: `ready()`, `snapshot()`. A lease of this balancer only chooses an endpoint; it opens
+   * no connection.
    */
   readonly balancer: Balancer<Site>;
   readonly #placements: Placements;
@@ -94,11 +98,11 @@ export class SocketPlacer {
   readonly #onLeaving: PlacingOptions<Socket>['onLeaving'];
   readonly #closing: Closing;
 
-  /** Throws EVENKEEL_OPTION. @param ownNames Options besides those of `SocketPlacerOptions`. */
+  /** Throws EVENKEEL_OPTION. @param ownNames The names of the adapter's own options, besides those of `SocketPlacerOptions`. */
   constructor(target: unknown, options: SocketPlacerOptions, ownNames: readonly string[] = []) {
     if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-    // The picker finds the endpoint with exactly the fewest connections by weight, the new one counted. `leastLoaded` may be off by half a
-    // connection.
+    // This picker chooses the endpoint with exactly the fewest connections by weight, the new one included. `leastLoaded` may be off by
+    // half a connection.
     const {
       clock = systemClock,
       rng = systemRng,
@@ -119,7 +123,7 @@ export class SocketPlacer {
     if (options.waitWhileRefused === false) {
       throw optionError('waitWhileRefused', 'left out: a connection is dialed for each caller', false);
     }
-    // What the balancer takes for connections are no real ones here, and have no age.
+    // The balancer's own connections hold no socket here (see `Site`), so replacing them by age would be pointless.
     const ageless = { ...pool, maxConnectionAgeMs: Number.POSITIVE_INFINITY };
     const all = { ...options, picker, load, pool: ageless };
     this.balancer = serviceBalancer<Site>(target, all, [...socketPlacerTable.names, ...ownNames], (service) => {
@@ -142,24 +146,24 @@ export class SocketPlacer {
     );
   }
 
-  /** The Service's name and port, for TLS and for what the protocol calls its host. */
+  /** The Service's name and port, for TLS and for protocols in which a client names the server it wants. */
   get service(): ServiceName {
     return this.#service;
   }
 
-  /** The clock that the options set. */
+  /** The clock from the options, which adapters use for their own timers. */
   get clock(): Clock {
     return this.#settings.clock;
   }
 
-  /** Whether `close` was called. */
+  /** True from the first call of `close` on, also after everything has closed. Adapters use it to dial no more. */
   get isClosing(): boolean {
     return this.#closing.hasBegun;
   }
 
   /**
-   * Opens a connection to a pod. Rejects as `balancer.acquire` does, or with the reason of the signal. `held` replaces
-   * the options `onLeaving` and `finish`.
+   * Opens a socket to a pod. Rejects as `balancer.acquire` does, or with the reason of the signal. With `held`, the adapter handles leaving
+   * and closing, and the options `onLeaving` and `finish` are not used.
    */
   async connect(options: PlaceOptions = {}, held?: HeldSocket): Promise<Socket> {
     const { onLeaving = this.#onLeaving, finish, key, signal } = placeTable.resolve(options);
@@ -174,19 +178,19 @@ export class SocketPlacer {
     );
   }
 
-  /** Opens a connection of a kind other than a socket. Rejects as `connect` does. */
+  /** Opens a connection of another kind than a socket. Rejects as `connect` does. */
   place<T>(opening: Opening<T>, { key, signal }: Pick<PlaceOptions, 'key' | 'signal'> = {}): Promise<T> {
     const { host, port } = this.#service;
     const service = port === undefined ? host : hostPort(host, port);
     return connectThrough({ balancer: this.balancer, service, settings: this.#settings, opening, key, signal });
   }
 
-  /** For libraries that dial and redial by themselves: dials with a lease of `balancer`. */
+  /** Returns a dial to the endpoint of `lease`, for libraries that dial and redial by themselves. The lease must come from `balancer`. */
   dial(lease: Lease<Site>): Dial {
     return new Dial(lease, this.#settings);
   }
 
-  /** As `balancer.close`: connections may stay for `pool.drainTimeoutMs`, or until `signal` aborts. */
+  /** Closes the client as `balancer.close` does: connections may stay for `pool.drainTimeoutMs`, or until `signal` aborts. */
   async close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     checkKeys('close', options, ['signal']);
     return this.#closing.close(options.signal);
@@ -195,7 +199,7 @@ export class SocketPlacer {
   #transport(): Transport<Site> {
     return {
       connect: async (endpoint, signal, failures = 0) => {
-        // The balancer itself limits the time for this.
+        // After a failed dial, a test connection shows whether the endpoint accepts again. The balancer limits the time for this.
         if (failures > 0) (await this.#openSocket(endpoint, signal)).on('error', () => {}).destroy();
         signal.throwIfAborted();
         return new Site().connection;
@@ -239,13 +243,18 @@ interface Marked {
   [placedAs]?: PlacedSocket;
 }
 
-/** Reports what the response on a socket says about its endpoint, if the socket was placed on one. @defaultValue what the socket shows */
+/**
+ * Reports what a server's response on `socket` says about the endpoint. Does nothing for a socket that no `SocketPlacer` opened. Without a
+ * report, the way in which the socket ends decides.
+ */
 export function answeredOn(socket: Socket, outcome: Outcome): void {
   const placed = (socket as Marked)[placedAs];
   if (placed !== undefined) placed.outcome = outcome;
 }
 
-/** An open socket in the hands of its user. There may be tens of thousands, so they share their listeners. */
+/**
+ * An open socket that its user works with. A process may have tens of thousands of them, so they share the three listener functions below.
+ */
 class PlacedSocket implements DialledConnection {
   outcome: Outcome | undefined = undefined;
   failure: Error | undefined = undefined;
@@ -259,7 +268,7 @@ class PlacedSocket implements DialledConnection {
     this.#held = held;
     this.dial = dial;
     (socket as Marked)[placedAs] = this;
-    // The user of the socket handles its errors; this listener only watches.
+    // The user of the socket handles its errors; this listener only records the first one.
     socket.prependListener('error', failed);
     socket.prependListener('end', hungUp);
     socket.on('close', closed);
@@ -284,7 +293,8 @@ function failed(this: Socket, error: Error): void {
 }
 
 /**
- * The endpoint ended this socket. An endpoint that drops everybody has the fewest connections, and would get every client that reconnects.
+ * The server ended this socket. If it did so before it sent a byte, the endpoint drops its clients: it would have the fewest connections,
+ * and would get every client that reconnects, if that did not count as a failure.
  */
 function hungUp(this: Socket): void {
   const placed = (this as Marked)[placedAs];

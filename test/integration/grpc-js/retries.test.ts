@@ -46,7 +46,7 @@ async function orders(count: number, serviceConfig?: string, more: Parameters<ty
 
 /** Takes the first pod each time, unless the call has been there. */
 const stubborn: PickerFactory = (set) => ({
-  pick: (request) => set.subchannels.find((subchannel) => fits(subchannel, request)) ?? set.subchannels[0],
+  pick: (request) => set.targets.find((target) => fits(target, request)) ?? set.targets[0],
 });
 
 describe('retryPolicy of the service config', () => {

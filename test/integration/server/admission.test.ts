@@ -466,12 +466,12 @@ describe('our clients, when a pod has not begun a request', () => {
       });
       /** The first one to begin with, while the connection of the second is to become busy; then the one that is full. */
       let first = port;
-      const inOrder: PickerFactory = ({ subchannels }) => ({
+      const inOrder: PickerFactory = ({ targets }) => ({
         pick: ({ avoid }) => {
           const order = [first, full.port, port, free.port];
-          const rank = (subchannel: (typeof subchannels)[number]) =>
-            order.indexOf(subchannel.endpoint.port) + (avoid?.has(subchannel) ? order.length : 0);
-          return [...subchannels].sort((a, b) => rank(a) - rank(b))[0];
+          const rank = (target: (typeof targets)[number]) =>
+            order.indexOf(target.endpoint.port) + (avoid?.has(target) ? order.length : 0);
+          return [...targets].sort((a, b) => rank(a) - rank(b))[0];
         },
       });
       const dispatcher = createDispatcher(origin, {

@@ -194,7 +194,7 @@ describe('a hash picker', () => {
       picker: (set) => ({
         pick: (request) => {
           keys.push(request.key);
-          return set.subchannels[request.key === 'anna' ? 0 : 1];
+          return set.targets[request.key === 'anna' ? 0 : 1];
         },
       }),
     });

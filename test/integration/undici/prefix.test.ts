@@ -104,7 +104,7 @@ describe('the picker of prefixKey', () => {
       picker: (set) => ({
         pick: ({ key }) => {
           picked.push(key);
-          return set.subchannels[0];
+          return set.targets[0];
         },
       }),
     });

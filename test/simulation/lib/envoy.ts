@@ -26,9 +26,9 @@ class TwoChoices implements Picker {
   }
 
   pick(_request: PickRequest): PickTarget | undefined {
-    const { subchannels } = this.#set;
-    const first = subchannels[drawIndex(this.#rng, subchannels.length)];
-    const second = subchannels[drawIndex(this.#rng, subchannels.length)];
+    const { targets } = this.#set;
+    const first = targets[drawIndex(this.#rng, targets.length)];
+    const second = targets[drawIndex(this.#rng, targets.length)];
     if (first === undefined || second === undefined) return undefined;
     return second.inFlight < first.inFlight ? second : first;
   }
@@ -47,8 +47,8 @@ class Schedule implements Picker {
   );
   #order = 0;
 
-  constructor({ subchannels, weights }: PickSet) {
-    subchannels.forEach((subchannel, index) => {
+  constructor({ targets, weights }: PickSet) {
+    targets.forEach((subchannel, index) => {
       this.#add(0, subchannel, weights[index] as number);
     });
   }

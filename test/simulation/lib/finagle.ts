@@ -19,12 +19,12 @@ class TwoOf implements Picker {
   }
 
   pick({ nowMs }: PickRequest): PickTarget | undefined {
-    const { subchannels } = this.#set;
-    if (subchannels.length < 2) return subchannels[0];
-    const first = drawIndex(this.#rng, subchannels.length);
-    const other = drawIndex(this.#rng, subchannels.length - 1);
-    const a = subchannels[first] as PickTarget;
-    const b = subchannels[other >= first ? other + 1 : other] as PickTarget;
+    const { targets } = this.#set;
+    if (targets.length < 2) return targets[0];
+    const first = drawIndex(this.#rng, targets.length);
+    const other = drawIndex(this.#rng, targets.length - 1);
+    const a = targets[first] as PickTarget;
+    const b = targets[other >= first ? other + 1 : other] as PickTarget;
     return a.cost(nowMs) <= b.cost(nowMs) ? a : b;
   }
 }
@@ -45,36 +45,36 @@ export const aperture =
 class Aperture implements Picker {
   readonly #rng: Rng;
   /** Those in the arc, and which part of each is. */
-  readonly #subchannels: readonly PickTarget[];
+  readonly #targets: readonly PickTarget[];
   readonly #shares: readonly number[];
 
-  constructor({ subchannels }: PickSet, rng: Rng, client: number, clients: number) {
+  constructor({ targets }: PickSet, rng: Rng, client: number, clients: number) {
     this.#rng = rng;
-    const servers = subchannels.length;
+    const servers = targets.length;
     const clientWidth = 1 / clients;
     const least = Math.min(LEAST_APERTURE, servers) / Math.max(1, servers);
     const width = Math.min(1, Math.ceil(least / clientWidth - 1e-9) * clientWidth);
     const from = client * clientWidth;
     const inside: PickTarget[] = [];
     const shares: number[] = [];
-    subchannels.forEach((subchannel, index) => {
+    targets.forEach((subchannel, index) => {
       const share = overlap(index / servers, (index + 1) / servers, from, from + width) * servers;
       if (share < 1e-9) return;
       inside.push(subchannel);
       shares.push(share);
     });
-    this.#subchannels = inside;
+    this.#targets = inside;
     this.#shares = shares;
   }
 
   pick({ nowMs }: PickRequest): PickTarget | undefined {
-    const subchannels = this.#subchannels;
-    if (subchannels.length < 2) return subchannels[0];
+    const targets = this.#targets;
+    if (targets.length < 2) return targets[0];
     const first = this.#draw(-1);
     const second = this.#draw(first);
     const cost = (index: number): number =>
-      (subchannels[index] as PickTarget).cost(nowMs) / (this.#shares[index] as number);
-    return subchannels[cost(first) <= cost(second) ? first : second];
+      (targets[index] as PickTarget).cost(nowMs) / (this.#shares[index] as number);
+    return targets[cost(first) <= cost(second) ? first : second];
   }
 
   #draw(without: number): number {

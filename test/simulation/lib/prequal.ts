@@ -65,12 +65,12 @@ class PrequalPicker implements Picker<Subchannel<unknown>> {
 
   pick({ nowMs }: PickRequest): Subchannel<unknown> | undefined {
     this.#nowMs = nowMs;
-    const { subchannels } = this.#set;
-    if (subchannels.length === 0) return undefined;
+    const { targets } = this.#set;
+    if (targets.length === 0) return undefined;
     this.#pool = this.#pool.filter(
-      ({ atMs, subchannel }) => nowMs - atMs <= LONGEST_AGE_MS && subchannels.includes(subchannel),
+      ({ atMs, subchannel }) => nowMs - atMs <= LONGEST_AGE_MS && targets.includes(subchannel),
     );
-    const picked = this.#choose() ?? (subchannels[drawIndex(this.#rng, subchannels.length)] as Subchannel<unknown>);
+    const picked = this.#choose() ?? (targets[drawIndex(this.#rng, targets.length)] as Subchannel<unknown>);
     for (let removed = 0; removed < REMOVED_PER_CALL; removed++) this.#remove();
     this.#probe();
     return picked;
@@ -103,10 +103,10 @@ class PrequalPicker implements Picker<Subchannel<unknown>> {
   }
 
   #probe(): void {
-    const { subchannels } = this.#set;
+    const { targets } = this.#set;
     const drawn = new Set<Subchannel<unknown>>();
-    const wanted = Math.min(PROBES_PER_CALL, subchannels.length);
-    while (drawn.size < wanted) drawn.add(subchannels[drawIndex(this.#rng, subchannels.length)] as Subchannel<unknown>);
+    const wanted = Math.min(PROBES_PER_CALL, targets.length);
+    while (drawn.size < wanted) drawn.add(targets[drawIndex(this.#rng, targets.length)] as Subchannel<unknown>);
     for (const subchannel of drawn) {
       const connection = subchannel.connection as ProbedConnection<unknown> | undefined;
       void connection?.probe().then((report) => {
@@ -131,7 +131,7 @@ class PrequalPicker implements Picker<Subchannel<unknown>> {
 
   /** How often a probe may be used, so that the pool stays full: rounded up or down at random to be right on average. */
   #uses(): number {
-    const servers = this.#set.subchannels.length;
+    const servers = this.#set.targets.length;
     const gained = (1 - Math.min(1, POOL_SIZE / servers)) * PROBES_PER_CALL - REMOVED_PER_CALL;
     const uses = gained <= 0 ? 1 : Math.max(1, (1 + SURPLUS) / gained);
     const whole = Math.floor(uses);

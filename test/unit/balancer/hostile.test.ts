@@ -75,7 +75,7 @@ describe('a balancer that is closed while its picker is built or used', () => {
 
   it('by the observer who hears that `ended` threw', async () => {
     const fixture: BalancerFixture = new BalancerFixture({
-      picker: (set) => ({ pick: () => set.subchannels[0], ended: broken }),
+      picker: (set) => ({ pick: () => set.targets[0], ended: broken }),
       observer: { warned: () => void fixture.balancer.close() },
     });
     await fixture.publish('10.0.0.1');
@@ -87,7 +87,7 @@ describe('a balancer that is closed while its picker is built or used', () => {
   it('by `ended`, which then throws', async () => {
     const fixture: BalancerFixture = new BalancerFixture({
       picker: (set) => ({
-        pick: () => set.subchannels[0],
+        pick: () => set.targets[0],
         ended: () => {
           void fixture.balancer.close();
           broken();
@@ -135,7 +135,7 @@ describe('a pick in the middle of another', () => {
     let breaks = false;
     let place = 0;
     const fixture: BalancerFixture = new BalancerFixture({
-      picker: (set) => ({ pick: () => (breaks ? broken() : set.subchannels[place]) }),
+      picker: (set) => ({ pick: () => (breaks ? broken() : set.targets[place]) }),
       observer: { warned: () => void fixture.balancer.pick({ avoid: new Set() })?.end(outcomes.success) },
     });
     await fixture.publish('10.0.0.1', '10.0.0.2');
@@ -160,7 +160,7 @@ describe('a pick in the middle of another', () => {
         return {
           pick: ({ key }) => {
             keys.push(key);
-            return set.subchannels[0];
+            return set.targets[0];
           },
         };
       },

@@ -231,7 +231,7 @@ describe('a very large set', () => {
         // What building costs, as the balancer sees it.
         void fixture?.clock.stall(1);
         let next = 0;
-        return { pick: () => set.subchannels[next++ % set.subchannels.length] };
+        return { pick: () => set.targets[next++ % set.targets.length] };
       },
     });
     const addresses = Array.from({ length: 10_000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);

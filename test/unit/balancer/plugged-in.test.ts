@@ -81,7 +81,7 @@ describe('what is plugged in and breaks', () => {
     expect(picker.balancer.pick()).toBeUndefined();
     expect(picker.warnings).toEqual(['the picker returned something that is not a subchannel']);
     const ended = new BalancerFixture({
-      picker: (set) => ({ pick: () => set.subchannels[0], ended: rejects as never }),
+      picker: (set) => ({ pick: () => set.targets[0], ended: rejects as never }),
     });
     await ended.publish('10.0.0.1');
     expect(await ended.addresses(1)).toEqual(['10.0.0.1']);
@@ -190,7 +190,7 @@ describe('what is plugged in and breaks', () => {
     await fixture.publish('10.0.0.1');
     expect(fixture.balancer.pick()?.endpoint.address).toBe('10.0.0.1');
     const other = new BalancerFixture({
-      picker: (set) => ({ pick: () => set.subchannels[0], ended: broken }),
+      picker: (set) => ({ pick: () => set.targets[0], ended: broken }),
     });
     await other.publish('10.0.0.1');
     other.balancer.pick()?.end(outcomes.success);

@@ -221,8 +221,8 @@ describe('an attempt whose response is given up', () => {
     lost({ outcome: { kind: 'not-started', cause: 'overload' }, ...more });
 
   /** Picks in the order of the set, whatever endpoints have asked for. */
-  const inOrder: PickerFactory = ({ subchannels }) => ({
-    pick: ({ avoid }) => subchannels.find((subchannel) => !avoid?.has(subchannel)) ?? subchannels[0],
+  const inOrder: PickerFactory = ({ targets }) => ({
+    pick: ({ avoid }) => targets.find((target) => !avoid?.has(target)) ?? targets[0],
   });
 
   /** A call on the first of three endpoints; as many of the next as `paused` says asked for a pause of 10 s. */

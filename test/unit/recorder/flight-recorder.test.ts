@@ -115,7 +115,7 @@ describe('flightRecorder', () => {
 
   it('says so where picker and load are functions of the application, and guesses nothing', async () => {
     const recorder = flightRecorder();
-    const first: ReturnType<typeof p2c> = ({ subchannels }) => ({ pick: () => subchannels[0] });
+    const first: ReturnType<typeof p2c> = ({ targets }) => ({ pick: () => targets[0] });
     const load = () => ({ decays: false, start() {}, end() {}, value: () => 7 });
     const fixture = await recorded(recorder, 3, { picker: first, load: load as never });
     const explained = explainCall(only(recorder), 2);

@@ -98,7 +98,7 @@ const mine: Resolver = {
     return { refresh() {}, close() {} };
   },
 };
-const first: PickerFactory = (set) => ({ pick: () => set.subchannels[0] });
+const first: PickerFactory = (set) => ({ pick: () => set.targets[0] });
 // A picker reads what it needs for a choice, and nothing that would change a subchannel.
 const known: Record<keyof PickTarget, true> = { endpoint: true, inFlight: true, hasRoom: true, cost: true };
 export const ofTarget = (target: PickTarget): readonly unknown[] => [

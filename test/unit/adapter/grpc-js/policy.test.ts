@@ -181,7 +181,7 @@ describe('a policy', () => {
   });
 
   it('has a call wait that a careless picker sends to a connection lost this very moment', async () => {
-    const { fake, resolver, update, pick, presence } = world({ picker: (set) => ({ pick: () => set.subchannels[0] }) });
+    const { fake, resolver, update, pick, presence } = world({ picker: (set) => ({ pick: () => set.targets[0] }) });
     update();
     resolver.update('10.0.0.1');
     for (let i = 0; i < 3; i++) await turn();
