@@ -1,6 +1,5 @@
 import * as grpc from '@grpc/grpc-js';
-import { type AppChannels, openAppChannels } from '../adapter/grpc-js/app-channels.js';
-import type { GrpcOptions } from '../adapter/grpc-js/options.js';
+import { type AppChannels, type AppChannelsOptions, openAppChannels } from '../adapter/grpc-js/app-channels.js';
 import { discoveryOf, type EngineOptions, servicesRule } from './engine.js';
 
 /** Balances channels of grpc-js. */
@@ -13,7 +12,7 @@ export interface GrpcEngine extends AppChannels {
 export function createEngine(options: EngineOptions): GrpcEngine {
   const channels = openAppChannels({
     services: servicesRule(options),
-    options: options.config.grpc as GrpcOptions | undefined,
+    options: options.config.grpc as AppChannelsOptions['options'],
     discovery: discoveryOf(options),
   });
   return {

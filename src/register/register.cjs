@@ -461,9 +461,10 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
       return undefined;
     }
     try {
+      // Undefined for an address that names no Service, such as one with a port that cannot be: grpc-js says what is wrong with it.
       return engine.optionsFor(String(address));
-    } catch (_error) {
-      // An address that names no Service, such as one with a port that cannot be: what is wrong with it is for grpc-js to say.
+    } catch (error) {
+      giveUp(error);
       return undefined;
     }
   };

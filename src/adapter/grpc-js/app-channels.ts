@@ -1,6 +1,6 @@
 import { type ChannelOptions, type ClientOptions, experimental } from '@grpc/grpc-js';
-import { resolverFrom, systemClock, type TargetOptions } from '../../index.js';
-import { ServiceHosts, type ServiceRule } from '../kit/index.js';
+import { type Resolver, resolverFrom, systemClock, type TargetOptions } from '../../index.js';
+import { isPromise, optionError, ServiceHosts, type ServiceRule } from '../kit/index.js';
 import { BalancedChannel, ChannelState } from './channel.js';
 import { hiddenName } from './internals.js';
 import { authorityOf, type GrpcOptions, resolveGrpcOptions } from './options.js';
@@ -10,16 +10,22 @@ import { registeredName, serviceChannelOptions } from './target.js';
 export interface AppChannelsOptions {
   /** Which hosts are Services. @defaultValue DNS decides */
   readonly services?: ServiceRule | undefined;
-  /** How calls are balanced, the same for all Services. @defaultValue {} */
-  readonly options?: GrpcOptions | undefined;
+  /**
+   * How calls are balanced: the same for all Services (then without `resolver`), or a function called for each client and channel with its
+   * Service as a URL, `grpc://orders.shop:50051`; undefined = the defaults. @defaultValue {}
+   */
+  readonly options?: GrpcOptions | ((service: URL) => GrpcOptions | undefined) | undefined;
   /** How Services and their pods are found. @defaultValue from this pod's environment */
   readonly discovery?: TargetOptions | undefined;
 }
 
 /** The channels to all addresses that an app calls. */
 export interface AppChannels {
-  /** What a client or channel for `address` adds to its options; the address is `host:port`, with or without `dns:`. */
-  optionsFor(address: string): ClientOptions;
+  /**
+   * What a client or channel for `address` adds to its options; the address is `host:port`, with or without `dns:`. Undefined if it
+   * names no Service, as with a port that cannot be. Throws EVENKEEL_OPTION for invalid options, and what a function for them throws.
+   */
+  optionsFor(address: string): ClientOptions | undefined;
 }
 
 /** The target scheme of an app's channels, whether their host turns out to be a Service or not. */
@@ -35,10 +41,10 @@ const ADDRESS = /^(?:dns:)?(?:\/\/([^/]*)\/)?(.+)$/;
  * grpc-js does it, with what their DNS records and the app's own service config say. A channel decides when it first resolves its name, and
  * again when grpc-js looks it up again.
  *
- * @throws EVENKEEL_OPTION for invalid options.
+ * @throws EVENKEEL_OPTION for invalid options, unless a function returns them.
  */
-export function openAppChannels({ services, options = {}, discovery }: AppChannelsOptions): AppChannels {
-  const own = serviceChannelOptions(options);
+export function openAppChannels({ services, options, discovery }: AppChannelsOptions): AppChannels {
+  const optionsOf = optionsByService(options);
   const hosts = new ServiceHosts({
     services,
     dns: discovery?.dns,
@@ -49,10 +55,16 @@ export function openAppChannels({ services, options = {}, discovery }: AppChanne
   return {
     optionsFor(address) {
       const [, server = '', service = ''] = ADDRESS.exec(address) ?? [];
-      const resolver = resolverFrom(service, discovery);
-      const resolved = resolveGrpcOptions({ resolver, ...options });
-      return {
+      const found = resolverOf(service, discovery);
+      if (found === undefined) return undefined;
+      const own = optionsOf(new URL(`grpc://${service}`));
+      const { resolver = found } = own;
+      const resolved = resolveGrpcOptions({
         ...own,
+        resolver: typeof resolver === 'string' ? resolverFrom(resolver, discovery) : resolver,
+      });
+      return {
+        ...serviceChannelOptions(own),
         channelFactoryOverride: (_address, credentials, channelOptions) =>
           new BalancedChannel(
             `${SCHEME}://${server}/${service}`,
@@ -63,6 +75,32 @@ export function openAppChannels({ services, options = {}, discovery }: AppChanne
       };
     },
   };
+}
+
+function optionsByService(options: AppChannelsOptions['options'] = {}): (service: URL) => GrpcOptions {
+  if (typeof options === 'function') {
+    return (service) => {
+      const own: unknown = options(service) ?? {};
+      // A promise has no options of its own, and would be taken for the defaults.
+      if (isPromise(own)) throw optionError('options()', 'options, not a promise of them', own);
+      return own as GrpcOptions;
+    };
+  }
+  // Throws for invalid options.
+  serviceChannelOptions(options);
+  if (options.resolver !== undefined) {
+    throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
+  }
+  return () => options;
+}
+
+/** Finds the endpoints of a Service; undefined if an address names none. */
+function resolverOf(service: string, discovery: TargetOptions | undefined): Resolver | undefined {
+  try {
+    return resolverFrom(service, discovery);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Resolves a name as that of a Service if it is one, else as grpc-js does. */

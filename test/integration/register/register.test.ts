@@ -278,15 +278,48 @@ describe('gRPC', () => {
       const [pod] = all as [GrpcPod];
       existWithGrpc('gone-grpc', [{ ...pod, port: await freePort() }]);
       existWithGrpc('unready-grpc', [pod], false);
-      const file = join(world.folder, 'patient.cjs');
-      const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'] }));
-      await writeFile(file, `module.exports = { discovery: ${discovery}, grpc: { waitTimeoutMs: 3_600_000 } };\n`);
+      const env = { EVENKEEL_CONFIG: await configWithGrpc('{ waitTimeoutMs: 3_600_000 }') };
       for (const name of ['gone', 'unready']) {
-        const { failed } = await run(client, `${name}-grpc.shop:50051`, { EVENKEEL_CONFIG: file });
+        const { failed } = await run(client, `${name}-grpc.shop:50051`, env);
         expect({ name, failed }).toEqual({ name, failed: { 14: 30 } });
       }
     },
   );
+
+  it('EVENKEEL_CONFIG has options per Service', async () => {
+    const [anna] = all as [GrpcPod];
+    existWithGrpc('told', all.slice(0, 3));
+    const file = await configWithGrpc(
+      `({ protocol, hostname, port }) =>
+        protocol === 'grpc:' && hostname === 'said.shop' && port === '50051' ? { resolver: 'static:127.0.0.1:${anna.port}' } : undefined`,
+    );
+    const env = { EVENKEEL_CONFIG: file };
+    expect((await run('grpc-js', 'said.shop:50051', env)).pods).toEqual({ anna: 30 });
+    expect((await run('nice-grpc', 'dns:///said.shop:50051', env)).pods).toEqual({ anna: 30 });
+    expect(Object.keys((await run('grpc-js', 'told.shop:50051', env)).pods)).toHaveLength(3);
+  });
+
+  it.each([
+    ['() => ({ pickr: 1 })', 'options has no option "pickr" (did you mean "picker"?)'],
+    ['async () => ({})', 'options() must be options, not a promise of them, got a promise'],
+    ['() => { throw new Error("no such Service"); }', 'no such Service'],
+    ['{ resolver: "static:127.0.0.1:1" }', 'options.resolver must be left out'],
+  ])('a bad value, %s, is one line, and the app runs without evenkeel', async (grpc, message) => {
+    const env = { EVENKEEL_CONFIG: await configWithGrpc(grpc) };
+    const { result } = start([app, 'grpc-js', `said.shop:${port}`], env, ['--require', toLoopback]);
+    const { pods: seen, failed, stderr } = await result;
+    expect(stderr).toContain(`evenkeel: EVENKEEL_REGISTER: ${message}`);
+    expect(stderr.trim().split('\n')).toHaveLength(1);
+    expect({ seen, failed }).toEqual({ seen: { anna: 30 }, failed: {} });
+  });
+
+  /** A module for EVENKEEL_CONFIG whose options for gRPC are this expression. */
+  async function configWithGrpc(expression: string): Promise<string> {
+    const file = join(world.folder, `grpc-${expression.length}.cjs`);
+    const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'] }));
+    await writeFile(file, `module.exports = { discovery: ${discovery}, grpc: ${expression} };\n`);
+    return file;
+  }
 
   it('an address remains with grpc-js', async () => {
     expect((await run('grpc-js', `127.0.0.1:${port}`)).pods).toEqual({ anna: 30 });
