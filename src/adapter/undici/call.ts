@@ -38,57 +38,57 @@ import type { PodTransport } from './transport.js';
 import { refusalOf, unsentTeller, watchBody } from './unsent-request.js';
 import { holdUpgraded, type UpgradeOwner } from './web-socket.js';
 
-/** What the undici calls of one dispatcher share. */
+/** What all undici requests of one dispatcher share. */
 export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
-  /** The Service's origin as its callers know it, for messages. */
+  /** The Service's origin as callers write it, for error messages. */
   readonly origin: string;
-  /** Whether the dispatcher's balancer is closed: requests then stay on the pods they have. */
+  /** Whether the dispatcher's balancer is closed: its requests then stay with the pods that were picked. */
   readonly isClosing: boolean;
-  /** The error the dispatcher was destroyed with; its calls fail with it. */
+  /** The error with which the dispatcher was destroyed; its running requests fail with that error. */
   readonly destroyedBy: Error | undefined;
   readonly propagation: Propagation;
-  /** Which pods requests ask for load reports. */
+  /** Which requests ask their pod for a load report. */
   readonly askForReports: AskForReports;
   readonly offering: Offering;
   readonly transport: Pick<PodTransport, 'lost' | 'unreadable' | 'size'>;
-  /** A call started, or stopped, waiting for an endpoint. */
+  /** Called when a request starts to wait for an endpoint; `served` is called when it stops. */
   waits(): void;
   served(): void;
-  /** A handler threw this when it was told that its request failed. Never throws. */
+  /** Called with what a handler threw when it was notified of its request's failure. Never throws. */
   handlerThrew(error: unknown): void;
 }
 
 /**
- * A request through all its attempts, until one has a response or none can follow. It tracks how far the attempt has come. It ends
- * once: `completed`, `upgraded`, or `fail` of its handler.
+ * One undici request through all its attempts, until an attempt has a response or no further attempt is possible. It tracks how far the
+ * running attempt has come. It ends once: by `completed`, by `upgraded`, or by calling `fail` of its handler.
  */
 export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>, Timed {
   done = false;
   abortReason: Error | undefined = undefined;
   client: PodClient | undefined = undefined;
   isGivenUp = false;
-  /** How much of the discarded response has arrived, in bytes. */
+  /** How many bytes of the discarded response have arrived. */
   #discardedBytes = 0;
   #discarding: SharedTimer | undefined = undefined;
-  // These three fields are set before the call begins.
+  // The deadline, the priority and the handler are set before the call begins.
   deadline: RequestDeadline | undefined = undefined;
   priority: Priority | undefined = undefined;
   handler!: AttemptHandler;
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #attempts: Attempts<Pool>;
-  /** Publishes a failure on undici's diagnostics channels, while undici has not seen the request. */
-  #tellUnsent: ((error: Error) => void) | undefined;
-  /** Stops watching the body of the request for errors; set while the call waits for a pod. */
+  /** Publishes a failure on undici's diagnostics channels, as long as undici has not seen the request. */
+  #publishFailure: ((error: Error) => void) | undefined;
+  /** Stops watching the request's body for errors; set while the request waits for a pod. */
   #unwatchBody: (() => void) | undefined;
-  /** Whether undici began to write the attempt to a socket: from then on it may have reached the pod. */
+  /** Whether undici began to write the attempt to a socket, so that the attempt may have reached the pod. */
   #sent = false;
-  /** Whether an attempt was lost with its connection, which the pod may have closed before the request was sent. */
+  /** Whether an attempt was lost with its connection, which the pod may have closed before it got the request. */
   #wasReset = false;
-  /** Whether part of the response has arrived; a 1xx status counts. */
+  /** Whether a part of the response has arrived; an informational response (1xx) counts. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
-  /** Whether a key decides which pod gets the request. */
+  /** Whether a hash key decides which pod gets the request. */
   readonly #isKeyed: boolean;
   #refusalsLeft = MOST_REFUSALS;
 
@@ -99,7 +99,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.#attempts = new Attempts(owner.balancer, this, key, hedging);
   }
 
-  /** Starts the call. Returns false when the call has to wait for an endpoint. */
+  /** Starts the request. Returns false when it has to wait for an endpoint. */
   begin(): boolean {
     try {
       this.handler.announce?.();
@@ -109,16 +109,16 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return this.done || this.start();
   }
 
-  /** Makes the first attempt, on `lease` if there is one. Returns false when the call has to wait for an endpoint. */
+  /** Makes the first attempt, on `lease` if one is passed. Returns false when the request has to wait for an endpoint. */
   start(lease?: Lease<Pool>): boolean {
     if (this.#attempts.begin(lease)) return true;
-    // A request that undici would refuse need not wait for a pod.
+    // A request that undici would refuse is failed now, and does not wait for a pod.
     const refusal = refusalOf(this.#options);
     if (refusal !== undefined) {
       this.fail(refusal);
       return true;
     }
-    this.#tellUnsent = unsentTeller(this.#owner.origin, this.#options);
+    this.#publishFailure = unsentTeller(this.#owner.origin, this.#options);
     this.#attempts.wait();
     return false;
   }
@@ -127,19 +127,19 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return this.deadline?.remainingMs;
   }
 
-  /** The lease of the running attempt, also of one whose caller gave up while undici had it queued. */
+  /** The lease of the running attempt. An attempt that undici still has in a queue keeps its lease after the caller gave up. */
   get lease(): CallLease<Pool> | undefined {
     return this.#attempts.lease;
   }
 
-  /** How far the running attempt has come, for messages. */
+  /** How far the running attempt has come, for error messages. */
   get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
     if (this.lease === undefined) return 'waiting';
     if (!this.#sent) return 'connecting';
     return this.#answered ? 'answered' : 'sent';
   }
 
-  /** Gives the call up. Does nothing after the first time, or after the end of the call. */
+  /** Gives the request up. Does nothing the second time, or after the request has ended. */
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
@@ -155,12 +155,12 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   }
 
   /**
-   * undici begins to write the attempt, perhaps long after the pod was picked, if its connection had to be opened. If this throws,
-   * undici fails the attempt without writing anything, and leaves the body and the socket alone.
+   * Called when undici begins to write the attempt to a socket, which may be long after the pod was picked if a connection had to be
+   * opened. If this method throws, undici fails the attempt without writing anything, and leaves the body and the socket alone.
    */
   began(): void {
     const { lease } = this;
-    // Another pod may get this address at any moment.
+    // The pod is leaving, and another pod may get its address at any moment, so nothing is sent.
     if (lease?.subchannel.state === 'draining' && !this.#owner.isClosing) throw podLeftError(lease.endpoint);
     this.#sent = true;
   }
@@ -172,7 +172,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.lease?.progressed();
   }
 
-  /** What the head of the final response says about its pod. */
+  /** Returns what the head of the final response means for its pod. */
   verdictOf(status: number, header: HeaderOf): Outcome {
     const { lease } = this;
     const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease?.endpoint);
@@ -189,7 +189,10 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     return verdict;
   }
 
-  /** A pod that has not begun the request may say that others have less to do, or that it has too much to do itself. */
+  /**
+   * Moves the request if its pod has not begun it, and said so: because other pods have less to do, or because it has too much to do
+   * itself.
+   */
   judged(status: number, header: HeaderOf): void {
     const { kind, cause } = this.verdictOf(status, header);
     if (kind !== 'not-started' || !this.#mayRepeat(true)) return;
@@ -205,14 +208,14 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     if (this.#attempts.giveUp({ outcome, error, idempotent: true, answered: false, method })) this.discard();
   }
 
-  /** Gives up the response, as `Attempts.giveUp`. Returns the endpoint for a concurrent attempt, which goes on in place of this one. */
+  /** Gives up the response, as `Attempts.giveUp` does. Returns a lease for the concurrent attempt that takes the place of this one. */
   giveUp(failed: FailedAttempt): Lease<Pool> | undefined {
     return this.#attempts.giveUp(failed) ? this.#attempts.handOver() : undefined;
   }
 
   /**
-   * Nobody gets the response: its rest is read if it is short, which keeps the connection, and cut if it is long or slow.
-   * @param declaredBytes The response's own word on its length, for an attempt that need not come to its end before another begins.
+   * Discards the response, which nobody gets. A short rest is read, so that the connection can be reused; a long or slow one is cut.
+   * @param declaredBytes The response's Content-Length, for an attempt whose response another attempt need not wait for.
    */
   discard(declaredBytes = 0): void {
     this.isGivenUp = true;
@@ -232,7 +235,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
 
   discarded(error?: Error): void {
     this.#discarding?.cancel();
-    // The next attempt may fail before undici reports that it begins.
+    // The flag is reset now, because the next attempt may fail before undici reports its begin.
     this.isGivenUp = false;
     this.client?.answered();
     if (this.done || this.abortReason !== undefined) {
@@ -247,22 +250,22 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
       this.#attempts.move();
       return;
     }
-    // The pod did not begin the request because others have less to do. It moves to one of them, or else to this one again.
+    // The pod did not begin the request because other pods have less to do. The request moves to one of those, or else to this pod again.
     const { method } = this.#options;
     const reason = new Error('the pod did not begin the request: others have less to do');
     this.#attempts.fail({ outcome, error: reason, untried: true, idempotent: true, answered: false, method });
   }
 
-  /** The header of a request that its pod may refuse because others have less to do; undefined if the request is for this pod. */
+  /** The header that lets the pod refuse the request because other pods have less to do; undefined if this pod has to take the request. */
   #offer(lease: CallLease<Pool>): string | undefined {
     const { offering, transport } = this.#owner;
     if (!askingOf(lease).mayRefuse || this.#refusalsLeft === 0 || this.#isKeyed || transport.size < 2) return undefined;
-    // Responses to attempts that run side by side are judged together.
+    // Concurrent attempts make no such offer, because their responses are judged together.
     if (this.#attempts.tally !== this.#attempts || !this.#mayRepeat(true)) return undefined;
     return offering.header(this.#refusalsLeft);
   }
 
-  /** The response is complete, or was given up and is over while the request continues beside it. */
+  /** The response is complete, or the discarded response has ended while the request continues with another attempt. */
   completed(): void {
     this.#over();
     this.client?.answered();
@@ -270,7 +273,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.#attempts.end(this.#verdict, this.isGivenUp ? { retrying: true } : undefined);
   }
 
-  /** The connection counts as a call on the pod until it is closed. */
+  /** The connection was upgraded. It counts as a running call on its pod until it is closed. */
   upgraded(status: number, socket: Duplex): void {
     this.#over();
     holdUpgraded(this.#owner, this.#attempts, { status, socket, options: this.#options });
@@ -279,14 +282,14 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   #over(): void {
     this.#sent = false;
     this.done = true;
-    // Other attempts may run beside it, and go on.
+    // The deadline stays while concurrent attempts of the request continue.
     if (this.#attempts.tally === this.#attempts) this.deadline?.cancel();
   }
 
   attemptFailed(error: Error): void {
     const { lease } = this;
     if (lease === undefined) {
-      // The caller's handler threw this error when it was told of the end of its request.
+      // The caller's handler threw this error when it was notified of the end of its request.
       this.#deliver(error);
       return;
     }
@@ -304,7 +307,8 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
       idempotent: isRepeatable(this.#options, lease.retries),
       answered: this.#answered,
       untried: isUntried(error, sent),
-      // Hundreds of requests may wait for the sockets of a pod that ends.
+      // An attempt that never started counts as cut, so that its first retry is free: hundreds of requests may wait for the sockets of a
+      // pod that ends.
       cut: outcome.kind === 'not-started',
       refused: isRefusedError(error),
       method: this.#options.method,
@@ -313,7 +317,8 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
 
   #outcomeOf(lease: CallLease<Pool>, error: Error, sent: boolean): Outcome {
     if (!this.#isOurs(error)) return outcomeOfError(error, sent);
-    // The caller gave up while a socket opened. How long undici took to drop the request since then says nothing about the pod.
+    // The caller gave up while a socket was being opened. How long undici took to drop the request since then does not count against the
+    // pod.
     if (this.done && !sent) return outcomeOfUnsent(error);
     return outcomeOfAbort(this, this.#owner.clock.now() - lease.startedMs, this.#answered);
   }
@@ -332,11 +337,11 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   }
 
   send(lease: CallLease<Pool>): void {
-    this.#tellUnsent = undefined;
+    this.#publishFailure = undefined;
     this.#attempts.noted(this.#options.method);
     const { retries, handle } = lease;
     if (this.deadline !== undefined) sayDeadline(this.#options as OwnOptions, this.#owner.propagation, this.deadline);
-    // A second attempt takes fewer risks, and the last one none.
+    // A repeated request avoids reused connections where possible, and at the last attempt insists on a new one.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
     const asksForReport = askingOf(lease).next(this.#owner.askForReports);
@@ -362,11 +367,11 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.#over();
     const reason = (this.#isOurs(error as Error) ? error : (this.#owner.destroyedBy ?? error)) as Error;
     this.#attempts.stop(undefined, reason);
-    this.#tellUnsent?.(reason);
+    this.#publishFailure?.(reason);
     this.#deliver(reason);
   }
 
-  /** Whether the caller or the call's deadline caused `error`. */
+  /** Whether `error` was caused by the caller, its body, or the request's deadline. */
   #isOurs(error: Error): boolean {
     return this.abortReason !== undefined || isCallersError(error) || bodyOf(this.#options)?.errored === error;
   }
@@ -380,7 +385,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   }
 }
 
-/** A dispatcher's leases are of its own pools only. */
+/** Returns what decides whether a request on this lease asks for a load report. All leases of a dispatcher are on evenkeel's own pools. */
 function askingOf({ handle }: CallLease<Pool>): ReportAsking {
   return (handle as PodPool | Http2Pool).reportAsking;
 }

@@ -4,8 +4,8 @@ import { type AttemptHandler, type CallersRequest, type HandlerV1, markCallersEr
 import type { PodClient } from './pod-pool.js';
 
 /**
- * The caller's side of a request if both the caller and undici (7) use the older form: nothing is translated, and headers are not
- * parsed twice. `Caller` is the same for the newer form.
+ * The caller's side of a request for which both the caller and undici 7 use the older handler form: nothing is translated, and headers are
+ * not parsed twice. `Caller` does this for the newer form.
  */
 export class CallerV1 implements HandlerV1, AttemptHandler {
   readonly #handler: HandlerV1;
@@ -109,7 +109,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 }
 
-/** The value of one header in undici's raw form, `[name, value, …]` of buffers or strings. */
+/** The value of one header in undici's raw form: an array of alternating names and values, as buffers or strings. */
 export function rawHeader(headers: unknown, wanted: string): string | undefined {
   if (!Array.isArray(headers)) return undefined;
   for (let index = 0; index + 1 < headers.length; index += 2) {

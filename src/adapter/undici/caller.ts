@@ -15,15 +15,15 @@ import type { PodClient } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
 
-/** The raw headers and trailers that undici's controllers expose. */
+/** Headers or trailers in the raw forms that undici's controllers expose. */
 type RawHeaders = Buffer[] | string[] | IncomingHttpHeaders | null;
 
 /**
- * The caller's side of a request: both the controller the caller gets, and the handler undici gets for each attempt, which passes the
- * response on to the caller's own handler.
+ * The caller's side of a request. It is the controller that the caller gets, and also the handler that undici gets for each attempt, which
+ * passes the response on to the caller's own handler.
  *
- * The caller gets its controller before it is known which attempt answers, so that it can abort while the request waits or a
- * connection opens. Until then the controller remembers what the caller asked for.
+ * The caller gets its controller before it is known which attempt will answer, so that it can abort while the request waits or a connection
+ * opens. Until then the controller remembers whether the caller paused or aborted.
  */
 export class Caller implements HandlerV2, Dispatcher.DispatchController, AttemptHandler {
   readonly handler: HandlerV2;
@@ -37,33 +37,33 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     this.#request = request;
   }
 
-  /** Tells the caller that its request begins. The caller may abort it from within. */
+  /** Notifies the caller that its request begins. The caller may abort the request in that very call. */
   announce(): void {
     this.handler.onRequestStart(this, noContext);
   }
 
-  /** Tells the caller that its request failed. Throws what the caller's code throws. */
+  /** Notifies the caller that its request failed. Throws what the caller's handler throws. */
   fail(error: Error): void {
     tellFailed(this.handler, this, error);
   }
 
-  /** Aborts the attempt undici has begun to send; undici then reports its failure. */
+  /** Aborts an attempt that undici has begun to send; undici then reports the attempt's failure. */
   interrupt(reason: Error): void {
     this.#answering?.abort(reason);
   }
 
-  /** Whether an attempt has begun, so that the caller has its controller. */
+  /** Whether an attempt has begun whose response the caller will get. */
   get isAnswered(): boolean {
     return this.#answering !== undefined;
   }
 
-  /** From now on the caller's requests go to the controller of this attempt. */
+  /** Connects the caller to the controller of the attempt that answers it: from now on, pauses and aborts go there. */
   answeredBy(controller: Controller | undefined): void {
     this.#answering = controller;
     if (this.#pausedEarly) controller?.pause();
   }
 
-  // The methods that follow are those of an undici handler.
+  // The methods that follow are those of an undici handler; undici calls them.
 
   onRequestStart(controller: Controller): void {
     const request = this.#request;
@@ -126,7 +126,8 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
 
   onRequestUpgrade(_controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void {
     const request = this.#request;
-    // The caller first: undici's own handlers abort here if the upgrade was refused, and over HTTP/2 every response comes this way.
+    // The caller's handler is called first: undici's own handlers abort here if the upgrade was refused, and over HTTP/2 every response
+    // arrives this way.
     try {
       this.handler.onRequestUpgrade?.(this, status, headers, socket);
     } catch (error) {
@@ -154,7 +155,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     this.#request.client = client;
   }
 
-  // The methods that follow are those of the controller that the caller gets.
+  // The methods that follow are those of an undici controller; the caller calls them.
 
   get aborted(): boolean {
     return this.#request.abortReason !== undefined;
@@ -172,7 +173,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     return this.#answering?.rawHeaders ?? null;
   }
 
-  /** Interceptors that change a response change these too. */
+  /** Passes raw headers on to the attempt's controller, for interceptors that change a response. */
   set rawHeaders(headers: RawHeaders) {
     if (this.#answering !== undefined) this.#answering.rawHeaders = headers;
   }
@@ -199,7 +200,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     this.#answering?.resume();
   }
 
-  /** A pause is for the response the caller gets: the one nobody wants has to come to its end. */
+  /** Resumes a discarded response, which has to come to its end, and keeps the caller's pause for the response that the caller gets. */
   #endPause(controller: Controller): void {
     if (!controller.paused) return;
     this.#pausedEarly = true;

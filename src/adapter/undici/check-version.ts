@@ -3,17 +3,17 @@ import { EvenkeelError } from '../../index.js';
 import { checkPeer } from '../kit/index.js';
 
 /**
- * Throws EVENKEEL_OPTION if the installed undici needs a newer Node than this one: undici 8 on Node 20 would otherwise fail with
- * "Cannot read properties of undefined". It must be imported before undici, so it is a file of its own in the package. Bundled into an
- * app it does nothing, because the undici in node_modules is then not the one that is loaded.
+ * Throws EVENKEEL_OPTION if the installed undici needs a newer Node than the running one: undici 8 on Node 20 would otherwise fail with
+ * "Cannot read properties of undefined". This file must be imported before undici, so it is a file of its own in the package. Bundled into
+ * an app it does nothing, because the undici in node_modules is then not the one that is loaded.
  */
 function checkVersion(): void {
   if (!/\/check-version(-[a-z0-9-]+)?\.[jt]s$/.test(import.meta.url)) return;
-  // biome-ignore lint/plugin: It must not throw, and must say which version it is.
+  // biome-ignore lint/plugin: loading undici must not throw here, and its version must be read.
   const load = createRequire(import.meta.url);
   const manifest = attempt(() => load('undici/package.json') as Manifest);
   const needed = /^>=(\d+)\.[\d.]+$/.exec(manifest?.engines?.node ?? '');
-  // A package may require a newer minor version of Node without really needing it.
+  // The minor version is ignored, because a package may require a newer minor version of Node without really needing it.
   if (manifest === undefined || needed === null || Number.parseInt(process.versions.node, 10) >= Number(needed[1]))
     return;
   try {
@@ -29,8 +29,8 @@ function checkVersion(): void {
 }
 
 /**
- * Throws EVENKEEL_OPTION in runtimes where requests would silently bypass the dispatcher: Bun replaces the package undici with
- * functions of its own, and the `fetch` of Deno ignores dispatchers.
+ * Throws EVENKEEL_OPTION in runtimes where requests would silently bypass the dispatcher: Bun replaces the package undici with functions of
+ * its own, and the `fetch` of Deno ignores dispatchers.
  */
 export function checkRuntime(name: string, versions: NodeJS.Dict<string> = process.versions): void {
   const why =

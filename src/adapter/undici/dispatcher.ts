@@ -56,20 +56,20 @@ import { type DispatcherStats, PodTransport, statsOf } from './transport.js';
 
 /** An undici Dispatcher that spreads the requests of one Service over its pods. */
 export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
-  /** State and control of the dispatcher's balancer: `ready()`, `snapshot()`. */
+  /** The dispatcher's balancer: `ready()` waits for a pod, `snapshot()` returns the current state. */
   readonly balancer: Balancer<Pool>;
   /** Whether `close` was called. */
   readonly closed: boolean;
   /** Whether `destroy` was called, or everything that ran at `close` has ended. */
   readonly destroyed: boolean;
-  /** Connections and requests to the pods, counted on demand. */
+  /** Connections and requests to the pods, counted when this is read. */
   readonly stats: DispatcherStats;
 }
 
 /**
- * Creates a dispatcher for one Service: pass it to `fetch`, `undici.request` or anything else that takes one. It finds the
- * pods, keeps connections to them and picks one for every request. Host header and TLS name stay the Service's. Requests for
- * another origin never reach a pod. Must be closed.
+ * Creates a dispatcher for one Service: pass it to `fetch`, `undici.request` or anything else that takes one. It finds the pods, keeps
+ * connections to them and picks one for every request. Host header and TLS name stay the Service's. Requests for another origin never reach
+ * a pod. Must be closed.
  *
  * @param target `http://name:port` or `https://name:port`. An IP address or `localhost` is one fixed endpoint.
  * @throws EVENKEEL_OPTION for an invalid target or option.
@@ -81,7 +81,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
   return openDispatcher(target, options);
 }
 
-/** `createDispatcher` with the type that `createFetch` needs, and without the check of the runtime. */
+/** Does what `createDispatcher` does, with the type that `createFetch` needs, and without checking the runtime. */
 export function openDispatcher(target: string | URL, options: DispatcherOptions): BalancedDispatcher {
   const origin = serviceOrigin('target', target);
   checkKeys('options', options, dispatcherOptionNames);
@@ -101,17 +101,17 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   readonly transport: PodTransport;
   readonly placements: Placements;
   readonly webSocket: WebSocketOptions;
-  /** Decides which origins are the Service's. */
+  /** Decides whether an origin is the Service's. */
   readonly matcher: OriginMatcher;
-  /** Set on every request over TLS, so that one with its own Host header does not close the connection. */
+  /** The TLS name that is set on every request over TLS: undici would close the connection for a request with a Host header of its own. */
   readonly #servername: string | undefined;
   readonly #rules: Pick<DispatcherSettings, 'key' | 'priority' | 'deadlineMs'>;
-  /** Whether a request that may be sent twice can have several responses. */
+  /** Whether a request that may be sent twice can have several responses, of which the caller gets one. */
   readonly #mayHedge: boolean;
   readonly #drainTimeoutMs: number;
   readonly #waiting = new WaitingRequests();
   protected readonly fallback: Fallback;
-  /** Where requests go while a library mocks sockets: a mock knows the Service, not its pods. */
+  /** Where requests go while a library mocks sockets, because mocks know the Service and not its pods. */
   readonly #mocked: Fallback;
   #destroyedBy: Error | undefined;
 
@@ -174,7 +174,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     return statsOf(this.transport.pools, this.#waiting.count);
   }
 
-  /** Sends a request to a pod. Returns false when it has to wait for a pod; `drain` is emitted when none waits any longer. */
+  /** Sends a request to a pod. Returns false when the request has to wait for a pod; `drain` is emitted when none waits any longer. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
@@ -187,7 +187,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     } catch (error) {
       return refuse(handler, asError(error));
     }
-    // A request for our own origin pays only for the first test.
+    // The first comparison suffices for a request to the Service's own origin, which is nearly every request.
     const { origin } = own;
     if (origin && origin !== matcher.origin && !matcher.matches(origin)) return this.fallback.dispatch(own, handler);
     if (this.#servername !== undefined) own = withServername(own, this.#servername);
@@ -208,7 +208,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     return call.begin();
   }
 
-  /** Adds the origin to requests without one: interceptors such as caches need it. */
+  /** Adds the origin to requests without one, because interceptors such as caches need it. */
   override compose(...args: Interceptor[] | [Interceptor[]]): Dispatcher.ComposedDispatcher {
     const interceptors = (Array.isArray(args[0]) ? args[0] : args) as Interceptor[];
     return super.compose([...interceptors, completedWith(this.origin)]);
@@ -226,7 +226,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     this.#destroyedBy ??= error ?? undefined;
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
-    // The signal to cut aborts only now: a balancer that is already closing listens for it.
+    // The signal aborts only now, because a balancer that is already closing listens to it.
     cut.abort();
     this.fallback.destroy(error);
     this.#mocked.destroy(error);
@@ -238,11 +238,11 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   }
 
   served(): void {
-    // undici's Agent and pools, over this one, read the targets.
+    // An undici Agent or pool in front of this dispatcher reads the targets of `drain`.
     if (this.#waiting.remove()) this.emit('drain' as 'connect', new URL(this.origin), [this]);
   }
 
-  /** Emits the error as undici's Client does, but not in the middle of other work. */
+  /** Emits the error of a handler as undici's Client does, but not in the middle of other work. */
   handlerThrew(error: unknown): void {
     queueMicrotask(() => {
       if (!this.emit('error' as never, error as never)) throw error;

@@ -2,17 +2,17 @@ import { Dispatcher, errors } from 'undici';
 import type { EventSourceOptions, Fallback } from './fallback.js';
 import type { WebSocketLimits } from './options.js';
 
-/** Events a dispatcher of undici emits about its connections. */
+/** Events that an undici dispatcher emits about its connections. */
 export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'drain';
 
 /**
- * The base of our dispatchers. It maps all forms of undici's `close` and `destroy` to `finish` and `cut`, and forwards the events of
- * the dispatchers it consists of. It is an AsyncDisposable.
+ * The base class of evenkeel's dispatchers. It maps all forms of undici's `close` and `destroy` to `finish` and `cut`, and forwards the
+ * events of the dispatchers inside. It is an AsyncDisposable.
  */
 export abstract class EndingDispatcher extends Dispatcher {
   /** Settles when the dispatcher has ended; set once `close` or `destroy` was called. */
   protected ending: Promise<void> | undefined;
-  /** Where requests for other origins go; its settings are what undici's own clients read here. */
+  /** The dispatcher for requests to other origins; undici's own clients read the settings of a dispatcher from here. */
   protected abstract readonly fallback: Fallback;
   #closed = false;
   #destroyed = false;
@@ -32,25 +32,25 @@ export abstract class EndingDispatcher extends Dispatcher {
     return this.#destroyed;
   }
 
-  /** The options of WebSockets, which undici's WebSocket reads here. */
+  /** The limits of WebSockets, which undici's WebSocket reads from its dispatcher. */
   get webSocketOptions(): WebSocketLimits {
     return this.fallback.webSocketOptions;
   }
 
-  /** The options of EventSources, which undici's EventSource reads here. */
+  /** The options of EventSources, which undici's EventSource reads from its dispatcher. */
   get eventSourceOptions(): EventSourceOptions | undefined {
     return this.fallback.eventSourceOptions;
   }
 
-  /** Read by undici's `fetch`. */
+  /** Whether a mock answers, which undici's `fetch` reads from its dispatcher. */
   get isMockActive(): boolean {
     return this.fallback.isMockActive;
   }
 
-  /** Accepts no new requests; resolves when all running ones have ended. Never rejects. */
+  /** Stops accepting requests; resolves when all running requests have ended. Never rejects. */
   protected abstract finish(): Promise<void>;
 
-  /** Ends running requests with `error`, even while it finishes; resolves when they have ended. Never rejects. */
+  /** Ends running requests with `error`, even while `finish` waits for them; resolves when they have ended. Never rejects. */
   protected abstract cut(error: Error | null): Promise<void>;
 
   override close(): Promise<void>;
@@ -81,7 +81,7 @@ export abstract class EndingDispatcher extends Dispatcher {
     await this.close();
   }
 
-  /** Emits the events of `from`, with this dispatcher added to their targets. */
+  /** Emits the events of the dispatcher `from`, and adds this dispatcher to their targets. */
   protected forward(from: Dispatcher, events: readonly ForwardedEvent[]): void {
     for (const event of events) {
       from.on(event as 'disconnect', (origin, targets, error) => {
@@ -92,8 +92,8 @@ export abstract class EndingDispatcher extends Dispatcher {
 }
 
 /**
- * Makes methods work regardless of what they are called on: `compose` of undici returns a Proxy that calls them with itself as
- * `this`, and the Proxy has none of the private fields.
+ * Binds methods to their object: undici's `compose` returns a Proxy that calls methods with itself as `this`, and the Proxy has no private
+ * fields.
  */
 export function bindMethods(object: object, names: readonly PropertyKey[]): void {
   for (const name of names) {

@@ -10,16 +10,16 @@ import { withoutDispatcher } from './request-options.js';
 
 /** Options of `Fallback`. */
 export interface FallbackOptions {
-  /** The user's dispatcher, which this never closes. */
+  /** The application's dispatcher for other origins, which evenkeel never closes. */
   readonly fallbackDispatcher: Dispatcher | undefined;
   readonly clock: Clock;
-  /** How long requests of our own Agent may take to finish at `close`, in ms. */
+  /** How long the Agent's running requests may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
   /** The limits of WebSockets to Services. */
   readonly webSocket: WebSocketLimits;
-  /** How our own Agent opens sockets. @defaultValue as undici does */
+  /** How the Agent opens sockets. @defaultValue as undici does */
   readonly connect?: buildConnector.connector | undefined;
-  /** Called with our own Agent, if one is created. */
+  /** Called with the Agent when it is created. */
   readonly opened?: ((agent: Agent) => void) | undefined;
 }
 
@@ -28,20 +28,20 @@ export interface EventSourceOptions {
   readonly maxEventSize?: number | undefined;
 }
 
-/** When our Agent has this many pools, closed ones are dropped. */
+/** The number of pools in the Agent from which on closed pools are dropped. */
 const SWEEP_AT = 64;
 
 /**
- * Where requests for other origins go: the dispatcher that was passed, or our own Agent, created on first use. It also knows what
- * undici's `fetch`, EventSource and WebSocket read of the dispatcher in front.
+ * Sends requests for other origins: to the application's `fallbackDispatcher`, or to an Agent that is created on first use. It also has
+ * what undici's `fetch`, EventSource and WebSocket read from a dispatcher.
  */
 export class Fallback {
   readonly #options: FallbackOptions;
   #agent: Agent | undefined;
-  /** The pools of our Agent. It forgets them when it is closed, and could then not cut them. */
+  /** The pools of the Agent. A closed Agent forgets its pools, so it could not cut them. */
   readonly #pools = new Set<Pool>();
   #sweepAt = SWEEP_AT;
-  /** The limits of WebSockets that open in this turn. */
+  /** The limits of the WebSockets that open in this turn of the event loop. */
   #opening: WebSocketLimits | undefined;
   #closed = false;
   #destroyedBy: Error | undefined;
@@ -50,59 +50,57 @@ export class Fallback {
     this.#options = options;
   }
 
-  /**
-   * Whether a mock answers. undici's `fetch` then passes bodies on unchanged, so that the mock can match them.
-   */
+  /** Whether a mock answers in place of other hosts. undici's `fetch` then passes bodies on unchanged, so that the mock can match them. */
   get isMockActive(): boolean {
     return isMockActive(this.#options.fallbackDispatcher);
   }
 
-  /** The fallback's options for EventSources; undefined = undici's defaults. */
+  /** The EventSource options of the application's dispatcher; undefined means undici's defaults. */
   get eventSourceOptions(): EventSourceOptions | undefined {
     const { fallbackDispatcher } = this.#options;
     return (fallbackDispatcher as { readonly eventSourceOptions?: EventSourceOptions } | undefined)?.eventSourceOptions;
   }
 
   /**
-   * The limits of a WebSocket. It reads them when it opens, in the turn in which its upgrade was answered, and does not say where it goes.
-   * So they are those of the connection upgraded in this turn; of several, the smallest.
+   * The limits of a WebSocket. undici's WebSocket reads them when it opens, in the turn in which its upgrade was answered, and does not say
+   * where it goes. So they are the limits of the connection that was upgraded in this turn; of several, the smallest.
    */
   get webSocketOptions(): WebSocketLimits {
     return this.#opening ?? this.#options.webSocket;
   }
 
-  /** The stats of our Agent, by origin; empty for a dispatcher that was passed in. */
+  /** The Agent's connections and requests, by origin; empty if the application passed a dispatcher. */
   get stats(): Readonly<Record<string, unknown>> {
     return this.#agent?.stats ?? {};
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (this.#closed) {
-      // The request was still waiting when this fallback was destroyed.
+      // This request was still waiting for its destination when the fallback was destroyed.
       const closed = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
       return refuse(handler, this.#destroyedBy ?? closed);
     }
     const { fallbackDispatcher } = this.#options;
     const target = fallbackDispatcher ?? this.#ownAgent();
-    // undici 7 and 8 both take the newer form, and the dispatcher may be of either.
+    // The handler is converted to the newer form, which undici 7 and 8 both take; the dispatcher may come from either.
     const own =
       fallbackDispatcher !== undefined && options.upgrade ? this.watched(handler, target) : asHandlerV2(handler);
     return target.dispatch(withoutDispatcher(options), own as Dispatcher.DispatchHandler);
   }
 
-  /** Wraps `handler`, for a request to `target` that may become a WebSocket. */
+  /** Wraps the handler of a request that may become a WebSocket, so that the limits of `target` apply to it. */
   watched(handler: Dispatcher.DispatchHandler, target: Dispatcher): HandlerV2 {
     return tellingUpgrade(asHandlerV2(handler), () => this.#opens(webSocketLimitsOf(target)));
   }
 
-  /** Running requests may finish, within the drain timeout. Never rejects. */
+  /** Lets running requests finish within the drain timeout. Never rejects. */
   async close(): Promise<void> {
     this.#closed = true;
     const agent = this.#agent;
     if (agent === undefined || agent.destroyed) return;
     const { clock, drainTimeoutMs } = this.#options;
     const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => this.destroy(null), drainTimeoutMs) : undefined;
-    // `close` rejects only if the agent was destroyed meanwhile, which was intended.
+    // The Agent's `close` rejects only if the Agent was destroyed meanwhile, which was intended.
     await agent.close().catch(() => {});
     timer?.cancel();
   }
@@ -144,7 +142,7 @@ export class Fallback {
   }
 }
 
-/** Passes everything on to `handler`, and reports the upgrade first. */
+/** Wraps a handler so that `upgraded` is called before the handler learns of its upgrade. */
 function tellingUpgrade(handler: HandlerV2, upgraded: () => void): HandlerV2 {
   return {
     onRequestStart: (controller, context) => handler.onRequestStart(controller, context),
@@ -172,18 +170,18 @@ function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimit
   };
 }
 
-/** The smaller of two limits; 0 means none. */
+/** The smaller of two limits, where 0 means no limit. */
 function smallerLimit(one: number, other: number): number {
   return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
 }
 
-/** The limits of any dispatcher, if it has them. */
+/** The WebSocket limits of a dispatcher; undici's defaults if it has none. */
 export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
   const { webSocketOptions } = dispatcher as { readonly webSocketOptions?: Partial<WebSocketLimits> };
   return { ...webSocketLimits(undefined), ...webSocketOptions };
 }
 
-/** Opens sockets for an undici Agent that a mock takes for sockets to the Service. */
+/** Opens the sockets of an Agent that takes requests while sockets are mocked: the mock sees connections to the Service. */
 export function mockedConnector(balancer: Balancer<unknown>, options: DialOptions): buildConnector.connector {
   const dial = new MockedDial(balancer, options);
   return ({ hostname, port, protocol }, supplied) => {

@@ -9,23 +9,23 @@ import { hasLastingBody, otherOrigin } from './request-options.js';
 /** A `fetch` for one Service. */
 export interface ServiceFetch extends AsyncDisposable {
   /**
-   * Like the global `fetch`; a URL without an origin (`/v1/orders/42`) refers to the Service. One of another origin is rejected
+   * Works like the global `fetch`; a URL without an origin (`/v1/orders/42`) refers to the Service. A URL of another origin is rejected
    * with UND_ERR_INVALID_ARG, unless it has a scheme and there is a `fallbackDispatcher`.
    */
   (...arguments_: Parameters<typeof fetch>): ReturnType<typeof fetch>;
-  /** State and control of the balancer behind this `fetch`: `ready()`, `snapshot()`. */
+  /** The balancer behind this `fetch`: `ready()` waits for a pod, `snapshot()` returns the current state. */
   readonly balancer: Balancer<Pool>;
-  /** What sends the requests; for `undici.request` and other clients that take a dispatcher, over the same connections. */
+  /** The dispatcher that sends the requests. `undici.request` and other clients that take a dispatcher may share its connections. */
   readonly dispatcher: ServiceDispatcher;
   /** Lets running requests finish, then closes every connection. */
   close(): Promise<void>;
 }
 
 /**
- * Creates a `fetch` that spreads its requests over the pods of one Service. It is Node's global `fetch` with an evenkeel
- * dispatcher, so its Response, Request and FormData are the global ones. Must be closed.
+ * Creates a `fetch` that spreads its requests over the pods of one Service. It is Node's global `fetch` with an evenkeel dispatcher, so its
+ * Response, Request and FormData are the global ones. Must be closed.
  *
- * @param target As for `createDispatcher`.
+ * @param target The Service, as for `createDispatcher`.
  * @throws EVENKEEL_OPTION for an invalid target or option.
  * @example const orders = createFetch('http://orders.shop:8080'); const response = await orders('/v1/orders/42'); await
  * orders.close();
@@ -39,12 +39,12 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
     const body = options.key === undefined ? undefined : (init?.body ?? undefined);
     const knowing =
       body === undefined || !hasLastingBody({ body } as never) ? dispatcher : dispatcherKnowing(dispatcher, body);
-    // The types of Node's own undici and of the installed one differ; at run time the dispatcher serves both.
+    // The types of Node's own undici and of the installed undici differ, but at run time the dispatcher serves both.
     return fetch(resource, { ...init, dispatcher: knowing } as unknown as RequestInit);
   };
   const balanced = async (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
     const { resource, url, isAbsolute } = resolved(input, base);
-    // `fetch` rejects what is no URL with the usual error. Other schemes reach no host.
+    // `fetch` itself rejects text that is not a URL. URLs with other schemes, such as `data:`, reach no host.
     if (!/^https?:$/.test(url?.protocol ?? '') || matcher.matches(url?.origin)) return sent(resource, init);
     const { origin } = url as URL;
     const mayLeave = isAbsolute && options.fallbackDispatcher !== undefined;
@@ -59,10 +59,10 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
   });
 }
 
-/** What `fetch` was called with, read once: the text of an object may change. */
+/** The first argument of a `fetch` call, converted once, because the text of an object may change between two conversions. */
 interface Resolved {
   readonly resource: URL | Request | string;
-  /** The URL of the request; undefined if its text is no URL. */
+  /** The URL of the request; undefined if the argument's text is not a URL. */
   readonly url: URL | undefined;
   /** Whether the URL has a scheme of its own. */
   readonly isAbsolute: boolean;

@@ -7,7 +7,7 @@ import type { PodClient, PodRequest } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
 
-/** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
+/** The newer handler form, which undici 8 and the `fetch` of Node 26 pass to a dispatcher. */
 export interface HandlerV2 {
   onRequestStart(controller: Controller, context?: unknown): void;
   onRequestUpgrade?(controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void;
@@ -20,7 +20,7 @@ export interface HandlerV2 {
   onRequestSent?(): void;
 }
 
-/** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */
+/** The older handler form, which undici 6 and 7 and the `fetch` of Node 20 to 24 pass to a dispatcher. */
 export interface HandlerV1 {
   onConnect?(abort: (reason?: Error) => void, context?: unknown): void;
   onResponseStarted?(): void;
@@ -33,61 +33,64 @@ export interface HandlerV1 {
   onRequestSent?(): void;
 }
 
-/** The handler undici gets for each attempt of a call. It tells the call what happens, and passes the response on to the caller. */
+/**
+ * The handler that undici gets for each attempt of a request. It reports what happens to the call, and passes the response on to the
+ * caller.
+ */
 export interface AttemptHandler extends PodRequest {
-  /** Tells the caller that its request begins. The caller may abort it from within. */
+  /** Notifies the caller that its request begins. The caller may abort the request in that very call. */
   announce?(): void;
-  /** Tells the caller that its request failed. May throw what the caller's code throws. */
+  /** Notifies the caller that its request failed. May throw what the caller's handler throws. */
   fail(error: Error): void;
-  /** Aborts the attempt undici has begun to send; undici then reports its failure. */
+  /** Aborts an attempt that undici has begun to send; undici then reports the attempt's failure. */
   interrupt(reason: Error): void;
-  /** Whether another attempt may follow. @defaultValue yes */
+  /** Whether another attempt may follow this one. @defaultValue true */
   readonly mayRepeat?: boolean;
 }
 
-/** The request behind a caller's side. It implements the optional methods it needs. */
+/** The request to which a caller's side belongs. Each kind of request implements those optional methods that it needs. */
 export interface CallersRequest {
-  /** Whether the caller has been told how its request ended: an abort then comes too late. */
+  /** Whether the caller has been notified of its request's end, so that an abort comes too late. */
   readonly done: boolean;
-  /** The reason that the caller gave for giving the request up. */
+  /** The reason with which the caller gave the request up. */
   readonly abortReason: Error | undefined;
   abort(reason?: Error): void;
-  /** An attempt begins. If this throws, the attempt fails with the error. */
+  /** An attempt begins to be sent. If this method throws, the attempt fails with its error. */
   began?(): void;
-  /** The first byte of a response arrived, or its head with a status. */
+  /** The first byte of a response arrived, or the head of a response with this status. */
   responded?(status?: number): void;
-  /** The head of the response may say something other than a plain success: then `isGivenUp` may be set. */
+  /** Called with the head of a response that may not be a plain success; may set `isGivenUp`. */
   judged?(status: number, header: HeaderOf): void;
-  /** The request goes to another pod when the response to the running attempt is over, which the caller does not get. */
+  /** Whether the running attempt's response is discarded: the request goes to another pod once that response has ended. */
   readonly isGivenUp?: boolean;
-  /** This many bytes of the discarded response have arrived. */
+  /** Called when this many more bytes of the discarded response have arrived. */
   discards?(bytes: number): void;
-  /** The discarded response is complete, or broke off. */
+  /** Called when the discarded response has ended, or broke off with an error. */
   discarded?(error?: Error): void;
-  /** The response is complete. */
+  /** The response that the caller gets is complete. */
   completed?(): void;
-  /** The connection is the caller's own from now on. */
+  /** The connection was upgraded, and belongs to the caller from now on. */
   upgraded?(status: number, socket: Duplex): void;
-  /** The attempt failed. */
+  /** The running attempt failed. */
   attemptFailed?(error: Error): void;
-  /** The attempt was given to this connection. */
+  /** The connection that the running attempt was given to. */
   client?: PodClient | undefined;
 }
 
-/** Errors that callers' code threw: a body while it was sent, a handler while it got the response. */
+/** Errors that callers' code threw: a body while it was being sent, or a handler that got the response. */
 const callersErrors = new WeakSet<object>();
 
-/** Notes what a caller's code threw. undici aborts the attempt with it, and it may look like an error of the pod. */
+/** Notes an error that a caller's code threw. undici aborts the attempt with that error, which may look like an error of the pod. */
 export function markCallersError(error: unknown): void {
   if (typeof error === 'object' && error !== null) callersErrors.add(error);
 }
 
-/** Whether a caller's code threw `error`, which then says nothing about the pod. */
+/** Whether a caller's code threw `error`, which then does not count against the pod. */
 export function isCallersError(error: unknown): boolean {
   return typeof error === 'object' && error !== null && callersErrors.has(error);
 }
 
-/** Adapts a handler of the older form to an undici that only takes the newer one. */
+/** Adapts a handler of the older form to an undici that only takes the newer form. */
 export class HandlerV1AsV2 implements HandlerV2 {
   readonly #handler: HandlerV1;
 
@@ -134,7 +137,7 @@ export class HandlerV1AsV2 implements HandlerV2 {
   }
 }
 
-/** Converts a handler of either form to the newer one. */
+/** Converts a handler of either form to the newer form. */
 export function asHandlerV2(handler: Dispatcher.DispatchHandler): HandlerV2 {
   return typeof handler.onRequestStart === 'function'
     ? (handler as HandlerV2)
@@ -142,8 +145,8 @@ export function asHandlerV2(handler: Dispatcher.DispatchHandler): HandlerV2 {
 }
 
 /**
- * Headers as `[name, value, …]` of buffers. From an object, each value of a repeated header gets a pair of its own:
- * a list in one element would come out as one joined value, which breaks Set-Cookie.
+ * Converts headers to a list of alternating names and values, as buffers. Each value of a repeated header gets an entry of its own: a list
+ * in one entry would be joined into one value, which breaks Set-Cookie.
  */
 function rawList(raw: unknown, headers: IncomingHttpHeaders | undefined): unknown[] {
   if (Array.isArray(raw)) return raw;
@@ -158,8 +161,8 @@ function rawList(raw: unknown, headers: IncomingHttpHeaders | undefined): unknow
 }
 
 /**
- * Tells a handler of either form that its request fails before it began; throws if the handler cannot be told. Returns true, as
- * `dispatch` does if nobody has to wait.
+ * Notifies a handler of either form that its request failed before it began; throws the error if the handler has no method for that.
+ * Returns true, as `dispatch` does when no caller has to wait.
  */
 export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
   const isV2 = typeof handler.onRequestStart === 'function' || !coreTakesHandlerV1;
@@ -170,13 +173,13 @@ export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true 
   return true;
 }
 
-/** Tells a handler that its request failed; throws if it cannot be told. */
+/** Notifies a handler that its request failed; throws the error if the handler has no method for that. */
 export function tellFailed(handler: HandlerV2, controller: Controller, error: Error): void {
   if (handler.onResponseError === undefined) throw error;
   handler.onResponseError(controller, error);
 }
 
-/** Before 7.28, undici's controllers have no raw headers, and the fetch of Node 26 reads nothing else. */
+/** Adds raw headers to a controller of undici before 7.28, which has none, because the `fetch` of Node 26 reads nothing else. */
 export function withRawHeaders(controller: Controller, headers: IncomingHttpHeaders): void {
   if (controller.rawHeaders === undefined) Object.assign(controller, { rawHeaders: headers });
 }

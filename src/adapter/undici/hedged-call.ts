@@ -18,8 +18,8 @@ import type { PodClient } from './pod-pool.js';
 type Controller = Dispatcher.DispatchController;
 
 /**
- * A request that may get several responses, of which the caller gets one. Each attempt is a call of its own; they share the list of
- * pods that were tried. Once chosen, a response streams.
+ * A request that may get several responses, of which the caller gets one. Each attempt is an `UndiciCall`; all share the list of pods that
+ * were tried. Once a response is chosen, its body is streamed to the caller.
  */
 export class HedgedCall implements CallersRequest, Timed {
   readonly owner: CallOwner;
@@ -27,10 +27,10 @@ export class HedgedCall implements CallersRequest, Timed {
   readonly key: string | undefined;
   readonly caller: Caller;
   readonly attempts: ConcurrentAttempts<Pool, HedgedAttempt>;
-  /** Whether the caller has been told how its request ended. */
+  /** Whether the caller has been notified of the request's end. */
   done = false;
   abortReason: Error | undefined;
-  /** The request's deadline and priority, both set before the call begins. */
+  /** The request's deadline and priority; both are set before the call begins. */
   deadline: RequestDeadline | undefined;
   priority: Priority | undefined;
 
@@ -48,7 +48,7 @@ export class HedgedCall implements CallersRequest, Timed {
     });
   }
 
-  /** Starts the call. Returns false when the call has to wait for an endpoint. */
+  /** Starts the request. Returns false when it has to wait for an endpoint. */
   begin(): boolean {
     try {
       this.caller.announce();
@@ -58,16 +58,16 @@ export class HedgedCall implements CallersRequest, Timed {
     return this.done || this.attempts.begin();
   }
 
-  /** Gives the call up. Does nothing after the first time, or after the end of the call. */
+  /** Gives the request up. Does nothing the second time, or after the request has ended. */
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     const abortReason = reason ?? new errors.RequestAbortedError();
     this.abortReason = abortReason;
-    // The caller may have done so from within `onRequestStart`, before there was any attempt.
+    // Without an attempt to abort, the request ends here: the caller may abort from within `onRequestStart`.
     if (!this.attempts.abort(abortReason)) this.#finish(abortReason);
   }
 
-  /** Whether the request's deadline has passed. */
+  /** The request's deadline has passed. */
   timedOut(): void {
     const { owner, options, attempts } = this;
     const { method } = options;
@@ -76,7 +76,7 @@ export class HedgedCall implements CallersRequest, Timed {
     this.abort(deadlineError({ origin: owner.origin, method, limitMs, running, tried }));
   }
 
-  // The methods that follow are called by the attempts of this call.
+  // The attempts of this request call the methods that follow.
 
   takes(attempt: HedgedAttempt, answer: ResponseHead): boolean {
     if (this.done || !this.attempts.takes(attempt, answer)) return false;
@@ -93,7 +93,7 @@ export class HedgedCall implements CallersRequest, Timed {
   failed(attempt: HedgedAttempt, error: Error): void {
     if (!this.attempts.failed(attempt)) return;
     if (!this.done) this.#finish(error);
-    // The caller's handler threw this when it was told of the end.
+    // The caller's handler threw this error when it was notified of the response's end.
     else if (this.attempts.isDecided) this.#deliver(error);
   }
 
@@ -116,18 +116,18 @@ export class HedgedCall implements CallersRequest, Timed {
 }
 
 /**
- * One of the concurrent calls of a request. Like any call it moves to another pod if it got no response. Its response goes to the
- * caller, or is discarded.
+ * One of the concurrent attempts of a request. An attempt without a response may move to another pod. Its response goes to the caller, or
+ * is discarded.
  */
 class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandler {
   readonly isHedge: boolean;
-  /** The controller of the running attempt. */
+  /** The controller of the undici request that currently carries this attempt. */
   controller: Controller | undefined;
-  readonly #of: HedgedCall;
+  readonly #hedgedCall: HedgedCall;
   readonly #call: UndiciCall;
 
   constructor(of: HedgedCall, isHedge: boolean) {
-    this.#of = of;
+    this.#hedgedCall = of;
     this.isHedge = isHedge;
     this.#call = new UndiciCall(of.owner, of.options, of.key, { tally: of.attempts, isHedge });
     this.#call.priority = of.priority;
@@ -135,7 +135,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
     this.#call.handler = this;
   }
 
-  /** Begins the attempt, on `lease` if there is one. Returns false when it has to wait for an endpoint. */
+  /** Starts the attempt, on `lease` if one is passed. Returns false when the attempt has to wait for an endpoint. */
   start(lease?: Lease<Pool>): boolean {
     return this.#call.start(lease);
   }
@@ -157,11 +157,11 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   }
 
   get mayRepeat(): boolean {
-    return this.#of.attempts.isAlone(this);
+    return this.#hedgedCall.attempts.isAlone(this);
   }
 
   fail(error: Error): void {
-    this.#of.failed(this, error);
+    this.#hedgedCall.failed(this, error);
   }
 
   interrupt(reason: Error): void {
@@ -186,11 +186,11 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
     const call = this.#call;
     call.responded(status);
     withRawHeaders(controller, headers);
-    const { caller } = this.#of;
+    const { caller } = this.#hedgedCall;
     if (status >= 200) {
       const header = (name: string): unknown => headers[name];
       const verdict = call.verdictOf(status, header);
-      if (!this.#of.takes(this, { status, header, verdict })) {
+      if (!this.#hedgedCall.takes(this, { status, header, verdict })) {
         call.discard(Number(headers['content-length']));
         return;
       }
@@ -210,7 +210,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
       call.discards(chunk.length);
       return;
     }
-    const { caller } = this.#of;
+    const { caller } = this.#hedgedCall;
     try {
       caller.handler.onResponseData?.(caller, chunk);
     } catch (error) {
@@ -223,24 +223,24 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
     const call = this.#call;
     call.completed();
     if (call.isGivenUp) return;
-    this.#of.ended();
-    const { caller } = this.#of;
+    this.#hedgedCall.ended();
+    const { caller } = this.#hedgedCall;
     caller.handler.onResponseEnd?.(caller, trailers);
   }
 
   onResponseError(_controller: Controller, error: Error): void {
     const call = this.#call;
-    // The rest of a response that was given up says nothing more about the pod than its headers did.
+    // The end of a discarded response says nothing more about the pod than its headers did.
     if (call.isGivenUp) call.completed();
     else call.attemptFailed(error);
   }
 
   onBodySent(chunk: unknown): void {
-    this.#of.caller.handler.onBodySent?.(chunk);
+    this.#hedgedCall.caller.handler.onBodySent?.(chunk);
   }
 
   onRequestSent(): void {
-    this.#of.caller.handler.onRequestSent?.();
+    this.#hedgedCall.caller.handler.onRequestSent?.();
   }
 
   onClient(client: PodClient): void {

@@ -5,25 +5,25 @@ import { afterPendingIo, ReportAsking } from '../kit/index.js';
 import { ownOptions } from './request-options.js';
 
 /**
- * The Pool of a pod that speaks HTTP/2. It watches its sockets: whether one has ended, and whether anything is received on them.
+ * The undici Pool of a pod that speaks HTTP/2. It watches its sockets: whether one has ended, and whether bytes still arrive.
  *
- * What HTTP/2 must not carry (`allowH2: false` in its options) goes to `http1`, as with undici's Agent. undici asks for that when the
- * server does not open a WebSocket over HTTP/2, and for everything that comes from Node's own fetch.
+ * Requests that must not use HTTP/2 (`allowH2: false` in their options) go to `http1`, as in undici's Agent. undici sets that option when a
+ * server refuses to open a WebSocket over HTTP/2, and for all requests of Node's own `fetch`.
  */
 export class Http2Pool extends Pool {
   readonly http1: Pool;
   /**
-   * Whether upgrades go over HTTP/1.1: in the clear, servers offer no WebSockets over HTTP/2, as far as is known, and undici opens nothing
-   * else.
+   * Whether upgrades go over HTTP/1.1. They do in the clear, because no server is known to offer WebSockets over HTTP/2 there, and undici
+   * upgrades to nothing else.
    */
   readonly #upgradesHttp1: boolean;
   /** Decides which requests ask the pod for a load report, as `PodPool.reportAsking` does. */
   readonly reportAsking: ReportAsking;
-  /** Sockets of the pod that HTTP/2 sessions use. */
+  /** The pod's sockets that carry HTTP/2 sessions. */
   readonly #sockets = new Set<Socket>();
-  /** Bytes received from the pod on sockets that are closed by now. */
+  /** How many bytes arrived from the pod on sockets that are closed by now. */
   #receivedBefore = 0;
-  /** Sockets that ended without undici having been told yet. */
+  /** How many sockets have ended without undici having been notified yet. */
   #delayedEnds = 0;
 
   constructor(
@@ -38,7 +38,10 @@ export class Http2Pool extends Pool {
     this.reportAsking = reportAsking;
   }
 
-  /** A request waits while the session has ended but undici has not been told: nobody would read it. */
+  /**
+   * Sends a request to the pod. While a session has ended and undici has not been notified, the request waits, because nobody would read
+   * what is sent on that session.
+   */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const isHttp1 =
       (options as { readonly allowH2?: unknown }).allowH2 === false || (options.upgrade && this.#upgradesHttp1);
@@ -49,7 +52,7 @@ export class Http2Pool extends Pool {
     return true;
   }
 
-  /** The pool is about to get `socket`. */
+  /** Watches a socket that the pool is about to get for an HTTP/2 session. */
   addSession(socket: Socket): void {
     this.#sockets.add(socket);
     socket.once('close', () => {
@@ -61,7 +64,7 @@ export class Http2Pool extends Pool {
     });
   }
 
-  /** Closes connections that no longer respond, and reports it. Call the result to stop watching. */
+  /** Closes connections that no longer respond, and calls `ended` when it did. Call the result to stop watching. */
   watchSilence(clock: Clock, ended: () => void): () => void {
     return watchSilence(
       clock,
@@ -82,24 +85,24 @@ export class Http2Pool extends Pool {
 }
 
 /**
- * Delays the end of an HTTP/2 session's socket until everything received before it has been passed on.
- * undici destroys a session as soon as it hears of the end (`onHttp2SocketEnd`). The last frames may have been read in the same
- * turn, and their content reaches the streams some ticks later: complete responses would be lost if the pod hangs up after sending
- * them. Seen in undici 8.12 on Node 22 and 24 if the client is busy when they arrive.
+ * Delays the `end` event of an HTTP/2 session's socket until everything received before it has been passed on. undici destroys a session as
+ * soon as its socket ends (`onHttp2SocketEnd`). The last frames may have been read in the same turn, and their content reaches the streams
+ * some ticks later: complete responses would be lost if the pod hangs up after sending them. Seen in undici 8.12 on Node 22 and 24 if the
+ * client is busy when they arrive.
  *
- * The close of the socket waits too. Node ends the streams in good order when the socket closes, so a response that was cut off would
- * look complete if undici had not been told of the end before.
+ * The socket's `close` event is delayed too. Node ends the streams in good order when the socket closes, so a response that was cut off
+ * would look complete if undici had not been notified of the end before.
  *
- * @param delayed Called with 1 when the socket has ended, with -1 when undici is told.
+ * @param delayed Called with 1 when the socket has ended, and with -1 when undici is notified.
  */
 export function delayEnd(socket: Socket, delayed: (ends: 1 | -1) => void = () => {}): void {
   const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
   let isDelayed = false;
-  /** Passes on a close that came meanwhile. */
-  let tellClose: (() => boolean) | undefined;
+  /** Emits the delayed `close` event of the socket, if it came meanwhile. */
+  let emitClose: (() => boolean) | undefined;
   socket.emit = (event: string, ...values: unknown[]): boolean => {
     if (event === 'close' && isDelayed) {
-      tellClose = () => emit(event, ...values);
+      emitClose = () => emit(event, ...values);
       return true;
     }
     if (event !== 'end') return emit(event, ...values);
@@ -109,33 +112,31 @@ export function delayEnd(socket: Socket, delayed: (ends: 1 | -1) => void = () =>
       isDelayed = false;
       delayed(-1);
       emit(event);
-      if (tellClose === undefined) return;
-      // undici destroys the socket with this error when it is told of the end, which fails running requests. Node was first.
+      if (emitClose === undefined) return;
+      // undici destroys the socket with this error when it is notified of the end, which fails running requests. Here Node has already
+      // closed the socket, so the error is emitted instead.
       if (socket.listenerCount('error') > 0) emit('error', new errors.SocketError('other side closed'));
-      tellClose();
+      emitClose();
     });
     return true;
   };
 }
 
-/**
- * How often undici sends an HTTP/2 PING, in ms. A live connection is therefore never silent for much longer than this, whatever its
- * requests are waiting for.
- */
+/** How often undici sends an HTTP/2 PING, in ms. So a live connection is never silent for much longer, whatever its requests wait for. */
 export const PING_MS = 4_000;
-/** The number of consecutive checks without a received byte after which a connection is ended. */
+/** The number of consecutive checks without a received byte after which an HTTP/2 connection is closed. */
 const SILENT_CHECKS = 3;
 
 /**
- * Finds HTTP/2 connections that no longer respond: the pod's machine is gone, its process is frozen, or Node did not notice the end
- * of the socket (nodejs/node#61304). undici sends PINGs but ignores missing answers, so requests on such a connection would hang.
+ * Finds HTTP/2 connections that no longer respond: the pod's machine is gone, its process is frozen, or Node did not notice the end of the
+ * socket (nodejs/node#61304). undici sends PINGs but ignores missing answers, so requests on such a connection would hang.
  *
- * It counts checks, not time: after a stall of our own event loop one check is late, and whatever arrived meanwhile is read before the
- * next.
+ * Checks are counted, not time: after our own event loop stalled, only one check is late, and whatever arrived meanwhile is read before the
+ * next check.
  *
- * @param received Bytes received so far; undefined while there is no connection that sends PINGs.
- * @param dead Called when the connection is dead. Watching continues, because another may follow.
- * @returns Stops watching.
+ * @param received Returns how many bytes arrived so far; undefined while there is no connection that sends PINGs.
+ * @param dead Called when the connection is dead. Watching continues, because another connection may follow.
+ * @returns A function that stops watching.
  */
 export function watchSilence(
   clock: Clock,

@@ -1,4 +1,4 @@
-// This import comes first: what follows imports undici.
+// The version check is imported first, because the imports that follow load undici.
 import './check-version.js';
 
 export type { AppOptions } from '../http/app-options.js';

@@ -1,13 +1,15 @@
 import type { Socket } from 'node:net';
 import * as undici from 'undici';
 
-// Everything undocumented of undici that this adapter relies on. Symbols are found by their descriptions; the tests of test/integration/undici
-// use all of it with the oldest and the newest supported versions.
+// Every undocumented part of undici that evenkeel uses. Symbols are found by their descriptions; the tests of test/integration/undici use
+// all of them with the oldest and the newest supported versions.
 
-/** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. Seen in 7.30 and 8.13. */
+/**
+ * Whether the installed undici is 7, whose core takes handlers of both forms; undici 8 takes only the newer form. Seen in 7.30 and 8.13.
+ */
 export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
 
-/** What undici passes as the context of a request to which no interceptor has added anything. Seen in 7.30 and 8.13. */
+/** The context that undici passes to handlers of a request to which no interceptor has added anything. Seen in 7.30 and 8.13. */
 export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
 
 const symbolNamed = (owner: object, name: string): symbol | undefined =>
@@ -18,30 +20,39 @@ const fieldsOf = (client: undici.Client): Record<symbol, unknown> => client as u
 const busySymbol = symbolNamed(undici.Client.prototype, 'busy');
 const connectedSymbol = symbolNamed(undici.Client.prototype, 'connected');
 
-/** Whether a request given to `client` now would have to wait. In a version without the getter: always, so nothing is sent early. */
+/**
+ * Whether a request that is given to `client` now would have to wait. True for an undici without this getter, so that nothing is sent
+ * early.
+ */
 export function isBusy(client: undici.Client): boolean {
   return busySymbol === undefined || fieldsOf(client)[busySymbol] === true;
 }
 
-/** Whether `client` has a connection that can be used again. In a version without the getter: never, so nothing is sent early. */
+/** Whether `client` has a connection that can be reused. False for an undici without this getter, so that nothing is sent early. */
 export function isConnected(client: undici.Client): boolean {
   return connectedSymbol !== undefined && fieldsOf(client)[connectedSymbol] === true;
 }
 
 /**
- * The property by which undici's Pool marks a client that has to drain before it gets another request. Undefined in a version that does
- * it differently; then every request goes through the Pool's own search.
+ * The property by which undici's Pool marks a client that has to drain before it gets another request. Undefined for an undici that does
+ * this differently; every request then goes through the Pool's own search.
  */
 export function needDrainSymbol(pool: undici.Pool): symbol | undefined {
   return symbolNamed(pool, 'needDrain');
 }
 
-/** Marks `client` as a Pool does whose client has returned false. @param needDrain From `needDrainSymbol`. */
+/**
+ * Marks `client` as waiting for its drain, as undici's Pool does with a client that returned false. @param needDrain From
+ * `needDrainSymbol`.
+ */
 export function markNeedsDrain(client: undici.Client, needDrain: symbol): void {
   fieldsOf(client)[needDrain] = true;
 }
 
-/** Whether undici has paused the HTTP/1.1 parser of a socket. In a version without that symbol: never, so its end is not held back. */
+/**
+ * Whether undici has paused the HTTP/1.1 parser of a socket. False for an undici without this symbol, so that the socket's end is not
+ * delayed.
+ */
 export function isParserPaused(socket: Socket): boolean {
   const symbol = symbolNamed(socket, 'parser');
   if (symbol === undefined) return false;
@@ -50,9 +61,9 @@ export function isParserPaused(socket: Socket): boolean {
 }
 
 /**
- * Why this undici's HTTP/2 is not used; undefined if it is. Before 8.10 it endlessly resends a request that a pod keeps rejecting by
- * GOAWAY, which blocks the process. Before 8.5 a POST waits for everything else on the connection, and before 8.4 every request does.
- * 8.0 and 8.1 fail running requests at a GOAWAY.
+ * Why the HTTP/2 of the installed undici is not used; undefined if it is. Before 8.10, undici endlessly resends a request that a pod keeps
+ * rejecting by GOAWAY, which blocks the process. Before 8.5 a POST waits for everything else on the connection, and before 8.4 every
+ * request does. 8.0 and 8.1 fail running requests at a GOAWAY.
  *
  * undici does not expose its version. Only the clients of those versions have a field for the PING interval.
  */
@@ -63,18 +74,18 @@ export function http2Defect(): string | undefined {
   return isEarly ? 'undici 8.0 to 8.9 (they send a request without end to a pod that rejects it by GOAWAY' : undefined;
 }
 
-/** The error code REFUSED_STREAM (RFC 9113, 7). */
+/** The HTTP/2 error code of a stream that was refused, REFUSED_STREAM (RFC 9113, 7). */
 const REFUSED_STREAM = 7;
-/** The error of a request that a GOAWAY without an error code left unprocessed. */
+/** undici's message for a request that a GOAWAY without an error code left unprocessed. */
 const GOAWAY = 'HTTP/2: "GOAWAY" frame received with code 0';
 
 /**
- * Whether `error` says that the pod did nothing of an HTTP/2 request that was sent: it refused the stream (RFC 9113, 8.7),
- * or its GOAWAY names an earlier stream as the last one it processed (6.8). It may then be sent again, whatever its method.
- * undici 8 does that itself, once. Requests that are refused again, or whose body is used up, fail with this error.
+ * Whether `error` says that the pod did not process an HTTP/2 request that was sent: it refused the stream (RFC 9113, 8.7), or its GOAWAY
+ * names an earlier stream as the last one it processed (6.8). The request may then be sent again, whatever its method. undici 8 resends it
+ * once by itself; a request that is refused again, or whose body is used up, fails with this error.
  *
- * The message is compared exactly, because a POST depends on it. From 8.10 on (checked up to 8.12) only requests that were left
- * unprocessed fail with UND_ERR_INFO.
+ * The message is compared exactly, because a POST depends on it. From 8.10 on (checked up to 8.12) only requests that were left unprocessed
+ * fail with UND_ERR_INFO.
  */
 export function isRefusedError(error: Error): boolean {
   const { code, message, http2ErrorCode } = error as Error & { code?: unknown; http2ErrorCode?: unknown };
@@ -82,24 +93,36 @@ export function isRefusedError(error: Error): boolean {
   return code === 'UND_ERR_INFO' && message === GOAWAY;
 }
 
-/** What undici's parser could not read, a character for each byte. In a version that does not keep it: undefined, and messages say less. */
+/**
+ * The bytes that undici's parser could not read, one character each. Undefined for an undici that does not keep them; messages then say
+ * less.
+ */
 export function unparsedOf(error: Error): string | undefined {
   const { data } = error as { readonly data?: unknown };
   return typeof data === 'string' ? data : undefined;
 }
 
-/** Whether `error` says that a server takes no WebSocket over HTTP/2 (RFC 8441): it has no code of its own. Without it, pods would be blamed. */
+/**
+ * Whether `error` says that a server opens no WebSockets over HTTP/2 (RFC 8441), which has no error code of its own. Without this, pods
+ * would be blamed.
+ */
 export function isNoExtendedConnect(error: Error): boolean {
   const { code, message } = error as Error & { readonly code?: unknown };
   return code === 'UND_ERR_INFO' && message === 'HTTP/2: Extended CONNECT protocol not supported by server';
 }
 
-/** Whether `error` is about a handler without methods, which `dispatch` checks after all else. Without it, no request could be checked alone. */
+/**
+ * Whether an error of `dispatch` is about a handler without methods, which undici checks last. Without this, evenkeel could not check a
+ * request without sending it.
+ */
 export function isAboutHandler({ message }: Error): boolean {
   return /^invalid on\w+ method$/.test(message);
 }
 
-/** Whether undici's `fetch` takes a dispatcher for a mock. Without it, `fetch` would hand a mock a stream in place of the body it has to match. */
+/**
+ * Whether undici's `fetch` takes a dispatcher for a mock. Without this, `fetch` would give a mock a stream instead of the body that the
+ * mock has to match.
+ */
 export function isMockActive(dispatcher: object | undefined): boolean {
   return (dispatcher as { readonly isMockActive?: unknown } | undefined)?.isMockActive === true;
 }

@@ -1,26 +1,26 @@
 import type { LoadReport } from '../../index.js';
 import { formatOffer, requestsInFlight } from '../kit/index.js';
 
-/** How many pods may refuse one request. */
+/** How many pods may refuse one request because other pods have less to do. */
 export const MOST_REFUSALS = 2;
-/** How much one load report changes the mean of the requests in flight, as a share. */
+/** The weight of one load report in the moving mean of the requests in flight, from 0 to 1. */
 const STEP = 0.05;
 
-/** What the requests of a dispatcher offer to pods that may be busier than others. */
+/** Builds the header by which requests let a busy pod refuse them, from what pods report about their load. */
 export class Offering {
-  /** The mean of the requests in flight that pods reported. */
+  /** The moving mean of the requests in flight that pods reported; undefined before the first report. */
   #mean: number | undefined;
 
-  /** A pod reported how many requests it has in flight. */
+  /** Updates the mean with a pod's report of its requests in flight. */
   reported(report: LoadReport): void {
     const inFlight = requestsInFlight(report);
     if (inFlight === undefined) return;
     this.#mean = this.#mean === undefined ? inFlight : this.#mean + (inFlight - this.#mean) * STEP;
   }
 
-  /** The header of a request that `left` pods may refuse; undefined while nothing is known about the pods. */
+  /** The header of a request that `left` more pods may refuse; undefined before the first load report. */
   header(left: number): string | undefined {
-    // A report counts the request that it came with.
+    // A report counts the request whose response brought it, so 1 is subtracted.
     return this.#mean === undefined ? undefined : formatOffer({ left, typical: Math.max(0, this.#mean - 1) });
   }
 }

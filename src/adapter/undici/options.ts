@@ -31,78 +31,79 @@ import {
 /** Options of `createDispatcher` and `createFetch`. */
 export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
   /**
-   * Where requests for any other origin go (after a redirect, say). Closing it stays up to the caller.
+   * Where requests for any other origin go (after a redirect, say). Closing this dispatcher stays up to the caller.
    * @defaultValue an undici Agent of its own, created on first use
    * @see docs/guide/http.md#other-origins
    */
   readonly fallbackDispatcher?: Dispatcher | undefined;
   /**
-   * The key for hash pickers: requests with the same key go to the same pod. Called for every request. `prefixKey()` also brings
+   * Returns the key for hash pickers: requests with the same key go to the same pod. Called for every request. The key `prefixKey()` brings
    * the picker it is meant for. @defaultValue none
    * @see docs/guide/http.md#sticky-routing
    */
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
   /**
-   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
-   * @defaultValue that of the request being served (`propagate.context`), else 'default'
+   * Returns a request's priority: which requests are served first when several wait for a pod, and with a `limit` which are rejected first.
+   * Called for every request.
+   * @defaultValue the priority of the request being served (`propagate.context`), else 'default'
    * @see docs/guide/overload.md#priorities
    */
   readonly priority?: ((options: Dispatcher.DispatchOptions) => Priority | undefined) | undefined;
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
   /**
-   * Limits for WebSockets to the Service (one that exceeds them is closed with 1006), and how they leave their pod: also
+   * Limits for WebSockets to the Service (one that exceeds a limit is closed with 1006), and how WebSockets leave their pod: also
    * `onLeaving`, `closeLeaving`, `leaveSpreadMs` and `rebalance`, as for any long-lived connection. @defaultValue {}, see
    * `WebSocketOptions`
    * @see docs/guide/tcp.md#options
    */
   readonly webSocket?: WebSocketOptions | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have
-   * said that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
+   * Which requests ask their pod how busy it is, with the header `endpoint-load-metrics-format: TEXT`. true: requests to pods that have
+   * said that they report (`evenkeel/server`). 'always': every request. false: none. @defaultValue true
    * @see docs/guide/server.md#what-clients-do-with-it
    */
   readonly askForReports?: AskForReports | undefined;
   /**
-   * What goes along with a request: its deadline, its priority. @defaultValue {}, see `PropagateOptions`
+   * What is sent along with a request: its deadline, its priority. @defaultValue {}, see `PropagateOptions`
    * @see docs/guide/deadlines.md
    */
   readonly propagate?: PropagateOptions | undefined;
 }
 
-/** How the sockets to each pod are opened and used. */
+/** Options for the sockets to each pod: how they are opened and used. */
 export interface UndiciConnectionOptions {
   /**
-   * Maximum sockets per pod; each carries one request at a time (HTTP/1.1). Further requests wait for one. At most 128 of a pod
-   * are being opened at a time.
-   * @defaultValue Infinity: as many as requests run at once, as the ordinary client does
+   * The most sockets per pod; each carries one request at a time (HTTP/1.1). Further requests wait for a socket. At most 128 sockets to a
+   * pod are being opened at a time.
+   * @defaultValue Infinity: as many as requests run at once, as with undici's own Pool
    */
   readonly connections?: number | undefined;
   /**
-   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked is
-   * the Service's unless `servername` says otherwise. Or a function, sync or async, called for each new connection, within its
-   * connect timeout: for certificates that are renewed. If it throws, the error is EVENKEEL_OPTION and does not count against the
-   * pod. @defaultValue {}
+   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked is the
+   * Service's unless `servername` says otherwise. A function, sync or async, is called for each new connection, within its connect timeout:
+   * for certificates that are renewed. If the function throws, the error is EVENKEEL_OPTION and does not count against the pod.
+   * @defaultValue {}
    * @see docs/guide/http-tls.md#certificates-that-are-renewed
    */
   readonly tls?: TlsOption | undefined;
   /**
-   * How often the function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other
-   * certificates or keys (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, the connection is replaced: a new one is
-   * opened first, and running requests finish on the old one. Infinity = never. @defaultValue 60000
+   * How often a function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other certificates or keys
+   * (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, that connection is replaced: a new one is opened first, and running
+   * requests finish on the old one. Infinity = never. @defaultValue 60000
    * @see docs/guide/http-tls.md#certificates-that-are-renewed
    */
   readonly credentialsRefreshMs?: number | undefined;
   /**
-   * Whether HTTP/2 is offered over TLS. Needs undici 8.10; with earlier versions it is refused (EVENKEEL_OPTION), because they lose
+   * Whether HTTP/2 is offered over TLS. Needs undici 8.10; with earlier versions true is refused (EVENKEEL_OPTION), because they lose
    * requests when a pod sends GOAWAY, as in every rolling update, or resend them endlessly. @defaultValue false
    */
   readonly allowH2?: boolean | undefined;
   /**
-   * Whether requests of an `http:` target use HTTP/2 in the clear (h2c, prior knowledge). true: with every pod that answers its
-   * preface; with others HTTP/1.1. false: never. Undefined: with pods whose port in the EndpointSlice says `appProtocol:
-   * kubernetes.io/h2c`. A pod is asked on a connection of its own before its first request. Upgrades use HTTP/1.1. Needs undici
-   * 8.10, as `allowH2` does; with earlier versions true is refused (EVENKEEL_OPTION), and undefined means false.
+   * Whether requests of an `http:` target use HTTP/2 in the clear (h2c, prior knowledge). true: with every pod that answers an HTTP/2
+   * preface; other pods get HTTP/1.1. false: never. Undefined: with pods whose port in the EndpointSlice says `appProtocol:
+   * kubernetes.io/h2c`. A pod is probed on a connection of its own before its first request. Upgrades use HTTP/1.1. Needs undici 8.10, as
+   * `allowH2` does; with earlier versions true is refused (EVENKEEL_OPTION), and undefined means false.
    * @defaultValue undefined; false for `createAppAgent` and `appInterceptor`
    * @see docs/guide/http-tls.md#http2-in-the-clear
    */
@@ -110,37 +111,37 @@ export interface UndiciConnectionOptions {
   /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
   readonly maxConcurrentStreams?: number | undefined;
   /**
-   * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, until 2 s before that expires.
+   * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, the socket is kept until 2 s before that expires.
    * @defaultValue 60000
    */
   readonly keepAliveTimeoutMs?: number | undefined;
-  /** Idle time after which TCP checks whether the peer is alive, in ms. @defaultValue 15000 */
+  /** Idle time after which TCP probes whether the other side is alive, in ms. @defaultValue 15000 */
   readonly tcpKeepAliveMs?: number | undefined;
-  /** Time until the response headers, in ms; 0 = no limit. @defaultValue 300000, undici's own */
+  /** The longest time until the response headers, in ms; 0 = no limit. @defaultValue 300000, undici's own */
   readonly headersTimeoutMs?: number | undefined;
-  /** Longest pause between two pieces of a body, in ms; 0 = no limit. @defaultValue 300000, undici's own */
+  /** The longest pause between two pieces of a body, in ms; 0 = no limit. @defaultValue 300000, undici's own */
   readonly bodyTimeoutMs?: number | undefined;
-  /** Largest response headers, in bytes. @defaultValue Node's `--max-http-header-size` */
+  /** The largest size of the response headers, in bytes. @defaultValue Node's `--max-http-header-size` */
   readonly maxHeaderSize?: number | undefined;
-  /** Largest response body, in bytes. @defaultValue no limit */
+  /** The largest size of a response body, in bytes. @defaultValue no limit */
   readonly maxResponseSize?: number | undefined;
   /**
-   * Path that active health checks GET, such as `/healthz`; a status below 400 is healthy.
-   * @defaultValue nothing: a check then opens a connection
+   * The path that active health checks GET, such as `/healthz`; a status below 400 means healthy. @defaultValue none: a check only opens a
+   * connection
    */
   readonly healthPath?: string | undefined;
 }
 
-/** How long a request may take, and whether a second pod is asked in parallel. */
+/** Options of each request: how long it may take, and whether a second pod is asked in parallel. */
 export interface CallOptions {
   /**
-   * How long a request may take in all, in ms: waiting, every attempt, and the whole response. Then it fails with
-   * EVENKEEL_DEADLINE. Or a function of the request; undefined = no limit.
+   * How long a request may take as a whole, in ms: waiting, every attempt, and the complete response. After that it fails with
+   * EVENKEEL_DEADLINE. A function returns the limit of each request; undefined = no limit.
    * @defaultValue no limit: the caller's own signal decides
    */
   readonly deadlineMs?: number | DeadlineOf<Dispatcher.DispatchOptions> | undefined;
   /**
-   * Asks a second pod when the first is slow; needs `afterMs` or `afterQuantile`. @defaultValue never
+   * When a second pod is asked because the first one is slow; needs `afterMs` or `afterQuantile`. @defaultValue never
    * @see docs/guide/retries.md
    */
   readonly hedge?: HedgeOptions | undefined;
@@ -172,22 +173,23 @@ export const undiciConnectionTable: OptionTable<UndiciConnectionSettings> = opti
 });
 
 /**
- * Limits for WebSockets, and how they leave their pod. A WebSocket that exceeds a limit is closed with 1006, in undici versions that
- * have these limits.
+ * Options for WebSockets: their limits, and how they leave their pod. A WebSocket that exceeds a limit is closed with 1006, in undici
+ * versions that have these limits.
  */
 export interface WebSocketOptions extends PlacingOptions<Duplex> {
-  /** Largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
+  /** The largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
   readonly maxPayloadSize?: number | undefined;
-  /** Fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
+  /** The most fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
   readonly maxFragments?: number | undefined;
   /**
-   * The close code of a WebSocket that should leave. Codes that may not be sent (1004 to 1006, 1015 to 2999) are refused.
+   * The code with which a WebSocket that should leave its pod is closed. Codes that may not be sent (1004 to 1006, 1015 to 2999) are
+   * refused.
    * @defaultValue 4012, because undici does not let applications send 1012
    */
   readonly leaveCode?: number | undefined;
 }
 
-/** The limits, complete. */
+/** The limits for WebSockets, after defaults were filled in. */
 export type WebSocketLimits = Complete<Pick<WebSocketOptions, 'maxPayloadSize' | 'maxFragments'>>;
 
 type WebSocketSettings = WebSocketLimits & { readonly leaveCode: number } & (typeof placingTable)['defaults'];
@@ -201,7 +203,7 @@ export const webSocketTable: OptionTable<WebSocketSettings> = optionTable('webSo
   ...placingTable.options,
 });
 
-/** Fills in the limits. Throws EVENKEEL_OPTION for invalid values. */
+/** Fills in the limits for WebSockets. Throws EVENKEEL_OPTION for invalid values. */
 export function webSocketLimits(options: WebSocketOptions | undefined): WebSocketLimits {
   const { maxPayloadSize, maxFragments } = webSocketTable.resolve(options);
   return { maxPayloadSize, maxFragments };
@@ -209,7 +211,7 @@ export function webSocketLimits(options: WebSocketOptions | undefined): WebSocke
 
 type OwnOptions = Omit<DispatcherOptions, keyof BalancingOptions | keyof UndiciConnectionOptions>;
 
-/** What a dispatcher has besides the options of balancing and of connections, after defaults were filled in. */
+/** The options that only dispatchers have (not every balancer, not the connections), after defaults were filled in. */
 export type DispatcherSettings = Filled<
   Omit<OwnOptions, 'deadlineMs' | 'hedge' | 'propagate' | 'webSocket'>,
   'fallbackDispatcher' | 'key' | 'priority' | 'clusterDomain'
@@ -238,12 +240,12 @@ export const dispatcherTable: OptionTable<DispatcherSettings> = optionTable('opt
   propagate: checkedOption(new Propagation(undefined), (_name, value) => new Propagation(value as PropagateOptions)),
 });
 
-/** Names of `DispatcherOptions`. */
+/** The names of all options of a dispatcher. */
 export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Object.freeze([
   ...balancingTable.names,
   ...undiciConnectionTable.names,
   ...dispatcherTable.names,
 ]);
 
-/** A function that reads the key of hash pickers from the options of a request. */
+/** Returns the key for hash pickers from the options of a request. */
 export type RequestKey = (options: Dispatcher.DispatchOptions) => string | null | undefined;

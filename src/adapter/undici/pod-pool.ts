@@ -4,42 +4,45 @@ import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import { ReportAsking } from '../kit/index.js';
 import { isBusy, isConnected, isParserPaused, markNeedsDrain, needDrainSymbol } from './internals.js';
 
-/** The other side closed the connection unannounced. */
+/** The error codes of a connection that the other side closed without notice. */
 const hangUps: ReadonlySet<string | undefined> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 const onNewConnection = Symbol('onNewConnection');
 
 /**
- * The options of a request that must not be lost to a server that closed its connection unseen: it goes out on a new connection. The
- * options carry this, because undici may pass on another handler than it was given.
+ * Marks a request that must go out on a new connection, so that it is not lost to a pod that closed an idle one unseen. The mark is in the
+ * options, because undici may pass on a different handler.
  */
 export function needingNewConnection(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   return { ...options, [onNewConnection]: true } as Dispatcher.DispatchOptions;
 }
 
-/** A handler that is told which connection its request was given to; it calls `answered` there when the response is complete. */
+/**
+ * A handler that is notified which connection its request was given to. It calls `answered` of that connection when the response is
+ * complete.
+ */
 export interface PodRequest {
   onClient(client: PodClient): void;
 }
 
-/** Whether HTTP/2 was agreed on for this socket. */
+/** Whether client and pod agreed on HTTP/2 for this socket. */
 export function isHttp2(socket: Socket): boolean {
   return (socket as TLSSocket).alpnProtocol === 'h2';
 }
 
-/** One connection of undici to a pod, without two defects of undici's Client. */
+/** One connection of undici to a pod: undici's Client without two of its defects. */
 export class PodClient extends Client {
   readonly #pool: PodPool | undefined;
   #awaitsDrain = false;
-  /** Whether the client got a request before its Pool knew that the last one was over, and was never idle since. */
+  /** Whether the client got a request before its Pool knew that the last one was over, and has not been idle since. */
   #hurried = false;
-  /** The client's current or last socket, over HTTP/1.1. */
+  /** The client's current or last socket, if that speaks HTTP/1.1. */
   readonly #socket: { current: Socket | undefined };
-  /** Whether the client is in its Pool's list of answered clients, or of idle ones. The Pool writes both. */
+  /** Whether the client is in its Pool's list of clients with a complete response, or in its list of idle clients. The Pool writes both. */
   isListedAnswered = false;
   isListedRested = false;
 
-  /** @param pool The client's Pool, if that is to learn what happens on the client. */
+  /** @param pool The client's Pool, if the Pool is to be notified of what happens on the client. */
   constructor(origin: URL | string, options: Client.Options, pool?: PodPool) {
     const socket: { current: Socket | undefined } = { current: undefined };
     super(origin, { ...options, connect: keepingIn(socket, options.connect) });
@@ -56,25 +59,25 @@ export class PodClient extends Client {
     });
   }
 
-  /** Sends a request before the `drain` of the last one. */
+  /** Sends a request before undici has emitted the `drain` of the last one. */
   hurry(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     this.#hurried = true;
     this.#pool?.dispatching();
     (handler as Partial<PodRequest>).onClient?.(this);
-    // The `drain` of the last request is still to come, whatever this returns.
+    // The result is ignored, because the `drain` of the last request is still to come in any case.
     super.dispatch(options, handler);
   }
 
   /**
-   * undici's Client also returns false, "busy, wait for my drain", for a request it refused outright (because of a header with a line
-   * break, say). No drain follows, and its Pool would never use it again: after a few refused requests no client is left, and
-   * further requests wait forever. Seen in undici 7 and 8.
+   * Sends a request. undici's Client also returns false ("busy, wait for my drain") for a request it refused outright (because of a header
+   * with a line break, say). No drain follows, and its Pool would never use the client again: after a few refused requests no client is
+   * left, and further requests wait forever. Seen in undici 7 and 8.
    */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.#pool?.dispatching();
     (handler as Partial<PodRequest>).onClient?.(this);
     const { [onNewConnection]: isLast } = options as { readonly [onNewConnection]?: boolean };
-    // Without an idle connection the request waits for a new one.
+    // The idle connection is destroyed, so that the request waits for a new one.
     if (isLast && this.#canWrite) this.#socket.current?.destroy();
     if (super.dispatch(options, handler) || !isBusy(this)) return true;
     this.#awaitsDrain = true;
@@ -82,8 +85,8 @@ export class PodClient extends Client {
   }
 
   /**
-   * Whether it could write a request now although its Pool still waits for its drain: its last response is complete, but undici says
-   * so only at the end of the turn.
+   * Whether the client could write a request now although its Pool still waits for its drain: the last response is complete, but undici
+   * emits `drain` only at the end of the turn.
    */
   get isFreeBeforeDrain(): boolean {
     return this.#awaitsDrain && this.#canWrite;
@@ -104,7 +107,7 @@ export class PodClient extends Client {
   }
 }
 
-/** The connector of one client, which remembers its HTTP/1.1 socket, and may delay its end. */
+/** The connector of one client, which remembers the client's HTTP/1.1 socket, and may delay that socket's end. */
 function keepingIn(
   kept: { current: Socket | undefined },
   connect: Client.Options['connect'],
@@ -119,19 +122,19 @@ function keepingIn(
 }
 
 /**
- * Delays the end of an HTTP/1.1 socket until undici has processed everything received before it. undici stops its
- * parser while a body is read slowly, even if only the end of the response is left to parse. If the pod hangs up then, undici fails a
- * response it has in full ("other side closed"): seen in 7.30 on Node 20, 24 and 26, and in 8.12 on Node 26. If the response lasts
- * until the pod hangs up, 7.30 throws an assertion that ends the process.
+ * Delays the `end` event of an HTTP/1.1 socket until undici has processed everything received before it. undici stops its parser while a
+ * body is read slowly, even if only the end of the response is left to parse. If the pod hangs up then, undici fails a response it has in
+ * full ("other side closed"): seen in 7.30 on Node 20, 24 and 26, and in 8.12 on Node 26. If the response lasts until the pod hangs up,
+ * 7.30 throws an assertion that ends the process.
  */
 function holdEnd(socket: Socket): void {
   const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
   const read = socket.read.bind(socket);
   let isHeld = false;
-  const tell = (): void => {
+  const emitEnd = (): void => {
     if (!isHeld || isParserPaused(socket)) return;
     isHeld = false;
-    // undici has released it meanwhile and no longer accepts an end.
+    // undici has released the socket meanwhile and no longer accepts its end.
     if (socket.destroyed) return;
     emit('end');
     socket.end();
@@ -139,11 +142,11 @@ function holdEnd(socket: Socket): void {
   socket.emit = (event: string, ...values: unknown[]): boolean => {
     if (event !== 'end' || !isParserPaused(socket)) return emit(event, ...values);
     isHeld = true;
-    // Node would now end our side too and close the socket, and undici would continue without a response.
+    // Otherwise Node would end our side too and close the socket, and undici would continue without a response.
     socket.allowHalfOpen = true;
-    // The parser asks for more data when it resumes.
+    // undici's parser reads more data when it resumes, which is the moment to emit the end.
     socket.read = (size?: number): unknown => {
-      if (isHeld) queueMicrotask(tell);
+      if (isHeld) queueMicrotask(emitEnd);
       return read(size);
     };
     return true;
@@ -151,28 +154,29 @@ function holdEnd(socket: Socket): void {
 }
 
 /**
- * undici's Pool with a shortcut, `dispatchRepeatable`. A Pool learns at the end of the turn that a response is complete. A caller
- * usually sends its next request before that. A Pool then opens another connection, or queues the request if it has the maximum.
- * With the shortcut the request goes out on the connection that has just become free: fewer connections are open, and there is
- * no queueing, waking or searching. If none has become free, the one used last is taken, also without a search: in strict
- * rotation the next request goes to another pod, whose responses come at other times, and its Pool would search all busy clients.
+ * undici's Pool with a shortcut, `dispatchRepeatable`. undici's Pool learns at the end of the turn that a response is complete, but a
+ * caller usually sends its next request before that. The Pool then opens another connection, or queues the request if it has the maximum.
+ * With the shortcut the request goes out on the connection that has just become free: fewer connections are open, and there is no queueing,
+ * waking or searching. If none has just become free, the idle connection used last is taken, also without a search: in strict rotation the
+ * next request goes to another pod, whose responses come at other times, and its Pool would search all busy clients.
  *
- * With a server that closes connections unannounced after its responses, every such request is lost. So only requests that are retried
- * when lost take the shortcut, and the first loss ends it for the lifetime of the Pool. All others (`dispatch`) get a connection that
- * has been idle since its last response, as in any Pool of undici.
+ * With a pod that closes connections unannounced after its responses, every request on the shortcut is lost. So only requests that are
+ * retried when lost take the shortcut, and the first loss ends it for the lifetime of the Pool. All others (`dispatch`) get a connection
+ * that has been idle since its last response, as in any Pool of undici.
  */
 export class PodPool extends Pool {
   /**
-   * Connections with a response that undici has not told the Pool of yet, and those it has told of; the latest last, so that few
-   * connections do the work and the rest stays idle. Some may have got a request in another way since; that is checked in their turn.
+   * Connections whose response is complete although undici's Pool has not been notified, and connections the Pool knows to be idle. The
+   * latest is last, so that few connections do the work and the rest stays idle. A listed connection may have got another request since;
+   * that is checked when it is taken.
    */
   readonly #answered: PodClient[] = [];
   readonly #rested: PodClient[] = [];
-  /** How undici's Pool marks a client that has to drain. Undefined in versions that do it differently. */
+  /** The property by which undici's Pool marks a client that has to drain. Undefined in versions that do this differently. */
   readonly #needDrain: symbol | undefined;
-  /** Whether a request is passing through the Pool that no client has yet. */
+  /** Whether a request is passing through the Pool that no client has received yet. */
   #entering = false;
-  /** Requests queued in the Pool, which go first. */
+  /** How many requests are queued in the Pool. They go before any request on the shortcut. */
   #queued = 0;
   #hurries = true;
   /** Decides which requests ask the pod for a load report. */
@@ -183,20 +187,20 @@ export class PodPool extends Pool {
     super(origin, { ...options, factory });
     this.reportAsking = reportAsking;
     this.#needDrain = needDrainSymbol(this);
-    // A Pool drops a client that could not connect, and creates others.
+    // undici's Pool drops a client that could not connect, and creates another.
     this.on('connectionError', (_origin, targets) => {
       drop(this.#answered, targets);
       drop(this.#rested, targets);
     });
-    // Emitted when nothing is queued. A request that was refused on its way in is not counted any longer either.
+    // The Pool emits `drain` when it has no queue. This also ends the counting of requests that were refused on their way in.
     this.on('drain', () => {
       this.#queued = 0;
     });
   }
 
-  /** Sends a request that is retried if it is lost. */
+  /** Sends a request that is retried if it is lost, on the shortcut if possible. */
   dispatchRepeatable(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    // The Pool, for whose `drain` a caller would wait, is used only if there is none.
+    // The shortcut is only taken while the Pool has no queue, because a queued request goes first.
     if (this.#queued === 0) {
       const answered = this.#hurries ? this.#takeAnswered() : undefined;
       if (answered !== undefined) {
@@ -220,28 +224,28 @@ export class PodPool extends Pool {
     return more;
   }
 
-  // The methods that follow are called by the clients of this pool.
+  // The clients of this pool call the methods that follow.
 
-  /** A response on `client` is complete; it can be reused once undici's callback has returned. */
+  /** A response on `client` is complete; the client can be reused once undici's callback has returned. */
   answered(client: PodClient): void {
     if (client.isListedAnswered) return;
     client.isListedAnswered = true;
     this.#answered.push(client);
   }
 
-  /** A client is connected and emitted `drain`: it is free for undici too. */
+  /** A connected client emitted `drain`, so that it is free for undici too. */
   rested(client: PodClient): void {
     if (client.isListedRested) return;
     client.isListedRested = true;
     this.#rested.push(client);
   }
 
-  /** The server closed a connection unannounced after a response, when another request had followed or was about to. */
+  /** The pod closed a connection unannounced after a response, when another request had followed or was about to. */
   hungUp(): void {
     this.#hurries = false;
   }
 
-  /** A client gets a request: the one that is passing through the Pool, or one that was queued. */
+  /** A client gets a request: the one that is passing through the Pool, or one from its queue. */
   dispatching(): void {
     if (this.#entering) this.#entering = false;
     else if (this.#queued > 0) this.#queued--;
@@ -263,7 +267,7 @@ export class PodPool extends Pool {
     return undefined;
   }
 
-  /** How a Pool uses the client it has found. */
+  /** Sends a request on a client, with the bookkeeping of undici's Pool for a client that it found. */
   #sendOn(client: PodClient, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     if (client.dispatch(options, handler)) this.rested(client);
     else markNeedsDrain(client, this.#needDrain as symbol);

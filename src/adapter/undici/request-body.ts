@@ -3,36 +3,33 @@ import type { Dispatcher } from 'undici';
 import { markCallersError } from './handler.js';
 import { isMockActive } from './internals.js';
 
-/** The body, if it is a stream. */
+/** The body of a request, if it is a stream. */
 export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
   const stream = body as Partial<Readable> | null | undefined;
   const isStream = typeof stream === 'object' && typeof stream?.pipe === 'function' && typeof stream.on === 'function';
   return isStream ? (stream as Readable) : undefined;
 }
 
-/**
- * The property, in the options of a request by `createFetch`, with the body as its caller passed it. `fetch` itself passes on iterators
- * only.
- */
+/** The option by which `createFetch` keeps the body as its caller passed it, because `fetch` itself passes only iterators on. */
 const callersBody = Symbol('body');
 
-/** `dispatcher` for one request of `fetch`, whose body is still as the caller gave it. */
+/** A dispatcher for one request of `fetch`, which adds the body as the caller passed it to the request's options. */
 export function dispatcherKnowing(dispatcher: Dispatcher, body: unknown): Pick<Dispatcher, 'dispatch'> {
   return {
     dispatch: (options, handler) =>
-      // A redirect may have made a GET without a body of the request.
+      // A redirect may have turned the request into a GET without a body.
       dispatcher.dispatch(
         options.body == null ? options : ({ ...options, [callersBody]: body } as typeof options),
         handler,
       ),
-    // undici's `fetch` reads this.
+    // undici's `fetch` reads this property of a dispatcher.
     get isMockActive() {
       return isMockActive(dispatcher);
     },
   } as Pick<Dispatcher, 'dispatch'>;
 }
 
-/** The request as its key sees it: with the body that was given. */
+/** The request's options for the function that computes its key: the body in them is the one that the caller passed. */
 export function withCallersBody(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   const body = (options as { readonly [callersBody]?: unknown })[callersBody];
   return body === undefined ? options : { ...options, body: body as never };

@@ -11,8 +11,8 @@ import {
 import type { OwnOptions } from './request-options.js';
 
 /**
- * Says how long the caller will wait, from now on: never longer than what a header of the caller's says. The headers are ours to
- * change, and are changed again for each attempt.
+ * Sets the deadline header of a request: how long the caller will still wait, but never longer than the caller's own header says. The
+ * headers are a copy that evenkeel may change, and are changed again for each attempt.
  */
 export function sayDeadline(own: OwnOptions, { deadlineHeader: name }: Propagation, deadline: RequestDeadline): void {
   if (name === undefined || takesConnection(own)) return;
@@ -22,17 +22,17 @@ export function sayDeadline(own: OwnOptions, { deadlineHeader: name }: Propagati
   if (callersMs === undefined || remainingMs < callersMs) setHeader(own, name, formatDeadline(remainingMs));
 }
 
-/** Adds the header with a priority that is not `default`, unless the caller set it. */
+/** Sets the priority header of a request, unless its priority is `default` or the caller has set the header. */
 export function sayPriority(own: OwnOptions, { priorityHeader }: Propagation, priority: Priority): void {
   if (priority === 'default' || priorityHeader === undefined || takesConnection(own)) return;
   if (headerOf(own, priorityHeader) === undefined) setHeader(own, priorityHeader, priority);
 }
 
 /**
- * The options of a request that asks its pod for a load report, unless the caller has asked, or its headers are of a form that undici
- * refuses. A copy: another attempt may go to a pod that is not asked.
+ * Returns the options of a request with the header that asks its pod for a load report, unless the caller has set that header, or the
+ * headers have a form that undici refuses. The options are copied, because another attempt may go to a pod that is not asked.
  *
- * @param offer For a pod that may refuse the request.
+ * @param offer The header that lets the pod refuse the request, if it may.
  */
 export function askForReport(options: Dispatcher.DispatchOptions, offer?: string): Dispatcher.DispatchOptions {
   const own: OwnOptions = options;
@@ -45,25 +45,31 @@ export function askForReport(options: Dispatcher.DispatchOptions, offer?: string
   return isRecord(headers) ? withHeaders(own, { ...headers, ...added }) : options;
 }
 
-/** Headers are not added to a copy: on Node 20, copies that got a property later make undici read all options three times as slowly. */
+/**
+ * Returns a copy of the options with these headers. The copy is built with the property `headers` in first place: on Node 20, undici reads
+ * options three times as slowly if a property was added to a copy later.
+ */
 function withHeaders(own: OwnOptions, headers: unknown): OwnOptions {
   const copy: OwnOptions = { headers: null, ...own };
   copy.headers = headers as NonNullable<OwnOptions['headers']>;
   return copy;
 }
 
-/** Returns what sets headers of a request for traces; undefined for one that takes over its connection (an upgrade, CONNECT). */
+/**
+ * Returns a function that sets headers of a request for traces; undefined for a request that takes over its connection (an upgrade,
+ * CONNECT).
+ */
 export function headerSetter(own: OwnOptions): ((name: string, value: string) => void) | undefined {
   if (takesConnection(own)) return undefined;
   return (name, value) => setHeader(own, name.toLowerCase(), value);
 }
 
-/** Whether the connection becomes the caller's own. */
+/** Whether the request's connection becomes the caller's own. */
 function takesConnection({ upgrade, method }: OwnOptions): boolean {
   return Boolean(upgrade) || method === 'CONNECT';
 }
 
-/** A header, by its name in lower case; a list as its first value. Not of headers that undici refuses. */
+/** The value of a header, by its name in lower case; the first value of a list. Undefined for headers of a form that undici refuses. */
 function headerOf(own: OwnOptions, wanted: string): unknown {
   const headers: unknown = own.headers;
   let found: unknown;
@@ -78,7 +84,7 @@ function headerOf(own: OwnOptions, wanted: string): unknown {
   return Buffer.isBuffer(found) ? found.toString('latin1') : found;
 }
 
-/** Sets a header, by its name in lower case. */
+/** Sets a header of a request, by its name in lower case. */
 function setHeader(own: OwnOptions, wanted: string, value: string): void {
   const headers: unknown = own.headers;
   if (headers === undefined || headers === null) {
@@ -95,7 +101,7 @@ function setHeader(own: OwnOptions, wanted: string, value: string): void {
   addHeader(headers, wanted, value);
 }
 
-/** Headers of a form that undici refuses are left as they are. */
+/** Adds a header to a request. Headers of a form that undici refuses stay unchanged. */
 function addHeader(headers: unknown, name: string, value: string): void {
   if (isRecord(headers)) headers[name] = value;
   else if (Array.isArray(headers) && headers.length % 2 === 0) headers.push(name, value);
@@ -110,7 +116,7 @@ function isName(name: unknown, wanted: string): boolean {
   return name.length === wanted.length && name.toLowerCase() === wanted;
 }
 
-/** Adds a Host header, unless the caller has set one. Headers in a form that undici refuses stay unchanged. */
+/** Adds a Host header to a request, unless the caller has set one. Headers of a form that undici refuses stay unchanged. */
 export function withHost(options: Dispatcher.DispatchOptions, host: string): Dispatcher.DispatchOptions {
   const headers = options.headers as unknown;
   if (headers === undefined || headers === null) return { ...options, headers: { host } };
@@ -123,7 +129,7 @@ export function withHost(options: Dispatcher.DispatchOptions, host: string): Dis
   }
   if (Symbol.iterator in headers) {
     const pairs = [...(headers as Iterable<unknown>)];
-    // undici refuses these. The iterator may be used up.
+    // undici refuses headers with such entries. They are returned as a Set, because the iterator may be used up.
     if (!pairs.every((pair) => Array.isArray(pair) && pair.length === 2))
       return { ...options, headers: new Set(pairs) } as never;
     // undici reads an array as alternating names and values.

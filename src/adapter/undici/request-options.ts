@@ -7,8 +7,8 @@ import { bodyOf } from './request-body.js';
 import { refusalOf } from './unsent-request.js';
 
 /**
- * A copy of a request's options that the caller can no longer change. undici reads headers and path at `dispatch`; here they may be read
- * much later, because the request waits or is sent again. Callers reuse one object for many requests, so another user's credentials
+ * Copies a request's options, so that the caller can no longer change them. undici reads headers and path at `dispatch`; evenkeel may read
+ * them much later, because the request waits or is sent again. Callers reuse one object for many requests, so another user's credentials
  * could be sent.
  *
  * Bodies are not copied, as in undici.
@@ -21,15 +21,15 @@ export function ownOptions(options: Dispatcher.DispatchOptions): OwnOptions {
   return own;
 }
 
-/** A copy of the options, which evenkeel may change. */
+/** The copy of a request's options, which evenkeel may change. */
 export type OwnOptions = { -readonly [Name in keyof Dispatcher.DispatchOptions]: Dispatcher.DispatchOptions[Name] } & {
-  /** The name for TLS; not in undici's types. */
+  /** The name for TLS, which undici's types lack. */
   servername?: string;
 };
 
 /**
- * The options with another name for TLS. Not added to `own`: on Node 20, adding a property to a copy made by `{ ...options }`
- * takes longer than all else that is done to it.
+ * Returns the request's options with another name for TLS. The name is not added to `own`: on Node 20, adding a property to a copy made by
+ * `{ ...options }` takes longer than everything else that is done to the copy.
  */
 export function withServername(own: OwnOptions, servername: string): OwnOptions {
   const named: OwnOptions = { servername, ...own };
@@ -38,8 +38,8 @@ export function withServername(own: OwnOptions, servername: string): OwnOptions 
 }
 
 /**
- * Headers in a form that undici reads like the original: a list of alternating names and values, or an object. undici still refuses
- * invalid ones. Throws what iterating over them throws.
+ * Copies headers into a form that undici reads like the original: a list of alternating names and values, or an object. undici still
+ * refuses invalid headers. Throws what iterating over the headers throws.
  */
 function ownHeaders(headers: unknown): unknown {
   if (Array.isArray(headers)) return headers.map(ownValue);
@@ -54,7 +54,7 @@ function ownPairs(headers: Iterable<unknown>): unknown {
     if (Array.isArray(pair) && pair.length === 2) list.push(ownValue(pair[0]), ownValue(pair[1]));
     else others.push(pair);
   }
-  // undici refuses these; it would read a list as names and values.
+  // undici refuses headers with such entries, while it would read a list as names and values.
   return others.length === 0 ? list : new Set(others);
 }
 
@@ -62,7 +62,7 @@ function ownRecord(record: unknown): unknown {
   if (typeof record !== 'object' || record === null) return record;
   const own: Record<string, unknown> = { ...record };
   for (const name in own) {
-    // Nearly every value is a string. Properties added to Object.prototype are not headers.
+    // Nearly every value is a string. Properties that somebody added to Object.prototype are not headers.
     if (typeof own[name] === 'object' && Object.hasOwn(own, name)) own[name] = ownValue(own[name]);
   }
   return own;
@@ -73,8 +73,8 @@ function ownValue(value: unknown): unknown {
 }
 
 /**
- * Whether undici iterates over headers of this form rather than reading their properties. An iterator added to Object.prototype does
- * not count.
+ * Whether undici iterates over headers of this form rather than reading their properties. An iterator that somebody added to
+ * Object.prototype does not count.
  */
 function isIterated(headers: object): headers is Iterable<unknown> {
   if (isPlain(headers) && !Object.hasOwn(headers, Symbol.iterator)) return false;
@@ -86,7 +86,7 @@ function isPlain(options: object): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** The options undici reads. */
+/** The request options that undici reads. */
 const names = [
   'origin',
   'path',
@@ -109,7 +109,7 @@ const names = [
   'signal',
 ] as const;
 
-/** Includes options from a prototype, such as defaults or getters of a class: undici reads those too. */
+/** Copies a request's options, including those from a prototype, such as defaults or getters of a class, because undici reads those too. */
 function allOf(options: Dispatcher.DispatchOptions): OwnOptions {
   const from = options as unknown as Readonly<Record<string, unknown>>;
   const own: Record<string, unknown> = { ...from };
@@ -121,8 +121,8 @@ function allOf(options: Dispatcher.DispatchOptions): OwnOptions {
 const SLASH = 47;
 
 /**
- * The request of a dispatcher, copied now: a form is encoded, and a path that is a URL is resolved. Throws the error the request is
- * refused with.
+ * Copies a request for the dispatcher of a Service: a form is encoded, and a path that is a URL is resolved. Throws the error with which
+ * the request is refused.
  */
 export function requestOf(
   options: Dispatcher.DispatchOptions,
@@ -141,10 +141,10 @@ export function requestOf(
 }
 
 /**
- * A path that is an absolute URL names an origin. It must be the origin of the request: its credentials must not reach a host that
- * somebody else wrote into the path. Throws undici's error if the two differ.
+ * Resolves a path that is an absolute URL. Its origin must be the request's origin, because the request's credentials must not reach a host
+ * that somebody else wrote into the path. Throws undici's error if the two differ.
  *
- * @param isOne Whether two origins are the same.
+ * @param isOne Returns whether two origins are the same.
  */
 export function resolvePath(
   options: Dispatcher.DispatchOptions,
@@ -160,20 +160,20 @@ export function resolvePath(
   return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
 }
 
-/** The error for a request that would leave its origin. */
+/** The error for a request whose path or URL would leave its origin. */
 export function otherOrigin(what: string, named: string, expected: string): Error {
   return new errors.InvalidArgumentError(`the ${what} names ${named}, which is not ${expected}`);
 }
 
-/** Whether `requested` and `named` are the same scheme, host and port. */
+/** Whether two origins have the same scheme, host and port. */
 function isSameOrigin(requested: string | URL, named: string): boolean {
   const text = String(requested);
   return URL.canParse(text) && new URL(text).origin === named;
 }
 
 /**
- * The fetch of Node 20 and 22 adds its Content-Length to the caller's, as `3, 3`, which undici refuses from 7 on. A recipient may
- * read a list of one repeated number as that number (RFC 9110, 8.6).
+ * Repairs the Content-Length of a request by the `fetch` of Node 20 and 22, which adds its own to the caller's, as `3, 3`. undici refuses
+ * that from 7 on. A recipient may read a list of one repeated number as that number (RFC 9110, 8.6).
  */
 export function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   const { headers } = options;
@@ -184,8 +184,8 @@ export function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.D
 }
 
 /**
- * Encodes a form that `fetch` passes on unencoded, as it does where a mock may answer. Its Content-Type already names a boundary:
- * undici would encode the form with another one, and no pod could read it.
+ * Encodes a form that `fetch` passes on unencoded, as it does where a mock may answer. The Content-Type already names a boundary: undici
+ * would encode the form with another one, and no pod could read it.
  */
 function encodeForm(own: OwnOptions): void {
   const body: unknown = own.body;
@@ -197,7 +197,7 @@ function encodeForm(own: OwnOptions): void {
   headers['content-type'] = encoded.headers.get('content-type') as string;
 }
 
-/** Whether the request may be sent twice, and can be: sending does not use its body up. */
+/** Whether the request may be sent twice without harm, and can be, because sending does not use its body up. */
 export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
   const { method, upgrade, idempotent } = options;
   // An upgraded connection belongs to the caller, and cannot be replaced.
@@ -205,24 +205,24 @@ export function isRepeatable(options: Dispatcher.DispatchOptions, retries: Retry
   return retries.methods.has(method) && idempotent !== false && hasLastingBody(options);
 }
 
-/** Whether sending does not use the body up. */
+/** Whether sending the request does not use its body up. */
 export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
   return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }
 
-/** Whether a request's body can be sent (again). Even if the pod processed nothing, a body that was sent may be used up. */
+/** Whether the request's body can be sent (again). A body that was sent may be used up even if the pod processed nothing. */
 export function canBeSent(options: Dispatcher.DispatchOptions, wasSent: boolean): boolean {
   return bodyOf(options)?.destroyed !== true && (!wasSent || hasLastingBody(options));
 }
 
-/** undici 7's functions leave their `dispatcher` in the options, where undici 8's core refuses it. */
+/** Removes the option `dispatcher`, which functions of undici 7 leave in the options and undici 8's core refuses. */
 export function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   if (!('dispatcher' in options)) return options;
   const { dispatcher: _dispatcher, ...rest } = options;
   return rest as Dispatcher.DispatchOptions;
 }
 
-/** An interceptor that adds the origin to requests without one, so that caches and the like see where they go. */
+/** An interceptor that adds the origin to requests without one, because interceptors such as caches need it. */
 export function completedWith(origin: string): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     const isComplete = typeof options !== 'object' || options === null || options.origin;
@@ -231,8 +231,8 @@ export function completedWith(origin: string): Dispatcher.DispatcherComposeInter
 }
 
 /**
- * Checks the arguments of `dispatch` as undici's own dispatchers do, because they only see our handler, which has every method.
- * Returns the error to pass to the handler; throws if there is no handler.
+ * Checks the arguments of `dispatch` as undici's own dispatchers do; those only see evenkeel's handler, which has every method. Returns the
+ * error to pass to the caller's handler; throws if there is no handler.
  */
 export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): Error | undefined {
   if (typeof handler !== 'object' || handler === null) {
@@ -244,18 +244,18 @@ export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher
   const missing =
     typeof handler.onRequestStart === 'function' ? missingInV2(handler, upgrades) : missingInV1(handler, upgrades);
   if (missing === undefined) return undefined;
-  // undici checks the options before the handler.
+  // undici checks the options before the handler, so an error about them comes first.
   return refusalOf(options) ?? new errors.InvalidArgumentError(`invalid ${missing} method`);
 }
 
 function missingInV2(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
-  // undici 7 checks none of them.
+  // undici 7 checks none of these methods.
   if (!coreTakesHandlerV1) {
     if (typeof handler.onResponseError !== 'function') return 'onResponseError';
     const missing = wrongOf(handler, 'onBodySent') ?? wrongOf(handler, 'onRequestSent');
     if (missing !== undefined) return missing;
   }
-  // A connection upgraded for a handler that does not accept it would have no owner, and stay open.
+  // A connection that is upgraded for a handler without `onRequestUpgrade` would have no owner, and stay open.
   if (upgrades) return typeof handler.onRequestUpgrade === 'function' ? undefined : 'onRequestUpgrade';
   if (coreTakesHandlerV1) return undefined;
   if (typeof handler.onResponseStart !== 'function') return 'onResponseStart';
@@ -273,7 +273,7 @@ function missingInV1(handler: Dispatcher.DispatchHandler, upgrades: unknown): st
   return typeof handler.onComplete === 'function' ? undefined : 'onComplete';
 }
 
-/** `name`, if it is there and no function. */
+/** Returns `name` if the handler has a property of that name that is no function. */
 function wrongOf(handler: object, name: string): string | undefined {
   const method: unknown = Reflect.get(handler, name);
   return method === undefined || typeof method === 'function' ? undefined : name;

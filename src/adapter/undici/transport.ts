@@ -20,13 +20,13 @@ import { isHttp2, PodClient, PodPool } from './pod-pool.js';
 
 /** Options of `undiciTransport`. */
 export interface UndiciTransportOptions extends UndiciConnectionOptions {
-  /** The Service as `http://name:port` or `https://name:port`: the Host header, and over TLS the name that is checked. */
+  /** The Service as `http://name:port` or `https://name:port`: sent as the Host header, and over TLS the name that is checked. */
   readonly origin: string | URL;
-  /** Time to open one connection, in ms. @defaultValue 2000 */
+  /** The longest time to open one connection, in ms. @defaultValue 2000 */
   readonly connectTimeoutMs?: number | undefined;
-  /** All time it uses. For tests. @defaultValue the system's clock */
+  /** The clock that is used for all times, for tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** All chance it uses. For tests. @defaultValue the system's randomness */
+  /** The source of all randomness, for tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 
@@ -37,42 +37,42 @@ const transportTable = optionTable<UndiciTransportSettings>('options', {
   ...undiciConnectionTable.options,
 });
 
-/** The parts of a pod's connection. */
+/** What a connection to one pod needs. */
 interface UndiciPodParts extends PodConnectionParts {
-  /** Options for undici's pool, passed on unchanged. */
+  /** Options that are passed on to undici's Pool. */
   readonly pool: Pool.Options;
-  /** Concurrent requests over HTTP/2, all on one socket. */
+  /** How many requests over HTTP/2 may run at once, all on one socket. */
   readonly maxConcurrentStreams: number;
-  /** Which endpoints of an `http:` target are asked whether they speak HTTP/2. */
-  readonly asksForH2c: (endpoint: Endpoint) => boolean;
+  /** Which endpoints of an `http:` target are probed for HTTP/2. */
+  readonly probesForH2c: (endpoint: Endpoint) => boolean;
 }
 
-/** undici's own errors, which its users know. */
+/** Creates undici's own errors for failed connections, which undici's users know. */
 const dialErrors: DialErrors = {
   timedOut: (message) => new errors.ConnectTimeoutError(message),
   closed: (message) => new errors.SocketError(message),
 };
 
-/** undici closes an idle socket this long before the pod would, in ms; a request in that gap would be lost. */
+/** How long before the pod would close an idle socket undici closes it, in ms; a request in between would be lost. */
 const KEEP_ALIVE_THRESHOLD_MS = 2_000;
 const MAX_KEEP_ALIVE_MS = 600_000;
 
 /**
- * Opens one undici Pool per pod: its origin is the Service, its sockets go to the pod's address. The first socket is
- * opened ahead of the first request.
+ * Creates a transport that opens one undici Pool per pod: the Pool's origin is the Service, its sockets go to the pod's address. The first
+ * socket is opened before the first request.
  *
- * @param options Throws EVENKEEL_OPTION if invalid.
+ * @param options Checked; throws EVENKEEL_OPTION if one is invalid.
  */
 export function undiciTransport(options: UndiciTransportOptions): Transport<Pool> {
   return new PodTransport(options, () => {});
 }
 
-/** The transport behind `undiciTransport`. The dispatcher uses it directly, since it is told of each Pool that is opened. */
+/** The transport behind `undiciTransport`. The dispatcher uses this class directly, to be notified of each Pool that is opened. */
 export class PodTransport implements Transport<Pool> {
   readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<UndiciPodParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
-  /** The pools whose connection to a pod is open. */
+  /** The connection to each pod, by its Pool, while it is open. */
   readonly #connections = new Map<Pool, PodConnection<Pool>>();
 
   /** @param opened Called with every pool, so that its events can be forwarded. */
@@ -82,14 +82,14 @@ export class PodTransport implements Transport<Pool> {
     this.#opened = opened;
   }
 
-  /** How sockets to the pods are opened. */
+  /** The options with which sockets to the pods are opened. */
   get dial(): DialOptions {
     return this.#parts.dial;
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<Pool>> {
-    const asks = this.#parts.asksForH2c(endpoint);
-    const parts = { ...(asks ? withHttp2(this.#parts) : this.#parts), endpoint };
+    const probesH2c = this.#parts.probesForH2c(endpoint);
+    const parts = { ...(probesH2c ? withHttp2(this.#parts) : this.#parts), endpoint };
     const use: PodUse<Pool> = {
       capacity: (first) => (isHttp2(first) ? parts.maxConcurrentStreams : parts.connections),
       user: (link, first) => (isHttp2(first) ? http2User(parts, link) : http1User(parts, link)),
@@ -106,19 +106,19 @@ export class PodTransport implements Transport<Pool> {
     return this.#connections.size;
   }
 
-  /** The pools of open connections. */
+  /** The pools of all open connections. */
   get pools(): Iterable<Pool> {
     return [...this.#connections.keys()].flatMap(poolsOf);
   }
 
-  /** A request on `lease` died with its socket. */
+  /** Called when a request on `lease` was lost with its socket. */
   lost({ handle, endpoint }: Lease<Pool>, error: Error): void {
     this.#connections.get(handle)?.lost(error);
     const { socket } = error as errors.SocketError;
     if (this.#isPlain) explainSilentEnd(error, endpoint, socket?.bytesRead);
   }
 
-  /** The response to a request on `lease` could not be read. */
+  /** Called when the response to a request on `lease` could not be read. */
   unreadable({ endpoint }: Lease<Pool>, error: Error): void {
     if (this.#isPlain) explainHttp2Answer(error, endpoint, unparsedOf(error));
   }
@@ -128,7 +128,7 @@ export class PodTransport implements Transport<Pool> {
   }
 }
 
-/** A pod's pool, and the one it passes some requests on to. */
+/** Returns a pod's Pool and, with HTTP/2, the Pool to which that passes requests that must not use HTTP/2. */
 function poolsOf(handle: Pool): Pool[] {
   return handle instanceof Http2Pool ? [handle, handle.http1] : [handle];
 }
@@ -138,13 +138,13 @@ function connectionParts(options: UndiciTransportOptions): Omit<UndiciPodParts, 
   const { allowH2, maxConcurrentStreams } = settings;
   const defect = allowH2 ? http2Defect() : undefined;
   if (defect !== undefined) throw optionError('allowH2', `false with ${defect}; it needs 8.10)`, allowH2);
-  const asksForH2c = h2cRule(settings);
+  const probesForH2c = h2cRule(settings);
   const common = resolveHttpTransport(options, { allowH2, errors: dialErrors });
-  const parts = { ...common, pool: { ...poolOptions(settings), allowH2: false }, maxConcurrentStreams, asksForH2c };
+  const parts = { ...common, pool: { ...poolOptions(settings), allowH2: false }, maxConcurrentStreams, probesForH2c };
   return allowH2 ? withHttp2(parts) : parts;
 }
 
-/** The parts for pods that HTTP/2 is offered to, or that are known to speak it. */
+/** Returns the parts for pods that are offered HTTP/2, or are known to speak it. */
 function withHttp2(parts: Omit<UndiciPodParts, 'endpoint'>): Omit<UndiciPodParts, 'endpoint'> {
   const { dial, pool, maxConcurrentStreams } = parts;
   const allowH2 = true;
@@ -155,7 +155,7 @@ function withHttp2(parts: Omit<UndiciPodParts, 'endpoint'>): Omit<UndiciPodParts
   };
 }
 
-/** Which endpoints are asked whether they speak HTTP/2 in the clear. Throws EVENKEEL_OPTION. */
+/** Returns which endpoints are probed for HTTP/2 in the clear. Throws EVENKEEL_OPTION. */
 function h2cRule({ useH2c, origin }: UndiciTransportSettings): (endpoint: Endpoint) => boolean {
   const isWanted = useH2c === true;
   const isPlain = origin.protocol === 'http:';
@@ -169,7 +169,7 @@ function h2cRule({ useH2c, origin }: UndiciTransportSettings): (endpoint: Endpoi
   return () => true;
 }
 
-/** The options that go to undici's pool. */
+/** Returns the options for undici's Pool. */
 function poolOptions(settings: UndiciTransportSettings): Pool.Options {
   const { keepAliveTimeoutMs, headersTimeoutMs, bodyTimeoutMs, maxHeaderSize, maxResponseSize } = settings;
   return {
@@ -183,10 +183,10 @@ function poolOptions(settings: UndiciTransportSettings): Pool.Options {
   };
 }
 
-/** undici's form of a number that may be Infinity. */
+/** Converts a number that may be Infinity to undici's form of it, null. */
 const limitOf = (connections: number): number | null => (Number.isFinite(connections) ? connections : null);
 
-/** A pod for undici: a Pool whose origin is the Service, and whose sockets go to the pod's address. */
+/** Creates the Pool of a pod that speaks HTTP/1.1: its origin is the Service, and its sockets go to the pod's address. */
 function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const { connections, pool, dial } = parts;
   const connect = connectorOf(link, (socket) => {
@@ -196,13 +196,16 @@ function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   return poolUser(parts, link, [new PodPool(dial.origin, options, link.sockets.reportAsking)]);
 }
 
-/** A pod that speaks HTTP/2: one connection with many streams, and a Pool for requests that must not use HTTP/2. */
+/**
+ * Creates the Pools of a pod that speaks HTTP/2: one with a single connection of many streams, and one for requests that must not use
+ * HTTP/2.
+ */
 function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const { connections, pool, dial, endpoint } = parts;
   const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
   const opened = (socket: Socket): void => {
     if (isHttp2(socket)) sessions.addSession(socket);
-    // The pod was replaced by one that speaks something else, and needs connections of another kind.
+    // The pod was replaced by one that speaks HTTP/1.1 only, and needs connections of another kind.
     else link.leave();
   };
   const http1Options: Pool.Options = {
@@ -215,12 +218,12 @@ function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
   const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
   const sessions = new Http2Pool(dial.origin, options, http1, link.sockets.reportAsking);
-  // undici's PINGs follow real time, whatever clock a test uses.
+  // The real clock is used even in tests, because undici's PINGs follow real time.
   const stopWatch = sessions.watchSilence(systemClock, () => link.sockets.dropSpare());
   return poolUser(parts, link, [sessions, http1], stopWatch);
 }
 
-/** @param pools The pod's pool, and the one it passes some requests on to. */
+/** @param pools The pod's Pool, and the Pool to which it passes some requests on. */
 function poolUser(
   { dial: { origin } }: UndiciPodParts,
   link: PodLink,
@@ -240,10 +243,10 @@ function poolUser(
       return statusCode;
     },
     async finish() {
-      // undici never reports the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does
-      // for a turn behind the last on the same socket. Seen in 7.30 and 8.12.
+      // undici never reports the end of a Pool that is destroyed while it closes and a request waits in its queue, as a request does that
+      // waits for the previous one on its socket. Seen in 7.30 and 8.12.
       await Promise.race([Promise.all(pools.map((pool) => pool.close().catch(() => {}))), wasCut]);
-      // Upgraded connections no longer belong to the pool, but they still belong to us.
+      // undici's Pool no longer counts upgraded connections, but evenkeel still waits for them.
       await link.finished();
       finished();
     },
@@ -256,7 +259,10 @@ function poolUser(
   };
 }
 
-/** Gives a pool the spare socket, or a new one; `opened` gets it first. The callback must not run before the connector has returned. */
+/**
+ * Returns a connector that gives a Pool the spare socket, or a new one; `opened` gets the socket first. Its callback must not run before
+ * the connector has returned.
+ */
 function connectorOf(link: PodLink, opened: (socket: Socket) => void): buildConnector.connector {
   return (_options, supplied) => {
     if (!link.sockets.hasSpare) {
@@ -289,23 +295,23 @@ function dialFor(
   }, dial);
 }
 
-/** The connections and requests of a dispatcher, as undici counts those of a Pool. */
+/** The connections and requests of a dispatcher, counted as undici counts those of a Pool. */
 export interface DispatcherStats {
-  /** Open connections, over all pods. */
+  /** Open connections to all pods. */
   readonly connected: number;
-  /** Connections to the pods without a running request. */
+  /** Open connections to all pods without a running request. */
   readonly free: number;
-  /** Requests not sent yet, those without a connection (`queued`) or a pod included. */
+  /** Requests that were not sent yet, including those that wait for a connection (`queued`) or a pod. */
   readonly pending: number;
-  /** Requests not sent yet, for which there is no connection. */
+  /** Requests that were not sent yet because there is no connection for them. */
   readonly queued: number;
-  /** Requests sent, without a complete response. */
+  /** Requests that were sent, and whose response is not complete. */
   readonly running: number;
   /** All requests that have not ended: `pending` and `running`. */
   readonly size: number;
 }
 
-/** The sums over `pools`, plus `waiting` requests without a pod. */
+/** Sums up the numbers of `pools`, and adds `waiting` requests that have no pod yet. */
 export function statsOf(pools: Iterable<Pool>, waiting: number): DispatcherStats {
   const sum = { connected: 0, free: 0, pending: waiting, queued: waiting, running: 0, size: waiting };
   for (const { stats } of pools) {

@@ -10,9 +10,9 @@ const created = channel('undici:request:create');
 const failed = channel('undici:request:error');
 
 /**
- * Publishes a request that fails before undici gets it, because there was no pod, on undici's diagnostics channels: otherwise tracing
- * would not show it. It is published when it fails, in the async context of this call; earlier, a request that does get a pod would
- * be published twice. Undefined if nobody listens.
+ * Returns a function that publishes, on undici's diagnostics channels, a request that failed before undici got it, because there was no
+ * pod; otherwise tracing would not show that request. The request is published when it fails, in the async context of this call: published
+ * earlier, a request that does get a pod would appear twice. Undefined if the channels have no subscriber.
  */
 export function unsentTeller(
   origin: string,
@@ -27,7 +27,7 @@ export function unsentTeller(
   });
 }
 
-/** A request as undici publishes it. */
+/** A request in the form in which undici publishes it. */
 interface PublishedRequest {
   readonly origin: string;
   readonly protocol: string;
@@ -36,7 +36,7 @@ interface PublishedRequest {
   readonly body: unknown;
   readonly upgrade: string | null;
   readonly idempotent: boolean;
-  /** Names and values in turn. */
+  /** The names and values of the headers, alternating. */
   readonly headers: (string | string[])[];
   host: string | null;
   contentLength: number | null;
@@ -83,7 +83,7 @@ function published(origin: string, options: Dispatcher.DispatchOptions): Publish
 }
 
 /**
- * Calls back if the body of a waiting request fails; undici watches it only once it has the request. Call the result to stop
+ * Calls `failed` if the body of a waiting request fails; undici watches a body only once it has the request. Call the result to stop
  * watching.
  */
 export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: Error) => void): () => void {
@@ -92,13 +92,13 @@ export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: E
   return () => body?.off('error', failed);
 }
 
-/** A Client that never connects, and so never sends a request. */
+/** A Client that never connects, and so never sends the requests that it checks. */
 let judge: Client | undefined;
 
-/** The error undici would refuse a request with at `dispatch`. For requests that wait and so do not reach undici yet. */
+/** The error with which undici would refuse a request at `dispatch`, for requests that wait and so do not reach undici yet. */
 export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
   judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
-  // undici would add listeners to a stream.
+  // A stream is left out, because undici would add listeners to it.
   const checked = bodyOf(options) === undefined ? options : { ...options, body: null };
   try {
     judge.dispatch(checked, {});

@@ -4,20 +4,20 @@ import { outcomes } from '../../index.js';
 import { type Attempts, type CallLease, closeFrame, type Placements } from '../kit/index.js';
 import { type WebSocketOptions, webSocketTable } from './options.js';
 
-/** Where upgraded connections are held. */
+/** The dispatcher's part that holds upgraded connections. */
 export interface UpgradeOwner {
   readonly placements: Placements;
   readonly webSocket: WebSocketOptions;
 }
 
-/** A connection that became its caller's own, and the request that asked for it. */
+/** A connection that was upgraded and became its caller's own, with the request that asked for the upgrade. */
 interface Upgraded {
   readonly status: number;
   readonly socket: Duplex;
   readonly options: Dispatcher.DispatchOptions;
 }
 
-/** The lease of a call whose connection was upgraded lasts until that is closed. */
+/** Holds the lease of a request whose connection was upgraded until that connection is closed. */
 export function holdUpgraded(owner: UpgradeOwner, attempts: Attempts<Pool>, upgraded: Upgraded): void {
   const { status, socket, options } = upgraded;
   const outcome = status >= 500 ? outcomes.status : outcomes.success;
@@ -37,8 +37,8 @@ export function holdUpgraded(owner: UpgradeOwner, attempts: Attempts<Pool>, upgr
 }
 
 /**
- * Places a WebSocket, which leaves its pod as the options of its request, or of the dispatcher, say. Only its connection is known here.
- * Call the result when it is closed.
+ * Places a WebSocket, which leaves its pod as the options of its request or of the dispatcher say. Only its connection is known here. Call
+ * the result when the connection is closed.
  */
 function placed(
   { placements, webSocket }: UpgradeOwner,

@@ -19,7 +19,7 @@ import { ServiceRouter } from './service-router.js';
 
 /** An undici Dispatcher for a whole app: requests to Services are balanced, all others are left alone. */
 export interface AppAgent extends Dispatcher, AsyncDisposable {
-  /** The balancers of the Services in use, by the origin each was first called with. */
+  /** The balancers of the Services in use, by the origin with which each Service was first called. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
   /** Which Services are balanced, which hosts are not, and why. */
   snapshot(): AppSnapshot;
@@ -27,14 +27,14 @@ export interface AppAgent extends Dispatcher, AsyncDisposable {
   readonly closed: boolean;
   /** Whether `destroy` was called, or everything that ran at `close` has ended. */
   readonly destroyed: boolean;
-  /** Connections and requests by origin, counted on demand; without those of `fallbackDispatcher`. */
+  /** Connections and requests by origin, counted when this is read; those of `fallbackDispatcher` are not included. */
   readonly stats: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Creates a dispatcher for a whole app. A host that is a Kubernetes Service gets its own balanced dispatcher when it is first
- * used; requests for every other host go to a plain Agent. DNS decides which hosts are Services, once per host, or the option
- * `services` does. Redirects are routed like any request. Should be closed; an idle one lets the process exit.
+ * Creates a dispatcher for a whole app. A host that is a Kubernetes Service gets a balanced dispatcher when it is first used; requests for
+ * every other host go to a plain Agent. DNS decides which hosts are Services, once per host, or the option `services` does. Redirects are
+ * routed like any request. The dispatcher should be closed; while idle, it lets the process exit.
  *
  * @throws EVENKEEL_OPTION for an invalid option.
  * @example setGlobalDispatcher(createAppAgent()); await fetch('http://orders.shop:8080/v1/orders/42'); // one of the pods
@@ -52,7 +52,7 @@ export function createAppAgent(options: AppAgentOptions = {}): AppAgent {
 /** An interceptor for `compose` that can be inspected and closed. */
 export interface AppInterceptor extends AsyncDisposable {
   (dispatch: Dispatcher.Dispatch): Dispatcher.Dispatch;
-  /** The balancers of the Services in use, by the origin each was first called by. */
+  /** The balancers of the Services in use, by the origin with which each Service was first called. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
   /** Which Services are balanced, which hosts are not, and why. */
   snapshot(): AppSnapshot;
@@ -63,9 +63,9 @@ export interface AppInterceptor extends AsyncDisposable {
 }
 
 /**
- * What `createAppAgent` does, as an interceptor for an Agent you already have: requests to Services go to their pods,
- * everything else passes to the wrapped dispatcher. Compose it first, so that the other interceptors lie over both. One
- * interceptor may be composed with several dispatchers, which then share its Services.
+ * Does what `createAppAgent` does, as an interceptor for an existing Agent: requests to Services go to their pods, everything else passes
+ * to the wrapped dispatcher. Compose it first, so that other interceptors see the requests to both. One interceptor may be composed with
+ * several dispatchers, which then share its Services.
  *
  * @throws EVENKEEL_OPTION for an invalid option.
  * @example
@@ -81,7 +81,7 @@ export function appInterceptor(options: AppInterceptorOptions = {}): AppIntercep
     upgrading: (handler) => handler,
   });
   const intercept = (dispatch: Dispatcher.Dispatch): Dispatcher.Dispatch => {
-    // undici insists on a function of two arguments for an interceptor's dispatch.
+    // undici insists that an interceptor returns a function of two arguments.
     return (own, handler) => router.dispatch(own, handler, dispatch);
   };
   return Object.defineProperties(intercept, {
@@ -134,7 +134,10 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
     return this.#router.snapshot();
   }
 
-  /** False when the request waits for a pod, or until it is known whether its host is a Service; `drain` follows. */
+  /**
+   * Dispatches a request. Returns false when the request has to wait for a pod, or for DNS to say whether its host is a Service; `drain`
+   * follows.
+   */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (this.ending === undefined) return this.#router.dispatch(options, handler, this.#onward);
     return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
@@ -142,13 +145,13 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
 
   protected override async finish(): Promise<void> {
     const released = this.#router.released();
-    // Waiting requests go on to either.
+    // Waiting requests are routed before anything closes, because they may go to a Service or to the fallback.
     if (released !== undefined) await released;
     await Promise.all([this.#router.close(), this.fallback.close()]);
   }
 
   protected override async cut(error: Error | null): Promise<void> {
-    // The fallback is destroyed first, so that requests the router releases are refused rather than sent.
+    // The fallback is destroyed first, so that it refuses the waiting requests that the router passes on.
     this.fallback.destroy(error);
     await Promise.all([this.#router.destroy(error), this.fallback.close()]);
   }

@@ -11,7 +11,9 @@ import {
 } from '../options.js';
 import { undiciTransport } from '../transport.js';
 
-/** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackDispatcher`. */
+/**
+ * Options for one Service of an app. They have no `fallbackDispatcher`, because a Service's dispatcher gets no requests for other hosts.
+ */
 export type ServiceOptions = Omit<DispatcherOptions, 'fallbackDispatcher'>;
 
 /** Options of `appInterceptor`. */
@@ -20,13 +22,13 @@ export type AppInterceptorOptions = AppOptions<ServiceOptions>;
 /** Options of `createAppAgent`. */
 export interface AppAgentOptions extends AppInterceptorOptions {
   /**
-   * Of `createAppAgent` only: where all other requests go. Closing it stays up to the caller.
-   * @defaultValue an undici Agent of its own, created on first use
+   * Where requests for other hosts go; only for `createAppAgent`. Closing this dispatcher stays up to the caller. @defaultValue an undici
+   * Agent of its own, created on first use
    */
   readonly fallbackDispatcher?: Dispatcher | undefined;
   /**
-   * Of `createAppAgent` only: limits for WebSockets to Services without their own setting. WebSockets to other hosts follow
-   * `fallbackDispatcher`, if given. @defaultValue undici's own limits
+   * Limits for WebSockets to Services that have no `webSocket` option of their own; only for `createAppAgent`. WebSockets to other hosts
+   * follow `fallbackDispatcher`, if there is one. @defaultValue undici's own limits
    */
   readonly webSocket?: WebSocketOptions | undefined;
 }
@@ -42,7 +44,7 @@ export const appAgentTable: OptionTable<AppAgentSettings> = optionTable('options
   webSocket: { ...dispatcherTable.options.webSocket, default: undefined },
 });
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
+/** Fills in defaults and checks every option. Throws EVENKEEL_OPTION. */
 export function resolveServiceOptions(options: AppInterceptorOptions): ResolvedAppOptions<ServiceOptions> {
   return resolveAppOptions(options, {
     names: dispatcherOptionNames.filter((name) => name !== 'fallbackDispatcher'),

@@ -3,34 +3,31 @@ import { Caller } from '../caller.js';
 import type { CallersRequest, HandlerV2 } from '../handler.js';
 import { unsentTeller, watchBody } from '../unsent-request.js';
 
-/** Takes the request once it is known where it goes; a `dispatch`. */
+/** A `dispatch` function that takes a waiting request once its destination is known. */
 export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;
 
-/**
- * A request whose destination is not known yet. Its caller is told of its start immediately, so that it can also abort the
- * request while it waits.
- */
+/** A request whose destination is not known yet. Its caller is notified of its start immediately, and so can abort it while it waits. */
 export class PendingRequest implements CallersRequest {
-  /** Whether the caller has been told how the request ended. */
+  /** Whether the caller has been notified of the request's end. */
   done = false;
   abortReason: Error | undefined;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #caller: Caller;
   readonly #left: () => void;
-  /** Publishes the request's failure for tracing while undici does not know of the request. */
-  #tellUnsent: ((error: Error) => void) | undefined;
+  /** Publishes a failure of the request on undici's diagnostics channels, as long as undici itself does not know of the request. */
+  #publishFailure: ((error: Error) => void) | undefined;
   #unwatchBody: (() => void) | undefined;
   #isPending = true;
 
-  /** @param left Called once, when the request no longer waits to learn where it goes. */
+  /** @param left Called once, when the request's destination is known or the request has ended. */
   constructor(origin: string, options: Dispatcher.DispatchOptions, handler: HandlerV2, left: () => void) {
     this.#options = options;
     this.#caller = new Caller(handler, this);
     this.#left = left;
-    this.#tellUnsent = unsentTeller(origin, options);
+    this.#publishFailure = unsentTeller(origin, options);
   }
 
-  /** Tells the caller that its request starts; the caller may abort it from within. */
+  /** Notifies the caller that its request starts; the caller may abort the request in that very call. */
   begin(): void {
     this.#unwatchBody = watchBody(this.#options, (error) => this.abort(error));
     try {
@@ -40,10 +37,10 @@ export class PendingRequest implements CallersRequest {
     }
   }
 
-  /** Passes the waiting request on, unless it has ended meanwhile. */
+  /** Passes the waiting request on to its destination, unless it has ended meanwhile. */
   release(onward: Onward): void {
     if (!this.#leave()) return;
-    this.#tellUnsent = undefined;
+    this.#publishFailure = undefined;
     try {
       onward(this.#options, this.#caller as Dispatcher.DispatchHandler);
     } catch (error) {
@@ -54,7 +51,7 @@ export class PendingRequest implements CallersRequest {
   fail(error: Error): void {
     if (this.done) return;
     this.done = true;
-    this.#tellUnsent?.(error);
+    this.#publishFailure?.(error);
     this.#leave();
     this.#caller.fail(error);
   }
@@ -62,7 +59,7 @@ export class PendingRequest implements CallersRequest {
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
-    // The dispatcher of the Service may still be opening a connection, and would report the end only after that.
+    // The Service's dispatcher may still be opening a connection, and would report the end of the request only after that.
     if (this.#caller.isAnswered) this.#caller.interrupt(this.abortReason);
     else this.fail(this.abortReason);
   }

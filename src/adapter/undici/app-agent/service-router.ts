@@ -15,17 +15,17 @@ import type { ServiceOptions } from './app-options.js';
 import { type Onward, PendingRequest } from './pending-request.js';
 
 export interface ServiceRouterOwner {
-  /** A Service's dispatcher was created. */
+  /** Called when the dispatcher of a Service was created. */
   opened(dispatcher: ServiceDispatcher): void;
-  /** A request that may become a WebSocket goes to the Service of `dispatcher`. */
+  /** Wraps the handler of a request that may become a WebSocket to the Service of `dispatcher`. */
   upgrading(handler: Dispatcher.DispatchHandler, dispatcher: ServiceDispatcher): Dispatcher.DispatchHandler;
-  /** No request is waiting any longer; the last one was for `origin`. */
+  /** Called when no request waits any longer to be routed; the last one was for `origin`. */
   drained(origin: URL): void;
 }
 
 const SLASH = 47;
 
-/** Routes requests for Services to their dispatchers, and passes all others on. After `close` everything is passed on. */
+/** Routes requests for Services to the Services' dispatchers, and passes all others on. After `close` all requests are passed on. */
 export class ServiceRouter {
   readonly #owner: ServiceRouterOwner;
   readonly #optionsOf: (origin: URL) => ServiceOptions;
@@ -42,7 +42,7 @@ export class ServiceRouter {
     return this.#services.balancers;
   }
 
-  /** Sends a request on. Returns false when the request waits: for its pod, or until it is known where it goes. */
+  /** Routes a request. Returns false when the request has to wait for a pod, or for DNS to say whether its host is a Service. */
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, onward: Onward): boolean {
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
@@ -61,7 +61,8 @@ export class ServiceRouter {
     if (verdict instanceof Error) return refuse(handler, verdict);
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
-    // DNS is queried in any case, for later requests. A mock only needs the name, which DNS need not know.
+    // DNS is queried in any case, for later requests. While a mock answers, a request does not wait for DNS, which need not know the mocked
+    // host.
     if (this.#services.isCrowded || (this.#services.queriesDns && socketsAreMocked())) return onward(resolved, handler);
     const copy = attempt(() => ownOptions(resolved));
     const refusal = copy instanceof Error ? copy : refusalOf(copy);
@@ -70,7 +71,7 @@ export class ServiceRouter {
     return false;
   }
 
-  /** The numbers of each Service, by the origin by which it was first called. */
+  /** The connections and requests of each Service, by the origin with which the Service was first called. */
   get stats(): Readonly<Record<string, DispatcherStats>> {
     return Object.fromEntries([...this.#services.all].map(({ origin, client }) => [origin.origin, client.stats]));
   }
@@ -79,17 +80,17 @@ export class ServiceRouter {
     return this.#services.snapshot();
   }
 
-  /** Passes new requests on. Resolves when waiting requests have been routed; undefined if there are none. */
+  /** Passes new requests on to the fallback. Resolves when the waiting requests have been routed; undefined if there are none. */
   released(): Promise<void> | undefined {
     return this.#services.end();
   }
 
-  /** Passes new requests to the fallback, and lets those to Services that run finish. */
+  /** Passes new requests on to the fallback, and lets running requests to Services finish. */
   close(): Promise<void> {
     return this.#services.close();
   }
 
-  /** Cuts running requests to Services, and passes waiting ones to the fallback. */
+  /** Cuts running requests to Services, and passes waiting ones on to the fallback. */
   destroy(error: Error | null): Promise<void> {
     this.#destroyed = true;
     return this.#services.destroy(error);
@@ -110,7 +111,7 @@ export class ServiceRouter {
 
   #open(origin: URL): ServiceDispatcher {
     const options = this.#optionsOf(origin);
-    // HTTP/2 in the clear is not used, whatever the Service's ports say: an app that is not changed goes on speaking what it speaks.
+    // HTTP/2 in the clear is off unless an option asks for it: an unchanged app keeps the protocol it has always used.
     const dispatcher = createDispatcher(origin.origin, { ...options, useH2c: options.useH2c ?? false });
     this.#owner.opened(dispatcher);
     return dispatcher;
@@ -144,7 +145,9 @@ export class ServiceRouter {
   }
 }
 
-/** Sends under the origin of the Service's dispatcher, which may be spelled differently; the Host header stays that of the request. */
+/**
+ * Sends a request under the origin of the Service's dispatcher, which may be spelled differently; the Host header stays the request's own.
+ */
 function send(
   service: BalancedService<ServiceDispatcher>,
   options: Dispatcher.DispatchOptions,
@@ -159,7 +162,7 @@ function send(
   return client.dispatch(host === origin.host ? own : withHost(own, host), handler);
 }
 
-/** Errors of the user's functions are errors of the request. */
+/** Calls a function of the application, and returns its error, which becomes the error of the request. */
 function attempt<T>(work: () => T): T | Error {
   try {
     return work();
@@ -168,7 +171,7 @@ function attempt<T>(work: () => T): T | Error {
   }
 }
 
-/** The URL of an origin; undefined unless it is an http or https origin. */
+/** The URL of an origin; undefined unless the origin is http or https. */
 function httpOrigin(origin: string | URL | undefined): URL | undefined {
   if (origin === undefined) return undefined;
   const text = String(origin);
