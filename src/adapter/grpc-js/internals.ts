@@ -3,6 +3,7 @@
  * used throughout this folder as its types say; here stands what these do not promise. Each trick was seen in 1.14.0 and 1.14.7, which
  * the tests run against. No upstream issue was found for any of them.
  */
+import type { ClientHttp2Session } from 'node:http2';
 import {
   type Channel,
   type ChannelInterface,
@@ -89,6 +90,25 @@ export function clientOver(channel: ChannelInterface): Client {
 /** Makes a subchannel connect now although it waits after a failed attempt. Without it, grpc-js's pauses would be added to the pool's. */
 export function endBackoff(subchannel: experimental.SubchannelInterface): void {
   subchannel.getRealSubchannel().resetBackoff();
+}
+
+/** What a server announces that has no limit on streams: all bits set. */
+const NO_LIMIT = 2 ** 32 - 1;
+
+/** The connection of a subchannel, as grpc-js keeps it. */
+interface Connected {
+  readonly transport?: { readonly session?: Pick<ClientHttp2Session, 'remoteSettings'> | null } | null;
+}
+
+/**
+ * How many streams the server of a connected subchannel allows on its connection; Infinity if it has no limit. grpc-js calls a subchannel
+ * READY when it has the server's settings, and keeps the connection in the subchannel just after that. Without it, calls above the limit
+ * would wait on the connection although other servers have room.
+ */
+export function allowedStreams(subchannel: experimental.SubchannelInterface): number {
+  const { transport } = subchannel.getRealSubchannel() as unknown as Connected;
+  const { maxConcurrentStreams: allowed = NO_LIMIT } = transport?.session?.remoteSettings ?? {};
+  return allowed === NO_LIMIT ? Number.POSITIVE_INFINITY : allowed;
 }
 
 /** The message of grpc-js for REFUSED_STREAM, and of Node.js from 26 on if it hits a request that is being written. */

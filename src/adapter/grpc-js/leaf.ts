@@ -8,7 +8,7 @@ import {
 } from '@grpc/grpc-js';
 import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
 import type { GroupMember, MemberEvents } from '../kit/index.js';
-import { clientOver, endBackoff } from './internals.js';
+import { allowedStreams, clientOver, endBackoff } from './internals.js';
 
 /** What the leaves (the single connections) of a channel share. */
 export interface LeafContext {
@@ -43,7 +43,7 @@ export class Leaf implements GroupMember {
   readonly subchannel: experimental.SubchannelInterface;
   streams = 0;
   wasUsed = false;
-  readonly capacity: number;
+  capacity: number;
   readyAtMs: number = Number.POSITIVE_INFINITY;
   readonly #endpoint: Endpoint;
   readonly #context: LeafContext;
@@ -158,7 +158,11 @@ export class Leaf implements GroupMember {
     }
     switch (state) {
       case connectivityState.READY:
-        this.#isReady();
+        // What the server allows is known once grpc-js has told all listeners.
+        queueMicrotask(() => {
+          if (this.ready) this.#isReady();
+          else if (!this.#released) this.#isLost(undefined);
+        });
         break;
       case connectivityState.TRANSIENT_FAILURE:
         this.#isLost(
@@ -177,6 +181,8 @@ export class Leaf implements GroupMember {
   #isReady(): void {
     if (this.#opened) return;
     this.#opened = true;
+    // A server that allows no streams at all may allow some later, which is not noticed.
+    this.capacity = Math.min(this.capacity, Math.max(1, allowedStreams(this.subchannel)));
     this.#context.attempts.succeeded++;
     this.#listener?.ready();
   }

@@ -61,8 +61,8 @@ type KnownGrpcOptions = {
 };
 
 /**
- * Connections to a pod that grow with its calls: when every one has `maxConcurrentStreams` calls, another is opened, and one beyond `min`
- * that had no call for 5 to 10 minutes is closed.
+ * Connections to a pod that grow with its calls: when every one has as many as it may, another is opened, and one beyond `min` that
+ * had no call for 5 to 10 minutes is closed.
  */
 export interface GrowingConnections {
   /** How many connections to a pod stay open; calls use them first. @defaultValue 1 */
@@ -103,14 +103,13 @@ export interface GrpcOptions
   readonly propagate?: Omit<PropagateOptions, 'deadlineHeader'> | undefined;
   /**
    * Connections to each pod. A number is kept open, and a call uses the one with the fewest calls. With `{ min, max }` they grow
-   * with the calls, which needs `maxConcurrentStreams`. @defaultValue 1
+   * with the calls. @defaultValue 1
    * @see docs/guide/grpc.md#more-calls-than-a-connection-takes
    */
   readonly connections?: number | GrowingConnections | undefined;
   /**
-   * Concurrent calls on one connection. Set it to the servers' own limit (`MAX_CONCURRENT_STREAMS`, often 100) or below:
-   * further calls then go to another pod, or wait for any pod, instead of waiting behind the limit of one. @defaultValue
-   * Infinity
+   * Concurrent calls on one connection, if its server allows as many (`MAX_CONCURRENT_STREAMS`). Further calls go to another
+   * pod, or wait for any pod. @defaultValue Infinity: as many as the server allows
    */
   readonly maxConcurrentStreams?: number | undefined;
   /**
@@ -215,10 +214,6 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   checkBalancingOptions(balancing);
   const { clock = systemClock, rng = systemRng } = options;
   const { priority, propagate: propagation, ...settings } = grpcTable.resolveOwn(options);
-  const { connections, maxConcurrentStreams } = settings;
-  if (connections.max > connections.min && maxConcurrentStreams === Number.POSITIVE_INFINITY) {
-    throw optionError('maxConcurrentStreams', 'a number, because connections grow when it is reached', undefined);
-  }
   return {
     ...settings,
     balancing,

@@ -8,7 +8,7 @@ import { isTlsError, PodSockets } from './pod-sockets.js';
 export interface PodLinkParts {
   readonly endpoint: Endpoint;
   readonly dial: (dialled: Dialled) => Socket;
-  /** How many requests the pod takes at once while it works. */
+  /** How many requests the pod takes at once while it works, as far as is known when its first socket is open. */
   readonly capacity: number;
   readonly clock: Clock;
   readonly rng: Rng;
@@ -70,7 +70,10 @@ export class PodLink {
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
   readonly #parts: PodLinkParts;
+  /** How many requests the pod takes at once now. */
   #capacity: number;
+  /** How many requests the pod takes at once while it works. */
+  #fullCapacity: number;
   #capacityChanged: (() => void) | undefined;
   #cappedTimer: Timer | undefined;
   #reopenTimer: Timer | undefined;
@@ -104,6 +107,7 @@ export class PodLink {
       this.#settleLeaving = resolve;
     });
     this.#capacity = parts.capacity;
+    this.#fullCapacity = parts.capacity;
     this.#reopenedAtMs = parts.clock.now();
     this.sockets = new PodSockets(parts.dial, (failure) => this.#emptied(failure));
     this.sockets.add(first);
@@ -116,6 +120,13 @@ export class PodLink {
 
   watchCapacity(changed: () => void): void {
     this.#capacityChanged = changed;
+  }
+
+  /** The pod says how many requests it takes at once. */
+  limit(capacity: number): void {
+    const isWorking = this.#capacity === this.#fullCapacity;
+    this.#fullCapacity = capacity;
+    if (isWorking) this.#setCapacity(capacity);
   }
 
   /**
@@ -251,7 +262,7 @@ export class PodLink {
     this.#checking = false;
     this.#suspectError = undefined;
     this.#cappedTimer?.cancel();
-    this.#setCapacity(this.#parts.capacity);
+    this.#setCapacity(this.#fullCapacity);
   }
 
   /**

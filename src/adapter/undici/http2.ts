@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { type Dispatcher, errors, Pool } from 'undici';
 import type { Clock } from '../../index.js';
 import { afterPendingIo, ReportAsking } from '../kit/index.js';
+import { http2SessionOf } from './internals.js';
 import { ownOptions } from './request-options.js';
 
 /**
@@ -52,9 +53,17 @@ export class Http2Pool extends Pool {
     return true;
   }
 
-  /** Watches a socket that the pool is about to get for an HTTP/2 session. */
-  addSession(socket: Socket): void {
+  /**
+   * Watches a socket that the pool is about to get for an HTTP/2 session.
+   *
+   * @param allowed Called with the number of streams that the pod allows, whenever the pod says it.
+   */
+  addSession(socket: Socket, allowed: (streams: number) => void = () => {}): void {
     this.#sockets.add(socket);
+    // undici creates the session when it gets the socket, and the pod's settings are read later than that.
+    queueMicrotask(() => {
+      http2SessionOf(socket)?.on('remoteSettings', ({ maxConcurrentStreams: streams = Infinity }) => allowed(streams));
+    });
     socket.once('close', () => {
       this.#sockets.delete(socket);
       this.#receivedBefore += socket.bytesRead;

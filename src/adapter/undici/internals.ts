@@ -1,3 +1,4 @@
+import type { ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import * as undici from 'undici';
 
@@ -72,6 +73,15 @@ export function http2Defect(): string | undefined {
   const fields = Object.getOwnPropertySymbols(new undici.Client('http://localhost'));
   const isEarly = fields.some(({ description }) => description === 'ping interval');
   return isEarly ? 'undici 8.0 to 8.9 (they send a request without end to a pod that rejects it by GOAWAY' : undefined;
+}
+
+/**
+ * The HTTP/2 session that undici has created on a socket. In a version without that symbol: undefined, and the number of streams that a pod
+ * allows is not known, so requests above it wait in undici.
+ */
+export function http2SessionOf(socket: Socket): ClientHttp2Session | undefined {
+  const symbol = symbolNamed(socket, 'http2Session');
+  return symbol && (Reflect.get(socket, symbol) as ClientHttp2Session | undefined);
 }
 
 /** The HTTP/2 error code of a stream that was refused, REFUSED_STREAM (RFC 9113, 7). */

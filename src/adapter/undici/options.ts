@@ -108,7 +108,7 @@ export interface UndiciConnectionOptions {
    * @see docs/guide/http-tls.md#http2-in-the-clear
    */
   readonly useH2c?: boolean | undefined;
-  /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
+  /** Concurrent requests to a pod over HTTP/2, if it allows as many; further ones go to another pod. @defaultValue 100 */
   readonly maxConcurrentStreams?: number | undefined;
   /**
    * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, the socket is kept until 2 s before that expires.

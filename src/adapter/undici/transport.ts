@@ -203,8 +203,9 @@ function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
 function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const { connections, pool, dial, endpoint } = parts;
   const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
+  const allowed = (streams: number): void => link.limit(Math.min(streams, parts.maxConcurrentStreams));
   const opened = (socket: Socket): void => {
-    if (isHttp2(socket)) sessions.addSession(socket);
+    if (isHttp2(socket)) sessions.addSession(socket, allowed);
     // The pod was replaced by one that speaks HTTP/1.1 only, and needs connections of another kind.
     else link.leave();
   };

@@ -1,4 +1,5 @@
 import { credentials } from '@grpc/grpc-js';
+import { roundRobin } from 'evenkeel';
 import { expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 import { connected, Echo, type EchoClient, ordersClient, say } from './support/client.js';
@@ -9,7 +10,7 @@ import { Traffic } from './support/traffic.js';
 /** As most servers limit it. */
 const maxStreams = 100;
 
-const growing = { connections: { min: 1, max: 3 }, maxConcurrentStreams: maxStreams };
+const growing = { connections: { min: 1, max: 3 } };
 
 /** Server streams that never end by themselves. */
 function openStreams(client: EchoClient, count: number): () => void {
@@ -40,6 +41,36 @@ it('a pod with a limit of 100 streams takes 250 calls at once over three connect
   await say(client);
   end();
   await until('none runs', async () => (await pod.stats()).running === 0);
+  client.close();
+});
+
+it('a pod that allows 10 streams gets 10 of 40 calls at once and another the rest, and half of them from stock gRPC', async () => {
+  await using pods = new Pods();
+  const [narrow] = await pods.start(1, { maxStreams: 10 });
+  const [wide] = await pods.start(1);
+  if (narrow === undefined || wide === undefined) throw new Error('no pods');
+  const running = async (): Promise<number[]> => (await pods.stats()).map((stats) => stats.running);
+  const stock = new Echo(`ipv4:127.0.0.1:${narrow.port},127.0.0.1:${wide.port}`, credentials.createInsecure(), {
+    'grpc.service_config': JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
+  });
+  await until(
+    'both are used',
+    async () => (await Promise.all([say(stock), say(stock)])) && (await pods.stats()).every(({ open }) => open === 1),
+  );
+  const endStock = openStreams(stock, 40);
+  await until('the other half runs', async () => (await running())[1] === 20);
+  expect(await running()).toEqual([10, 20]);
+  endStock();
+  stock.close();
+  await until('stock is gone', async () => (await pods.stats()).every(({ open }) => open === 0));
+
+  const resolver = `static:127.0.0.1:${narrow.port},127.0.0.1:${wide.port}`;
+  const { client, balancer } = ordersClient({ resolver, picker: roundRobin() });
+  await connected(balancer, 2);
+  expect(balancer.snapshot().endpoints.map(({ capacity }) => capacity)).toEqual([10, -1]);
+  const end = openStreams(client, 40);
+  await until('all calls run', async () => (await running()).join() === '10,30');
+  end();
   client.close();
 });
 

@@ -27,7 +27,6 @@ describe('options', () => {
       /^connections\.max must be a whole number from 3 to 100/,
     ],
     [{ connections: { max: 2, most: 3 } }, /no option "most"/],
-    [{ connections: { max: 2 } }, /^maxConcurrentStreams must be a number, because connections grow/],
     [{ maxConcurrentStreams: 1.5 }, /^maxConcurrentStreams must be a whole number of at least 1 or Infinity/],
     [{ key: 'x user' }, /^key must be the name of a metadata entry, or a function, got a string$/],
     [{ healthService: 5 }, /^healthService must be/],
