@@ -24,14 +24,14 @@ import { Endpoints } from './endpoints.js';
 import { closedError, overloadError, tooLateError } from './refusals.js';
 import { type BalancerSnapshot, liveBalancers, snapshotBalancer } from './snapshot.js';
 
-/** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */
+/** The implementation of `Balancer`: wires its parts together, and picks. `balancer.ts` documents the contract. */
 export class BalancerCore<C> implements LeaseOwner<C> {
   readonly retries: RetryRules;
   readonly observer: Observer;
   readonly name: string;
   readonly clock: Clock;
   readonly limit: CallLimit | undefined;
-  /** Measures calls for metrics; undefined while metrics are off. */
+  /** Measures calls for metrics; undefined while nobody reads metrics. */
   meter: CallMeter | undefined = undefined;
   readonly protocol: Protocol | undefined;
   protocolMeter: ProtocolMeter | undefined = undefined;
@@ -45,7 +45,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #room: WaitingRoom<C>;
   readonly #times: CallTimes<C>;
   readonly #endpoints: Endpoints<C>;
-  /** Attempts that got no endpoint. */
+  /** How many calls of `acquire` got no endpoint. */
   #refused = 0;
   readonly #cut = new AbortController();
   readonly #closing = new Closing(
@@ -132,7 +132,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     try {
       const refusal = this.#closing.hasBegun ? closedError() : this.#endpoints.refusals.atOnce;
       if (refusal !== undefined) throw refusal;
-      // The waiting room counts this caller from now on, so it is no longer counted as a missed pick.
+      // The waiting room counts this caller from now on, so its missed pick no longer counts as another waiting caller.
       this.#endpoints.first.joined();
       sinceMs = this.clock.now();
       const waits = this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
@@ -227,13 +227,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   #pickInTurn(options: PickOptions | undefined, mayWait = false): CallLease<C> | undefined {
-    // Callers that are already waiting go before a new one.
+    // Callers that already wait get endpoints before a new caller does.
     this.#room.wake();
     if (options === undefined) return this.#pick(undefined, undefined);
     return this.#pick(options.key, subchannelsOf(options.avoid), mayWait, options.unlimited);
   }
 
-  /** @param mayWait Whether a call that was tried before can wait for another endpoint that is full now. */
+  /** @param mayWait Whether a call that only an avoided endpoint could take now may wait for another endpoint, which is full. */
   #pick(
     key: string | undefined,
     avoid: ReadonlySet<Subchannel<C>> | undefined,
@@ -245,7 +245,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const recording = this.recording;
     recording?.prepare(nowMs);
     const subchannel = this.#choose(nowMs, key, avoid);
-    // A subchannel that has just lost its connection may still be in the picker.
+    // The picker may still contain a subchannel that has just lost its connection.
     const connection = subchannel?.connection;
     if (subchannel === undefined || connection === undefined) {
       const picked = subchannel instanceof Subchannel ? subchannel : undefined;
@@ -260,12 +260,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#times.began();
     const call = recording === undefined ? 0 : recording.picked(subchannel, nowMs, pickFlags.began, key, avoid);
     const lease = new CallLease(this.#times, subchannel, connection.handle, nowMs, call);
-    // A call outside the limit counts as one whose response has begun, which no longer counts against the limit.
+    // A call outside the limit is treated as one whose response has begun, because such calls do not count against the limit.
     if (unlimited && this.limit !== undefined) lease.progressed();
     return lease;
   }
 
-  /** The picker's choice. A picker that throws is replaced, so that it does not fail every call. */
+  /** Returns the picker's choice. A picker that throws is replaced, so that it does not fail every call. */
   #choose(
     nowMs: number,
     key: string | undefined,
@@ -297,6 +297,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 }
 
-/** The targets that a caller avoids come from leases of this balancer, so they are subchannels. */
+/** Converts the targets that a caller avoids: they come from leases of this balancer, so they are subchannels. */
 const subchannelsOf = <C>(avoid: ReadonlySet<PickTarget> | undefined): ReadonlySet<Subchannel<C>> | undefined =>
   avoid as ReadonlySet<Subchannel<C>> | undefined;

@@ -30,34 +30,30 @@ import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js
 
 /** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
-  /**
-   * Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. @defaultValue the entry point's own
-   * target
-   */
+  /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. @defaultValue the entry point's own target */
   readonly resolver?: Resolver | string | undefined;
   /** How an endpoint is chosen. @defaultValue preferenceOrder() @see docs/reference/pickers.md */
   readonly picker?: PickerFactory | undefined;
   /** How load is measured. @defaultValue relativeLatency() @see docs/reference/loads.md */
   readonly load?: LoadFactory | undefined;
   /**
-   * How many calls may run at once; the others wait, and are shed when they wait long: `adaptive()`, or `fixed(n)`. With MySQL for
-   * statements only; not for long-lived connections. @defaultValue no limit
-   * @see docs/guide/overload.md
+   * How many calls may run at once: `adaptive()`, or `fixed(n)`. Further calls wait, and are shed when they wait long. With MySQL it
+   * applies to statements only; it is not for long-lived connections. @defaultValue no limit @see docs/guide/overload.md
    */
   readonly limit?: LimitFactory | undefined;
   /**
-   * Which endpoints are eligible: stages to add to the standard ones (conditions, outlierEjection, pushback, panic), or to take their place by
-   * name; `without('outlierEjection')` takes one out. Stages of your own run first. @defaultValue []
-   * @see docs/reference/stages.md
+   * Which endpoints are eligible: stages that are added to the standard ones (conditions, outlierEjection, pushback, panic), or that take
+   * the place of the standard stage with their name; `without('outlierEjection')` takes one out. Your own stages run first. @defaultValue
+   * [] @see docs/reference/stages.md
    */
   readonly stages?: readonly StageFactory[] | undefined;
-  /** Which attempts are retried on another endpoint, and the budget for it. @defaultValue {}, see `RetryOptions` */
+  /** Which attempts are retried on another endpoint, and the budget that pays for retries. @defaultValue {}, see `RetryOptions` */
   readonly retry?: RetryOptions | undefined;
   /** How the connections to endpoints are kept. @defaultValue {}, see `PoolOptions` */
   readonly pool?: PoolOptions | undefined;
   /** How long a caller waits for an endpoint that can take the call, in ms. @defaultValue 5000 */
   readonly waitTimeoutMs?: number | undefined;
-  /** How many callers may wait at once; each takes about 2 kB besides its request. @defaultValue 20000 */
+  /** How many callers may wait at once. Each takes about 2 kB besides its request. @defaultValue 20000 */
   readonly maxWaiting?: number | undefined;
   /**
    * Whether callers wait for the first endpoint of an empty Service (scale from zero) or fail immediately. @defaultValue false
@@ -73,8 +69,8 @@ export interface BalancingOptions {
   /** How long `ready()` waits for the first set, in ms. @defaultValue 10000 */
   readonly startTimeoutMs?: number | undefined;
   /**
-   * A call whose caller gave up without a first byte after about this long counts as a timeout of the endpoint, in ms. Three
-   * times the 99th percentile of all calls, if that is larger. @defaultValue 1000
+   * A call whose caller gave up, without a first byte, after about this many ms counts as a timeout of the endpoint. If three times the
+   * 99th percentile of all latencies is larger, that counts instead. @defaultValue 1000
    */
   readonly stalledAfterMs?: number | undefined;
   /**
@@ -83,25 +79,24 @@ export interface BalancingOptions {
    */
   readonly observer?: Observer | undefined;
   /**
-   * Keeps the last picks and what they went by, for `evenkeel explain` and `evenkeel replay`: `flightRecorder()` of
-   * `evenkeel/recorder`. One may serve several balancers. @defaultValue none
-   * @see docs/guide/why-this-pod.md
+   * Keeps the last picks and the reasons for them, for `evenkeel explain` and `evenkeel replay`: `flightRecorder()` of `evenkeel/recorder`.
+   * One recorder may serve several balancers. @defaultValue none @see docs/guide/why-this-pod.md
    */
   readonly recorder?: Recorder | undefined;
-  /** The clock by which the balancer measures all time. For tests. @defaultValue the system's clock */
+  /** The clock by which the balancer measures all time; tests pass their own. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** Where the balancer's random numbers come from. For tests. @defaultValue the system's randomness */
+  /** Where the balancer's random numbers come from; tests pass their own source. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 
-/** What a balancer needs, `resolver` and `transport`, and how it balances, all of which has a default. */
+/** The options of a balancer: `resolver` and `transport`, which it needs, and how it balances, all of which has defaults. */
 export interface BalancerOptions<C> extends BalancingOptions {
   /**
-   * Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. Other entry points find one themselves.
-   * @see docs/reference/targets.md
+   * Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. Entry points such as `createFetch` choose a
+   * resolver themselves. @see docs/reference/targets.md
    */
   readonly resolver: Resolver | string;
-  /** How connections are opened. Other entry points bring their own transport. */
+  /** How connections are opened. Entry points such as `createFetch` bring their own transport. */
   readonly transport: Transport<C>;
 }
 
@@ -113,17 +108,17 @@ export type ResolvedBalancerOptions<C> = Filled<Omit<BalancerOptions<C>, 'resolv
 
 /** `BalancingOptions` after defaults were filled in and everything was checked. */
 type BalancingSettings = Omit<ResolvedBalancerOptions<unknown>, 'resolver' | 'transport'> & {
-  /** The resolver; undefined where an entry point has yet to choose one. */
+  /** The resolver; undefined if the options have none and the entry point is to choose one. */
   readonly resolver: Resolver | undefined;
 };
 
 const durations = { min: 0, max: 86_400_000 };
 
-/** The options of every entry point, with defaults and bounds. */
+/** The options that every entry point accepts, with their defaults and bounds. */
 export const balancingTable: OptionTable<BalancingSettings> = optionTable('options', {
   resolver: checkedOption<Resolver | undefined>(undefined, resolverOf),
   picker: {
-    // The default is created for each balancer, as if the caller had passed it.
+    // The default picker is created for each balancer, as if the caller had passed it.
     get default() {
       return preferenceOrder();
     },
@@ -133,7 +128,7 @@ export const balancingTable: OptionTable<BalancingSettings> = optionTable('optio
     },
   },
   load: {
-    // The default is created for each balancer, because a load keeps what it has measured.
+    // The default load is created for each balancer, because a load keeps what it has measured.
     get default() {
       return relativeLatency();
     },
@@ -192,10 +187,10 @@ type BalancingDefaults = Pick<
   'waitTimeoutMs' | 'maxWaiting' | 'waitForEndpoints' | 'startTimeoutMs' | 'stalledAfterMs'
 >;
 
-/** The defaults, for adapters; see `docs/reference/options.md`. */
+/** The defaults of the balancer's options, which adapters need; see `docs/reference/options.md`. */
 export const balancerDefaults: BalancingDefaults = balancingTable.defaults;
 
-/** Checks the options of an entry point before it has a transport. Throws as `resolveBalancerOptions` does. */
+/** Checks the balancer's options among those of an entry point, which has no transport yet. Throws EVENKEEL_OPTION. */
 export function checkBalancingOptions(options: BalancingOptions): void {
   balancingTable.resolve(options);
 }

@@ -14,44 +14,47 @@ export type { AcquireOptions, PickOptions, Priority, RunOptions, Use };
 
 /** Balances the calls to one Service: finds endpoints, keeps connections, picks one per call. */
 export interface Balancer<C> extends AsyncDisposable {
-  /** Picks synchronously or returns undefined. The caller must `end` the lease once. Never throws, never waits. */
+  /** Picks an endpoint synchronously, or returns undefined. The caller must end the lease once. Never throws and never waits. */
   pick(options?: PickOptions): Lease<C> | undefined;
   /**
-   * Picks, waiting if necessary. Rejects with EVENKEEL_NO_ENDPOINTS (known to be empty), _NOT_READY (none in time),
-   * _QUEUE_FULL, _OVERLOAD (shed because of `limit`), _RESOLVE or _FORBIDDEN (no set was ever found), _CLOSED, or the signal's reason.
+   * Picks an endpoint, and waits for one if necessary. Rejects with EVENKEEL_NO_ENDPOINTS (the Service is known to have none), _NOT_READY
+   * (none became available in time), _QUEUE_FULL, _OVERLOAD (shed because of `limit`), _RESOLVE or _FORBIDDEN (no set was ever found),
+   * _CLOSED, or the signal's reason.
    */
   acquire(options?: AcquireOptions): Promise<Lease<C>>;
   /**
-   * Picks, calls `use`, reports the outcome, and retries on another endpoint what is safe to retry. Rejects as `acquire` does,
+   * Picks an endpoint, calls `use`, reports the outcome, and retries on another endpoint what is safe to retry. Rejects as `acquire` does,
    * with the error of `use`, or with EVENKEEL_DEADLINE.
    */
   run<T>(use: Use<C, T>, options?: RunOptions): Promise<T>;
   /**
-   * Resolves once the first set is known, an empty one included. Rejects immediately for what will not resolve itself
-   * (EVENKEEL_FORBIDDEN …), otherwise with EVENKEEL_RESOLVE or _NOT_READY after `startTimeoutMs`; the search continues.
+   * Resolves once the first endpoint set is known, even an empty one. Rejects at once for an error that will not go away by itself
+   * (EVENKEEL_FORBIDDEN and others), otherwise with EVENKEEL_RESOLVE or _NOT_READY after `startTimeoutMs`; the search continues.
    */
   ready(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   /**
-   * The balancer's endpoints, their states and all counts at this moment, as plain JSON. Costs time in proportion to the endpoints: not for
-   * the path of a call.
+   * Returns the balancer's endpoints, their states and all counts at this moment, as plain JSON. The time this takes grows with the number
+   * of endpoints, so do not call it for every call.
    */
   snapshot(): BalancerSnapshot;
-  /** The name of the balancer's resolver: as a rule the target. */
+  /** The name of the balancer's resolver, which is the target unless a resolver of your own has another name. */
   readonly name: string;
   /** The balancer's clock, for adapters that measure time. */
   readonly clock: Clock;
-  /** The current limit on running calls, if there is one. For adapters whose calls wait outside the balancer. */
+  /**
+   * The limit on running calls and how many run now; undefined if there is no limit. For adapters whose calls wait outside the balancer.
+   */
   readonly limit: { readonly max: number; readonly running: number } | undefined;
-  /** The calls that wait outside the balancer, counted and refused like those in its waiting room. */
+  /** Counts and refuses calls that wait outside the balancer, so that metrics treat them like calls in its waiting room. */
   readonly outside: OutsideCalls;
   /** Decides whether a call may be retried, and pays for it. For adapters that retry calls themselves. */
   readonly retries: RetryPolicy;
   /** The observer from the options, joined to `node:diagnostics_channel`. */
   readonly observer: Observer;
   /**
-   * Accepts no new calls; running ones finish, for at most `pool.drainTimeoutMs` or until `signal` aborts, then they are cut.
-   * Resolves when every connection is closed, and keeps the process alive until then. May be called again with another signal;
-   * the first one to abort counts.
+   * Accepts no new calls. Running calls finish, for at most `pool.drainTimeoutMs` or until `signal` aborts, and are then cut. Resolves when
+   * every connection is closed, and keeps the process alive until then. May be called again with another signal; the first signal that
+   * aborts counts.
    */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }

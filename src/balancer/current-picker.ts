@@ -18,25 +18,24 @@ import type { Rng } from '../runtime/rng.js';
 const none: readonly never[] = [];
 
 /**
- * Holds the current picker. A picker that throws, when built or when picking, is reported and replaced by `p2c` until the next one is
- * built, so that it does not fail every call. Factories, pickers and observers may call the balancer from here, and even close the
- * balancer.
+ * Holds the picker that calls use. If a picker throws, when it is built or when it picks, `p2c` replaces it until the next picker is built,
+ * so that it does not fail every call. Factories, pickers and observers run inside these methods and may call the balancer, even close it.
  */
 export class CurrentPicker<C> {
   readonly #factory: PickerFactory;
   readonly #rng: Rng;
   readonly #warnings: Warnings;
-  /** The one request object all picks share. */
+  /** The request object that all picks share, so that a pick allocates nothing. */
   readonly request: PickRequest = createPickRequest();
-  // Only this class writes `picker`, `wantsEnds` and `firstLeft`; calls read these fields.
+  // Only this class writes `picker`, `wantsEnds` and `firstLeft`. They are plain fields because every call reads them.
   /** The picker that calls use now; undefined before the first set, and after `clear`. */
   picker: Picker<Subchannel<C>> | undefined;
-  /** Whether the picker has a method `ended`, and so has to be called at the end of calls. */
+  /** Whether the picker has a method `ended`, which must then be called at the end of each call. */
   wantsEnds = false;
-  /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all subchannels. */
+  /** How many picks are left for the few subchannels that the picker was built for; -1 = the picker was built for all subchannels. */
   firstLeft = -1;
   #set: PickSet<Subchannel<C>> | undefined;
-  /** Whether the endpoints of `#set` can be kept in an order of preference; undefined until somebody needs to know. */
+  /** Whether the endpoints of `#set` can be kept in an order of preference; undefined until it is needed. */
   #isOrdered: boolean | undefined;
   #members: readonly Member<C>[] = [];
 
@@ -60,15 +59,17 @@ export class CurrentPicker<C> {
   }
 
   /**
-   * Builds a new picker over `members`, in O(n) and whatever time the picker's factory needs.
-   * @param first The next picks go to these, one each; then the picker is rebuilt for all.
+   * Builds a new picker over `members`. Takes O(n), and the time that the picker's factory takes.
+   *
+   * @param first The next picks go to these subchannels, one each; then the picker is rebuilt for all members. Empty = the picker is built
+   * for all at once.
    */
   rebuild(members: readonly Member<C>[], first: readonly Subchannel<C>[] = []): void {
     this.#members = members;
     let set = pickSetOf(members, first.length > 0 ? first : undefined);
     this.firstLeft = first.length > 0 ? first.length : -1;
     if (set.targets.length === 0 && first.length > 0) {
-      // A stage has removed the endpoints that were drawn for the first calls meanwhile.
+      // Since these endpoints were drawn for the first calls, a stage has removed them.
       set = pickSetOf(members);
       this.firstLeft = -1;
     }
@@ -79,29 +80,29 @@ export class CurrentPicker<C> {
   }
 
   /**
-   * The place of a subchannel of the set in the client's order of preference, from 1; undefined if its picker keeps none: another picker,
-   * fewer than four endpoints, or weights that differ.
+   * The place of a subchannel in the client's order of preference, from 1. Undefined if no order is kept: with another picker, with fewer
+   * than four endpoints, or with different weights.
    */
   placeOf({ load }: Subchannel<C>): number | undefined {
     this.#isOrdered ??= this.#set !== undefined && keepsOrder(this.#set);
     return this.#isOrdered ? placeOf(load) : undefined;
   }
 
-  /** How many endpoints were raised in the order of preference; undefined if the picker keeps none. */
+  /** How many endpoints were raised in the order of preference so far; undefined if no order is kept. */
   get raises(): number | undefined {
     const first = this.#set?.all[0];
     if (first === undefined || this.placeOf(first) === undefined) return undefined;
     return first.load instanceof RuledLoad ? first.load.rule.preferences?.raises : undefined;
   }
 
-  /** Builds a new picker over the same set, without passing the current one to its factory. */
+  /** Builds a new picker over the same set, as if there had been no picker before. */
   refresh(): void {
     if (this.#set !== undefined) this.#build(this.#set, undefined);
   }
 
   #build(set: PickSet<Subchannel<C>>, previous: Picker<Subchannel<C>> | undefined): void {
     try {
-      // A factory of the application may return anything: `unusable` reports what is not from the set.
+      // The factory may be the application's and return anything; `unusable` reports picks that are not from the set.
       const picker = this.#factory(set, previous, { rng: this.#rng }) as Picker<Subchannel<C>>;
       ignoreRejection(picker);
       this.#use(set, picker);
@@ -111,7 +112,7 @@ export class CurrentPicker<C> {
     }
   }
 
-  /** Puts a picker in place, unless the factory closed the balancer or made it build another picker. */
+  /** Puts `picker` in place, unless its factory has closed the balancer or made it build another picker meanwhile. */
   #use(set: PickSet<Subchannel<C>>, picker: Picker<Subchannel<C>>): void {
     const wantsEnds = picker.ended !== undefined;
     if (this.#set !== set) return;
@@ -119,7 +120,7 @@ export class CurrentPicker<C> {
     this.wantsEnds = wantsEnds;
   }
 
-  /** Picks in turn among the few subchannels the picker was built for; once each of them had one pick, among all. */
+  /** Picks among the few subchannels that the picker was built for; when each has had one pick, the picker is rebuilt for all. */
   pickFirst(
     nowMs: number,
     key: string | undefined,
@@ -127,7 +128,7 @@ export class CurrentPicker<C> {
   ): Subchannel<C> | undefined {
     if (--this.firstLeft < 0) this.rebuild(this.#members);
     const { request } = this;
-    // The request is filled in after the picker was built: its factory may have picked, too, with the same request object.
+    // The request is filled in after the picker was built, because the picker's factory may have picked with the same request object.
     request.nowMs = nowMs;
     request.key = key;
     request.avoid = avoid;
@@ -138,27 +139,30 @@ export class CurrentPicker<C> {
       picked = this.pickInstead(error);
     }
     if (picked !== undefined || this.firstLeft < 0) return picked;
-    // None of the endpoints drawn for the first calls can take the call; another endpoint may.
+    // None of the endpoints drawn for the first calls can take this call; another endpoint may.
     this.firstLeft = 0;
     return this.pickFirst(nowMs, key, avoid);
   }
 
-  /** The pick for `request` after the picker threw `error`. */
+  /** Picks with `p2c` for the current request, after the picker threw `error`. */
   pickInstead(error: unknown): Subchannel<C> | undefined {
     const set = this.#set;
     if (set === undefined) return undefined;
     try {
       return this.#standIn(set).pick(this.request);
     } catch {
-      // If the fallback finds nothing either, the picker is not at fault: a load or a connection throws when it is read.
+      // If `p2c` throws too, the picker is not at fault: a load or a connection throws when it is read.
       return undefined;
     } finally {
-      // The picker's failure is reported last: an observer may pick, which changes the request.
+      // The failure is reported after the pick, because an observer may pick too, which changes the request object.
       this.#threw(error);
     }
   }
 
-  /** The picked subchannel has no connection. That is normal if it was just lost; anything but a subchannel is a fault of the picker. */
+  /**
+   * The picker returned something without a connection. That is normal for a subchannel whose connection was just lost; anything but a
+   * subchannel is a fault of the picker and is reported.
+   */
   unusable(picked: unknown): undefined {
     if (picked && !(picked instanceof Subchannel)) {
       ignoreRejection(picked);
@@ -177,7 +181,7 @@ export class CurrentPicker<C> {
     }
   }
 
-  /** Removes the picker: nothing can be picked any longer. */
+  /** Removes the picker, so that nothing can be picked any longer. */
   clear(): void {
     this.picker = undefined;
     this.wantsEnds = false;
@@ -199,8 +203,8 @@ export class CurrentPicker<C> {
 }
 
 /**
- * What a picker may choose from: the pool's members without those on standby, the ready ones separately. With `only`, no other
- * counts as ready.
+ * Creates the set that a picker may choose from: the pool's members without those on standby, and the ready ones among them. With `only`,
+ * no other subchannel counts as ready.
  */
 export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<Subchannel<C>> {
   const targets: Subchannel<C>[] = [];
@@ -209,7 +213,7 @@ export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subc
   const allWeights: number[] = [];
   let equalWeights = true;
   for (const { subchannel, weight } of members) {
-    // Also excludes invalid weights from a stage (NaN), which would break every comparison.
+    // This also excludes invalid weights of a stage (NaN), which would break every comparison in a picker.
     if (!(weight > 0 && weight < Number.POSITIVE_INFINITY)) continue;
     all.push(subchannel);
     allWeights.push(weight);

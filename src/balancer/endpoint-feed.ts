@@ -7,7 +7,7 @@ import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 
-/** What a feed needs from its balancer. */
+/** What an endpoint feed needs from its balancer. */
 export interface EndpointFeedOwner {
   readonly clock: Clock;
   readonly rng: Rng;
@@ -15,11 +15,11 @@ export interface EndpointFeedOwner {
   readonly warnings: Warnings;
   /** The resolver has published a new set. */
   endpointsChanged(): void;
-  /** There is no first set, and there will be none until somebody changes the configuration. */
+  /** The resolver found no first set, and will find none until somebody changes the configuration. */
   neverStarts(error: ResolveError): void;
 }
 
-/** Holds the resolver's last result: the set, its version and how stale it is. */
+/** Holds what the resolver last published: the endpoint set, its version, and since when the resolver cannot confirm it. */
 export class EndpointFeed {
   readonly name: string;
   readonly #owner: EndpointFeedOwner;
@@ -47,7 +47,7 @@ export class EndpointFeed {
       );
     } catch (error) {
       this.#closed = true;
-      // A resolver must report, not throw; a custom one may break that.
+      // A resolver of the application may throw here, although resolvers must report errors instead.
       throw new ResolveError(`the resolver ${resolver.name} did not start: ${asError(error).message}`, {
         cause: error,
         permanent: true,
@@ -63,7 +63,7 @@ export class EndpointFeed {
     return this.#endpoints;
   }
 
-  /** The last set of the resolver, by key. */
+  /** The resolver's last endpoint set, by the endpoints' keys. */
   get byKey(): ReadonlyMap<string, Endpoint> {
     return this.#byKey;
   }
@@ -72,17 +72,17 @@ export class EndpointFeed {
     return this.#version;
   }
 
-  /** Why the last lookup failed, while the set is stale. */
+  /** Why the last lookup failed; undefined unless the set is stale. */
   get error(): ResolveError | undefined {
     return this.#error;
   }
 
-  /** Why the set is empty, in words, if that is known. */
+  /** Why the set is empty, in words; undefined if that is not known. */
   get emptyReason(): string | undefined {
     return this.#error?.message ?? this.#reason;
   }
 
-  /** How long the resolver has not confirmed its set, in ms; 0 when the set is fresh. */
+  /** For how long the resolver has been unable to confirm its set, in ms; 0 = the set is fresh. */
   get staleForMs(): number {
     return this.#failedAtMs === undefined ? 0 : this.#owner.clock.now() - this.#failedAtMs;
   }
@@ -112,7 +112,7 @@ export class EndpointFeed {
     }
     this.#endpoints = [...endpoints];
     const byKey = new Map<string, Endpoint>();
-    // Of two endpoints with the same key the first counts, as in an endpoint set.
+    // If two endpoints have the same key, the first counts, as in an `EndpointSet`.
     for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
     this.#byKey = byKey;
     this.#version++;
@@ -134,7 +134,7 @@ export class EndpointFeed {
     const before = this.#error;
     this.#error = error;
     this.#failedAtMs ??= this.#owner.clock.now();
-    // A failed lookup is reported once per kind of failure: a resolver that retries every second must not fill a log.
+    // Repeated failures of the same kind are reported once: a resolver that retries every second must not fill a log.
     if (before === undefined || before.code !== error.code || before.message !== error.message) {
       notify(this.#owner.observer, 'resolveFailed', { error, stale: this.#endpoints !== undefined });
     }

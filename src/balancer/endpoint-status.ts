@@ -1,12 +1,16 @@
 import type { SubchannelState } from '../observe/observer.js';
 
 /**
- * What an endpoint is for the picker. `ready`: gets calls. `ejected`: ready, but taken out because of how its calls or probes ended.
- * `standby`: ready, but a stage gives it no share (another zone, for example). The other values are the state of its connection.
+ * Whether an endpoint gets calls. `ready`: it does. `ejected`: it is connected, but does not because its calls or probes failed. `standby`:
+ * it is connected, but a stage gives it no share (for example because it is in another zone). The other values are states of its
+ * connection.
  */
 export type EndpointStatus = SubchannelState | 'ejected' | 'standby';
 
-/** An endpoint that costs more than this many times the cheapest one is avoided: it gets what the others leave over. */
+/**
+ * An endpoint counts as avoided if a call on it costs more than this many times a call on the cheapest: it only gets what the others cannot
+ * take.
+ */
 const AVOIDED_FROM = 4;
 
 interface StatusFacts {
@@ -16,7 +20,7 @@ interface StatusFacts {
   readonly ejectedBecause: string | undefined;
   readonly lastError: string | undefined;
   readonly inFlight: number;
-  /** How many times the cheapest endpoint's cost one more call costs here; undefined if that is unknown. */
+  /** How many times as much one more call costs here as on the cheapest endpoint; undefined if unknown. */
   readonly timesCheapest: number | undefined;
 }
 

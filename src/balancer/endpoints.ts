@@ -13,10 +13,10 @@ import { closedError, notStartedError, Refusals } from './refusals.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
 
-/** What the endpoints of a balancer need from it. */
+/** What `Endpoints` needs from its balancer. */
 export interface EndpointsParts<C> {
   readonly options: ResolvedBalancerOptions<C>;
-  /** Where the picker that was built last is kept for calls. */
+  /** Where the current picker is stored, from which calls read it. */
   readonly currentPicker: CurrentPicker<C>;
   readonly room: WaitingRoom<C>;
   readonly observer: Observer;
@@ -25,8 +25,8 @@ export interface EndpointsParts<C> {
 }
 
 /**
- * The endpoints of a balancer, and everything slow: follows the resolver, runs the stages over its set, keeps the pool in step with the
- * result, and builds the picker that calls read. No call runs through it.
+ * The slow side of a balancer: it follows the resolver, runs the stages over each set, keeps the pool in step, and builds the picker that
+ * calls read. No call runs through this class.
  */
 export class Endpoints<C> {
   readonly feed: EndpointFeed;
@@ -73,7 +73,7 @@ export class Endpoints<C> {
       recording,
       track: (endpoint) => this.#stages.track(endpoint),
       changed: () => this.#rebuilds.request('picker'),
-      // Callers are served later in this turn: this is called in the middle of other work.
+      // Waiting callers are served later in this turn, because this function is called while a subchannel changes its state.
       capacityGained: () => {
         if (room.size > 0) clock.defer(() => room.wake());
       },
@@ -116,7 +116,7 @@ export class Endpoints<C> {
     if (refusedMs > Number.NEGATIVE_INFINITY) room.fail(this.refusals.byEach, refusedMs);
   }
 
-  /** Takes no new endpoints. Resolves once all connections are closed; when `cut` aborts, the calls that still run are cut. */
+  /** Ignores all further endpoint sets. Resolves once all connections are closed; when `cut` aborts, calls that still run are cut. */
   async close(cut: AbortSignal): Promise<void> {
     this.#isClosed = true;
     this.#rebuilds.close();
@@ -139,7 +139,7 @@ export class Endpoints<C> {
       this.pool.reconcile(set, this.feed.byKey);
       recording?.published(known, this.pool.members);
     }
-    // An observer may have closed the balancer meanwhile.
+    // An observer or a stage may have closed the balancer during the lines above.
     if (this.#isClosed) return 0;
     this.start.open();
     if (currentPicker.picker !== undefined && this.#rebuilds.mustWait()) return 0;

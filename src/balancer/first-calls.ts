@@ -3,13 +3,16 @@ import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 
 /**
- * Which endpoints get the first calls after a start. Without this class, all first callers would go to the endpoint that happens to connect
+ * Decides which endpoints get the first calls after a start. Otherwise all first calls would go to the endpoint that happens to connect
  * first.
  */
 export class FirstCalls<C> {
   readonly #pool: Pool<C>;
   readonly #room: WaitingRoom<C>;
-  /** Picks that found nothing while nothing was connected: their callers may wait outside the balancer, as in gRPC. */
+  /**
+   * How many picks found nothing while nothing was connected. Adapters such as the one for gRPC have their callers wait outside the
+   * balancer, so missed picks tell how many wait.
+   */
   #missed = 0;
 
   constructor(pool: Pool<C>, room: WaitingRoom<C>) {
@@ -17,27 +20,27 @@ export class FirstCalls<C> {
     this.#room = room;
   }
 
-  /** A pick found nothing, because nothing is connected. */
+  /** A pick found no endpoint because nothing is connected. */
   missed(): void {
     this.#missed++;
   }
 
-  /** A caller whose pick may have counted as missed waits in the waiting room from now on. */
+  /** A caller whose pick was counted by `missed` waits in the waiting room from now on, where it is counted too. */
   joined(): void {
     if (this.#missed > 0) this.#missed--;
   }
 
-  /** Something is connected: missed picks no longer count. */
+  /** An endpoint is connected, so missed picks no longer tell how many callers wait. */
   served(): void {
     this.#missed = 0;
   }
 
-  /** The subchannels that get the next calls, if the picker may not choose among all. */
+  /** The subchannels that get the next calls; empty = the picker may choose among all. */
   only(): readonly Subchannel<C>[] {
     const { first } = this.#pool;
     const { waiting } = first;
-    // Once all endpoints are connected, callers may get any of them. But if one of the two drawn endpoints has had a call, the other gets
-    // the next one: a picker over all would continue from the first in the same way in every client.
+    // Once all endpoints are connected, any of them may get the next call. But if one of the two endpoints drawn for the first calls has
+    // had a call, the other gets the next: a picker over all would choose the same endpoint after it in every client.
     if (this.#callers === 0 && !this.#isOpening() && !first.isHalfServed) {
       first.end();
       return [];
@@ -45,7 +48,10 @@ export class FirstCalls<C> {
     return waiting.every(({ state }) => state === 'ready') ? waiting : [];
   }
 
-  /** Whether all waiting callers would go to the endpoints that are already ready, while the drawn ones still connect. */
+  /**
+   * Whether all waiting callers would go to the endpoints that are ready already, because the endpoints drawn for the first calls are still
+   * connecting.
+   */
   get isConnectingFirst(): boolean {
     const { first } = this.#pool;
     if (!this.#pool.hasReady) return false;
@@ -53,7 +59,7 @@ export class FirstCalls<C> {
     return this.#callers > 1 && this.#isOpening();
   }
 
-  /** How many callers are waiting, in the waiting room or in an adapter that keeps its own. */
+  /** How many callers are waiting: in the waiting room, or in an adapter whose callers wait outside the balancer. */
   get #callers(): number {
     return Math.max(this.#room.size, this.#missed);
   }

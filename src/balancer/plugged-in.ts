@@ -19,11 +19,14 @@ import { zone } from '../stage/zone.js';
 import { topologyHints } from '../stage/zone-hints.js';
 
 /**
- * Plug-ins are factory functions, and so are the functions that create them: `load: peakEwma` instead of `load: peakEwma()` is
- * a function too. Such a mistake is reported where it was made.
+ * Options such as `load` take factory functions, and `peakEwma`, which creates one, is a function too. Somebody who writes `load: peakEwma`
+ * instead of `load: peakEwma()` gets an error that says so.
  */
 
-/** Throws EVENKEEL_OPTION unless `load` creates loads, which is tried once. A load that throws is handled by the pool later. */
+/**
+ * Throws EVENKEEL_OPTION unless `load` creates loads, which is tried once. If the trial throws another error, the pool deals with that load
+ * later.
+ */
 export function checkLoad(load: LoadFactory): void {
   checkFunction('load', load);
   const made = attempt(() => load({ loads: [] }));
@@ -41,19 +44,19 @@ export function checkLimit(limit: LimitFactory): void {
 
 const limitMakers: ReadonlySet<unknown> = new Set([adaptive, fixed]);
 
-/** Functions that return a picker factory when called with options. */
+/** The functions that return a picker factory when they are called with options. */
 const pickerMakers: ReadonlySet<unknown> = new Set(Object.values(pickers));
 
 /**
- * Throws EVENKEEL_OPTION for anything but a function, and for our own functions without their parentheses. A picker is not
- * tried: it may depend on the endpoints of the set.
+ * Throws EVENKEEL_OPTION for anything but a function, and for evenkeel's own functions without their parentheses. The factory is not
+ * called, because a picker may depend on the endpoints of its set.
  */
 export function checkPicker(picker: PickerFactory): void {
   if (typeof picker !== 'function') throw optionError('picker', 'a picker such as p2c()', picker);
   if (pickerMakers.has(picker)) throw optionError('picker', 'a picker such as p2c(), with its parentheses', picker);
 }
 
-/** Functions that return a stage factory when called with options; one of them returns a list. */
+/** The functions that return a stage factory, or a list of them, when they are called with options. */
 const stageMakers: ReadonlySet<unknown> = new Set([
   activeHealth,
   conditions,
@@ -67,7 +70,7 @@ const stageMakers: ReadonlySet<unknown> = new Set([
   zone,
 ]);
 
-/** Throws EVENKEEL_OPTION for anything but a list of functions, and for our own functions without their parentheses. */
+/** Throws EVENKEEL_OPTION for anything but a list of functions, and for evenkeel's own functions without their parentheses. */
 export function checkStages(stages: readonly StageFactory[]): void {
   if (!Array.isArray(stages)) throw optionError('stages', 'a list of stages', stages);
   stages.forEach(checkStage);
@@ -83,7 +86,8 @@ function checkStage(factory: unknown, index: number): void {
 }
 
 /**
- * Creates the stage at `index` of the option `stages`. Throws EVENKEEL_OPTION if the result is not a stage, and what the factory throws.
+ * Creates the stage at `index` of the option `stages`. Throws EVENKEEL_OPTION if the factory returns something else, and what the factory
+ * throws.
  */
 export function makeStage(factory: StageFactory, index: number, context: StageContext): Stage {
   checkStage(factory, index);
@@ -98,7 +102,7 @@ function attempt(make: () => unknown): unknown {
   try {
     return make();
   } catch (error) {
-    // An EVENKEEL_OPTION here means that a function that takes options got the arguments of a factory: the parentheses were forgotten.
+    // EVENKEEL_OPTION means that a function which takes options got the arguments meant for a factory: its parentheses were forgotten.
     return isEvenkeelError(error, 'EVENKEEL_OPTION') ? undefined : threw;
   }
 }

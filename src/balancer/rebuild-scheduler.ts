@@ -1,54 +1,58 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** What to rebuild: only the picker, over the same members; or stages, pool and picker. */
+/**
+ * What is to be rebuilt. `picker`: only the picker, over the same members. `stages`: the stages run again, then pool and picker follow.
+ */
 export type RebuildKind = 'picker' | 'stages';
 
 export interface RebuildOwner {
   readonly clock: Clock;
-  /** Rebuilds what is named; returns how long building the picker took, in ms. */
+  /** Does the rebuild named by `what`. Returns how long building the picker took, in ms. */
   work(what: RebuildKind): number;
-  /** Whether a new picker cannot be delayed, because the current one has nothing to pick. */
+  /** Whether a new picker must not be delayed, because the current one has nothing to pick. */
   isUrgent(): boolean;
-  /** Whether something is ready, but the endpoints drawn for the first calls are still connecting. */
+  /** Whether some endpoint is ready, but the endpoints drawn for the first calls are still connecting. */
   isConnectingFirst(): boolean;
 }
 
 /**
- * Pickers that are built only because connections opened or closed may take a tenth of all time: each is followed by a pause of this many
- * times the time it took to build.
+ * Building pickers only because connections opened or closed may take at most about a tenth of all time: each such picker is followed by a
+ * pause of this many times its build time.
  */
 const OWED_FACTOR = 10;
 /**
- * The next picker is delayed only if the pauses after earlier pickers add up to more than this, in ms. Sets of ordinary size never reach
- * it.
+ * A picker is delayed only while more than this many ms of pauses are owed for earlier pickers, which sets of ordinary size never reach.
  */
 const CREDIT_MS = 200;
 /**
  * How long the first callers wait for a second connection, in ms. Otherwise the first callers of all clients would go to the fastest pod.
  */
 const FIRST_WAIT_MS = 20;
-/** How many rebuilds in a row may cause the next one. A stage that requests one each time would block the event loop. */
+/**
+ * How many rebuilds in a row may each request the next. A stage that requests a rebuild every time it runs would otherwise block the event
+ * loop.
+ */
 const MAX_IN_ROW = 16;
-/** The longest delay of a new picker, in ms: until then the first calls go to the few endpoints that connected first. */
+/** The longest delay of a new picker, in ms. Meanwhile calls go to the few endpoints that connected first. */
 const MAX_WAIT_MS = 100;
 
 /**
- * Collects changes and rebuilds once at the end of the turn. A new set or verdict is never delayed. A new picker caused by a
- * connection that opened or closed may be: with 10,000 endpoints connecting one by one, building one each time would be
- * O(n²). The old picker skips endpoints that lost their connection, and only lacks those that just connected.
+ * Collects changes and rebuilds once at the end of the turn of the event loop. A new set or a stage's decision is never delayed. A new
+ * picker that is due only because a connection opened or closed may be: with 10,000 endpoints that connect one by one, a picker for each
+ * would take O(n²). Meanwhile the old picker skips endpoints that lost their connection, and only lacks those that just connected.
  */
 export class RebuildScheduler {
   readonly #owner: RebuildOwner;
   #pending: RebuildKind | undefined;
   #deferred = false;
   #timer: Timer | undefined;
-  /** When the pauses after the pickers built so far are over, on the clock in ms. */
+  /** When the pauses owed for earlier pickers are over, in ms on the balancer's clock. */
   #owedUntilMs = 0;
-  /** Until when the first callers wait for a second connection, on the clock in ms; undefined if they need not. */
+  /** Until when the first callers wait for a second connection, in ms on the balancer's clock; undefined if they do not wait. */
   #firstWaitUntilMs: number | undefined;
   #closed = false;
   #isRunning = false;
-  /** How many rebuilds in a row were requested by the rebuild before them. */
+  /** How many rebuilds in a row were each requested by the rebuild before. */
   #inRow = 0;
   #isRequested = false;
 
@@ -71,12 +75,12 @@ export class RebuildScheduler {
     clock.defer(() => this.#run());
   }
 
-  /** A connection could not be opened: the first callers need not wait for it any longer. */
+  /** A connection could not be opened, so first callers may no longer have to wait for it. */
   reconsider(): void {
     if (this.#firstWaitUntilMs !== undefined) this.request('picker');
   }
 
-  /** Whether it is too early for a new picker. If so, schedules a rebuild. */
+  /** Whether it is too early for the first picker, because a second connection is awaited. If so, a later rebuild is scheduled. */
   mustWait(): boolean {
     if (!this.#owner.isUrgent() || this.#firstWaitMs() === 0) return false;
     this.request('picker');
@@ -90,7 +94,7 @@ export class RebuildScheduler {
     return this.#owedUntilMs - CREDIT_MS - owner.clock.now();
   }
 
-  /** How long the first callers still wait for a second connection, in ms. */
+  /** How long the first callers still wait for a second connection, in ms; 0 = they need not wait. */
   #firstWaitMs(): number {
     const owner = this.#owner;
     if (!owner.isConnectingFirst()) {
@@ -102,7 +106,7 @@ export class RebuildScheduler {
     return Math.max(0, this.#firstWaitUntilMs - nowMs);
   }
 
-  /** Cancels the scheduled rebuild. */
+  /** Cancels the scheduled rebuild, and ignores further requests. */
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();

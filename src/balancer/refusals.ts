@@ -4,12 +4,12 @@ import { isLasting } from '../pool/lasting-error.js';
 import type { Pool } from '../pool/pool.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
-/** Why callers of one balancer get no endpoint, as errors. */
+/** Creates the errors that say why a call got no endpoint. */
 export class Refusals<C> {
   readonly #feed: EndpointFeed;
   readonly #pool: Pool<C>;
   readonly #waitsForEndpoints: boolean;
-  /** Whether the last set had no entry after the stages, and the resolver is sure that the Service has no endpoint. */
+  /** Whether the stages left no endpoint of the last set. */
   isEmpty = false;
 
   constructor(feed: EndpointFeed, pool: Pool<C>, waitsForEndpoints: boolean) {
@@ -18,14 +18,14 @@ export class Refusals<C> {
     this.#waitsForEndpoints = waitsForEndpoints;
   }
 
-  /** The error for a call while the set is empty; undefined if the set is not empty, or callers may wait. */
+  /** The error for callers while the set is empty; undefined if the set is not empty, or if callers wait for endpoints. */
   get ofEmptySet(): EvenkeelError | undefined {
     return this.isEmpty && !this.#waitsForEndpoints ? noEndpointsError(this.#feed) : undefined;
   }
 
   /**
-   * The error for a call while every endpoint refuses connections, for reasons that only a change of configuration fixes; otherwise
-   * undefined.
+   * The error for callers while every endpoint refuses connections for a reason that only a change of configuration fixes; undefined
+   * otherwise.
    */
   get byAll(): EvenkeelError | undefined {
     return refusedByAllError(this.#feed, this.#pool);
@@ -37,7 +37,7 @@ export class Refusals<C> {
     return unreachableError(this.#feed, first?.subchannel.lastError as Error);
   }
 
-  /** The error for a call that need not wait; undefined if it may get an endpoint soon. */
+  /** The error for a call that would wait for nothing; undefined if the call may get an endpoint soon. */
   get atOnce(): EvenkeelError | undefined {
     const { error, endpoints } = this.#feed;
     if (this.isEmpty && !this.#waitsForEndpoints) return noEndpointsError(this.#feed);
@@ -67,12 +67,12 @@ function noEndpointsError(feed: EndpointFeed): EvenkeelError {
   return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: it has no endpoint${why}`, { cause: error });
 }
 
-/** The error for a call before the first set is known. */
+/** The error for a call that got no endpoint because no set was published yet. */
 export function notStartedError(feed: EndpointFeed, waitedMs: number): EvenkeelError {
   return feed.error ?? new EvenkeelError('EVENKEEL_NOT_READY', `${feed.name}: no answer within ${waitedMs} ms`);
 }
 
-/** The error for a call while there are endpoints, but none can take it. */
+/** The error for a call that no endpoint could take in time, although there are endpoints. It says what state they are in. */
 function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): EvenkeelError {
   const states = new Map<string, number>();
   let cause: Error | undefined;
@@ -91,7 +91,7 @@ function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): 
   );
 }
 
-/** The error for a call that is shed: as many calls run as the limit allows, and this one has waited too long. */
+/** The error for a call that is shed because it has waited too long while as many calls run as the limit allows. */
 export function overloadError(feed: EndpointFeed, limit: CallLimit, waitedMs: number): EvenkeelError {
   const waited = waitedMs === 0 ? 'others wait' : `this one waited ${Math.round(waitedMs)} ms`;
   return new EvenkeelError(
@@ -110,8 +110,8 @@ export function tooLateError(feed: EndpointFeed, limit: CallLimit, leftMs: numbe
 }
 
 /**
- * The error while every endpoint refuses connections for a reason that only a change of configuration fixes (`markLasting`); undefined
- * while one of them might still take a call.
+ * The error while every endpoint refuses connections for a reason that only a change of configuration fixes (see `markLasting`); undefined
+ * while some endpoint might still take a call.
  */
 function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
   let last: Error | undefined;
@@ -119,7 +119,8 @@ function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError 
     if (weight <= 0) continue;
     const { state, lastError } = subchannel;
     if (state === 'ready' || lastError === undefined) return undefined;
-    // With TLS 1.3 a connection is open before the server has checked our certificate, and is closed when the server rejects it.
+    // With TLS 1.3 a connection opens before the server has checked the client's certificate. If the server rejects that, the connection is
+    // closed again, which looks like EVENKEEL_CONNECT with a lasting cause.
     const isRefusal = isEvenkeelError(lastError, 'EVENKEEL_CONNECT') && isLasting(lastError.cause);
     if (!isRefusal && !isLasting(lastError)) return undefined;
     last = lastError;
@@ -131,7 +132,8 @@ function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError 
 function unreachableError(feed: EndpointFeed, last: Error): EvenkeelError {
   const { message } = last;
   const { cause, endpoint } = isEvenkeelError(last) ? last : { cause: last, endpoint: undefined };
-  // A function of the application failed, such as one that provides a certificate: only the application can fix that.
+  // A function of the application failed, such as one that provides a certificate. Only the application can fix that, so the caller gets
+  // its error.
   if (isEvenkeelError(cause, 'EVENKEEL_OPTION')) {
     return new EvenkeelError('EVENKEEL_OPTION', cause.message, { cause: cause.cause });
   }

@@ -18,54 +18,55 @@ export interface BalancerSnapshot {
   /** The resolver's name. */
   readonly resolver: string;
   /**
-   * `starting`: no set yet. `empty`: known to have no endpoint. `ready`: something can be picked. `idle`: not looking for
-   * endpoints until there is a call; only gRPC channels do that.
+   * `starting`: no set was published yet. `empty`: the Service is known to have no endpoint. `ready`: a call can be picked an endpoint.
+   * `not-ready`: no endpoint can take a call now. `idle`: a gRPC channel without calls does not look for endpoints. `closed`: the balancer
+   * was closed.
    */
   readonly state: 'starting' | 'empty' | 'ready' | 'not-ready' | 'idle' | 'closed';
   /** How many endpoint sets the resolver has published. */
   readonly version: number;
-  /** How long the resolver has not confirmed its set, in ms; 0 = the set is fresh. */
+  /** For how long the resolver has been unable to confirm its set, in ms; 0 = the set is fresh. */
   readonly staleForMs: number;
-  /** Why the resolver last failed, while it is failing. */
+  /** Why the resolver last failed; absent unless it is failing now. */
   readonly resolveError?: string;
-  /** How the endpoints of a plain target are found, why so, and what would be better. */
+  /** For a plain target: how its endpoints are found, why in this way, and what would be better. */
   readonly discovery?: DiscoveryState;
-  /** Whether `panic` uses all endpoints, because too many are suspect. */
+  /** Whether `panic` makes all endpoints usable, because too many are suspect. */
   readonly panicking: boolean;
-  /** Callers waiting for an endpoint. */
+  /** How many callers are waiting for an endpoint. */
   readonly waiting: number;
-  /** The limit on running calls, where there is one, and how many count against it. */
+  /** The limit on running calls, and how many calls count against it now; absent if there is no limit. */
   readonly limit?: { readonly max: number; readonly running: number };
-  /** How many retries and hedges the budget would pay for now. */
+  /** For how many retries and hedges the budget would pay now. */
   readonly retryBudget: number;
   /**
-   * How many endpoints that were not in use were raised in the client's order of preference, so that new and recovered ones are found;
-   * absent if its picker keeps none.
+   * How many unused endpoints were raised in the client's order of preference so far, which is how new and recovered endpoints are found;
+   * absent if no order is kept.
    */
   readonly raises?: number;
-  /** The endpoints of the set, then those that left it and still finish calls. */
+  /** The endpoints of the current set, then those that left the set and still finish calls. */
   readonly endpoints: readonly EndpointSnapshot[];
-  /** What the balancer has counted since its creation; the numbers only grow, so that a metrics library can read them periodically. */
+  /** What the balancer has counted since it was created. The numbers only grow, so that a metrics library can read them periodically. */
   readonly counts: BalancerCounts;
 }
 
 /** What a balancer has counted since it was created. The numbers only grow. */
 export interface BalancerCounts extends RetryCounts {
-  /** Picks made, including those of endpoints that are gone: first attempts, retries and hedges, and some returned unused. */
+  /** How many picks were made, for first attempts, retries and hedges; includes a few that were returned unused. */
   readonly picks: number;
-  /** Attempts that waited for an endpoint without getting one, or were refused immediately (the event `refused`). */
+  /** How many attempts got no endpoint, after waiting or at once (the event `refused`). */
   readonly refused: number;
-  /** Those of the refused attempts that were shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
+  /** How many of the refused attempts were shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
   readonly shed: number;
-  /** Endpoints taken out of use because of how calls or probes on them ended, by cause. */
+  /** How often endpoints were taken out of use because their calls or probes failed, by cause. */
   readonly ejections: Readonly<Record<EjectionCause, number>>;
-  /** Connections opened, failed and closed, over all endpoints, gone ones included. */
+  /** How many connections were opened, failed and were closed, over all endpoints that ever were in the set. */
   readonly connections: ConnectionCounts;
-  /** How often the resolver failed: once per kind of failure in a row, not per attempt. */
+  /** How often the resolver failed. Failures of the same kind in a row count once. */
   readonly resolveFailures: number;
 }
 
-/** The balancers of this thread, for metrics and the admin page. The one thing balancers share. */
+/** All balancers of this thread, for metrics and the admin page: the only state that balancers share. */
 export const liveBalancers: LiveBalancers<BalancerSnapshot> = new LiveBalancers<BalancerSnapshot>();
 
 /** The counts of a balancer before any call. */
@@ -81,11 +82,11 @@ export const noCounts: BalancerCounts = Object.freeze({
   ...eventCounts(new EventCounts()),
 });
 
-/** One endpoint of a snapshot: what it is, what it does, and why it gets the calls it gets. */
+/** One endpoint in a snapshot: what it is, what it does, and why it gets as many calls as it gets. */
 export interface EndpointSnapshot {
-  /** The endpoint's identity: `address:port`, and `#uid` if the pod's uid is known. For people there is `address`. */
+  /** Identifies the endpoint: `address:port`, and `#uid` if the pod's uid is known. To show it to people, use `address`. */
   readonly key: string;
-  /** Address and port, such as `10.0.3.7:8080`. Of two addresses the one in use. */
+  /** The endpoint's address and port, such as `10.0.3.7:8080`. If a pod has two addresses, this is the one in use. */
   readonly address: string;
   /** The pod's other address and port, such as `[fd00::7]:8080`; absent if it has one address. */
   readonly otherAddress?: string;
@@ -95,40 +96,40 @@ export interface EndpointSnapshot {
   readonly zone?: string;
   /** The state of the endpoint's connection. */
   readonly state: SubchannelState;
-  /** What the endpoint is for the picker: whether it gets calls, and if not, why. */
+  /** Whether the endpoint gets calls, and if not, in short why. */
   readonly status: EndpointStatus;
   /** Why the endpoint gets no calls, or fewer than others, in words; absent if it gets its share. */
   readonly why?: string;
   /** The endpoint's share of picks relative to the others; 0 = standby or draining. */
   readonly weight: number;
-  /** Whether a stage considers the endpoint broken: it failed probes or calls, or reported that itself. */
+  /** Whether a stage considers the endpoint broken, because probes or calls failed or because the endpoint said so. */
   readonly suspect: boolean;
   /** Why the endpoint was ejected; absent unless it is ejected now. */
   readonly ejectedBecause?: string;
-  /** Calls of this balancer that run on the endpoint now; those of other clients are not known. */
+  /** How many calls of this balancer run on the endpoint now. Calls of other clients do not count. */
   readonly inFlight: number;
-  /** Concurrent calls the endpoint's connections can carry; -1 = no limit. */
+  /** How many concurrent calls the endpoint's connections can carry; -1 = no limit. */
   readonly capacity: number;
-  /** The cost of one more call on this endpoint, in the unit of the load in use; -1 = not a number that JSON has. */
+  /** The cost of one more call on this endpoint, in the unit of the load in use; -1 = infinite or unknown. */
   readonly load: number;
   /**
-   * The cost of one more call on this endpoint as a multiple of the cheapest ready endpoint's; 1 = the cheapest, -1 = unknown, or it gets
-   * no calls.
+   * How many times as much one more call costs on this endpoint as on the cheapest ready endpoint; 1 = this is the cheapest, -1 = unknown,
+   * or it gets no calls.
    */
   readonly relativeCost: number;
-  /** The endpoint's place in the client's order of preference, from 1; absent if its picker keeps none. */
+  /** The endpoint's place in the client's order of preference, from 1; absent if no order is kept. */
   readonly place?: number;
   /** Network connections to the endpoint that are open. */
   readonly connections: number;
   /** Calls started on this endpoint since it was added. */
   readonly started: number;
-  /** Those of the started calls that failed because of the endpoint or its connection; not those the caller gave up. */
+  /** How many of the started calls failed because of the endpoint or its connection. Calls that their caller gave up do not count. */
   readonly failed: number;
-  /** The message of what its connection last failed with; absent once it is connected again. */
+  /** The error message of the last failure of the endpoint's connection; absent once a connection is open again. */
   readonly lastError?: string;
 }
 
-/** The counts of a balancer that come from the observer's events. */
+/** The part of a balancer's counts that comes from events of its observer. */
 function eventCounts({
   ejections,
   connections,
@@ -137,7 +138,7 @@ function eventCounts({
   return { ejections: { ...ejections }, connections: { ...connections }, resolveFailures };
 }
 
-/** The sources of a snapshot. */
+/** The parts of a balancer that its snapshot is made of. */
 interface SnapshotParts<C> {
   readonly isClosed: boolean;
   /** Whether the resolver has published a set. */
@@ -149,7 +150,7 @@ interface SnapshotParts<C> {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   readonly retries: RetryRules;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
-  /** The picker, which knows the order of preference if it keeps one. */
+  /** The current picker, which knows the places of endpoints if it keeps an order of preference. */
   readonly currentPicker: {
     readonly raises: number | undefined;
     placeOf(subchannel: Subchannel<C>): number | undefined;
@@ -186,7 +187,7 @@ function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): Ba
   return pool.hasReady ? 'ready' : 'not-ready';
 }
 
-/** The endpoints of the pool for a snapshot: members of the set first, then draining endpoints. */
+/** Returns the endpoints of the pool for a snapshot: members of the set first, then draining endpoints. */
 function snapshotEndpoints<C>({ pool, events, currentPicker, nowMs }: SnapshotParts<C>): EndpointSnapshot[] {
   const members = pool.members.map((member) => ({
     ...member,
@@ -251,8 +252,8 @@ function snapshotOf<C>(
 }
 
 /**
- * The number that `read` returns; -1 for numbers that JSON does not have, and if `read` throws, since it runs the application's transport
- * or load.
+ * Returns the number that `read` returns; -1 for a number that JSON does not have, or if `read` throws. `read` may run code of the
+ * application's transport or load.
  */
 function finite(read: () => number): number {
   try {

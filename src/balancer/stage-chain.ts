@@ -6,12 +6,12 @@ import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
 import { makeStage } from './plugged-in.js';
 
-/** The stages of one balancer, in order. A stage that throws is skipped and reported: it must not fail all calls. */
+/** Runs the stages of one balancer in their order. A stage that throws is skipped and reported, so that it does not fail all calls. */
 export class StageChain {
   readonly #stages: Stage[] = [];
   readonly #warnings: Warnings;
 
-  /** Throws what a stage's factory throws, after closing the stages made before. */
+  /** Throws what a stage's factory throws, after closing the stages that were created before. */
   constructor(factories: readonly StageFactory[], context: StageContext, warnings: Warnings) {
     this.#warnings = warnings;
     try {
@@ -41,7 +41,7 @@ export class StageChain {
     return result;
   }
 
-  /** The trackers for a new endpoint. */
+  /** Creates the trackers that the stages want for a new endpoint. */
   track(endpoint: Endpoint): readonly Tracker[] {
     const trackers: Tracker[] = [];
     for (const stage of this.#stages) {
@@ -66,7 +66,10 @@ export class StageChain {
   }
 }
 
-/** Checks the parts of an entry that the pool and the following stages rely on; weights are checked where they are used. */
+/**
+ * Whether `entry`, from a stage, has a real endpoint, on which the pool and the following stages rely. Weights are checked where they are
+ * used.
+ */
 function isEntry(entry: EndpointEntry | null | undefined): boolean {
   return isEndpoint(entry?.endpoint);
 }

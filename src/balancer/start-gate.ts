@@ -8,7 +8,7 @@ interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Holds callers that wait for the first set of endpoints after a start. */
+/** Holds the callers of `ready()` until the first endpoint set is known after a start. */
 export class StartGate {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
@@ -17,7 +17,7 @@ export class StartGate {
   readonly #waiters = new Set<Waiter>();
   #state: 'waiting' | 'open' | EvenkeelError = 'waiting';
 
-  /** @param late The error for callers that got no set within `timeoutMs`, counted from now. */
+  /** @param late Creates the error for callers that got no set within `timeoutMs`, counted from this constructor on. */
   constructor(clock: Clock, timeoutMs: number, late: () => EvenkeelError) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;
@@ -53,7 +53,7 @@ export class StartGate {
     }
   }
 
-  /** The first set is known. Also ends an earlier `fail`. */
+  /** The first set is known: everybody who waits goes on, also after an earlier `fail`. */
   open(): void {
     if (this.#state === 'open') return;
     this.#state = 'open';
@@ -61,7 +61,7 @@ export class StartGate {
     this.#waiters.clear();
   }
 
-  /** There will be no first set for now, or never: callers that wait for it, and those that come later, get this error. */
+  /** There is no first set, and as far as known there will be none: callers that wait for it get this error, and later callers too. */
   fail(error: EvenkeelError): void {
     this.#state = error;
     for (const waiter of this.#waiters) waiter.reject(error);

@@ -8,94 +8,105 @@ import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import type { CallTrace, TracedSource } from './call-trace.js';
 import type { CallLease, Lease } from './lease.js';
 
-/** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
+/** Where the attempts of a call get their endpoints from: a balancer, or something that chooses among several balancers. */
 export interface AttemptSource<C> extends TracedSource {
-  /** An endpoint that can take the call at once; undefined if none can. */
+  /** Picks an endpoint that can take the call at once; undefined if none can. */
   pick(options?: PickOptions): Lease<C> | undefined;
   /** Waits for an endpoint that can take the call, at most as long as the options say. */
   acquire(options: AcquireOptions): Promise<Lease<C>>;
-  /** The retry budget that a new call adds to. Undefined: the budget of the first endpoint that the call goes to. */
+  /** The retry policy whose budget a new call adds to. Undefined: the policy of the first endpoint that the call goes to. */
   readonly retries: RetryPolicy | undefined;
 }
 
-/** The protocol's part of a call: how an attempt is sent, and what happens when none succeeds. */
+/** What a protocol contributes to a call: how an attempt is sent, and what happens when none succeeds. */
 export interface AttemptedCall<C> {
-  /** Sends an attempt, which must then end by `end`, `fail` or `giveBack` of the call's `Attempts`. An exception ends the call. */
+  /**
+   * Sends an attempt on the endpoint of `lease`. The protocol must then end it with `end`, `fail` or `giveBack` of `Attempts`. An exception
+   * ends the whole call.
+   */
   send(lease: CallLease<C>): void;
-  /** The call fails: no attempt of it is running, and none follows. Also called after `stop`. */
+  /** The call has failed: no attempt of it is running, and none follows. May also be called after `stop`. */
   fail(error: unknown): void;
   /** Describes the call for traces. Called only while calls are traced. */
   facts?(): CallFacts;
-  /** Adds a header to the attempt that `send` is about to make. Called only while calls are traced. */
+  /** Adds a header to the attempt that `send` is about to send. Called only while calls are traced. */
   readonly setHeader?: TracedAttempt['setHeader'];
-  /** The call started, or stopped, waiting for an endpoint. */
+  /**
+   * The call begins to wait for an endpoint, because none can take it now. Called before each wait, so that an adapter can count waiting
+   * calls or keep the process alive.
+   */
   waitBegan?(): void;
-  /** Called once for each `waitBegan`, also when the waiting failed. */
+  /** The wait that `waitBegan` reported is over: the call got an endpoint, failed, or was stopped. Called once for each `waitBegan`. */
   waitEnded?(): void;
-  /** Aborts to end the wait for an endpoint, as `stop` does. */
+  /** When this signal aborts, the call no longer waits for an endpoint, as after `stop`. */
   readonly signal?: AbortSignal | undefined;
   /** How long the call may wait for an endpoint, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly waitTimeoutMs?: number | undefined;
   /** Whether the call is outside the balancer's `limit`. @defaultValue false */
   readonly unlimited?: boolean | undefined;
-  /** Which calls go first where they wait for the `limit`, and which are shed first. @defaultValue 'default' */
+  /**
+   * Whether this call goes before or after others that wait for the `limit`; the lowest priority is shed first. @defaultValue 'default'
+   */
   readonly priority?: Priority | undefined;
-  /** The time left until the call's deadline, in ms. @defaultValue it has no deadline */
+  /** The time left until the call's deadline, in ms. @defaultValue none: the call has no deadline */
   readonly deadlineMs?: number | undefined;
 }
 
-/** What the attempts of one call have in common, those that run side by side (hedges) included. */
+/** What all attempts of one call share, including concurrent attempts (hedges). */
 export interface AttemptTally<C> {
-  /** Attempts of the call made so far. */
+  /** How many attempts of the call were made so far. */
   made: number;
-  /** Attempts that moved to another endpoint because nothing was sent. */
+  /** How many attempts moved to another endpoint because nothing was sent. */
   moves: number;
-  /** Endpoints the call was tried on. Undefined before the first failure. */
+  /** The endpoints on which the call was tried. Undefined before the first failure. */
   tried: TriedEndpoints<C> | undefined;
   /** The trace of the call; undefined unless calls are traced. */
   readonly trace?: CallTrace | undefined;
 }
 
-/** Makes attempts part of a hedged call. */
+/** Says that an attempt belongs to a hedged call. */
 export interface HedgePart<C> {
-  /** What the attempt shares with the other attempts of the call. */
+  /** What the attempt shares with the concurrent attempts of its call. */
   readonly tally: AttemptTally<C>;
   /** Whether this attempt runs beside an earlier, slow one. */
   readonly isHedge: boolean;
 }
 
-/** How an attempt failed, and whether another is safe. */
+/** How an attempt failed, and whether the call may be sent again. */
 export interface FailedAttempt {
-  /** How the attempt ended: for the endpoint's load and stages, and for the observer. */
+  /** How the attempt ended: this counts for the endpoint's load, for stages, and for the observer. */
   readonly outcome: Outcome;
-  /** What the caller gets if no further attempt succeeds; undefined for a response that the caller gets then. */
+  /** The error that the caller gets if no further attempt succeeds; undefined if the caller gets this attempt's response then. */
   readonly error: unknown;
-  /** The outcome that decides about a retry, if it is a different one. @defaultValue `outcome` */
+  /** The outcome that decides about a retry, if it differs from `outcome`. @defaultValue `outcome` */
   readonly repeatAs?: Outcome;
   /** Whether the call may safely be sent twice. */
   readonly idempotent: boolean;
   /** Whether the caller received any part of a response. */
   readonly answered: boolean;
-  /** Whether the call can still be sent: its body is not used up, for example. @defaultValue true */
+  /** Whether the call can still be sent again; false, for example, once its body was consumed. @defaultValue true */
   readonly repeatable?: boolean;
-  /** Nothing was sent: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
+  /**
+   * Whether nothing was sent, because the endpoint left or its connection was gone. The call then moves on without costing a retry.
+   * @defaultValue false
+   */
   readonly untried?: boolean;
   /**
-   * The attempt's connection, which any number of other calls shared or waited for, was cut or could not be opened. A burst of calls that
-   * an endpoint's end takes along is more than a budget pays for, and puts no load on it twice, so the first retry of a call is free: it
-   * goes where the call would have gone without this endpoint. @defaultValue false
+   * Whether the attempt's connection, which other calls shared or waited for, was cut or could not be opened. When an endpoint ends, it
+   * takes many calls along at once, more than a retry budget pays for. The first retry of such a call is therefore free: it puts no load on
+   * any endpoint twice, because it goes where the call would have gone without the endpoint that ended. @defaultValue false
    */
   readonly cut?: boolean;
   /**
-   * The endpoint refused the attempt without processing it, and may get the call once more if there is no other endpoint. @defaultValue
-   * false
+   * Whether the endpoint refused the attempt without processing it. Such an endpoint may get the call once more if there is no other.
+   * @defaultValue false
    */
   readonly refused?: boolean;
   /** The HTTP method of the call, if it has one. */
   readonly method?: string;
-  /** The status of the response that is given up, if options may name it. @defaultValue none */
+  /** The status of the response that is given up, for retry options that name statuses. @defaultValue none */
   readonly status?: number;
-  /** The headers of the response that is given up, by lower-case name. @defaultValue none */
+  /** Returns a header of the response that is given up, by its lower-case name. @defaultValue none */
   readonly header?: (name: string) => unknown;
 }
 
@@ -103,25 +114,25 @@ export interface FailedAttempt {
 export interface AttemptEnd {
   /** How the attempt ended. @defaultValue success */
   readonly outcome?: Outcome;
-  /** What the attempt failed with, for the observer. @defaultValue none */
+  /** The error with which the attempt failed, for the observer. @defaultValue none */
   readonly error?: unknown;
-  /** How long the endpoint took to respond, in ms. @defaultValue the duration of the attempt */
+  /** How long the endpoint took to respond, in ms; null = not measured. @defaultValue the duration of the attempt */
   readonly latencyMs?: number | null | undefined;
-  /** Whether another attempt follows or runs beside it. */
+  /** Whether another attempt of the call follows or runs beside this one. */
   readonly retrying?: boolean;
 }
 
-/** How an attempt ended, for the observer. */
+/** What the observer is told about an ended attempt. */
 export interface AttemptReport {
   /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** How the attempt ended, if its lease continues for a while. @defaultValue how the lease ended */
+  /** How the attempt ended, if its lease continues for longer. @defaultValue how the lease ended */
   readonly outcome?: Outcome;
   /** Whether another attempt of the call follows or is running. @defaultValue false */
   readonly retrying?: boolean;
-  /** Whether the attempt ran beside an earlier one of the same call. @defaultValue false */
+  /** Whether the attempt ran beside an earlier attempt of the same call. @defaultValue false */
   readonly hedged?: boolean;
-  /** What the attempt failed with. @defaultValue none */
+  /** The error with which the attempt failed. @defaultValue none */
   readonly error?: unknown;
 }
 

@@ -17,7 +17,10 @@ import { pickOther } from './other-endpoint.js';
 
 const noDetails: AttemptEnd = Object.freeze({});
 
-/** A call may move this often at no cost, which covers a whole rollout. Further moves count as retries. */
+/**
+ * A call may move to another endpoint this often without costing a retry, which is enough for a whole rollout. Further moves count as
+ * retries.
+ */
 const MAX_MOVES = 100;
 
 /**
@@ -43,28 +46,31 @@ export class Attempts<C> implements AttemptTally<C> {
   made = 0;
   moves = 0;
   tried: TriedEndpoints<C> | undefined = undefined;
-  /** The tally of this call; the concurrent attempts of a hedged call share one. */
+  /** What this call has tried so far; the concurrent attempts of a hedged call share one tally. */
   readonly tally: AttemptTally<C>;
-  // Only this class writes `lease`, `number` and `note`; adapters read these fields.
+  // Only this class writes `lease`, `number` and `note`. They are plain fields because adapters read them for every call.
   /** The lease of the running attempt. */
   lease: CallLease<C> | undefined = undefined;
-  /** The number of the running or last attempt, from 1. */
+  /** Which attempt of the call is running or was last, counted from 1. */
   number = 0;
-  /** Describes the running attempt for metrics, in terms of its protocol; undefined unless that is measured. */
+  /** Describes the running attempt for metrics, in terms of its protocol; undefined unless metrics measure that. */
   note: CallNote | undefined = undefined;
   readonly #source: AttemptSource<C>;
   readonly #call: AttemptedCall<C>;
   readonly #key: string | undefined;
   readonly #isHedge: boolean;
   #waiting: AbortController | undefined = undefined;
-  /** The error of the last attempt; beside it, the error of the last attempt that was more than a move. */
+  /**
+   * The error of the last attempt, and that of the last attempt that really failed: an attempt of which nothing was sent sets only
+   * `#error`.
+   */
   #error: unknown = undefined;
   #failure: unknown = undefined;
-  /** Whether `stop` was called or the call has ended: no attempt follows. */
+  /** Whether no attempt may follow, because `stop` was called or the call has ended. */
   #stopped = false;
-  /** Whether the call has used the one retry that costs nothing. */
+  /** Whether the call has used its one free retry (see `FailedAttempt.cut`). */
   #wasCut = false;
-  /** Where the call goes once the attempt that was given up is over. The reserved lease is released if the call ends before. */
+  /** Where the call goes once the attempt that was given up has ended. If the call ends before, the reserved lease is returned unused. */
   #reserved: { readonly lease: CallLease<C>; readonly failed: FailedAttempt } | undefined = undefined;
   /** The traces of these attempts; undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
@@ -77,7 +83,10 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#isHedge = hedging?.isHedge ?? false;
   }
 
-  /** Makes the first attempt, on the lease `existing` if the call already has one. False if no endpoint can take it now: call `wait`. */
+  /**
+   * Makes the first attempt: on `existing` if the call already has a lease, else on a picked endpoint. Returns false if no endpoint can
+   * take the call now; then call `wait`.
+   */
   begin(existing?: Lease<C>): boolean {
     const isWhole = this.tally === this;
     if (isWhole) this.#source.retries?.budget?.deposit();
@@ -96,7 +105,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return true;
   }
 
-  /** Waits for an endpoint and makes the next attempt. If none becomes available, the call fails. */
+  /** Waits for an endpoint and makes the next attempt on it. If none becomes available, the call fails. */
   wait(): void {
     const waiting = new AbortController();
     this.#waiting = waiting;
@@ -120,15 +129,16 @@ export class Attempts<C> implements AttemptTally<C> {
       }
       lease.end(outcomes.notStarted);
     }
-    // A call that can go nowhere else fails with the error of its last attempt.
+    // If the call was tried before, it fails with the error of its last attempt rather than that of the wait.
     const reason = aborted ? (error ?? call.signal?.reason) : (this.#failure ?? error ?? this.#error);
     this.#traces?.refused(reason, aborted || this.#stopped);
     call.fail(reason);
   }
 
   /**
-   * The caller gives up: no attempt follows, and waiting ends. The protocol has to end the running attempt.
-   * @param error What the caller gets, for traces.
+   * The caller gives up: any wait ends, and no attempt follows. The protocol still has to end the running attempt.
+   *
+   * @param error The error that the caller gets, for traces.
    */
   stop(reason?: unknown, error: unknown = reason): void {
     this.#stopped = true;
@@ -146,8 +156,9 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The call is over, but the lease of its last attempt is not: whoever calls this must end that lease, and `report` it.
-   * @param outcome How the attempt ended, if the lease may last for long. @defaultValue as reported
+   * Ends the call without ending the lease of its last attempt. Whoever calls this must later end that lease and call `report`.
+   *
+   * @param outcome How the attempt ended, for traces, if the lease may last much longer. @defaultValue as reported later
    */
   conclude(outcome?: Outcome): CallLease<C> | undefined {
     const lease = this.lease;
@@ -158,7 +169,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return lease;
   }
 
-  /** Tells the observer how the current attempt ended, for attempts that are not ended by `end` or `fail`. */
+  /** Notifies the observer how the running attempt ended. Needed only for attempts that do not end with `end` or `fail`. */
   report(lease: CallLease<C>, end: AttemptEnd = noDetails): void {
     this.#traces?.ended(end.outcome ?? (lease.outcome as Outcome), end.error, end.retrying !== true);
     if (!observes(lease.observer, 'attemptEnded')) return;
@@ -170,7 +181,7 @@ export class Attempts<C> implements AttemptTally<C> {
     if (this.lease?.isMeasured === true) this.note = { operation, status: undefined };
   }
 
-  /** The running attempt failed. Another one follows, now or after a wait, or the call fails with its error. */
+  /** The running attempt failed. Another attempt follows, now or after a wait, or the call fails with this attempt's error. */
   fail(failed: FailedAttempt): void {
     const lease = this.lease;
     if (lease === undefined) return;
@@ -186,7 +197,8 @@ export class Attempts<C> implements AttemptTally<C> {
     }
     if (this.#traces !== undefined) this.#traces.isMoving = failed.untried === true;
     this.#error = error;
-    // A move is no failure: if there is no other endpoint, the call fails with the error of its last real failure.
+    // An attempt of which nothing was sent is no failure: if there is no other endpoint, the caller gets the error of the last real
+    // failure.
     if (!failed.untried) this.#failure = error;
     const next = this.#pickAnother(lease, failed.repeatAs ?? failed.outcome);
     if (failed.refused) this.tally.tried?.refused(lease);
@@ -195,9 +207,10 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * Gives up the response to the running attempt (the endpoint refused it, does not respond, or responded with what options retry) if
-   * the call may be repeated and there is another endpoint by the rule of `pickOther`, which is then reserved and paid for. The protocol
-   * ends the running attempt and then calls `move`, or calls `handOver` first. False: nothing changed, and the attempt continues.
+   * Gives up the response to the running attempt, because the endpoint refused the call, does not respond, or gave a response that the
+   * options retry. This succeeds only if the call may be repeated and there is another endpoint by the rule of `pickOther`, which is then
+   * reserved and paid for. The protocol then ends the running attempt and calls `move`; a hedging protocol first calls `handOver`. Returns
+   * false if nothing changed and the attempt continues.
    */
   giveUp(failed: FailedAttempt): boolean {
     const lease = this.lease;
@@ -216,7 +229,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return true;
   }
 
-  /** The running attempt was given up and is over: the call makes its next attempt on the reserved endpoint. */
+  /** The attempt that was given up has ended: the next attempt of the call begins on the reserved endpoint. */
   move(): void {
     const { lease } = this;
     const reserved = this.#reserved;
@@ -230,8 +243,8 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * Returns the reserved endpoint, for a concurrent attempt of the same call: that attempt begins at once, and the running one, the last
-   * that these attempts make, comes to its end beside it. Undefined if no response was given up.
+   * Returns the reserved endpoint, on which the caller begins a concurrent attempt of this call at once. The running attempt, the last that
+   * this object makes, ends beside it. Returns undefined if no response was given up.
    */
   handOver(): CallLease<C> | undefined {
     const reserved = this.#reserved;
@@ -246,14 +259,14 @@ export class Attempts<C> implements AttemptTally<C> {
     return this.#reserved !== undefined;
   }
 
-  /** Releases the reserved endpoint, if there is one: the call does not go there. */
+  /** Returns the reserved lease unused, if there is one, because the call does not go there. */
   #release(): void {
     this.#reserved?.lease.end(outcomes.notStarted);
     this.#reserved = undefined;
   }
 
   /**
-   * The endpoint cannot take the running attempt after all: the attempt does not count, and the call waits for this endpoint or another.
+   * The endpoint cannot take the running attempt after all. The attempt does not count, and the call waits for this endpoint or another.
    */
   giveBack(): void {
     this.lease?.end(outcomes.notStarted);
@@ -264,8 +277,8 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The call was tried on `lease`. Returns a lease on another endpoint, an endpoint the call was not tried on, if such a one can take the
-   * call now.
+   * Records that the call was tried on `lease`, and picks another endpoint. Returns undefined if only endpoints that were tried before can
+   * take the call now.
    */
   #pickAnother(lease: CallLease<C>, outcome: Outcome): CallLease<C> | undefined {
     const { tally } = this;
@@ -278,7 +291,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return undefined;
   }
 
-  /** How many attempts of the call count for the retry rules: all but the moves. */
+  /** How many attempts of the call the retry rules count: all except those of which nothing was sent. */
   get counted(): number {
     const { made, moves } = this.tally;
     return made - moves;
@@ -294,7 +307,7 @@ export class Attempts<C> implements AttemptTally<C> {
       if (this.#traces === undefined) this.#call.send(lease);
       else this.#sendTraced(this.#traces, lease);
     } catch (error) {
-      // The attempt is ended here because no code that runs later would end it.
+      // `send` threw, so no other code will end this attempt.
       this.end(outcomes.cancelled, { error });
       this.#call.fail(error);
     }
@@ -313,17 +326,17 @@ export class Attempts<C> implements AttemptTally<C> {
     });
   }
 
-  /** Whether the call is traced, and `resume` therefore changes anything. */
+  /** Whether the call is traced; only then does `resume` make a difference. */
   get isTraced(): boolean {
     return this.#traces !== undefined;
   }
 
-  /** The running attempt continues, perhaps in another async context than its own. */
+  /** Runs `work` as a part of the running attempt, in that attempt's async context. */
   resume<T>(work: () => T): T {
     return this.#traces === undefined ? work() : this.#traces.resume(work);
   }
 
-  /** The running attempt has a response with this status. For traces and metrics. */
+  /** The response to the running attempt has this status; traces and metrics need it. */
   answeredWith(status: number): void {
     this.#traces?.answeredWith(status);
     if (this.note !== undefined) this.note.status = status;
@@ -331,13 +344,14 @@ export class Attempts<C> implements AttemptTally<C> {
 
   async #acquire(stopped: AbortSignal): Promise<Lease<C>> {
     const avoid = this.tally.tried?.avoid;
-    // An endpoint that failed just now is taken out of use within this turn; only then is it clear which endpoints are left.
+    // An endpoint that failed just now is taken out of use within this turn of the event loop. Only then is it clear which endpoints are
+    // left.
     if (avoid !== undefined) await undefined;
     const { signal = stopped, waitTimeoutMs: timeoutMs, unlimited, priority, deadlineMs } = this.#call;
     return this.#source.acquire({ key: this.#key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
   }
 
-  /** Whether another attempt may follow. If so, that attempt is paid for from the budget, unless it is free. */
+  /** Whether another attempt may follow. If so, its retry is paid for from the budget, unless the retry is free. */
   #mayRepeat({ retries }: CallLease<C>, failed: FailedAttempt): boolean {
     const { idempotent, answered, method, status, header, error, repeatAs: outcome = failed.outcome } = failed;
     if (failed.repeatable === false || failed.outcome.kind === 'cancelled') return false;

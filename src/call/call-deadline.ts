@@ -7,8 +7,8 @@ import { deadline } from '../runtime/deadline.js';
 import type { Lease } from './lease.js';
 
 /**
- * Ends one `run` at its deadline, whether or not `use` listens. `use` gets a signal that aborts at the deadline and when the
- * caller's signal does. Must be closed.
+ * Ends one `run` at its deadline, even if the application's `use` ignores its signal. That signal aborts at the deadline, and when the
+ * caller's own signal aborts. Must be closed.
  */
 export class CallDeadline<C> {
   readonly #controller = new AbortController();
@@ -21,7 +21,7 @@ export class CallDeadline<C> {
   readonly #callerAborted = (): void => this.#controller.abort(this.#caller?.reason);
   /** The lease of the running attempt. */
   #lease: Lease<C> | undefined;
-  /** Addresses of the endpoints on which attempts of this call have ended. */
+  /** Addresses of the endpoints on which earlier attempts of this call have ended, for the error message. */
   readonly #before: string[] = [];
   #missed: EvenkeelError | undefined;
 
@@ -46,7 +46,7 @@ export class CallDeadline<C> {
     return this.#dueMs - this.#clock.now();
   }
 
-  /** The result of `use`, or a rejection if the deadline comes first. */
+  /** Resolves with the result of `use`, or rejects if the deadline comes first. */
   async race<T>(lease: Lease<C>, used: T | Promise<T>): Promise<T> {
     this.#lease = lease;
     try {
@@ -57,7 +57,7 @@ export class CallDeadline<C> {
     }
   }
 
-  /** The outcome of an attempt that the deadline cut. */
+  /** The outcome of an attempt that was cut, by the deadline or by the caller. */
   outcomeOf({ startedMs, answered }: Lease<C>): Outcome {
     if (this.#missed === undefined) return outcomes.cancelled;
     return outcomeAtDeadline(this.#clock.now() - startedMs, this.#limitMs, answered);
@@ -79,8 +79,8 @@ export class CallDeadline<C> {
 }
 
 /**
- * The outcome for an endpoint whose call was cut by a deadline of `limitMs`: a timeout, if the endpoint had the call for at
- * least half of that and has not started to respond. Otherwise most of the time was spent on other things.
+ * The outcome of a call that was cut by a deadline of `limitMs`: a timeout if the endpoint had the call for at least half of that time and
+ * had not started to respond. Otherwise the time was mostly spent elsewhere, and the outcome is `cancelled`.
  */
 export function outcomeAtDeadline(heldMs: number, limitMs: number, answered: boolean): Outcome {
   return !answered && 2 * heldMs >= limitMs ? outcomes.timeout : outcomes.cancelled;

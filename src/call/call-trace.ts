@@ -12,11 +12,11 @@ import {
 import type { Clock } from '../runtime/clock.js';
 import type { Lease } from './lease.js';
 
-/** Where traced calls come from: a balancer, or what chooses among several. */
+/** Where traced calls get their endpoints from: a balancer, or something that chooses among several balancers. */
 export interface TracedSource {
-  /** The resolver's name. */
+  /** The name of the resolver, which traces give as the call's target. */
   readonly name: string;
-  /** The clock by which waiting is timed: the balancer's. */
+  /** The balancer's clock, by which the waiting time of a call is measured. */
   readonly clock: Clock;
 }
 
@@ -24,26 +24,26 @@ export interface TracedSource {
 export interface AttemptTraceParts {
   readonly attempt: number;
   readonly reason: AttemptReason;
-  /** Adds headers to the attempt. @defaultValue not possible */
+  /** Adds a header to the attempt. @defaultValue the protocol cannot add headers */
   readonly setHeader?: TracedAttempt['setHeader'];
 }
 
 const unknownFacts: CallFacts = Object.freeze({ protocol: 'custom' });
 
-/** The trace of a call that starts while calls are traced (`isTraced`). */
+/** Creates the trace of a call. To be called only while calls are traced (`isTraced`). */
 export function traceOf(source: TracedSource, call: { facts?(): CallFacts }): CallTrace {
   return new CallTrace(source, call.facts?.() ?? unknownFacts);
 }
 
 /**
- * A call on the tracing channels, over all its attempts. It is also the subscribers' message. Exists only for calls that started while
- * there were subscribers.
+ * One call, over all its attempts, as the tracing channels publish it; this object is the message that subscribers get. Exists only for
+ * calls that started while there were subscribers.
  */
 export class CallTrace implements TracedCall {
   readonly target: string;
-  /** `http`, `grpc`, `custom` and others: see `CallFacts.protocol`. */
+  /** The protocol: `http`, `grpc`, `custom` and others, see `CallFacts.protocol`. */
   readonly protocol: string;
-  /** The method or operation, such as `GET` or `/shop.Orders/Get`; undefined where a call has none. */
+  /** The method or operation, such as `GET` or `/shop.Orders/Get`; undefined if the call has none. */
   readonly method: string | undefined;
   /** The Service as its caller names it: an origin, or `host:port`. Undefined if unknown. */
   readonly service: string | undefined;
@@ -71,7 +71,7 @@ export class CallTrace implements TracedCall {
     this.#scope.around(wrap);
   }
 
-  /** Runs `work` as the start of the call, in the context the subscribers set for it. Returns what it returns. */
+  /** Runs `work` as the start of the call, in the async context that subscribers set for the call. Returns the result of `work`. */
   start<T>(work: () => T): T {
     return this.#scope.start(work);
   }
@@ -81,19 +81,19 @@ export class CallTrace implements TracedCall {
     return this.#scope.run(work);
   }
 
-  /** The call starts to wait for an endpoint. Repeated calls of this method have no effect. */
+  /** The call begins to wait for an endpoint. Has no effect if the call is waiting already. */
   waits(): void {
     this.#waitsSinceMs ??= this.#clock.now();
   }
 
-  /** The call stops waiting for an endpoint: the time since `waits` counts as waited. Does nothing if it was not waiting. */
+  /** The call no longer waits for an endpoint; the time since `waits` counts as waited. Has no effect if the call was not waiting. */
   waited(): void {
     if (this.#waitsSinceMs === undefined) return;
     this.#restedMs += this.#clock.now() - this.#waitsSinceMs;
     this.#waitsSinceMs = undefined;
   }
 
-  /** Returns the trace of the next attempt, which begins with that trace's `start`. */
+  /** Creates the trace of the next attempt. The attempt begins when `start` of that trace is called. */
   attempt<C>(lease: Lease<C>, parts: AttemptTraceParts): AttemptTrace {
     this.waited();
     const waitedMs = this.#restedMs;
@@ -103,14 +103,16 @@ export class CallTrace implements TracedCall {
     return new AttemptTrace(this, lease, parts, waitedMs);
   }
 
-  /** An attempt has ended. */
+  /** Remembers the last attempt that ended, whose outcome is that of the call by default. */
   ended(attempt: AttemptTrace): void {
     this.#last = attempt;
   }
 
   /**
-   * The call is over. Calls after the first do nothing.
-   * @param outcome By default that of the last attempt, or not started if there was none; `status` likewise.
+   * Ends the trace of the call. Further calls of this method do nothing.
+   *
+   * @param outcome The outcome of the call. @defaultValue that of the last attempt, or not started if there was none
+   * @param status The status of the response. @defaultValue that of the last attempt
    */
   end(outcome: Outcome | undefined, error: unknown, status?: string): void {
     if (this.#scope.isOver) return;
@@ -123,7 +125,7 @@ export class CallTrace implements TracedCall {
   }
 }
 
-/** One attempt of a traced call, which is also the message that subscribers of the tracing channel get. */
+/** One attempt of a traced call; this object is the message that subscribers of the tracing channel get. */
 export class AttemptTrace implements TracedAttempt {
   readonly call: CallTrace;
   readonly endpoint: Endpoint;
@@ -151,7 +153,7 @@ export class AttemptTrace implements TracedAttempt {
     this.#scope.around(wrap);
   }
 
-  /** Runs `send`, which sends the attempt, unless a subscriber has ended the trace by then. */
+  /** Runs `send`, which sends the attempt, in the attempt's async context. */
   start(send: () => void): void {
     this.call.run(() => this.#scope.start(send));
   }
@@ -161,7 +163,7 @@ export class AttemptTrace implements TracedAttempt {
     return this.#scope.run(work);
   }
 
-  /** The attempt has ended. Calls of this method after the first do nothing. */
+  /** Ends the trace of the attempt. Further calls of this method do nothing. */
   end(outcome: Outcome, error: unknown): void {
     if (this.#scope.isOver) return;
     this.outcome = outcome;
@@ -171,16 +173,16 @@ export class AttemptTrace implements TracedAttempt {
   }
 }
 
-/** The traces of one `Attempts`: of a whole call, or of one of its concurrent attempts. */
+/** The traces of one `Attempts`: those of a whole call, or of one of its concurrent attempts. */
 export class AttemptTraces {
-  /** Whether the last attempt sent nothing, so that the next one is a move. */
+  /** Whether nothing was sent of the last attempt, so that the next attempt is a move and no retry. */
   isMoving = false;
   readonly #trace: CallTrace;
-  /** Whether the call ends with these attempts: they are all of the call's, not one of several concurrent ones. */
+  /** Whether these attempts are all of the call's, so that the call ends with them; false for one of several concurrent attempts. */
   readonly #isWhole: boolean;
   readonly #isHedge: boolean;
   #attempt: AttemptTrace | undefined;
-  /** The error the caller got when it gave up. */
+  /** The error that the caller got when it gave up. */
   #givenUp: unknown;
 
   constructor(trace: CallTrace, isWhole: boolean, isHedge: boolean) {
@@ -193,7 +195,7 @@ export class AttemptTraces {
     this.#trace.waits();
   }
 
-  /** An attempt starts: `send` sends it, in the attempt's async context. */
+  /** Starts the trace of an attempt and runs `send`, which sends it, in the attempt's async context. */
   send<C>(lease: Lease<C>, attempt: number, setHeader: TracedAttempt['setHeader'], send: () => void): void {
     const reason = this.#reason(attempt);
     this.isMoving = false;
@@ -201,7 +203,7 @@ export class AttemptTraces {
     this.#attempt.start(send);
   }
 
-  /** The running attempt continues, possibly in another async context. */
+  /** Runs `work` as a part of the running attempt, in that attempt's async context. */
   resume<T>(work: () => T): T {
     return this.#attempt === undefined ? work() : this.#attempt.run(work);
   }
@@ -210,19 +212,19 @@ export class AttemptTraces {
     if (this.#attempt !== undefined) this.#attempt.status = status;
   }
 
-  /** The running attempt has ended. @param isLast Whether the call has ended with it. */
+  /** The running attempt has ended. @param isLast Whether the call has ended with this attempt. */
   ended(outcome: Outcome, error: unknown, isLast: boolean): void {
     this.#attempt?.end(outcome, error);
     if (isLast) this.#end(outcome, error);
   }
 
-  /** The caller gives up the call. @param isRunning Whether an attempt or a wait is still to end. */
+  /** The caller gives up the call. @param isRunning Whether an attempt or a wait has yet to end. */
   stopped(error: unknown, isRunning: boolean): void {
     this.#givenUp ??= error;
     if (!isRunning) this.#end(outcomes.cancelled, error);
   }
 
-  /** The call got no endpoint. */
+  /** The call failed because it got no endpoint, or because its caller gave up. */
   refused(error: unknown, isCancelled: boolean): void {
     this.#end(isCancelled ? outcomes.cancelled : outcomes.notStarted, error);
   }

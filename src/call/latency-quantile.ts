@@ -1,14 +1,17 @@
-/** How many buckets of the latency histogram there are for each doubling of the latency. */
+/** How many buckets the latency histogram has for each doubling of the latency. */
 const STEPS_PER_DOUBLING = 4;
 const BUCKETS = 32 * STEPS_PER_DOUBLING;
 /** The latency histogram counts latencies in eighths of a millisecond. */
 const UNITS_PER_MS = 8;
-/** All counts of the latency histogram are halved once the quick samples, or the others, have reached this number: old latencies fade. */
+/** When this many samples were counted, below `quickMs` or above, all counts are halved, so that old latencies fade. */
 const FADES_AFTER = 16_384;
 
 /** A coarse histogram of latencies that forgets old ones. Adding a sample takes a few nanoseconds and allocates nothing. */
 export class LatencyQuantile {
-  /** A quantile from the latency histogram is at most this many times too high, apart from a quarter of a millisecond. */
+  /**
+   * A quantile is at most this many times too high, because it is rounded up to the end of its bucket; latencies are cut to eighths of a ms
+   * in addition.
+   */
   static readonly excess: number = 1 + 1 / STEPS_PER_DOUBLING;
   readonly #quickMs: number;
   /** How many samples were below `#quickMs`. */
@@ -16,12 +19,12 @@ export class LatencyQuantile {
   readonly #counts = new Uint32Array(BUCKETS);
   #total = 0;
 
-  /** @param quickMs Samples below this, in ms, are only counted: no quantile that matters is among them. */
+  /** @param quickMs Samples below this many ms get no bucket of their own: no caller asks for quantiles that low. */
   constructor(quickMs = 0) {
     this.#quickMs = quickMs;
   }
 
-  /** Adds a latency, in ms, to the histogram. On the path of every call: allocates nothing. */
+  /** Adds a latency, in ms. Runs for every call and allocates nothing. */
   add(latencyMs: number): void {
     if (latencyMs >= this.#quickMs) this.#count(latencyMs);
     else if (++this.#quick >= FADES_AFTER) this.#fade();
@@ -29,7 +32,7 @@ export class LatencyQuantile {
 
   #count(latencyMs: number): void {
     const units = (latencyMs * UNITS_PER_MS) | 0;
-    // The bucket comes from the top bits of the number: the position of the highest one, and the two behind it.
+    // The bucket of a latency comes from the top bits of its number: the position of the highest bit, and the two bits behind it.
     const doubling = 31 - Math.clz32(units | 1);
     const step = doubling >= 2 ? (units >>> (doubling - 2)) & 3 : 0;
     const bucket = doubling * STEPS_PER_DOUBLING + step;
@@ -38,8 +41,8 @@ export class LatencyQuantile {
   }
 
   /**
-   * The latency in ms that `share` (0 to 1) of the samples do not exceed, rounded up to its bucket; 0 without samples, or if the quantile
-   * is below `quickMs`.
+   * The latency in ms that `share` (0 to 1) of the samples do not exceed, rounded up to the end of its bucket; 0 if there are no samples,
+   * or if the quantile is below `quickMs`.
    */
   quantile(share: number): number {
     let left = Math.ceil((this.#total + this.#quick) * share) - this.#quick;

@@ -11,7 +11,7 @@ import { StallWatch } from '../runtime/stall-watch.js';
 import { LatencyQuantile } from './latency-quantile.js';
 import type { Recording } from './recording.js';
 
-/** The balancer that leases come from. */
+/** What leases need from the balancer that made them. */
 export interface LeaseOwner<C> {
   readonly clock: Clock;
   readonly retries: RetryRules;
@@ -20,63 +20,64 @@ export interface LeaseOwner<C> {
   readonly meter: CallMeter | undefined;
   readonly protocolMeter: ProtocolMeter | undefined;
   readonly recording: Recording | undefined;
-  /** The response of a call has begun, which makes room for another call under the limit. */
+  /** The response of a call has begun, so the call no longer counts against the limit and another may run. */
   madeRoom(): void;
-  /** A call has ended, and its subchannel has been updated. */
+  /** A call on `subchannel` has ended, and the subchannel's counters have been updated. */
   callEnded(subchannel: Subchannel<C>): void;
-  /** The endpoint's place in the client's order of preference, as `Lease.place`. */
+  /** The place of an endpoint in the client's order of preference, as in `Lease.place`. */
   placeOf(subchannel: Subchannel<C>): number | undefined;
-  /** A lease was ended with this value, which is not an outcome; returns its replacement. */
+  /** A lease was ended with `value`, which is not an outcome. Returns the outcome that counts instead. */
   misused(value: unknown): Outcome;
 }
 
 /** A pick in use: one call on one endpoint. Its holder must call `end` exactly once; later calls do nothing. */
 export interface Lease<C> {
-  /** What the transport opened: an HTTP pool, a channel, a client. */
+  /** The object that the transport opened, such as an HTTP pool, a channel or a client. */
   readonly handle: C;
   /** The endpoint the call runs on. */
   readonly endpoint: Endpoint;
-  /** What the picker picked: pass it in `avoid` to pick another one next. */
+  /** What the picker picked; pass it in `avoid` to get another endpoint for the next attempt. */
   readonly subchannel: PickTarget;
-  /** When the call started, on the balancer's clock. */
+  /** When the call started, in ms on the balancer's clock. */
   readonly startedMs: number;
-  /** The place that its endpoint has now in the client's order of preference, from 1; `undefined` if the picker keeps none. */
+  /** The endpoint's current place in the client's order of preference, from 1; `undefined` if no order is kept. */
   readonly place: number | undefined;
   /** Whether the first byte of the response has arrived. */
   readonly answered: boolean;
-  /** When the first byte of the response arrived, on the balancer's clock; `undefined` until then. */
+  /** When the first byte of the response arrived, in ms on the balancer's clock; `undefined` until then. */
   readonly answeredMs: number | undefined;
   /**
-   * Aborts when the endpoint leaves: its pod terminates, it is no longer in the set, or the balancer closes. A long-lived call
-   * should then move; the reason is a `Leaving`, with the time by which it must.
+   * Aborts when the endpoint leaves: its pod terminates, it is no longer in the set, or the balancer closes. A long-lived call should then
+   * move; the signal's reason is a `Leaving`, which says until when.
    */
   readonly leaving: AbortSignal;
   /** How the call ended; `undefined` while it is running. */
   readonly outcome: Outcome | undefined;
   /**
-   * The first byte of the response has arrived. The endpoint's latency ends here; a later abort does not count against it. Calls after the
-   * first do nothing.
+   * Reports that the first byte of the response has arrived. The latency counts up to here, and a later abort does not count against the
+   * endpoint. Further calls of this method do nothing.
    */
   progressed(): void;
   /**
-   * The endpoint reported how busy it is. Call this as soon as the report arrives, because it is soon out of date; otherwise the
-   * report of the outcome counts at the end of the call. Never throws; calls after the first do nothing.
+   * Passes on the load that the endpoint reported. Call it as soon as the report arrives, because reports are soon out of date; without it,
+   * the report in the outcome counts at the end of the call. Never throws; further calls of this method do nothing.
    */
   reported(report: LoadReport): void;
   /**
-   * The call continues, and has shown that its endpoint works. Stages count a success now, and the outcome at the end. For calls that
-   * last for hours, because an endpoint on probation cannot wait for their end.
+   * Reports that the call goes on and has shown that its endpoint works. Stages count a success now, and the outcome at the end. For calls
+   * that last for hours, because an endpoint on probation cannot wait so long.
    */
   confirm(): void;
   /**
    * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
-   * @param latencyMs How long the endpoint took to respond. By default the time until `progressed`, or else the duration of the call;
-   * `null` if that says nothing about the endpoint, as with a connection that is lent to the application.
+   *
+   * @param latencyMs How long the endpoint took to respond, in ms. By default the time until `progressed`, or else the duration of the
+   * call. `null` = the duration says nothing about the endpoint, as when a connection was lent to the application.
    */
   end(outcome: Outcome, latencyMs?: number | null): void;
 }
 
-/** What every lease of a balancer is: adapters read more of it than applications do. */
+/** The lease as adapters see it: it has members that applications do not need. */
 export class CallLease<C> implements Lease<C> {
   readonly handle: C;
   readonly subchannel: Subchannel<C>;
@@ -85,8 +86,8 @@ export class CallLease<C> implements Lease<C> {
   #answeredMs: number | undefined;
   #outcome: Outcome | undefined;
   /**
-   * Twice the call's number in a recording (0 if it is not recorded), plus 1 once the endpoint has reported its load. One field for both,
-   * because a lease is made per call.
+   * Two values in one field, because a lease is created for every call: twice the call's number in a recording (0 if it is not recorded),
+   * plus 1 once the endpoint has reported its load.
    */
   #marks: number;
 
@@ -121,7 +122,7 @@ export class CallLease<C> implements Lease<C> {
     return this.#times.owner.observer;
   }
 
-  /** Whether `end` should get a `note`: metrics with the names of the call's protocol are on. */
+  /** Whether `end` should get a `note`, because metrics by protocol are read. */
   get isMeasured(): boolean {
     return this.#times.owner.protocolMeter !== undefined;
   }
@@ -156,7 +157,7 @@ export class CallLease<C> implements Lease<C> {
     if (this.#outcome === undefined) this.subchannel.confirm(this.startedMs);
   }
 
-  /** Ends the call, as `Lease.end` does. @param note Describes the call in terms of its protocol; only needed if it `isMeasured`. */
+  /** Ends the call, as `Lease.end` does. @param note Describes the call in terms of its protocol. Needed only if `isMeasured`. */
   end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
     if (this.#outcome !== undefined) return;
     let usable = outcome;
@@ -169,20 +170,20 @@ export class CallLease<C> implements Lease<C> {
   }
 }
 
-/** A lease of a balancer, with what adapters read of it. */
+/** Returns a lease as adapters see it. Every lease of a balancer is a `CallLease`. */
 export const callLease = <C>(lease: Lease<C>): CallLease<C> => lease as CallLease<C>;
 
 /**
- * The share of `stalledAfterMs` after which a call that its caller gave up counts as stalled. A caller's deadline of exactly
- * `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
+ * A call that its caller gave up counts as stalled after this share of `stalledAfterMs`. A caller's deadline of exactly `stalledAfterMs`
+ * must count, but it started before the call had an endpoint, and timers round.
  */
 const STALLED_ENOUGH = 0.95;
-/** A caller has waited unusually long for a response once its wait exceeds this multiple of the 99th percentile of latencies. */
+/** A caller's wait counts as unusually long beyond this multiple of the 99th percentile of latencies. */
 const UNUSUAL = 3;
 
 /**
- * Evaluates the calls of a balancer as they end: what the duration and the outcome of a call mean for its endpoint, for the usual latency
- * and for the limit. Both mean nothing if our own event loop was blocked.
+ * Evaluates the calls of a balancer when they end: what a call's duration and outcome mean for its endpoint, for the usual latency and for
+ * the limit. If this process's event loop was blocked meanwhile, they may mean nothing.
  */
 export class CallTimes<C> {
   readonly owner: LeaseOwner<C>;
@@ -194,7 +195,7 @@ export class CallTimes<C> {
     this.owner = owner;
     this.#stalls = new StallWatch(owner.clock);
     this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
-    // A latency below this needs no bucket: `UNUSUAL` times a percentile below it cannot exceed `stalledAfterMs`.
+    // A latency below this needs no bucket: `UNUSUAL` times a percentile below it is less than `stalledAfterMs` in any case.
     this.#latency = new LatencyQuantile(this.#stalledAfterMs / UNUSUAL / LatencyQuantile.excess - 1);
   }
 
@@ -203,7 +204,7 @@ export class CallTimes<C> {
     this.owner.limit?.started();
   }
 
-  /** The response of a call has begun; returns when, on the clock in ms. */
+  /** The response of a call has begun. Returns the current time, in ms on the balancer's clock. */
   answered(lease: CallLease<C>): number {
     const { limit, clock } = this.owner;
     if (limit !== undefined && lease.outcome === undefined) {
@@ -213,14 +214,14 @@ export class CallTimes<C> {
     return clock.now();
   }
 
-  /** Evaluates a call that has ended. @param latencyMs As for `Lease.end`. */
+  /** Evaluates a call that has ended. @param latencyMs The latency as for `Lease.end`. */
   ended(lease: CallLease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void {
     const { clock, limit, meter, protocolMeter, recording } = this.owner;
     const { subchannel, startedMs, answeredMs } = lease;
     const nowMs = clock.now();
     let measuredFromMs = startedMs;
     if (typeof latencyMs === 'number') {
-      // An invalid latency from an adapter (NaN) would corrupt the endpoint's load permanently.
+      // An adapter may pass an invalid latency (NaN), which would corrupt the endpoint's load for good.
       if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) measuredFromMs = nowMs - latencyMs;
     } else if (answeredMs !== undefined) measuredFromMs = nowMs - (answeredMs - startedMs);
     const answered = answeredMs !== undefined;
@@ -243,17 +244,19 @@ export class CallTimes<C> {
     this.owner.callEnded(subchannel);
   }
 
-  /** Whether our event loop was blocked at any time since `sinceMs`, while calls were running. */
+  /** Whether the event loop of this process was blocked at any time since `sinceMs` while calls were running. */
   stalledSince(sinceMs: number): boolean {
     return this.#stalls.stalledSince(sinceMs, this.owner.clock.now()) > 0;
   }
 
-  /** A measured call succeeded: its latency is added to the usual ones. */
+  /** Adds the latency of a successful call to the histogram of usual latencies. */
   took(latencyMs: number): void {
     this.#latency.add(latencyMs);
   }
 
-  /** The outcome of an unsuccessful call as far as its endpoint is concerned. */
+  /**
+   * The outcome that counts for the endpoint of a call that did not succeed, which may differ from the outcome that the adapter reported.
+   */
   judge(outcome: Outcome, startedMs: number, nowMs: number, answered: boolean): Outcome {
     if (outcome.kind === 'cancelled') {
       return !answered && this.#waitedTooLong(startedMs, nowMs) ? outcomes.timeout : outcome;
@@ -266,16 +269,16 @@ export class CallTimes<C> {
   }
 
   /**
-   * A duration that consists largely of a stall of our own event loop says nothing about the endpoint. The stall may have been at any
-   * time during the call, also before the first byte.
+   * Whether a call's duration says something about the endpoint. It does not if it consists largely of a time in which this process's event
+   * loop was blocked; that may have been at any time during the call, also before the first byte.
    */
   #isMeasured(startedMs: number, measuredFromMs: number, nowMs: number): boolean {
     return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - measuredFromMs;
   }
 
   /**
-   * A caller's abort counts against the endpoint only if the caller waited unusually long for a first byte, and our event loop was
-   * not the reason.
+   * Whether a call that its caller gave up counts as a timeout of the endpoint: only if the caller waited unusually long for a first byte,
+   * not counting the time in which this process's event loop was blocked.
    */
   #waitedTooLong(startedMs: number, nowMs: number): boolean {
     const stalledAfterMs = this.#stalledAfterMs;
@@ -284,7 +287,7 @@ export class CallTimes<C> {
     return waitedMs > stalledAfterMs && waitedMs > UNUSUAL * this.#latency.quantile(0.99);
   }
 
-  /** A timeout says nothing about the endpoint if our own event loop was blocked for most of the call. */
+  /** Whether this process's event loop was blocked for most of the call, so that a timeout says nothing about the endpoint. */
   #wasBlocked(startedMs: number, nowMs: number): boolean {
     return 2 * this.#stalls.stalledSince(startedMs, nowMs) > nowMs - startedMs;
   }

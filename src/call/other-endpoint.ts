@@ -5,14 +5,14 @@ import type { PickOptions } from './acquire-options.js';
 import type { AttemptSource } from './attempted-call.js';
 import { type CallLease, callLease } from './lease.js';
 
-/** How many endpoints that asked for a pause are skipped to find one that did not. */
+/** How many endpoints that asked clients to pause are skipped before the search ends. */
 const MAX_SKIPPED = 4;
 
 /**
- * Picks the endpoint that a call goes to instead of waiting for, or accepting, the response it could have. A response is given up only
- * for an endpoint that can take the call now, on which the call was not tried, and which did not ask for a pause: one that has just
- * refused another call would refuse this one too. If there is none, the call keeps the response it has, and what the next attempt would
- * have cost is refunded. A hedge is started by the same rule.
+ * Picks an endpoint for another attempt of a call that could also keep its current attempt. The current attempt is given up only for an
+ * endpoint that can take the call now, on which the call was not tried, and which did not ask for a pause: an endpoint that has just
+ * refused another call would refuse this one too. If there is none, the call keeps its attempt, and the price of the next attempt is
+ * refunded. A hedge starts by the same rule.
  *
  * @param tried Gets the endpoints that were skipped, so that a later attempt prefers others.
  */
@@ -41,7 +41,7 @@ function findOther<C>(
     if (isNew && lease.subchannel.pushedBackUntilMs <= lease.startedMs) return lease;
     lease.end(outcomes.notStarted);
     if (!isNew) return undefined;
-    // The skipped endpoint was not tried, so it may still get the call if all others fail.
+    // The skipped endpoint got nothing, so it may still get the call if all others fail.
     tried.add(lease, outcomes.notStarted);
   }
   return undefined;

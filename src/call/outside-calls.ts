@@ -6,25 +6,25 @@ import type { Clock } from '../runtime/clock.js';
 /** The meters of a balancer; both are undefined while nobody reads metrics. */
 export interface CallMeters {
   readonly meter: CallMeter | undefined;
-  /** Measures calls under the names of their protocol. */
+  /** Measures calls by the protocol's own names for operations and statuses. */
   readonly protocolMeter: ProtocolMeter | undefined;
 }
 
 interface OutsideCallsOwner extends CallMeters {
   readonly clock: Clock;
   readonly observer: Observer;
-  /** A call outside the balancer found no endpoint. */
+  /** A call that is kept outside the balancer found no endpoint. */
   missedEndpoints(): void;
 }
 
 /**
- * Calls that are kept outside the balancer, by a library that has its calls wait for an endpoint and retries them by itself: snapshots
- * and metrics have them nevertheless. For adapters of such libraries.
+ * Counts the calls that wait outside the balancer, in a library that has its own waiting and its own retries, so that snapshots and metrics
+ * include them. For adapters of such libraries.
  */
 export class OutsideCalls {
   /**
-   * The balancer's own meters, whose fields change as metrics are switched on and off. Not enumerable, so that a balancer can be logged as
-   * JSON.
+   * The balancer's own meters, which change when metrics are switched on or off. The property is not enumerable, so that a balancer can be
+   * logged as JSON.
    */
   declare readonly meters: CallMeters;
   readonly #owner: OutsideCallsOwner;
@@ -46,7 +46,7 @@ export class OutsideCalls {
     return this.#refused;
   }
 
-  /** A call begins to wait outside the balancer; returns since when, for `ended`. */
+  /** A call begins to wait outside the balancer. Returns the time, which `ended` needs. */
   began(): number {
     this.#waiting++;
     this.#owner.missedEndpoints();
@@ -54,7 +54,8 @@ export class OutsideCalls {
   }
 
   /**
-   * A call waits outside the balancer no more. @param served Whether it got an endpoint; `undefined` if it goes on to wait in the balancer.
+   * A call no longer waits outside the balancer. @param served Whether the call got an endpoint; `undefined` = it goes on to wait in the
+   * balancer.
    */
   ended(sinceMs: number, served: boolean | undefined): void {
     this.#waiting--;
@@ -62,7 +63,7 @@ export class OutsideCalls {
     if (served !== undefined) meter?.waited(clock.now() - sinceMs, served);
   }
 
-  /** A call fails because there is no endpoint for it, whether it waited or not. */
+  /** A call outside the balancer fails because there is no endpoint for it, whether it waited or not. */
   refuse(error: EvenkeelError): void {
     this.#refused++;
     this.#owner.missedEndpoints();

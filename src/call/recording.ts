@@ -9,17 +9,22 @@ import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 
-/** What records the calls of balancers: `flightRecorder()` of `evenkeel/recorder`. */
+/** Records the calls of balancers. `flightRecorder()` of `evenkeel/recorder` creates one. */
 export interface Recorder {
-  /** Begins to record a balancer; only balancers call this. Undefined if the recorder has no room for another balancer. */
+  /**
+   * Begins to record a balancer. Balancers call this, applications do not. Returns undefined if the recorder has no room for another
+   * balancer.
+   */
   begin(balancer: RecordedBalancer): Recording | undefined;
-  /** All that the recorder holds, in the format that `evenkeel explain` reads. */
+  /** Returns everything that the recorder holds, in the format that `evenkeel explain` reads. */
   dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
 }
 
-/** Options of `Recorder.dump`. */
+/** Options of `Recorder.dump`: what the dump shows of names and addresses. */
 export interface DumpOptions {
-  /** Writes `pod-1`, `zone-1` and so on for the names and addresses of endpoints and Services. @defaultValue false */
+  /**
+   * Whether the dump says `pod-1`, `zone-1` and so on in place of the names and addresses of endpoints and Services. @defaultValue false
+   */
   readonly pseudonyms?: boolean | undefined;
 }
 
@@ -31,22 +36,23 @@ export interface RecordedBalancer {
   readonly picker: PickerFactory;
   readonly load: LoadFactory;
   readonly stages: readonly StageFactory[];
-  /** The set that the balancer's picker was built with. */
+  /** Returns the set with which the balancer's current picker was built. */
   pickSet(): PickSet<OwnTarget & RecordedSubchannel> | undefined;
-  /** Rebuilds the picker over the same set, without its predecessor: a replay can start here. */
+  /** Rebuilds the picker over the same set as if there had been no picker before, so that a replay can start there. */
   refresh(): void;
 }
 
-/** Records the calls of one balancer. On the path of every call: it allocates nothing. */
+/** Records the calls of one balancer. Its methods run for every call and allocate nothing. */
 export interface Recording extends SubchannelRecording {
-  /** The random source of picks: its state can be recorded. */
+  /** The random source that picks use. Its state is part of the recording, so that picks can be made again. */
   readonly rng: Rng;
   readonly observer: Observer;
-  /** Called just before a pick, or before the end of a call is handled: nothing has changed yet. */
+  /** Called just before a pick and just before the end of a call is handled, while nothing has changed yet. */
   prepare(nowMs: number): void;
   /**
-   * A pick was made. Returns the number of the call, from 1, if a call began with the pick.
-   * @param flags Of `pickFlags`.
+   * Records a pick. Returns the number of the call, from 1, if a call began with the pick.
+   *
+   * @param flags Bits of `pickFlags`.
    */
   picked(
     subchannel: RecordedSubchannel | undefined,
@@ -55,7 +61,7 @@ export interface Recording extends SubchannelRecording {
     key: string | undefined,
     avoid: ReadonlySet<RecordedSubchannel> | undefined,
   ): number;
-  /** The end of a call was recorded, and the load, the stages and the picker have handled it. */
+  /** Called when load, stages and picker have handled the end of a call that was recorded before. */
   settled(): void;
   /** Records that a call waited for its endpoint. */
   waited(call: number, sinceMs: number): void;
@@ -65,7 +71,10 @@ export interface Recording extends SubchannelRecording {
   staged(stage: number, before: EndpointSet, after: EndpointSet): void;
   /** Records the set after all stages have run. */
   published(known: EndpointSet, members: readonly Member<unknown>[]): void;
-  /** Records that the picker is about to be built over the last members. If `first` is not empty, only these count as ready. */
+  /**
+   * Records that a picker is about to be built over the members last published. If `first` is not empty, only those subchannels count as
+   * ready.
+   */
   rebuilding(first: readonly RecordedSubchannel[]): void;
   /** Ends the recording: nothing more will be recorded. */
   close(): void;

@@ -8,28 +8,33 @@ import { Attempts } from './attempts.js';
 import { CallDeadline } from './call-deadline.js';
 import type { Lease } from './lease.js';
 
-/** Options of `run`: one call over all its attempts. */
+/**
+ * Options of `run`, for one call over all its attempts: signal, deadline, key, priority, whether it may be repeated, and what its errors
+ * mean. An invalid option throws EVENKEEL_OPTION.
+ */
 export interface RunOptions {
-  /** Ends the call: its waiting, and whatever `use` does with the signal it is given. @defaultValue none */
+  /** Ends the call when it aborts: the waiting ends, and the signal that `use` got aborts. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
-  /** For hash pickers: calls with the same key go to the same endpoint. @defaultValue none */
+  /** The key that a hash picker hashes: calls with the same key go to the same endpoint. @defaultValue none */
   readonly key?: string | undefined;
   /**
-   * Whether the call may be done twice without harm: it is then repeated on another endpoint when its connection is lost. A call of which
+   * Whether the call may be made twice without harm. Then it is repeated on another endpoint when its connection is lost. A call of which
    * nothing was sent is repeated in any case. @defaultValue false
    */
   readonly idempotent?: boolean | undefined;
   /**
-   * How long the whole call may take, in ms: waiting and every attempt. After that `run` rejects with EVENKEEL_DEADLINE, and the signal
-   * that `use` received aborts. @defaultValue as long as it takes
+   * How long the whole call may take, in ms, including waiting and every attempt. After that, `run` rejects with EVENKEEL_DEADLINE and the
+   * signal that `use` got aborts. @defaultValue none: the call has no deadline
    */
   readonly deadlineMs?: number | undefined;
-  /** Whether the call goes before others where calls wait, or after them. @defaultValue 'default' */
+  /**
+   * Whether this call goes before or after others that wait for the `limit`; the lowest priority is shed first. @defaultValue 'default'
+   */
   readonly priority?: Priority | undefined;
   /**
-   * The outcome for an error that `use` threw. Only this function can report that nothing was sent (`outcomes.notStarted`): then the
-   * call is repeated on another endpoint, idempotent or not. @defaultValue system errors are a lost connection, which is repeated if
-   * the call is idempotent; all others are failures that are not repeated
+   * Returns the outcome for an error that `use` threw. Only this function can say that nothing was sent (`outcomes.notStarted`): then the
+   * call is repeated on another endpoint, idempotent or not. @defaultValue system errors are a lost connection, which is repeated if the
+   * call is idempotent; all others are failures that are not repeated
    */
   readonly classify?: ((error: unknown) => Outcome) | undefined;
 }
@@ -43,10 +48,10 @@ const runOptionNames: readonly (keyof RunOptions)[] = [
   'classify',
 ];
 
-/** Longest deadline, in ms. */
+/** The longest deadline that `run` accepts, in ms: a day. */
 const MAX_DEADLINE_MS = 86_400_000;
 
-/** A function of the application that makes a call on one endpoint. The signal is present if the call has a signal or a deadline. */
+/** The application's function that makes a call on one endpoint. It gets a signal only if the call has a signal or a deadline. */
 export type Use<C, T> = (handle: C, lease: Lease<C>, signal: AbortSignal | undefined) => T | Promise<T>;
 
 /** `Balancer.run`: one call over all its attempts. */
@@ -130,14 +135,16 @@ class RunningCall<C, T> implements AttemptedCall<C> {
       if (isOver) this.#attempts.stop(undefined, error);
       lease.end(isOver ? (limit?.outcomeOf(lease) ?? outcomes.cancelled) : outcomeOf(error, options.classify));
       const { answered } = lease;
-      // If `use` has already ended the lease, the outcome that it reported counts.
+      // If `use` has already ended the lease itself, the outcome that it reported counts.
       const outcome = lease.outcome as Outcome;
       this.#attempts.fail({ outcome, error, idempotent: options.idempotent === true, answered });
     }
   }
 }
 
-/** The outcome for an error that `use` threw, by `classify` if it works: the lease must end even if `classify` throws. */
+/**
+ * The outcome for an error that `use` threw, from the application's `classify`. If that throws, the call still has to end, as a failure.
+ */
 function outcomeOf(error: unknown, classify: (error: unknown) => Outcome = classifyError): Outcome {
   try {
     return usableOutcome(classify(error)) ?? outcomes.protocol;
@@ -147,15 +154,16 @@ function outcomeOf(error: unknown, classify: (error: unknown) => Outcome = class
 }
 
 /**
- * The outcome of a call from the error it threw, for `run` without `classify`. Knows Node's system errors; an unknown error
+ * Returns the outcome of a call from the error it threw, for `run` without `classify`. It knows Node's system errors; an unknown error
  * counts as a failure of the endpoint that is not retried.
  *
- * Never `not-started`: the call had its connection by then and may have used it. ECONNREFUSED may come from another service
- * that the call talked to after it had used this connection.
+ * It never returns `not-started`: the call had a connection and may have used it. ECONNREFUSED, for example, may come from another service
+ * that the call talked to afterwards.
  */
 export function classifyError(error: unknown): Outcome {
   if (typeof error !== 'object' || error === null) return outcomes.protocol;
-  // The error comes from another evenkeel client that the call used: it says nothing about this endpoint.
+  // The error comes from another evenkeel client that the call used, so it says nothing about this endpoint, except that its deadline
+  // passed.
   if (isEvenkeelError(error)) return error.code === 'EVENKEEL_DEADLINE' ? outcomes.timeout : outcomes.cancelled;
   const { code, name, syscall } = error as { code?: unknown; name?: unknown; syscall?: unknown };
   if (name === 'AbortError') return outcomes.cancelled;

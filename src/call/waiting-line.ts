@@ -1,10 +1,10 @@
-/** A member of a line. Only the waiting line reads and writes these fields. */
+/** The links of a member of a waiting line. Only `WaitingLine` reads and writes them. */
 export interface InLine<T> {
   ahead: T | undefined;
   behind: T | undefined;
 }
 
-/** The waiting line: a queue in order of arrival whose members can leave from anywhere in O(1): a doubly linked list. */
+/** A queue in order of arrival whose members can leave from any position in O(1). It is a doubly linked list. */
 export class WaitingLine<T extends InLine<T>> {
   oldest: T | undefined;
   newest: T | undefined;
@@ -17,10 +17,7 @@ export class WaitingLine<T extends InLine<T>> {
     this.newest = member;
   }
 
-  /**
-   * Removes a member, which must be in the waiting line. Clears its links, so that a removed member that is still referenced keeps no other
-   * in memory.
-   */
+  /** Removes a member, which must be in this line. Its links are cleared, so that a removed member keeps no other member in memory. */
   leave(member: T): void {
     const { ahead, behind } = member;
     if (ahead === undefined) this.oldest = behind;

@@ -7,7 +7,7 @@ import { deadline } from '../runtime/deadline.js';
 import type { CallLease } from './lease.js';
 import { type InLine, WaitingLine } from './waiting-line.js';
 
-/** The request of a waiting caller. */
+/** What a waiting caller wants: which endpoint, and how long to wait. */
 export interface WaitRequest {
   readonly key: string | undefined;
   readonly avoid: ReadonlySet<PickTarget> | undefined;
@@ -17,7 +17,7 @@ export interface WaitRequest {
   readonly timeoutMs: number;
   /** The caller's priority. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
-  /** What is left of the call's deadline, in ms. @defaultValue Infinity */
+  /** How much of the call's deadline is left, in ms. @defaultValue Infinity */
   readonly deadlineMs?: number | undefined;
 }
 
@@ -25,7 +25,7 @@ interface Waiter<C, L> extends InLine<Waiter<C, L>> {
   readonly request: WaitRequest;
   readonly line: WaitingLine<Waiter<C, L>>;
   readonly sinceMs: number;
-  /** When the waiting caller's whole call has to be over, on the clock in ms; Infinity = it has no deadline. */
+  /** When the deadline of the waiting caller's whole call is, in ms on the balancer's clock; Infinity = none. */
   readonly dueMs: number;
   readonly timer: Timer;
   readonly onAbort: () => void;
@@ -44,52 +44,52 @@ export interface WaitingRoomOwner<C, L = CallLease<C>> {
     | {
         readonly hasRoom: boolean;
         readonly shedAfterMs: number;
-        /** The shortest time a response takes, in ms. */
+        /** The shortest time in which a response comes, as far as known, in ms. */
         readonly leastMs: number;
       }
     | undefined;
-  /** Whether our own event loop was blocked at any time since `sinceMs`: in that case callers did not wait for endpoints. */
+  /** Whether this process's event loop was blocked at any time since `sinceMs`. If so, the waiting was not for endpoints. */
   stalledSince(sinceMs: number): boolean;
   tryPick(key: string | undefined, avoid: ReadonlySet<PickTarget> | undefined, unlimited: boolean): L | undefined;
-  /** The error for a caller that got nothing within `timeoutMs`. */
+  /** Creates the error for a caller that got no endpoint within `timeoutMs`. */
   timedOut(timeoutMs: number): EvenkeelError;
-  /** The error for a caller that is shed after waiting `waitedMs`. */
+  /** Creates the error for a caller that is shed after waiting `waitedMs`. */
   overload(waitedMs: number): EvenkeelError;
-  /** The error for a caller that can no longer meet its deadline. */
+  /** Creates the error for a caller whose deadline is too near: `leftMs` are left. */
   tooLate(leftMs: number): EvenkeelError;
 }
 
 /**
- * How many callers with keys may be tried without success each time something may be pickable, at the head of the waiting line and again
+ * Each time something may be pickable, this many callers with keys may be tried without success at the head of the lines, and as many again
  * further back.
  */
 const MAX_MISSES = 8;
 
 /**
- * Callers waiting until something can be picked: by priority, first come first served, limited in number and time. Each try
- * picks again, so no caller is tied to an endpoint that was good when it arrived.
+ * Holds callers until an endpoint can be picked: by priority, first come first served, limited in number and time. Each try picks anew, so
+ * no caller is tied to an endpoint that was good when the caller arrived.
  *
- * Callers that wait for the limit on running calls form a standing queue once there have been some for `shedAfterMs` without a
- * break. Then the newest is served first, because it is the most likely to still want a response, and the oldest are shed.
+ * If callers have waited for the limit without a break for `shedAfterMs`, they form a standing queue. Then the newest caller is served
+ * first, because it most likely still wants a response, and the oldest are shed.
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
 export class WaitingRoom<C, L = CallLease<C>> {
   // Only this class writes `size`, `shed` and `joinedMs`; others read these fields.
   /** How many callers wait. */
   size = 0;
-  /** Callers shed since creation. */
+  /** How many callers were shed since the balancer was created. */
   shed = 0;
   /** When the last caller began to wait, on the clock in ms; -Infinity before the first. */
   joinedMs: number = Number.NEGATIVE_INFINITY;
   readonly #owner: WaitingRoomOwner<C, L>;
   /** The waiting callers, one line per priority. */
   readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
-  /** Callers outside the limit: served first, in order of arrival, and never shed. */
+  /** Callers outside the limit. They are served first, in order of arrival, and never shed. */
   readonly #unlimited = new WaitingLine<Waiter<C, L>>();
-  /** The caller at which `#wakeFurther` continues. */
+  /** The caller at which `#wakeFurther` will continue. */
   #further: Waiter<C, L> | undefined;
   #waking = false;
-  /** Since when callers have waited for the limit without a break. */
+  /** Since when there have been callers that wait for the limit, without a break; undefined if there are none. */
   #limitedSinceMs: number | undefined;
 
   constructor(owner: WaitingRoomOwner<C, L>) {
@@ -97,8 +97,9 @@ export class WaitingRoom<C, L = CallLease<C>> {
   }
 
   /**
-   * Rejects with EVENKEEL_QUEUE_FULL immediately, with EVENKEEL_OVERLOAD when it is shed, with EVENKEEL_TOO_LATE when it waits for
-   * the limit and its deadline cannot be met any more, with the owner's error after the timeout, or with the signal's reason.
+   * Waits for an endpoint. Rejects with EVENKEEL_QUEUE_FULL at once, with EVENKEEL_OVERLOAD when the caller is shed, with EVENKEEL_TOO_LATE
+   * when the caller waits for the limit and can no longer meet its deadline, with the owner's `timedOut` error after the timeout, or with
+   * the signal's reason.
    */
   wait(request: WaitRequest): Promise<L> {
     const { clock, maxWaiting, limit } = this.#owner;
@@ -107,7 +108,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     const ranked = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C, L>>;
     const line = isUnlimited ? this.#unlimited : ranked;
     const isLimited = !isUnlimited && limit?.hasRoom === false;
-    /** The moment from which the caller can no longer meet its deadline. */
+    /** In how many ms the caller can no longer meet its deadline. */
     const hopefulMs = isLimited ? deadlineMs - limit.leastMs : Number.POSITIVE_INFINITY;
     if (hopefulMs <= 0) {
       this.shed++;
@@ -151,9 +152,11 @@ export class WaitingRoom<C, L = CallLease<C>> {
     });
   }
 
-  /** Pickers and observers may call this from within a pick: the caller being picked for must not be served twice. */
+  /**
+   * Serves waiting callers, as far as endpoints can be picked for them. Pickers and observers may call this from within a pick; it then
+   * does nothing.
+   */
   wake(): void {
-    // Called from within a pick, the caller being picked for must not be served twice.
     if (this.size > 0 && !this.#waking) this.#wake();
   }
 
@@ -188,9 +191,9 @@ export class WaitingRoom<C, L = CallLease<C>> {
       while (waiter !== undefined) {
         const next: Waiter<C, L> | undefined = newestFirst ? waiter.ahead : waiter.behind;
         if (!this.#serve(waiter)) {
-          // If there is nothing to pick for a caller without a key, there is nothing for any other caller.
+          // If nothing can be picked for a caller without a key, nothing can be picked for any other caller.
           if (waiter.request.key === undefined) return;
-          // A caller with a key may wait for a busy endpoint while others are free for callers behind it.
+          // A caller with a key may wait for one busy endpoint, while others are free for callers behind it.
           if (++misses === MAX_MISSES) {
             this.#wakeFurther();
             return;
@@ -202,8 +205,8 @@ export class WaitingRoom<C, L = CallLease<C>> {
   }
 
   /**
-   * Tries callers with keys that are further back. It is called at the end of every call, so it must not try each of a thousand keys every
-   * time: it continues where it stopped last time.
+   * Tries callers with keys that are further back. It runs at the end of every call, so it must not try each of a thousand keys every time:
+   * it continues where it stopped last time.
    */
   #wakeFurther(): void {
     let misses = 0;
@@ -215,7 +218,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     }
   }
 
-  /** The oldest caller of this line, or of the next line that has one. */
+  /** The oldest caller of the line with this index, or of the next line that has any. */
   #firstFrom(line: number): Waiter<C, L> | undefined {
     return this.#lines.slice(line).find(({ oldest }) => oldest !== undefined)?.oldest;
   }
@@ -223,7 +226,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
   #serve(waiter: Waiter<C, L>): boolean {
     if (waiter.hasLeft) return true;
     const { limit, clock } = this.#owner;
-    // The limit has room, but responses take longer now than when this caller arrived, and its deadline is too near.
+    // The limit has room, but responses take longer than when this caller arrived, so its deadline is too near now.
     if (limit?.hasRoom === true && waiter.dueMs - clock.now() <= limit.leastMs) {
       this.#giveUp(waiter);
       return true;
@@ -246,7 +249,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     }
   }
 
-  /** Whether a standing queue waits for the limit on running calls. */
+  /** Whether callers have waited for the limit without a break for `shedAfterMs`, in which the event loop was not blocked. */
   get #isStanding(): boolean {
     const { limit, clock } = this.#owner;
     const since = this.#limitedSinceMs;
@@ -255,7 +258,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     return since <= oldestMs && !this.#owner.stalledSince(oldestMs);
   }
 
-  /** Sheds the oldest caller of the lowest priority to make room for a new caller in this line. False if none ranks low enough. */
+  /** Sheds the oldest caller of the lowest priority, so that a new caller can join `line`. Returns false if no caller ranks low enough. */
   #makePlace(line: WaitingLine<Waiter<C, L>>): boolean {
     if (this.#limitedSinceMs === undefined) return false;
     for (let at = this.#lines.length - 1; at >= 0; at--) {
@@ -277,7 +280,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
     waiter.reject(this.#owner.overload(this.#owner.clock.now() - waiter.sinceMs));
   }
 
-  /** The caller can no longer meet its deadline: it is rejected with EVENKEEL_TOO_LATE. */
+  /** Rejects a caller that can no longer meet its deadline with EVENKEEL_TOO_LATE. */
   #giveUp(waiter: Waiter<C, L>): void {
     if (!this.#leave(waiter)) return;
     this.shed++;

@@ -1,20 +1,22 @@
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import { asError, EvenkeelError } from '../errors.js';
 
-/**
- * A value, or a function called for each new connection whose result may change over time (certificates that are renewed,
- * tokens that expire).
- */
+/** A value, or a function that returns it and is called for each new connection, because certificates are renewed and tokens expire. */
 export type PerEndpoint<T> = T | ((endpoint: Endpoint) => T | Promise<T>);
 
 const perEndpointErrors = new WeakSet<Error>();
 
-/** Whether `error` comes from a function that returns a value per endpoint, and so says nothing about the endpoint. */
+/**
+ * Whether `error` comes from an application's function that returns a value per endpoint. Such an error says nothing about the endpoint.
+ */
 export function isPerEndpointError(error: Error): boolean {
   return perEndpointErrors.has(error);
 }
 
-/** The EVENKEEL_OPTION error for a faulty function passed as the option `name`. Messages contain no values. */
+/**
+ * Creates the EVENKEEL_OPTION error for the application's function in the option `name`. Its message contains no value, which may be
+ * secret.
+ */
 export function perEndpointError(name: string, endpoint: Endpoint, why: string, cause?: unknown): EvenkeelError {
   const error = new EvenkeelError('EVENKEEL_OPTION', `the function given as "${name}" ${why}`, {
     cause,
@@ -25,8 +27,8 @@ export function perEndpointError(name: string, endpoint: Endpoint, why: string, 
 }
 
 /**
- * Calls the function passed as the option `name`; `check` may throw for an invalid result. Anything either of them throws or
- * rejects with becomes EVENKEEL_OPTION. A result that is not a promise is returned synchronously.
+ * Calls the application's function in the option `name` and passes its result through `check`, which may throw for an invalid one. Whatever
+ * either of them throws becomes EVENKEEL_OPTION. If the result is no promise, this function returns synchronously.
  */
 export function valueFor<T, R>(
   name: string,

@@ -3,28 +3,32 @@ import { jittered, type Rng } from '../runtime/rng.js';
 import { isPromise } from './per-endpoint.js';
 
 /**
- * The share by which the interval between two calls of a function varies at random, so that the functions of many connections are not
- * called at the same moment.
+ * The interval between two calls of an application's function varies at random by this share, so that the functions of many connections are
+ * not called at the same moment.
  */
 const JITTER_RATIO = 0.2;
 
-/** The parts of a `ValueWatch`. */
+/** What a `ValueWatch` needs. */
 export interface ValueWatchParts<T> {
   readonly clock: Clock;
   readonly rng: Rng;
-  /** How often the function is called while the connection lives, in ms, ± 20 %. */
+  /** How often the application's function is called while the connection lives, in ms, ± 20 %. */
   readonly refreshMs: number;
   readonly read: () => T | Promise<T>;
-  /** Whether a connection opened with `before` is as good as one opened with `now`. Must not throw. */
+  /** Whether a connection opened with the result `before` is as good as one opened with `now`. Must not throw. */
   readonly isSame: (before: T, now: T) => boolean;
 }
 
 /**
- * Notices when a function's result has changed since a connection was opened: results for further connections are compared, and
- * the function is also called from time to time. What it throws is reported only to callers that need the result.
+ * Watches an application's function, such as one that returns certificates, and notices when its result has changed since a connection was
+ * opened. Results for further connections are compared, and the function is also called from time to time. What the function throws is
+ * reported only to callers that need the result.
  */
 export class ValueWatch<T> {
-  /** Settles when the result has changed, after `refreshMs` at the earliest: a function may return something new each time. */
+  /**
+   * Resolves when the function's result has changed, but not before `refreshMs` have passed since the first result: a function may return
+   * something new each time.
+   */
   readonly outdated: Promise<void>;
   readonly #parts: ValueWatchParts<T>;
   #first: { readonly answer: T; readonly atMs: number } | undefined;
@@ -39,7 +43,7 @@ export class ValueWatch<T> {
     });
   }
 
-  /** Calls the function for a connection about to be opened. Throws or rejects as the function does. */
+  /** Calls the application's function for a connection that is about to be opened. Throws or rejects as the function does. */
   read(): T | Promise<T> {
     const answer = this.#parts.read();
     if (isPromise(answer)) {
@@ -51,7 +55,7 @@ export class ValueWatch<T> {
     return answer;
   }
 
-  /** The connection is closed: its watch no longer calls the function. */
+  /** The connection is closed, so the function is no longer called for it. */
   close(): void {
     this.#isOver = true;
     this.#timer?.cancel();
@@ -75,7 +79,7 @@ export class ValueWatch<T> {
     const { clock, rng, refreshMs } = this.#parts;
     this.#timer = clock.timer(
       () => {
-        // The timer must be set before the result is compared: the result may close the watch.
+        // The next timer is set before the result is compared, because the comparison may close this watch and must then find the timer.
         this.#schedule();
         try {
           void this.read();

@@ -5,40 +5,40 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';
 import type { ConnectionLeaving, ResolvedPlacingOptions } from './placing-options.js';
 
-/** A long-lived connection, as its adapter sees it. */
+/** What a long-lived connection can be told to do by the code that balances connections. */
 export interface PlacedConnection {
   /** Notifies the application that the connection should leave. Returns whether the application listens. */
   leave(leaving: ConnectionLeaving): boolean;
-  /** Closes the connection as its protocol does. */
+  /** Closes the connection with its protocol's own goodbye. */
   finish(): void;
-  /** Destroys the connection. */
+  /** Destroys the connection at once. */
   cut(): void;
   /**
-   * Whether the connection's client reconnects by itself: the connection is closed at its turn, unless the application listens.
+   * Whether the connection's client reconnects by itself. Such a connection is closed when it should leave, unless the application listens.
    * @defaultValue false
    */
   readonly movesItself?: boolean;
 }
 
-/** How long before an endpoint's calls are cut its last connections are closed, in ms; at most a 20th of the drain timeout. */
+/** An endpoint's last connections are closed this many ms before its calls are cut, but at most a 20th of the drain timeout. */
 const MARGIN_MS = 1_000;
 /** How long a connection may take to close after `finish`, in ms. */
 const FINISH_PATIENCE_MS = 5_000;
 
-/** What a group needs from the client it belongs to. */
+/** What a `PlacementGroup` needs from the client it belongs to. */
 export interface PlacementOwner {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly options: ResolvedPlacingOptions;
   readonly warnings: Warnings;
-  /** Whether the client is closing: the application is then notified immediately. */
+  /** Whether the client is closing. Then the application is notified about all connections at once. */
   readonly isClosing: boolean;
 }
 
-/** Milliseconds between two checks whether an endpoint that left is back in the set. */
+/** How often a group checks whether an endpoint that left is back in the set, in ms. */
 const BACK_CHECK_MS = 1_000;
 
-/** The long-lived connections on one endpoint: spreads the moments at which they leave. */
+/** The long-lived connections to one endpoint. When the endpoint leaves, they leave at moments that are spread over time. */
 export class PlacementGroup {
   readonly subchannel: Subchannel<unknown>;
   readonly owner: PlacementOwner;
@@ -66,14 +66,14 @@ export class PlacementGroup {
     return [...this.#members].filter(({ isLeaveRequested: isAsked }) => !isAsked);
   }
 
-  /** Whether the endpoint is gone for good, even if another with the same key is in the set. */
+  /** Whether the endpoint is gone for good, even if the set has another endpoint with the same key. */
   get isLost(): boolean {
     return this.subchannel.state === 'closed';
   }
 
   add(placement: Placement): void {
     this.#members.add(placement);
-    // The connection's endpoint may have begun to leave, or may be back, since the connection was opened.
+    // While this connection was opened, its endpoint may have begun to leave, or may have returned.
     if (this.isLeaving) this.#leave([placement]);
   }
 
@@ -109,7 +109,8 @@ export class PlacementGroup {
     const { endpoint, untilMs: cutMs } = this.#notice.reason as Leaving;
     const untilMs = cutMs - Math.min(MARGIN_MS, options.drainTimeoutMs / 20);
     const spreadMs = isClosing ? 0 : Math.max(0, Math.min(options.leaveSpreadMs, untilMs - clock.now()));
-    // Each connection's turn to leave is drawn within its own part of the time. Purely random turns would sometimes come close together.
+    // The time is divided into equal parts, and each connection leaves at a random moment of its own part. Entirely random moments would
+    // sometimes come close together.
     for (let left = members.length; left > 0; left--) {
       const drawn = drawIndex(rng, left);
       const placement = members[drawn] as Placement;
@@ -134,7 +135,7 @@ export class Placement {
   readonly group: PlacementGroup;
   readonly #connection: PlacedConnection;
   #timer: Timer | undefined;
-  /** Whether the application was notified that the connection should leave, or the connection was closed. */
+  /** Whether the connection was asked to leave, or closed for that purpose. */
   isLeaveRequested = false;
   #isFinishing = false;
 
@@ -143,13 +144,13 @@ export class Placement {
     this.#connection = connection;
   }
 
-  /** Records that the connection is closed. Returns false if that was known. */
+  /** Records that the connection is closed. Returns false if that was recorded before. */
   ended(): boolean {
     this.#timer?.cancel();
     return this.group.remove(this);
   }
 
-  /** The connection's endpoint is leaving; the connection is to leave after `afterMs`. */
+  /** The connection's endpoint is leaving, and the connection is asked to leave after `afterMs`. */
   schedule(afterMs: number, leaving: Leaving): void {
     if (this.#isFinishing) return;
     this.#timer?.cancel();
@@ -180,7 +181,7 @@ export class Placement {
         if (leaving.reason === 'rebalance' || this.group.isLeaving) this.#finish();
       }, leftMs);
     }
-    // With `rebalance`, the application is notified if it listens; otherwise the connection is closed.
+    // When connections are moved to rebalance them, the application is notified if it listens; if it does not, the connection is closed.
     const closesSilently = leaving.reason === 'rebalance' || this.#connection.movesItself === true;
     if (!this.#tell(leaving) && closesSilently) this.#finish();
   }

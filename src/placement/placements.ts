@@ -8,25 +8,26 @@ import { type PlacedConnection, Placement, PlacementGroup, type PlacementOwner }
 import type { ResolvedPlacingOptions } from './placing-options.js';
 import { Rebalancing, type Share } from './rebalance.js';
 
-/** The parts of `Placements`. */
+/** What `Placements` needs. */
 export interface PlacementsParts {
   /** The balancer, which knows the state of each endpoint and the observer. */
   readonly balancer: Pick<Balancer<never>, 'observer' | 'snapshot'>;
   /** The clock by which leaving is spread over time. */
   readonly clock: Clock;
-  /** The source of chance that chooses which connections move. */
+  /** The source of randomness that chooses which connections move. */
   readonly rng: Rng;
   /** How connections leave, and when they are rebalanced. */
   readonly options: ResolvedPlacingOptions;
 }
 
 /**
- * The long-lived connections of a client. Each is picked an endpoint only once, so balance depends on how they leave.
+ * The long-lived connections of a client. An endpoint is picked only once for each, so balance depends on when connections leave.
  *
- * - When an endpoint leaves, the application is notified for each of its connections, spread over `leaveSpreadMs`. With `closeLeaving` it
- *   is closed then; otherwise at the end of the drain timeout, also one by one. An endpoint that returns keeps the connections
- *   that are still open.
- * - With `rebalance`, connections above an endpoint's share are moved one by one: the application is notified, or they are closed.
+ * - When an endpoint leaves, the application is notified for each of the endpoint's connections, spread over `leaveSpreadMs`. With
+ *   `closeLeaving` the connection is closed at that moment; otherwise at the end of the drain timeout, also one by one. If the endpoint
+ *   returns, it keeps the connections that are still open.
+ * - With `rebalance`, connections beyond an endpoint's share are moved one by one: the application is notified, or the connections are
+ *   closed.
  */
 export class Placements implements PlacementOwner {
   readonly #parts: PlacementsParts;
@@ -58,27 +59,27 @@ export class Placements implements PlacementOwner {
     return this.#parts.options;
   }
 
-  /** The clock that all code which holds connections shares. */
+  /** The clock that all parts of the client share. */
   get clock(): Clock {
     return this.#parts.clock;
   }
 
-  /** The source of chance that all code which holds connections shares. */
+  /** The source of randomness that all parts of the client share. */
   get rng(): Rng {
     return this.#parts.rng;
   }
 
-  /** Whether `close` was called: no further connection is held. */
+  /** Whether `close` was called. Then no further connection is added. */
   get isClosing(): boolean {
     return this.#isClosing;
   }
 
-  /** How many connections of the client are held. */
+  /** How many connections of the client are open. */
   get size(): number {
     return this.#total;
   }
 
-  /** A connection is open on the endpoint of `lease`. Returns what to call, once, when it is closed. */
+  /** Adds a connection that is open to the endpoint of `lease`. Returns a function to be called once when the connection is closed. */
   hold(lease: Lease<unknown>, connection: PlacedConnection): () => void {
     const { subchannel } = callLease(lease);
     let group = this.#groups.get(subchannel);
@@ -100,7 +101,9 @@ export class Placements implements PlacementOwner {
     };
   }
 
-  /** No new connection follows. From now on the application is notified immediately, not one connection after the other. */
+  /**
+   * The client is closing: from now on the application is notified about all connections at once, and no connection is moved for balance.
+   */
   close(): void {
     this.#isClosing = true;
     this.#rebalancing?.stop();
@@ -111,18 +114,18 @@ export class Placements implements PlacementOwner {
     for (const group of this.#groups.values()) group.cut();
   }
 
-  /** The endpoints that can take connections, and how many each has; undefined while nothing should be moved. */
+  /** The endpoints that can take connections, and how many each has; undefined while no connection should be moved. */
   #shares(): readonly Share[] | undefined {
     const staying = new Map<string, number>();
     for (const group of this.#groups.values()) {
-      // Connections that leave one endpoint are about to arrive at others.
+      // The connections that leave this endpoint will soon arrive at others, so the numbers are about to change.
       if (group.isLeaving) return undefined;
       staying.set(group.key, group.staying.length);
     }
     const shares: Share[] = [];
     for (const { key, weight, state, inFlight, capacity } of this.#parts.balancer.snapshot().endpoints) {
       if (state !== 'ready' || weight <= 0) continue;
-      // An endpoint on probation takes only one call at a time, so a moved connection would not arrive there.
+      // An endpoint on probation takes only one call at a time, so a connection that is moved now would not arrive there.
       if (capacity !== -1 && inFlight >= capacity) continue;
       shares.push({ key, weight, connections: staying.get(key) ?? 0 });
     }

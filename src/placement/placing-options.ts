@@ -12,7 +12,7 @@ import {
   optionTable,
 } from '../runtime/options.js';
 
-/** Why a connection should leave, and how long it may stay. */
+/** Says why a connection should leave, and how long it may stay. */
 export interface ConnectionLeaving extends Leaving {
   /**
    * `endpoint`: its endpoint leaves the Service. `rebalance`: its endpoint has more than its share of connections. `close`: the client
@@ -21,35 +21,38 @@ export interface ConnectionLeaving extends Leaving {
   readonly reason: 'endpoint' | 'rebalance' | 'close';
 }
 
-/** When and how fast connections are rebalanced. */
+/** Options for `rebalance`: when connections are moved for balance, and how fast. An invalid option throws EVENKEEL_OPTION. */
 export interface RebalanceOptions {
-  /** Share of the connections that may be moved per minute. @defaultValue 0.1 */
+  /** The share of all connections that may be moved per minute. @defaultValue 0.1 */
   readonly ratioPerMinute?: number | undefined;
-  /** Connections are moved while the fullest endpoint has more than this many times the mean, per weight. @defaultValue 1.2 */
+  /**
+   * Connections are moved while the fullest endpoint has more than this many times the mean number of connections, by weight. @defaultValue
+   * 1.2
+   */
   readonly maxToMean?: number | undefined;
 }
 
-/** How long-lived connections leave an endpoint. `H` is the object the application holds, such as a socket. */
+/** Options that decide how long-lived connections leave an endpoint. `H` is the object that the application holds, such as a socket. */
 export interface PlacingOptions<H> {
   /**
-   * Called with `{ reason, untilMs, endpoint }` and the connection when it should leave; `reason` is `endpoint`, `rebalance` or
-   * `close`. The connection may stay until `untilMs`, a time of `performance.now()`, and is then closed as its protocol does.
+   * Called with `{ reason, untilMs, endpoint }` and the connection when that should leave; `reason` is `endpoint`, `rebalance` or `close`.
+   * The connection may stay until `untilMs`, a time of `performance.now()`; then it is closed with its protocol's own goodbye.
    * @defaultValue none
    */
   readonly onLeaving?: ((leaving: ConnectionLeaving, connection: H) => void) | undefined;
   /**
-   * Whether a connection that should leave is closed at its turn rather than at the end of `pool.drainTimeoutMs`. For clients that
+   * Whether a connection is closed at the moment when it should leave, rather than at the end of `pool.drainTimeoutMs`. For clients that
    * reconnect by themselves. @defaultValue false
    */
   readonly closeLeaving?: boolean | undefined;
   /**
-   * The time over which the connections of an endpoint leave, in ms, so that they do not all reconnect at once.
-   * @defaultValue a third of `pool.drainTimeoutMs`, at most 10000
+   * The time over which the connections of an endpoint leave, in ms, so that they do not all reconnect at once. @defaultValue a third of
+   * `pool.drainTimeoutMs`, at most 10000
    */
   readonly leaveSpreadMs?: number | undefined;
   /**
-   * Moves connections above an endpoint's share one by one, after a scale-out, for example: `onLeaving` is called, and without it
-   * the connection is closed. @defaultValue off; `{}` turns it on
+   * Moves connections beyond an endpoint's share one by one, for example after a scale-out: `onLeaving` is called, and without it the
+   * connection is closed. @defaultValue off; `{}` turns it on
    */
   readonly rebalance?: RebalanceOptions | undefined;
 }
@@ -59,15 +62,15 @@ export const rebalanceTable: OptionTable<Complete<RebalanceOptions>> = optionTab
   maxToMean: numberOption(1.2, { min: 1 }),
 });
 
-/** The largest default of `leaveSpreadMs`, in ms. */
+/** The default of `leaveSpreadMs` is at most this, in ms. */
 const MAX_SPREAD_MS = 10_000;
 
 type PlacingSettings = Filled<Omit<PlacingOptions<never>, 'rebalance'>, 'onLeaving' | 'leaveSpreadMs'> & {
-  /** Complete; undefined = connections are not moved for balance. */
+  /** The checked options of `rebalance`; undefined = connections are not moved for balance. */
   readonly rebalance: Complete<RebalanceOptions> | undefined;
 };
 
-/** `PlacingOptions`, with defaults and bounds. */
+/** The options in `PlacingOptions`, with their defaults and bounds. */
 export const placingTable: OptionTable<PlacingSettings> = optionTable('options', {
   onLeaving: functionOption<NonNullable<PlacingOptions<never>['onLeaving']>>(),
   closeLeaving: booleanOption(false),
@@ -77,14 +80,14 @@ export const placingTable: OptionTable<PlacingSettings> = optionTable('options',
   ),
 });
 
-/** The options of placed connections after defaults were filled in and everything was checked. */
+/** The options for long-lived connections, with defaults filled in and everything checked. */
 export type ResolvedPlacingOptions = Complete<Omit<PlacingSettings, 'onLeaving' | 'rebalance'>> &
   Pick<PlacingSettings, 'rebalance'> & {
-    /** `drainTimeoutMs` of `pool`: how long connections to an endpoint that left may stay, in ms. */
+    /** How long connections to an endpoint that left may stay, in ms: `pool.drainTimeoutMs`. */
     readonly drainTimeoutMs: number;
   };
 
-/** Fills in the defaults of the options of placed connections. Throws EVENKEEL_OPTION for invalid values. */
+/** Fills in the defaults of the options for long-lived connections and checks them. Throws EVENKEEL_OPTION. */
 export function resolvePlacingOptions(
   options: PlacingOptions<never>,
   drainTimeoutMs: number = poolDefaults.drainTimeoutMs,

@@ -3,18 +3,19 @@ import type { Complete } from '../runtime/complete.js';
 import { jittered, type Rng } from '../runtime/rng.js';
 import type { RebalanceOptions } from './placing-options.js';
 
-/** One endpoint among those over which connections are spread. */
+/** One of the endpoints over which connections are spread. */
 export interface Share {
   readonly key: string;
   /** The weight of the endpoint; above 0. */
   readonly weight: number;
-  /** The endpoint's connections that are not leaving. */
+  /** How many of the endpoint's connections are not leaving. */
   readonly connections: number;
 }
 
 /**
- * The endpoint that should lose a connection: it has the most per weight, more than `maxToMean` times the mean, and would not be the
- * emptiest afterwards. Undefined if connections are even enough. `total` includes connections that are being moved.
+ * Finds the endpoint that should lose a connection: it has the most connections per weight, more than `maxToMean` times the mean, and would
+ * not be the emptiest afterwards. Returns undefined if connections are spread evenly enough. `total` includes connections that are being
+ * moved.
  */
 export function aboveItsShare(shares: readonly Share[], maxToMean: number, total: number): Share | undefined {
   let most: Share | undefined;
@@ -23,7 +24,7 @@ export function aboveItsShare(shares: readonly Share[], maxToMean: number, total
   for (const share of shares) {
     weights += share.weight;
     if (most === undefined || share.connections / share.weight > most.connections / most.weight) most = share;
-    // The connections per weight that this endpoint would have with one more.
+    // How many connections per weight this endpoint would have with one more.
     const filled = (share.connections + 1) / share.weight;
     if (least === undefined || filled < (least.connections + 1) / least.weight) least = share;
   }
@@ -32,37 +33,40 @@ export function aboveItsShare(shares: readonly Share[], maxToMean: number, total
   return most.connections / most.weight > (least.connections + 1) / least.weight ? most : undefined;
 }
 
-/** The parts of `Rebalancing`. */
+/** What `Rebalancing` needs. */
 export interface RebalancingParts {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly options: Complete<RebalanceOptions>;
-  /** How many connections there are, those that are leaving included. */
+  /** Returns how many connections there are, including those that are leaving. */
   readonly total: () => number;
-  /** The endpoints that can have connections; undefined while nothing should be moved. */
+  /** Returns the endpoints that can have connections; undefined while no connection should be moved. */
   readonly shares: () => readonly Share[] | undefined;
   /** Makes one connection leave the endpoint with this key. */
   readonly move: (key: string) => void;
 }
 
-/** The minimum time between two turns of moving connections, in ms. At high rates a turn moves several connections. */
+/** The shortest time between two rounds of moving connections, in ms. At high rates, a round moves several connections. */
 const MIN_PAUSE_MS = 100;
-/** Milliseconds between two checks whether connections are even. */
+/** How often it is checked whether connections are spread evenly, in ms. */
 const CHECK_MS = 5_000;
 
-/** Moves connections of endpoints with more than their share, one by one, at the rate of its options. */
+/** Moves connections from endpoints that have more than their share, one by one, at the rate that the options set. */
 export class Rebalancing {
   readonly #parts: RebalancingParts;
   #timer: Timer | undefined;
   #wasEven = true;
-  /** How many connections there were when they were last even. A connection that was moved may take some time to return. */
+  /**
+   * How many connections there were when they were last spread evenly. It stands for the total while connections are moved, because a moved
+   * connection may take some time to come back.
+   */
   #toShare = 0;
 
   constructor(parts: RebalancingParts) {
     this.#parts = parts;
   }
 
-  /** There are connections from now on, so the checks whether they are even begin. */
+  /** There are connections from now on, so the regular checks begin. */
   begin(): void {
     if (this.#timer === undefined) this.#schedule();
   }
@@ -72,7 +76,7 @@ export class Rebalancing {
     this.#timer = undefined;
   }
 
-  /** Milliseconds between two moves of a connection. */
+  /** The time between two moves of a connection, in ms, at the rate that the options set. */
   get #pauseMs(): number {
     const { options, total } = this.#parts;
     return 60_000 / (options.ratioPerMinute * total());
@@ -96,7 +100,7 @@ export class Rebalancing {
       const share = found && aboveItsShare(found, options.maxToMean, this.#toShare);
       if (share === undefined) break;
       this.#wasEven = false;
-      // A short imbalance is ignored: while a set changes, connections that arrive even it out.
+      // A short imbalance is ignored, because while a set changes, arriving connections often even it out.
       if (wasEven) break;
       move(share.key);
     }

@@ -1,9 +1,9 @@
 import type { StageFactory } from '../../index.js';
 
 /**
- * Brokers that do not read published messages because they are short of memory or disk (`connection.blocked`). Such a broker is
- * suspect, like one that fails: it gets no new connection while at most half of the brokers are suspect. An alarm often applies to a
- * whole cluster; then all are used.
+ * Brokers that do not read published messages because they are short of memory or disk (`connection.blocked`). Such a broker counts as
+ * suspect, like one that fails: it gets no new connection while at most half of the brokers are suspect. Often an alarm applies to a whole
+ * cluster; then all brokers are used.
  */
 export class BlockedBrokers {
   /** How many connections to a broker are blocked, by the broker's key. */

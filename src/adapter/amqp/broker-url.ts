@@ -2,16 +2,19 @@ import { isIP, type LookupFunction } from 'node:net';
 import { EvenkeelError } from '../../index.js';
 import { type Dial, textOf } from '../kit/index.js';
 
-/** Options of Node's `net.connect` and `tls.connect` that evenkeel sets. */
+/** The options of Node's `net.connect` and `tls.connect` that evenkeel sets for each dial. */
 export interface DialOptions {
   readonly lookup: LookupFunction;
   readonly signal: AbortSignal;
   readonly servername?: string;
 }
 
-/** The URL of a Service of brokers. Libraries connect to this name, so TLS uses it; only the address is a pod's. */
+/**
+ * The URL of a Service of brokers. AMQP libraries connect to the Service's name, which TLS therefore checks; `lookup` replaces only the
+ * address, by a pod's.
+ */
 export class BrokerUrl {
-  /** The broker as a target for evenkeel: `rabbit.shop:5672`. */
+  /** The broker Service as a target for evenkeel, such as `rabbit.shop:5672`. */
   readonly target: string;
   readonly port: number;
   readonly #url: string;
@@ -22,25 +25,25 @@ export class BrokerUrl {
     const text = textOf(url);
     const parsed = /^amqps?:\/\/./i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
     if (parsed === undefined || parsed.hostname === '') {
-      // The value is not repeated, because it may contain a password.
+      // The error does not repeat the URL, because it may contain a password.
       throw new EvenkeelError('EVENKEEL_OPTION', 'url must be a URL of a Service such as amqp://rabbit.shop:5672');
     }
     this.#host = parsed.hostname.replace(/^\[(.*)\]$/, '$1');
     this.port = Number(parsed.port || (parsed.protocol === 'amqps:' ? 5671 : 5672));
     this.target = `${parsed.hostname}:${this.port}`;
-    // An address would be dialed as it is, without a lookup.
+    // Node dials an IP address without calling `lookup`, so the library gets a name, which `lookup` translates.
     if (isIP(this.#host) !== 0) parsed.hostname = 'brokers.invalid';
     this.#url = parsed.href;
   }
 
-  /** The broker URL with this port in place of its own. */
+  /** Returns the broker URL with `port` instead of its own port. */
   withPort(port: number | undefined): string {
     const url = new URL(this.#url);
     url.port = String(port ?? this.port);
     return url.href;
   }
 
-  /** The broker URL with this user, for a library that reads the user only from the URL. */
+  /** Returns the broker URL with this user and password, unless it already has a user. Some libraries read them only from the URL. */
   withUser(username: string, password: string): string {
     const url = new URL(this.#url);
     if (url.username === '' && url.password === '') {
@@ -50,7 +53,7 @@ export class BrokerUrl {
     return url.href;
   }
 
-  /** Options of `net.connect` or `tls.connect` that connect to the broker of this dial. */
+  /** Options for `net.connect` or `tls.connect` with which the library connects to the broker of `dial`. */
   dialOptions(dial: Dial): DialOptions {
     const answer = lookupOf(dial.endpoint.address);
     const lookup: LookupFunction = (host, options, callback) => {
@@ -60,7 +63,7 @@ export class BrokerUrl {
     return { lookup, signal: dial.signal, ...this.tlsName };
   }
 
-  /** Options of `net.connect` or `tls.connect` that make the connection fail with this error. */
+  /** Options for `net.connect` or `tls.connect` with which the connection attempt fails with `error`. */
   noDialOptions(error: Error): Pick<DialOptions, 'lookup'> {
     return { lookup: (_host, _options, callback) => callback(error, '', 0) };
   }
@@ -71,7 +74,7 @@ export class BrokerUrl {
   }
 }
 
-/** A lookup that returns this address for any name. */
+/** Returns a `lookup` function that resolves every name to `address`. */
 function lookupOf(address: string): LookupFunction {
   const family = isIP(address);
   return (_host, options, callback) => {

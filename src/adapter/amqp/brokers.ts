@@ -54,11 +54,11 @@ interface Manager extends EventEmitter {
   close: () => Promise<void>;
 }
 
-/** Milliseconds a manager waits for its published messages to be confirmed before it moves to another broker. */
+/** How long a manager that should leave its broker waits for confirmations of its published messages, in ms. */
 const CONFIRM_MS = 1_000;
-/** Milliseconds between two checks whether a manager's channels still wait for answers to their commands. */
+/** How often a manager's channels are checked for commands without an answer, in ms. */
 const ANSWER_MS = 5;
-/** Milliseconds a manager may take to drop a closed connection. */
+/** How long a manager may take to give up a closed connection, in ms. */
 const DROP_MS = 100;
 
 class ServiceBrokers implements Brokers {
@@ -72,7 +72,7 @@ class ServiceBrokers implements Brokers {
     checkObject('options', options);
     const { onLeaving, stages = [], ...rest } = options;
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
-    // The placer would accept a `tls` option, but here the AMQP library does TLS.
+    // The placer would accept a `tls` option, but with AMQP the library does TLS itself.
     checkKeys('options', rest, [...balancingTable.names, ...placingTable.names]);
     const all = Array.isArray(stages) ? [this.#blocked.stage, ...stages] : stages;
     this.#url = url;
@@ -129,7 +129,7 @@ class ServiceBrokers implements Brokers {
       throw optionError('connect', 'connect of amqp-connection-manager', connect);
     }
     const closeManager = manager.close;
-    // The manager closes once `findServers` has resolved, and emits no event for that.
+    // When the manager is closed it waits for `findServers`, so a `findServers` that waits for a broker has to be aborted.
     manager.close = () => {
       closing.abort(new Error('the manager is closed'));
       return closeManager.call(manager);
@@ -197,7 +197,7 @@ class ServiceBrokers implements Brokers {
         throw optionError('connect', 'a function that returns a promise, as connect of amqplib', connect);
       }
       connecting.then((connection) => {
-        // The socket of this connection is being destroyed, and the caller will not see it.
+        // This dial was aborted, so the caller never sees the connection and cannot listen for its errors.
         if (signal.aborted) (connection as unknown as Model).on('error', () => {});
         else resolve(connection);
       }, reject);
@@ -215,8 +215,8 @@ class ServiceBrokers implements Brokers {
   }
 
   /**
-   * Moves a manager. It disconnects its channels first: they keep what is published, and what is not confirmed when the
-   * connection closes, for the next one. Otherwise they reject the latter.
+   * Moves a manager to another broker. Its channels are disconnected before its connection closes: then they publish messages without
+   * confirmation again over the next connection. Otherwise they would reject them.
    */
   async #move(manager: Manager): Promise<void> {
     const { connection } = manager;
@@ -227,20 +227,18 @@ class ServiceBrokers implements Brokers {
     await this.#confirmed(connection);
     if (manager.connection !== connection) return;
     attempt(() => manager.reconnect());
-    // The manager has removed all listeners, and the broker may break the connection rather than close it.
+    // The manager has removed all listeners from its old connection, and an error of it without a listener would end the process.
     connection.on('error', () => {});
   }
 
-  /** Waits until the channels of an amqplib connection have the answers to their commands, or until the time for that is over. */
+  /** Waits until all channels of an amqplib connection have the answers to their commands, for at most `CONFIRM_MS`. */
   async #answered(connection: Model): Promise<void> {
     for (let leftMs = CONFIRM_MS; leftMs > 0 && awaitsAnswer(connection); leftMs -= ANSWER_MS) {
       await new Promise<void>((resolve) => void this.#placer.clock.timer(resolve, ANSWER_MS));
     }
   }
 
-  /**
-   * Waits until the published messages in flight are confirmed, so that they need not be sent again, or until the time for that is over.
-   */
+  /** Waits until the published messages in flight are confirmed, so that they need not be sent again, for at most `CONFIRM_MS`. */
   async #confirmed(connection: Model): Promise<void> {
     const waiting = confirmations(connection);
     if (waiting.length === 0) return;
@@ -254,8 +252,8 @@ class ServiceBrokers implements Brokers {
   }
 
   /**
-   * Releases the connection of a manager. If the connection is cut meanwhile, the manager and its `reconnect` wait forever for it to close;
-   * a second `reconnect` makes it go on.
+   * Makes a manager give up a connection that has ended. A manager whose connection is cut while it reconnects waits forever for that
+   * connection to close; a second `reconnect` makes it go on.
    */
   #release(manager: Manager, connection: Model): void {
     this.#placer.clock.timer(() => {
@@ -263,7 +261,7 @@ class ServiceBrokers implements Brokers {
     }, DROP_MS);
   }
 
-  /** How a client leaves its broker: it emits `leaving`, and moves to another broker. */
+  /** How an AMQP client leaves its broker: the client emits `leaving`, and later moves to another broker. */
   #held(client: EventEmitter, { move, close = move, movesItself = false, cut }: Leave): DialledConnection {
     const onLeaving = this.#onLeaving;
     return {
@@ -278,11 +276,10 @@ class ServiceBrokers implements Brokers {
   }
 }
 
-/** Runs `act` and ignores what it throws: the application may have closed the client. */
+/** Runs `act` and ignores what it throws, because the application may have closed the client in the meantime. */
 function attempt(act: () => void): void {
   try {
     act();
   } catch {
-    // The application has closed the client.
   }
 }

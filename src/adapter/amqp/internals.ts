@@ -1,6 +1,6 @@
 /**
- * Everything that the AMQP libraries do not document and evenkeel uses: amqplib, seen in 0.10.3, 1 and 2.3; amqp-connection-manager, seen in
- * 5.0; rabbitmq-client, the same in all releases of major 5. The tests run against the oldest and the newest.
+ * Everything undocumented that evenkeel uses of AMQP libraries: of amqplib, as in 0.10.3, 1 and 2.3; of amqp-connection-manager, as in 5.0;
+ * of rabbitmq-client, as in all releases of major 5. The tests run against the oldest and the newest of these versions.
  */
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
@@ -14,7 +14,7 @@ interface ModelChannel {
 interface ModelInternals {
   /** The connection on the wire, behind the object that amqplib gives to applications. */
   readonly connection: EventEmitter & {
-    /** Channels by number. */
+    /** The channels of the connection, by their number. */
     readonly channels?: readonly ({ readonly channel?: ModelChannel } | null)[];
   };
 }
@@ -22,22 +22,26 @@ interface ModelInternals {
 const internalsOf = (model: object): ModelInternals => model as ModelInternals;
 
 /**
- * The connection behind one of amqplib. Its listeners are separate from the application's: without it, `removeAllListeners`, which managers
- * call, would make us deaf to its end.
+ * Returns the connection on the wire of an amqplib connection, whose listeners are not the application's. Managers call
+ * `removeAllListeners` on the application's object; listeners there would not notice the end of the connection.
  */
 export function rawConnection(model: object): EventEmitter {
   return internalsOf(model).connection;
 }
 
 /**
- * Whether a channel of a connection waits for the answer to a command. A manager ignores the promise of `prefetch`, so without it, one that
- * moves could leave an unhandled rejection (https://github.com/jwalton/node-amqp-connection-manager/issues/97).
+ * Whether a channel of an amqplib connection waits for the answer to a command. Managers ignore the promise of `prefetch`, so if a manager
+ * moved while that promise is pending, its rejection would be unhandled
+ * (https://github.com/jwalton/node-amqp-connection-manager/issues/97).
  */
 export function awaitsAnswer(model: object): boolean {
   return internalsOf(model).connection.channels?.some((slot) => slot?.channel?.reply) === true;
 }
 
-/** Resolve when the messages in flight on a channel are confirmed. Without it, more messages than necessary are sent again after a move. */
+/**
+ * Returns promises that resolve when the messages in flight on a connection's channels are confirmed. A move that does not wait for them
+ * sends more messages a second time than necessary.
+ */
 export function confirmations(model: object): readonly Promise<void>[] {
   const { channels = [] } = internalsOf(model).connection;
   return channels.flatMap((slot) => slot?.channel?.waitForConfirms?.() ?? []);
@@ -47,12 +51,17 @@ interface RabbitmqInternals {
   readonly _socket: Socket;
 }
 
-/** Whether this is a connection of rabbitmq-client 5. Without it, another class would fail at its first connection. */
+/**
+ * Whether `connection` is a connection of rabbitmq-client 5. An object of another class is refused at once, instead of failing at its first
+ * dial.
+ */
 export function isRabbitmqConnection(connection: object): boolean {
   return '_socket' in connection;
 }
 
-/** The socket that a connection of rabbitmq-client opened last. Without it, nobody would learn why the broker ended it, and it could not move. */
+/**
+ * Returns the socket that a connection of rabbitmq-client opened last. It shows why the broker ended the connection, and a move closes it.
+ */
 export function socketOf(connection: object): Socket {
   return (connection as RabbitmqInternals)._socket;
 }

@@ -10,12 +10,18 @@ import {
   type PlacingOptions,
 } from '../kit/index.js';
 
-/** Options of `createBrokers`. `onLeaving` gets the connection or manager that `Brokers` returned. */
+/**
+ * Options of `createBrokers`: those of every balancer, and how connections leave their broker. `onLeaving` gets the connection or manager
+ * that `Brokers` returned. Invalid options throw EVENKEEL_OPTION.
+ */
 export interface BrokersOptions extends BalancingOptions, PlacingOptions<object> {}
 
-/** Options of one amqplib connection. */
+/**
+ * Options of one amqplib connection: the second argument of amqplib's `connect`, a signal that stops the waiting, and a key for hash
+ * pickers.
+ */
 export interface ConnectOptions extends Pick<PlaceOptions, 'signal' | 'key'> {
-  /** What amqplib's `connect` takes as its second argument: TLS settings, `clientProperties`, `noDelay` … @defaultValue none */
+  /** The second argument of amqplib's `connect`: TLS settings, `clientProperties`, `noDelay` and others. @defaultValue none */
   readonly socketOptions?: object | undefined;
 }
 
@@ -28,52 +34,53 @@ export const connectTable: OptionTable<Filled<ConnectOptions, 'signal' | 'key'>>
   key: anyOption<string>(),
 });
 
-/** Opens connections to the brokers behind a Service, with the library that is passed in. */
+/** Opens connections to the brokers behind a Service, each with the AMQP library that the application passes in. */
 export interface Brokers extends AsyncDisposable {
-  /** State and control of the brokers' balancer: `ready()`, `snapshot()`. */
+  /** The balancer that chooses the brokers, for its state and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /**
-   * For amqplib: opens a connection to the broker with the fewest connections of this process, or to another if that fails. Rejects with EVENKEEL_NOT_READY (no broker could be connected to in time) and the other codes of `balancer.acquire`,
-   * with amqplib's error if the broker refuses the user or the virtual host, or with the signal's reason.
+   * For amqplib: opens a connection to the broker to which this process has the fewest connections, or to another broker if that fails.
+   * Rejects with EVENKEEL_NOT_READY (no broker could be connected to in time) and the other codes of `balancer.acquire`, with amqplib's
+   * error if the broker refuses the user or the virtual host, or with the signal's reason.
    *
-   * @param connect `connect` of `amqplib`. That of `amqplib/callback_api` must be promisified.
+   * @param connect `connect` of `amqplib`; the one of `amqplib/callback_api` must be promisified.
    */
   connect<C extends object>(
     connect: (url: string, socketOptions?: object) => PromiseLike<C>,
     options?: ConnectOptions,
   ): Promise<C>;
   /**
-   * For amqp-connection-manager: creates a manager that connects to the broker with the fewest connections of this process each time,
-   * and moves by its `reconnect()` when its broker leaves.
+   * For amqp-connection-manager: creates a manager. Whenever the manager connects, it goes to the broker to which this process has the
+   * fewest connections, and when its broker leaves, it moves with its `reconnect()`.
    *
    * @param connect `connect` of `amqp-connection-manager`.
-   * @param options Its options; evenkeel sets `findServers`, and `reconnectTimeInSeconds` is 0.2 unless set.
+   * @param options The manager's options; evenkeel sets `findServers`, and `reconnectTimeInSeconds` is 0.2 unless set.
    */
   connectManager<M extends object, O extends object>(
     connect: (urls: undefined, options?: O) => M,
     options?: Omit<O, 'findServers'>,
   ): M;
   /**
-   * For rabbitmq-client: creates a connection that goes to the broker with the fewest connections of this process each time it
-   * connects, and moves when its broker leaves.
+   * For rabbitmq-client: creates a connection. Whenever the connection dials, it goes to the broker to which this process has the fewest
+   * connections, and when its broker leaves, it moves.
    *
    * @param Connection The class `Connection` of `rabbitmq-client`.
-   * @param options Its options; evenkeel sets URL and hosts, and `retryLow` is 200 unless set.
+   * @param options The connection's options; evenkeel sets URL and hosts, and `retryLow` is 200 unless set.
    */
   createConnection<C extends object, O extends object>(
     Connection: new (options?: string | O) => C,
     options?: Omit<O, 'url' | 'hosts' | 'hostname' | 'port'>,
   ): C;
   /**
-   * Opens no new connection. Open ones are told to leave, with the reason `close`, and closed, at the latest after
+   * Opens no connection from now on. Open connections are told to leave, with the reason `close`, and are closed at the latest after
    * `pool.drainTimeoutMs` or when `signal` aborts.
    */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
-/** Seconds after which a manager reconnects by default. */
+/** How long a manager waits before it reconnects, in seconds, unless the application sets another time. */
 export const RECONNECT_SECONDS = 0.2;
-/** The first pause of rabbitmq-client before it reconnects, by default, in ms. */
+/** How long rabbitmq-client pauses before it reconnects for the first time, in ms, unless the application sets another time. */
 export const RETRY_LOW_MS = 200;
 
 /** Throws EVENKEEL_OPTION unless `value` is an object. */
@@ -81,10 +88,10 @@ export function checkObject(name: string, value: unknown): void {
   if (typeof value !== 'object' || value === null) throw optionError(name, 'an object', value);
 }
 
-/** Throws EVENKEEL_OPTION if `options` has one of these names. */
+/** Throws EVENKEEL_OPTION if `options` has one of `names`, which evenkeel sets itself. */
 export function refuse(options: object, names: readonly string[]): void {
   for (const name of names) {
-    // The value is not repeated, because it may contain a password.
+    // The error names only the type of the value, because the value may contain a password.
     if (name in options) throw optionError(`options.${name}`, 'left out: evenkeel finds the brokers', typeof name);
   }
 }

@@ -10,10 +10,10 @@ export interface Client extends EventEmitter {
   close(): Promise<void>;
 }
 
-/** What to do when a client should leave its broker. */
+/** What can be done to an AMQP client that should leave its broker. */
 export interface Leave {
   readonly move: () => void;
-  /** How the client leaves its broker when `Brokers` is closed. @defaultValue `move` */
+  /** Called instead of `move` when `Brokers` is closed, so that the client does not connect again. @defaultValue `move` */
   readonly close?: (() => void) | undefined;
   readonly movesItself?: boolean | undefined;
   readonly cut?: (() => void) | undefined;
@@ -27,13 +27,16 @@ interface Parts {
   readonly held: (client: EventEmitter, leave: Leave) => DialledConnection;
 }
 
-/** `connection.close` on channel 0: class 10, method 50, code 200, no text. The broker answers it and waits for the socket to end. */
+/**
+ * The AMQP frame `connection.close` on channel 0: class 10, method 50, code 200, no text. A broker answers it and waits for the socket to
+ * end.
+ */
 const CLOSE = Buffer.from([1, 0, 0, 0, 0, 0, 11, 0, 10, 0, 50, 0, 200, 0, 0, 0, 0, 0, 0xce]);
 
-/** Milliseconds a broker may take to answer a `connection.close`. */
+/** How long a broker may take to answer a `connection.close`, in ms. */
 const END_MS = 100;
 
-/** One socket of the client, from the moment it is dialed. */
+/** One socket of the AMQP client, from the moment it is dialed. */
 interface Dialled {
   readonly cut: AbortController;
   dial: Dial | undefined;
@@ -41,8 +44,8 @@ interface Dialled {
 }
 
 /**
- * The connection of a library that dials synchronously, and redials a lost connection with the same options. Those options therefore
- * have getters, which choose a broker for each dial.
+ * A connection of rabbitmq-client, which dials synchronously and redials a lost connection with the same options. Its socket options have
+ * getters, which choose a broker for each dial.
  */
 export class RedialledConnection {
   readonly #parts: Parts;
@@ -53,7 +56,7 @@ export class RedialledConnection {
     this.#parts = parts;
   }
 
-  /** Options passed to `net.connect` or `tls.connect` with each dial. */
+  /** Returns the options that the library passes to `net.connect` or `tls.connect` with each dial. */
   socketOptions(own: object | undefined): object {
     const { url } = this.#parts;
     let lookup: LookupFunction;
@@ -66,7 +69,7 @@ export class RedialledConnection {
     return {
       ...own,
       ...url.tlsName,
-      // The library reads `port` first of all these options, so a broker is chosen here.
+      // With each dial, the library reads `port` before all other options, so this getter chooses the broker.
       get port() {
         return begin();
       },
@@ -92,7 +95,7 @@ export class RedialledConnection {
     const { placer, url } = this.#parts;
     const dialled: Dialled = { cut: new AbortController(), dial: undefined, isClosed: false };
     this.#current = dialled;
-    // The client stores its socket only after it has dialed.
+    // The client stores its new socket only after this getter has returned, so the socket can be watched one microtask later.
     queueMicrotask(() => this.#watch(dialled));
     const lease = placer.balancer.pick();
     if (lease !== undefined) {
@@ -108,7 +111,10 @@ export class RedialledConnection {
     return { dialled, port: url.port, lookup };
   }
 
-  /** Waits until a broker can be connected to: none was, when the library read the port of this dial. */
+  /**
+   * Waits for a broker. Used when no broker could be picked at the moment the library dialed: by then the library has read the port, so a
+   * broker with another port is of no use.
+   */
   async #waitForBroker(dialled: Dialled): Promise<Dial> {
     const { placer, url } = this.#parts;
     if (placer.isClosing) void this.#client?.close().catch(() => {});
@@ -154,10 +160,12 @@ export class RedialledConnection {
     if (dialled?.dial === undefined) return;
     this.#blocked = this.#parts.watchBlocked(dialled.dial.lease.endpoint.key);
     const leave: Leave = {
-      // The client has no method that leaves a broker. A frame on channel 0 is valid between any two frames of other channels.
+      // The client has no method to leave its broker. Writing to the socket is safe, because a frame on channel 0 is valid between any two
+      // frames of other channels.
       move: () => {
         socket.write(CLOSE);
-        // Writes after `connection.close` have no effect, and must not break the connection before the broker has read that frame.
+        // The broker ignores what is written after `connection.close`. The socket is ended later, because ending it at once could cut off
+        // that frame.
         this.#parts.placer.clock.timer(() => socket.end(), END_MS);
       },
       close: () => void client.close().catch(() => {}),

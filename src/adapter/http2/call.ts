@@ -31,26 +31,26 @@ import type { Http2Session } from './session.js';
 import { BalancedStream, type StreamOwner } from './stream.js';
 import type { PodSessions } from './transport.js';
 
-/** What the calls of one HTTP/2 client share. */
+/** What all calls of one HTTP/2 client have in common. */
 export interface CallOwner {
   readonly balancer: Balancer<PodSessions>;
   readonly origin: string;
   readonly clock: Clock;
   readonly askForReports: AskForReports;
-  /** A call started, or stopped, waiting for an endpoint. */
+  /** A call has begun to wait for an endpoint. */
   waits(): void;
   served(): void;
-  /** Converts an error to the one that the caller gets. */
+  /** Converts an error into the form that callers of this client get. */
   errorFor(error: Error): Error;
 }
 
 type ResponseHeaders = IncomingHttpHeaders & IncomingHttpStatusHeader;
 
-/** A request over HTTP/2 through all its attempts. */
+/** One request over HTTP/2, through all its attempts. */
 export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   readonly stream: BalancedStream;
   priority: Priority | undefined = undefined;
-  /** Stops listening to the signal of the request's caller. */
+  /** Stops listening to the caller's abort signal; undefined if the request has no signal. */
   over: (() => void) | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #headers: OutgoingHttpHeaders;
@@ -59,17 +59,17 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   readonly #beganMs: number;
   #session: Http2Session | undefined;
   #native: ClientHttp2Stream | undefined;
-  /** Node's error for the attempt that runs. */
+  /** Node's error for the running attempt; undefined while there is none. */
   #failure: Error | undefined;
   #verdict: Outcome = outcomes.success;
   #endMessage: EndMessage | undefined;
   #trailers: IncomingHttpHeaders | undefined;
-  /** Whether the response of the attempt that runs is complete. */
+  /** Whether the running attempt has received the whole response. */
   #isComplete = false;
-  /** How the last attempt ended, if Node has no error for that. */
+  /** The error for an attempt whose stream was reset without an error of Node. The caller gets the reset code and not this error. */
   #reset: Error | undefined;
 
-  /** @param headers The call's own copy of the headers, which it may change. */
+  /** @param headers A copy of the caller's headers, which this call may change. */
   constructor(
     owner: CallOwner,
     headers: OutgoingHttpHeaders,
@@ -88,7 +88,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
-  // What follows is called by the attempts of this call.
+  // The members that follow implement `AttemptedCall`.
 
   facts(): CallFacts {
     return { protocol: 'http', method: this.#method, service: this.#owner.origin };
@@ -127,7 +127,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     try {
       native = session.request(headers, this.#options);
     } catch (error) {
-      // If the session is still open, the error is the caller's fault: it passed headers that Node does not send.
+      // While the session is open, an exception means that the caller passed headers that Node does not send.
       if (session.isOpen) throw error;
       this.#untried(asError(error));
       return;
@@ -146,7 +146,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.stream.failed(rstCode, error === this.#reset ? undefined : this.#owner.errorFor(asError(error)));
   }
 
-  // What follows is called by the stream of this call.
+  // The members that follow implement `StreamOwner`.
 
   dropped(): void {
     this.over?.();
@@ -173,7 +173,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       if (!stream.push(chunk)) native.pause();
     });
     native.on('end', () => {
-      // Node also emits the end of a stream that was closed on our side.
+      // Node also emits `end` for a stream that this side has closed.
       if (this.#native !== native || stream.isDropped) return;
       this.#isComplete = this.#attempts.lease?.answered === true;
       if (this.#isComplete) stream.push(null);
@@ -211,7 +211,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.stream.emit('response', headers, flags);
   }
 
-  /** Passes on what the pod's response headers say about the pod: its load report, and whether it sends any. */
+  /** Passes on what the response headers say about the pod: its load report, or that the pod can send reports. */
   #hear(lease: CallLease<PodSessions>, headers: IncomingHttpHeaders, { report }: Outcome): void {
     if (announcementOf((name) => headers[name], lease.endpoint) !== undefined) lease.handle.reportAsking.announced();
     if (report === undefined) return;
@@ -219,7 +219,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     lease.reported(report);
   }
 
-  /** Whether another pod should get the request, because this pod did not begin it, or because the options say so. */
+  /** Whether the request goes to another pod, because this pod did not begin it, or because the retry options name this response. */
   #mayMove({ retries }: CallLease<PodSessions>, verdict: Outcome, headers: ResponseHeaders): boolean {
     if (!this.stream.isRepeatable || this.stream.isDropped) return false;
     const method = this.#method;
@@ -258,7 +258,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     if (session !== undefined) this.#attempts.lease?.handle.callEnded(session);
   }
 
-  /** Node's stream for an attempt is closed. */
+  /** Handles the `close` of Node's stream for an attempt: the attempt succeeded, was abandoned by its caller, or failed. */
   #closed(native: ClientHttp2Stream): void {
     if (this.#native !== native) return;
     const attempts = this.#attempts;
@@ -286,9 +286,9 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       idempotent: lease.retries.methods.has(method),
       answered: lease.answered,
       repeatable: this.stream.isRepeatable,
-      // After a GOAWAY, a stream that the pod refused counts as if the session had never taken it.
+      // After a GOAWAY, a stream that the pod did not process counts as never sent, so moving it costs no retry.
       untried: isRefused && session.hasLeft,
-      // A session that ends takes all its requests with it.
+      // When a session ends, all its requests are cut at once, which is more than a retry budget pays for.
       cut: isRefused || session.hasLeft,
       refused: isRefused,
       method,
@@ -301,13 +301,16 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.stream.finished(rstCode);
   }
 
-  /** What the end of the response (its trailers or end message) says about the pod. */
+  /** Returns what the end of the response (its trailers or end message) says about the pod; undefined if it says nothing. */
   #saidBy({ endpoint }: CallLease<PodSessions>): Outcome | undefined {
     if (this.#trailers !== undefined) return outcomeOfTrailers(this.#trailers, endpoint);
     return this.#endMessage === undefined ? undefined : outcomeOfEndMessage(this.#endMessage, endpoint);
   }
 
-  /** The attempt ended because the caller had given up. Connect gives up as soon as it has read an error in the response. */
+  /**
+   * The attempt ended because the caller had given up. Connect's client also gives up as soon as it has read an error in the response, so
+   * the response may still say how the call ended.
+   */
   #abandoned(lease: CallLease<PodSessions>, rstCode: number, failure: Error | undefined): void {
     const nowMs = this.#owner.clock.now();
     const reported = this.#saidBy(lease);
@@ -318,5 +321,5 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   }
 }
 
-/** NGHTTP2_CANCEL: the code that a client sends when it no longer wants a response. */
+/** NGHTTP2_CANCEL: the code with which a client resets a stream whose response it no longer wants. */
 const CANCEL = 0x8;

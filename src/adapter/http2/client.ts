@@ -23,21 +23,23 @@ import {
 } from './options.js';
 import { http2Transport, type PodSessions } from './transport.js';
 
-/** What `http2.connect` returns, for all pods of a Service. */
+/** A session as `http2.connect` returns it, but over all pods of a Service. */
 export interface ServiceHttp2Client extends AsyncDisposable {
-  /** State and control of the client's balancer: `ready()`, `snapshot()`. */
+  /** The client's balancer, for its state and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
-  /** The origin of the Service, such as `https://orders.shop` or `http://orders.shop:8080`; never that of a pod. A default port is left out. */
+  /**
+   * The origin of the Service, such as `https://orders.shop` or `http://orders.shop:8080`; never that of a pod. A default port is left out.
+   */
   readonly authority: string;
   /**
-   * Sends a request to one of the pods, picked when this is called, or when one can take it. `:authority` and `:scheme` are the Service's,
-   * unless the headers have others, which the name that TLS checks does not follow.
-   * The stream exists at once; errors are emitted on it. Of Node's stream it has everything but `priority`, and what a pod pushes.
+   * Sends a request to one of the pods. The pod is picked at once if one can take the request, else as soon as one can. `:authority` and
+   * `:scheme` are the Service's unless the headers set others; TLS checks the Service's name in any case. The stream is returned at once,
+   * and emits errors. It has everything of Node's stream except `priority` and pushed streams.
    */
   request(headers?: OutgoingHttpHeaders, options?: Http2RequestOptions): ClientHttp2Stream;
   /**
-   * Accepts no new request. Waiting ones get a pod and running ones finish, for at most `pool.drainTimeoutMs` (30 s if that is not set);
-   * then they are cut.
+   * Accepts no new request. Waiting requests still get a pod and running ones finish, for at most `pool.drainTimeoutMs` (30 s if that is
+   * not set); then they are cut.
    */
   close(): Promise<void>;
 }
@@ -56,7 +58,7 @@ export function createHttp2Client(target: string | URL, options: Http2Options = 
   return new BalancedHttp2(target, options);
 }
 
-/** `createHttp2Client`, with the parts that a session manager needs. */
+/** The implementation of `createHttp2Client`, which session managers also use. */
 export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   readonly balancer: Balancer<PodSessions>;
   readonly authority: string;
@@ -68,7 +70,7 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   readonly #errorFor: (error: Error) => Error;
   #closing: Promise<void> | undefined;
 
-  /** @param errorFor Converts an error to the one that a caller gets. */
+  /** @param errorFor Converts an error into the form that callers of this client get. */
   constructor(target: string | URL, options: Http2Options, errorFor: (error: Error) => Error = (error) => error) {
     const origin = serviceOrigin('target', target);
     this.#options = resolveHttp2Options(origin, options);
@@ -83,7 +85,7 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
     this.balancer = createBalancer({
       ...balancing,
       ...(picker !== undefined && { picker }),
-      // A stream may last for days, and its pod decides when it ends.
+      // A stream may last for days, and its pod decides when it ends, so running streams are not cut when their pod leaves.
       pool: { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY },
       resolver: options.resolver ?? resolverOf(origin),
       transport: http2Transport(origin, this.#options),
@@ -99,12 +101,12 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
     return this.send({ ...headers }, options);
   }
 
-  /** @param headers Headers that belong to the call, which may change them. */
+  /** Sends a request. @param headers Headers that the call may change. */
   send(headers: OutgoingHttpHeaders, options: Http2RequestOptions): ClientHttp2Stream {
     const { signal, ...native } = options;
     const { key, priority } = this.#options;
     const call = new Http2Call(this, headers, native, key?.(headers) ?? undefined);
-    // The stream lacks only those methods of Node's stream that change what no pod answers to.
+    // The stream has all methods of Node's stream except those for priorities and pushed streams, which no pod uses.
     const stream = call.stream as unknown as ClientHttp2Stream;
     if (priority !== undefined) call.priority = checkPriority(priority(headers));
     if (endsAtOnce(headers, options)) call.stream.end();
@@ -144,14 +146,14 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   }
 }
 
-/** Methods whose requests have no body, as Node sees it. */
+/** Node ends the request body at once for these methods. */
 const bodiless: ReadonlySet<unknown> = new Set(['GET', 'HEAD', 'DELETE']);
 
 function endsAtOnce(headers: OutgoingHttpHeaders, { endStream }: Http2RequestOptions): boolean {
   return endStream ?? bodiless.has(headers[':method'] ?? 'GET');
 }
 
-/** Ends the call when the signal aborts, as Node's streams do. */
+/** Destroys the stream of `call` when the signal aborts, with the error that Node's streams have. */
 function endWith(signal: AbortSignal, call: Http2Call): void {
   const aborted = (): void => {
     const error = new Error('The operation was aborted', { cause: signal.reason });

@@ -1,16 +1,16 @@
-/** The longest end message that is read from a response's body, in bytes. */
+/** An end message in a response's body is read only up to this size, in bytes. */
 const MAX_BYTES = 65_536;
-/** Bytes before each message in a response's body: its flags, and its length. */
+/** The length of the header before each message in a response's body, in bytes: one for flags, four for the message's length. */
 const HEAD_BYTES = 5;
 const COMPRESSED = 0x01;
 
 /**
- * Finds the message that says how a call ended in the body of a response, where the protocol has it there: the last one of Connect's streams
- * (flag 0x02), and the trailers of gRPC-web (flag 0x80).
+ * Reads a response's body and finds the message that says how the call ended, for protocols that put it there: in a stream of Connect it is
+ * the last message (flag 0x02), in gRPC-web it holds the trailers (flag 0x80).
  */
 export class EndMessage {
   readonly #flag: number;
-  /** The bytes that have arrived of the next message's flags and length. */
+  /** The bytes of the next message's header (flags and length) that have arrived. */
   #head: number[] = [];
   #left = 0;
   #isEnd = false;
@@ -46,7 +46,7 @@ export class EndMessage {
     this.#isEnd = (flags & this.#flag) !== 0 && (flags & COMPRESSED) === 0;
   }
 
-  /** The text of the end message; undefined if there was none, or it is compressed. */
+  /** The text of the end message; undefined if the body has none, or if it is compressed, incomplete or too long. */
   get text(): string | undefined {
     if (!this.#isEnd || this.#left > 0 || this.#bytes > MAX_BYTES) return undefined;
     return Buffer.concat(this.#parts).toString();

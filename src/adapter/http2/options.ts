@@ -20,25 +20,29 @@ import {
   poolDefaults,
 } from '../kit/index.js';
 
-/** How the sessions to each pod grow: another is opened when every one has as many streams as it may. */
+/** How many sessions there are to each pod: another is opened when every open one has as many streams as it may. */
 export interface GrowingSessions {
   /** How many sessions to a pod stay open; requests use them first. @defaultValue 1 */
   readonly min?: number | undefined;
   /**
-   * The largest number of sessions to a pod; 1 to 100, and not below `min`. A session beyond `min` without a request for 5 to 10 minutes is
-   * closed.
+   * The largest number of sessions to a pod: 1 to 100, and not below `min`. A session beyond `min` is closed after 5 to 10 minutes without
+   * a request.
    */
   readonly max: number;
 }
 
-/** Options of `createHttp2Client` and `createSessionManager`. */
+/**
+ * Options of `createHttp2Client` and `createSessionManager`: sessions to each pod and their TLS, health checks, keys and priorities of
+ * requests, and the options of every balancer. An invalid option throws EVENKEEL_OPTION.
+ */
 export interface Http2Options extends BalancingOptions {
   /**
-   * Sessions to each pod: another is opened when every one has as many streams as its pod allows (`MAX_CONCURRENT_STREAMS`). A number is
-   * kept open, and a request uses the one with the fewest streams. @defaultValue { min: 1, max: 10 }
+   * How many sessions there are to each pod. With `{ min, max }` another session is opened when every open one has as many streams as its
+   * pod allows (`MAX_CONCURRENT_STREAMS`). A number keeps that many open, and a request uses the one with the fewest streams. @defaultValue
+   * { min: 1, max: 10 }
    */
   readonly connections?: number | GrowingSessions | undefined;
-  /** Concurrent streams on one session, if the pod allows as many. @defaultValue Infinity: as many as the pod allows */
+  /** How many streams one session carries at once, if the pod allows as many. @defaultValue Infinity: as many as the pod allows */
   readonly maxConcurrentStreams?: number | undefined;
   /**
    * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked
@@ -53,35 +57,39 @@ export interface Http2Options extends BalancingOptions {
    * Infinity = never. @defaultValue 60000
    */
   readonly credentialsRefreshMs?: number | undefined;
-  /** Settings of `http2.connect` for each session: `settings`, `maxSessionMemory`, … @defaultValue {} */
+  /** Options of `http2.connect` for each session: `settings`, `maxSessionMemory` and others. @defaultValue {} */
   readonly session?: SessionSettings | undefined;
   /**
-   * How long a session with running requests may be silent before it is sent a PING, in ms. gRPC servers close sessions that send many of
-   * them (often more than one in 5 minutes); then the interval doubles. @defaultValue Infinity: none are sent, as with Connect and gRPC
+   * How long a session with running requests may receive nothing before a PING is sent, in ms. gRPC servers close sessions that send PINGs
+   * often (as a rule more than one in 5 minutes); then the interval doubles. @defaultValue Infinity: no PING is sent, as with Connect and
+   * gRPC
    */
   readonly pingIntervalMs?: number | undefined;
-  /** How long the answer to a PING may take before the session ends, in ms. @defaultValue 15000 */
+  /** How long a pod may take to answer a PING before the session ends, in ms. @defaultValue 15000 */
   readonly pingTimeoutMs?: number | undefined;
-  /** Path that active health checks GET; a status below 400 is healthy. @defaultValue nothing: a check then sends a PING */
+  /** The path that active health checks GET; a status below 400 is healthy. @defaultValue none: a check sends a PING */
   readonly healthPath?: string | undefined;
-  /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
+  /**
+   * Returns the key of a request for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue
+   * none
+   */
   readonly key?: ((headers: OutgoingHttpHeaders) => string | null | undefined) | undefined;
   /**
-   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
-   * @defaultValue 'default'
+   * Returns the priority of a request: which requests go first where they wait for a pod, and which a `limit` turns away first. Called for
+   * every request. @defaultValue 'default'
    */
   readonly priority?: ((headers: OutgoingHttpHeaders) => Priority | undefined) | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have said
-   * that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
+   * Whether requests ask pods for load reports, with the header `endpoint-load-metrics-format: TEXT`. With true, only requests to pods that
+   * announced that they report (`evenkeel/server`); with `'always'`, every request. @defaultValue true
    */
   readonly askForReports?: AskForReports | undefined;
 }
 
-/** What an application may set for each session; the transport sets the rest of Node's session options. */
+/** Options of `http2.connect` that an application may set for each session; the transport sets the rest. */
 export type SessionSettings = Omit<ClientSessionOptions, 'createConnection' | 'protocol'>;
 
-/** Options of one request, as of `ClientHttp2Session.request`. A stream's place in the order of its session cannot be chosen. */
+/** Options of one request, a part of those of Node's `ClientHttp2Session.request`. Priorities within a session are left out. */
 export type Http2RequestOptions = Pick<ClientSessionRequestOptions, 'endStream' | 'signal' | 'waitForTrailers'>;
 
 /** The names of the options in `Http2RequestOptions`. */
@@ -89,13 +97,13 @@ export const requestOptionNames: readonly (keyof Http2RequestOptions)[] = ['endS
 
 type OwnOptions = Omit<Http2Options, keyof BalancingOptions | 'connections' | 'maxConcurrentStreams'>;
 
-/** `Http2Options` without those of every balancer, after defaults were filled in and everything was checked. */
+/** The options of an HTTP/2 client except those of every balancer, with defaults filled in and everything checked. */
 export interface Http2Settings extends Filled<OwnOptions, 'healthPath' | 'key' | 'priority'> {
   readonly connections: ConnectionCounts;
   readonly maxConcurrentStreams: number;
 }
 
-/** `Http2Options`, complete and checked, as far as it concerns sessions. */
+/** The checked options of an HTTP/2 client that concern its sessions. */
 export interface ResolvedHttp2Options extends Http2Settings {
   readonly connectTimeoutMs: number;
   readonly clock: Clock;
@@ -103,7 +111,7 @@ export interface ResolvedHttp2Options extends Http2Settings {
 }
 
 const { credentialsRefreshMs, healthPath } = httpTransportTable.options;
-/** The longest time in any option of the HTTP/2 client, in ms: a day. */
+/** The largest value of any time among the HTTP/2 options, in ms: a day. */
 const MAX_MS = 86_400_000;
 
 export const http2Table: OptionTable<Http2Settings> = optionTable('options', {
@@ -131,10 +139,10 @@ export const http2Table: OptionTable<Http2Settings> = optionTable('options', {
   askForReports: checkedOption<AskForReports>(true, checkAskForReports),
 });
 
-/** TLS settings that the transport decides and applications may not set. */
+/** TLS options that the transport sets and applications must leave out. */
 const dialled = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
+/** Fills in the defaults of an HTTP/2 client's options and checks them. Throws EVENKEEL_OPTION. */
 export function resolveHttp2Options(origin: URL, options: Http2Options): ResolvedHttp2Options {
   checkKeys('options', options, [...balancingTable.names, ...http2Table.names]);
   const { tls, pool = {}, clock = systemClock, rng = systemRng } = options;

@@ -9,7 +9,7 @@ import { outcomeOfAnswer } from '../http/answer.js';
 import { outcomeAtDeadline, outcomeOfGrpcStatus, outcomeOfSystemError } from '../kit/index.js';
 import { EndMessage } from './end-message.js';
 
-/** Codes of RST_STREAM by which a pod breaks the rules of HTTP/2, or says that its peer does. */
+/** Codes of RST_STREAM that mean a violation of HTTP/2, by the pod or, in the pod's view, by its client. */
 const protocolCodes: ReadonlySet<number> = new Set([
   constants.NGHTTP2_PROTOCOL_ERROR,
   constants.NGHTTP2_FLOW_CONTROL_ERROR,
@@ -30,7 +30,10 @@ export function outcomeOfReset(rstCode: number, error: Error | undefined): Outco
   return protocolCodes.has(rstCode) ? outcomes.protocol : outcomes.reset;
 }
 
-/** What the head of a response says about its pod. A call of Connect may have been refused by a pod that works (501), or have timed out. */
+/**
+ * What the response headers say about the pod. With Connect, two HTTP statuses mean something else than usual: 501 comes from a pod that
+ * works, and 504 says that the call timed out.
+ */
 export function outcomeOfHead(
   headers: IncomingHttpHeaders & IncomingHttpStatusHeader,
   report: LoadReport | undefined,
@@ -46,18 +49,18 @@ export function outcomeOfHead(
 }
 
 /**
- * Response statuses that mean something else with Connect than with plain HTTP (source: the table of error codes in Connect's protocol).
+ * The HTTP statuses that mean something else in Connect's protocol than in plain HTTP (source: the table of error codes in that protocol).
  */
 const connectStatuses: Readonly<Record<number, Outcome>> = {
-  // canceled
+  // Connect's code `canceled`.
   499: outcomes.cancelled,
-  // unimplemented
+  // Connect's code `unimplemented`.
   501: outcomes.success,
-  // deadline_exceeded
+  // Connect's code `deadline_exceeded`.
   504: outcomes.timeout,
 };
 
-/** What the trailers of a gRPC call say about its pod; undefined if there is no status among them. */
+/** What the trailers of a gRPC call say about the pod; undefined if they contain no status. */
 export function outcomeOfTrailers(trailers: IncomingHttpHeaders, endpoint: Endpoint | undefined): Outcome | undefined {
   const code = grpcStatusOf(trailers);
   return code === undefined ? undefined : outcomeOfGrpcStatus(code, (name) => trailers[name], endpoint);
@@ -68,17 +71,14 @@ function grpcStatusOf(headers: IncomingHttpHeaders): number | undefined {
   return status === undefined ? undefined : Number(status);
 }
 
-/**
- * Creates a reader for the message in a response's body that says how the call ended, if its content type has such a message; undefined if
- * not.
- */
+/** Creates a reader for the end message of a response's body, if responses of this content type have one; else returns undefined. */
 export function endMessageOf({ 'content-type': type }: IncomingHttpHeaders): EndMessage | undefined {
   if (type === undefined) return undefined;
   if (type.startsWith('application/connect+')) return new EndMessage(0x02);
   return type.startsWith('application/grpc-web') ? new EndMessage(0x80) : undefined;
 }
 
-/** What the end message of a body says about its pod; undefined if it says nothing, or cannot be read. */
+/** What the end message of a response's body says about the pod; undefined if it says nothing or cannot be read. */
 export function outcomeOfEndMessage({ text }: EndMessage, endpoint: Endpoint | undefined): Outcome | undefined {
   if (text === undefined) return undefined;
   const status = /^grpc-status: *(\d+) *$/im.exec(text)?.[1];
@@ -94,7 +94,7 @@ export function outcomeOfEndMessage({ text }: EndMessage, endpoint: Endpoint | u
     : outcomeOfGrpcStatus(connectCodes.indexOf(String(code)), () => undefined, endpoint);
 }
 
-/** The error codes of Connect, which are those of gRPC by name, from 1. */
+/** Connect's error codes. Each stands at the index that is the number of the gRPC status with the same name. */
 const connectCodes: readonly string[] = [
   '',
   'canceled',
@@ -116,10 +116,11 @@ const connectCodes: readonly string[] = [
 ];
 
 /**
- * The outcome when the caller of a request gives up: a timeout if the caller's own deadline is over by then (`grpc-timeout`,
- * `connect-timeout-ms`), and the pod had the request for most of that.
+ * The outcome when the caller gives up a request: a timeout if the caller's own deadline (`grpc-timeout`, `connect-timeout-ms`) has passed
+ * and the pod had the request for at least half of that time; else `cancelled`.
  *
- * @param heldMs How long the pod had the request. @param sinceMs How long ago the call began.
+ * @param heldMs How long the pod had the request, in ms.
+ * @param sinceMs How long ago the call began, in ms.
  */
 export function outcomeOfAbort(
   headers: OutgoingHttpHeaders,
@@ -132,14 +133,17 @@ export function outcomeOfAbort(
   return outcomeAtDeadline(heldMs, limitMs, answered);
 }
 
-/** The share of a deadline after which it counts as over: timers round, and the caller's timer began earlier. */
+/**
+ * A caller that gives up after this share of its deadline gave up because of the deadline: timers round, and the caller's timer began
+ * earlier.
+ */
 const AT_DEADLINE = 0.95;
 
 const unitMs: ReadonlyMap<string, number> = new Map(
   Object.entries({ H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }),
 );
 
-/** How long the whole call may take according to its headers, in ms; undefined = no limit. */
+/** How long the whole call may take according to its request headers, in ms; undefined = no limit. */
 export function timeoutOf(headers: OutgoingHttpHeaders): number | undefined {
   const connect = headers['connect-timeout-ms'];
   if (connect !== undefined) return /^\d{1,10}$/.test(String(connect)) ? Number(connect) : undefined;

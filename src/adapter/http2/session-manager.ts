@@ -3,11 +3,11 @@ import { type Balancer, type ErrorCode, isEvenkeelError } from '../../index.js';
 import { BalancedHttp2 } from './client.js';
 import type { Http2Options } from './options.js';
 
-/** A session manager for the transports of `@connectrpc/connect-node`, over the pods of one Service. */
+/** A session manager for the transports of `@connectrpc/connect-node` that sends calls to the pods of one Service. */
 export interface ServiceSessionManager extends AsyncDisposable {
-  /** State and control of the session manager's balancer: `ready()`, `snapshot()`. */
+  /** The session manager's balancer, for its state and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
-  /** `scheme://host:port` of the Service: the origin of the transport's `baseUrl` must be the same. */
+  /** The origin of the Service, `scheme://host:port`. The transport's `baseUrl` must have the same origin. */
   readonly authority: string;
   /** Picks a pod for a call and sends the call there. Called by Connect's transport. */
   request(
@@ -19,8 +19,8 @@ export interface ServiceSessionManager extends AsyncDisposable {
   /** Called by Connect's transport for each chunk of a response. */
   notifyResponseByteRead(stream: ClientHttp2Stream): void;
   /**
-   * Accepts no new call. Waiting ones get a pod and running ones finish, for at most `pool.drainTimeoutMs` (30 s if that is not set);
-   * then they are cut.
+   * Accepts no new call. Waiting calls still get a pod and running ones finish, for at most `pool.drainTimeoutMs` (30 s if that is not
+   * set); then they are cut.
    */
   close(): Promise<void>;
 }
@@ -65,7 +65,7 @@ class SessionManager implements ServiceSessionManager {
   }
 
   notifyResponseByteRead(): void {
-    // evenkeel's sessions see by themselves what arrives, so nothing is done here.
+    // Nothing needs to be done here, because evenkeel's sessions notice themselves when something arrives.
   }
 
   close(): Promise<void> {
@@ -77,7 +77,7 @@ class SessionManager implements ServiceSessionManager {
   }
 }
 
-/** Codes of Connect for errors of evenkeel: resource_exhausted, deadline_exceeded, internal. All others are unavailable. */
+/** Connect's codes for errors of evenkeel. Every error that is not listed here becomes `unavailable`. */
 const connectCodes: Partial<Record<ErrorCode, { readonly name: string; readonly code: number }>> = {
   EVENKEEL_QUEUE_FULL: { name: 'resource_exhausted', code: 8 },
   EVENKEEL_OVERLOAD: { name: 'resource_exhausted', code: 8 },
@@ -88,8 +88,8 @@ const connectCodes: Partial<Record<ErrorCode, { readonly name: string; readonly 
 const unavailable = { name: 'unavailable', code: 14 };
 
 /**
- * An error of evenkeel in the form of a ConnectError, whose `instanceof` looks at the properties, so that nothing of Connect has to be
- * imported. Other errors are left to Connect, which knows Node's.
+ * Converts an error of evenkeel into one that Connect recognizes as a ConnectError: `instanceof ConnectError` looks at properties, so
+ * nothing of Connect has to be imported. Other errors are returned unchanged, because Connect converts Node's errors itself.
  */
 export function asConnectError(error: Error): Error {
   if (!isEvenkeelError(error)) return error;

@@ -12,16 +12,16 @@ import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
 import { afterPendingIo, asError, type GroupMember, type MemberEvents, offAbort, onAbort } from '../kit/index.js';
 import type { ResolvedHttp2Options } from './options.js';
 
-/** What the sessions of one HTTP/2 client share. */
+/** What all sessions of one HTTP/2 client have in common. */
 export interface SessionContext {
   readonly origin: URL;
   readonly options: ResolvedHttp2Options;
   readonly keepalive: Keepalive;
 }
 
-/** How often silent sessions of a client are sent a PING. Servers may find that too often. */
+/** How often the sessions of a client send PINGs. The interval is shared, because servers may reject PINGs that come too often. */
 export class Keepalive {
-  /** Milliseconds between two PINGs to a silent session; Infinity = none is sent. */
+  /** How long a session with running requests may receive nothing before a PING is sent, in ms; Infinity = no PING is sent. */
   intervalMs: number;
 
   constructor(intervalMs: number) {
@@ -29,15 +29,15 @@ export class Keepalive {
   }
 }
 
-/** The debug data of a GOAWAY to clients that send too many PINGs (source: gRFC A8). */
+/** The debug data in the GOAWAY that servers send to clients with too many PINGs (source: gRFC A8). */
 const TOO_MANY_PINGS = 'too_many_pings';
 
-/** One HTTP/2 connection to one pod. It is ready when the pod's settings have arrived. */
+/** One HTTP/2 connection to one pod. It is ready when the pod's SETTINGS frame has arrived. */
 export class Http2Session implements GroupMember {
   streams = 0;
   wasUsed = false;
   readyAtMs: number = Number.POSITIVE_INFINITY;
-  /** Settles when the session and its socket are closed, with the error that ended them. */
+  /** Resolves when the session and its socket are closed, with the error that ended them. */
   readonly closed: Promise<Error | undefined>;
   readonly #endpoint: Endpoint;
   readonly #context: SessionContext;
@@ -47,18 +47,18 @@ export class Http2Session implements GroupMember {
   #capacity = 0;
   #socket: Socket | undefined;
   #session: ClientHttp2Session | undefined;
-  /** Whether the pod has sent its HTTP/2 settings. */
+  /** Whether the pod's SETTINGS frame has arrived. */
   #isReady = false;
-  /** Whether the session takes no new request. */
+  /** Whether the session takes no new requests, because it was given up or because of a GOAWAY or an error. */
   #left = false;
-  /** The number of the last stream that the pod may have processed, as its GOAWAY said; Infinity before a GOAWAY. */
+  /** The number of the last stream that the pod may have processed, from its GOAWAY; Infinity before a GOAWAY. */
   #lastProcessed = Number.POSITIVE_INFINITY;
   #failure: Error | undefined;
   #settleClosed!: (error: Error | undefined) => void;
   /** Stops sending PINGs on this session. */
   #stopPings: () => void = () => {};
 
-  /** @param open Opens the socket of the session. @param capacityChanged Called when the pod allows another number of streams. */
+  /** @param open Opens the session's socket. @param capacityChanged Called when the pod changes the number of streams it allows. */
   constructor(
     endpoint: Endpoint,
     context: SessionContext,
@@ -81,34 +81,34 @@ export class Http2Session implements GroupMember {
     return this.#capacity;
   }
 
-  /** Whether a request may begin on this session. */
+  /** Whether this session can begin a request. */
   get isOpen(): boolean {
     const session = this.#session;
     return !this.#left && session !== undefined && !session.closed && !session.destroyed;
   }
 
-  /** Begins a request on this session. Throws what Node throws; then nothing was sent. */
+  /** Begins a request on this session. If Node throws, nothing was sent. */
   request(headers: OutgoingHttpHeaders, options: ClientSessionRequestOptions): ClientHttp2Stream {
     return (this.#session as ClientHttp2Session).request(headers, options);
   }
 
-  /** Whether the pod has said that it does not process this stream (RFC 9113, 6.8). */
+  /** Whether the pod has said that it does not process `stream` (RFC 9113, 6.8). */
   refused(stream: ClientHttp2Stream): boolean {
     return stream.rstCode === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? 0) > this.#lastProcessed;
   }
 
-  /** Whether the pod has said that it takes no more requests on this session, or the connection has ended. */
+  /** Whether this session takes no more requests: the pod sent a GOAWAY, the connection failed, or the session was given up. */
   get hasLeft(): boolean {
     return this.#left;
   }
 
-  /** Makes the session keep the process alive while it is busy, and not otherwise. */
+  /** Makes the session keep the process alive while requests run on it, and not otherwise. */
   ref(isBusy: boolean): void {
     if (isBusy) this.#session?.ref();
     else this.#session?.unref();
   }
 
-  /** Sends a PING to the pod and resolves when its answer arrives. */
+  /** Sends the pod a PING, and resolves when the pod has answered it. */
   ping(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
@@ -135,7 +135,7 @@ export class Http2Session implements GroupMember {
     else this.#session?.close();
   }
 
-  /** Ends the session, and every request on it. */
+  /** Ends the session and all requests on it. */
   cut(): void {
     this.#opening.abort(new Error('the session was cut'));
     this.#session?.destroy(undefined, constants.NGHTTP2_CANCEL);
@@ -144,7 +144,7 @@ export class Http2Session implements GroupMember {
   async #open(open: (signal: AbortSignal) => Promise<Socket>): Promise<void> {
     const { signal } = this.#opening;
     const socket = await open(signal);
-    // Until Node's session has taken over the socket, nobody else handles the socket's errors.
+    // Until Node's session takes over the socket, only this listener handles the socket's errors.
     socket.on('error', (error) => this.#failed(error));
     if (signal.aborted) {
       socket.destroy();
@@ -185,7 +185,7 @@ export class Http2Session implements GroupMember {
       this.#context.keepalive.intervalMs *= 2;
     }
     this.#leave();
-    // After a GOAWAY with an error code, the end of the session tells the reason.
+    // After a GOAWAY with an error code, the reason is known only when the session ends, so `lost` is called then.
     if (code === constants.NGHTTP2_NO_ERROR) this.#tellLost(undefined);
   }
 
@@ -213,7 +213,7 @@ export class Http2Session implements GroupMember {
   }
 
   #neverOpened(cause: Error | undefined): Error {
-    // An error of the TLS settings, or of the socket, is passed on as it is.
+    // Errors of the TLS options or of the socket already say what failed, so they are passed on unchanged.
     if (this.#session === undefined && cause !== undefined) return cause;
     const address = endpointAddress(this.#endpoint);
     const why = cause === undefined ? 'it closed the connection' : cause.message;
@@ -223,7 +223,7 @@ export class Http2Session implements GroupMember {
     });
   }
 
-  /** Sends the pod a PING whenever nothing was received for a while although requests run. */
+  /** Sends the pod a PING whenever requests run and nothing was received for `pingIntervalMs`. */
   #keepAlive(): void {
     const { keepalive, options } = this.#context;
     const { clock, pingTimeoutMs } = options;
@@ -240,7 +240,7 @@ export class Http2Session implements GroupMember {
       const isAlive = (): boolean => (this.#socket as Socket).bytesRead !== received;
       (this.#session as ClientHttp2Session).ping(() => {});
       timer = clock.timer(() => {
-        // If this process was blocked, the answer to the PING may have arrived without having been read.
+        // If this process was blocked, the answer to the PING may have arrived without having been read, so pending input is read first.
         afterPendingIo(() => {
           if (this.#left) return;
           if (isAlive()) check();

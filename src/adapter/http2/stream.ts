@@ -1,42 +1,42 @@
 import { type ClientHttp2Stream, constants } from 'node:http2';
 import { Duplex } from 'node:stream';
 
-/** How much of a request's body is kept until its response begins, so that it can be sent to another pod; in bytes. */
+/** How much of a request body is kept until the response begins, so that the request can be sent to another pod; in bytes. */
 const KEPT_BYTES = 65_536;
 
-/** What the caller of a stream does with it that the call has to know. */
+/** What the caller does with a stream, as far as the stream's call has to react. */
 export interface StreamOwner {
-  /** The caller gave up on the stream, or has no more use for it. */
+  /** The caller has closed or destroyed the stream. */
   dropped(): void;
-  /** The caller has room for more of the response. */
+  /** The caller can take more of the response. */
   wanted(): void;
 }
 
 /**
- * What the caller of a request gets: a stream that looks and behaves like Node's `ClientHttp2Stream`, but may exist before a pod was
- * picked. A request that no pod processed moves from one of Node's streams to another beneath it.
+ * The stream that a caller gets for a request. It looks and behaves like Node's `ClientHttp2Stream`, but may exist before a pod was picked.
+ * When a request moves to another pod, another stream of Node takes over beneath this one.
  */
 export class BalancedStream extends Duplex {
   /** The RST_STREAM code with which the stream was closed, as in Node's streams. */
   rstCode: number = constants.NGHTTP2_NO_ERROR;
-  /** Whether the stream ended before the request was complete. */
+  /** Whether the stream ended before the request body was complete. */
   aborted = false;
   readonly #owner: StreamOwner;
-  /** Node's stream for the attempt that runs, once there is one. */
+  /** Node's stream for the running attempt; undefined while there is none. */
   #native: ClientHttp2Stream | undefined;
   /** The chunks of the request body that were written so far; undefined once the request can no longer be sent to another pod. */
   #kept: Uint8Array[] | undefined = [];
   #keptBytes = 0;
-  /** How many of the kept chunks Node's stream has received. */
+  /** How many chunks in `#kept` were written to Node's stream. */
   #passedOn = 0;
-  /** A chunk of the request body beyond what is kept, which waits for Node's stream. */
+  /** A chunk of the request body that is too large to be kept and waits for Node's stream. */
   #held: { readonly chunk: Uint8Array; readonly written: (error?: Error | null) => void } | undefined;
   /** Whether the caller has written the whole request body. */
   #isComplete = false;
   #willPass = false;
-  /** The RST_STREAM code with which the caller closed the stream. */
+  /** The RST_STREAM code with which the caller closed the stream; undefined if the caller did not. */
   #closedWith: number | undefined;
-  /** How long Node's stream may be silent before `timeout` is emitted, in ms; 0 = no limit. The wait for a pod does not count. */
+  /** How long Node's stream may be idle before `timeout` is emitted, in ms; 0 = no limit. The wait for a pod does not count. */
   #timeoutMs = 0;
 
   constructor(owner: StreamOwner) {
@@ -44,7 +44,7 @@ export class BalancedStream extends Duplex {
     this.#owner = owner;
   }
 
-  // The members that follow do what those of Node's stream do.
+  // The members that follow behave like those of Node's stream.
 
   get id(): number | undefined {
     return this.#native?.id;
@@ -70,7 +70,7 @@ export class BalancedStream extends Duplex {
     return this.#native?.sentHeaders;
   }
 
-  /** Closes the stream with a code of RST_STREAM. If the request was not sent yet, nothing is sent. */
+  /** Closes the stream with an RST_STREAM code. A request that was not sent yet is never sent. */
   close(code: number = constants.NGHTTP2_NO_ERROR, callback?: () => void): void {
     if (callback !== undefined) this.once('close', callback);
     if (this.destroyed || this.#closedWith !== undefined) return;
@@ -92,9 +92,9 @@ export class BalancedStream extends Duplex {
     this.#native?.sendTrailers(headers);
   }
 
-  // The members that follow are for the stream's call.
+  // The members that follow are for the call that this stream belongs to.
 
-  /** Whether everything written so far is kept, so that it can be sent to another pod. */
+  /** Whether the whole request body written so far is kept, so that it can be sent to another pod. */
   get isRepeatable(): boolean {
     return this.#kept !== undefined;
   }
@@ -104,7 +104,7 @@ export class BalancedStream extends Duplex {
     return this.destroyed || this.#closedWith !== undefined;
   }
 
-  /** The request was sent on this stream of Node's: the body written so far and later goes there. */
+  /** The request was sent on `native`, a stream of Node's: it gets the request body written so far, and what is written later. */
   attach(native: ClientHttp2Stream): void {
     this.#native = native;
     this.#passedOn = 0;
@@ -120,27 +120,27 @@ export class BalancedStream extends Duplex {
     native.write(held.chunk, held.written);
   }
 
-  /** Node's stream of an attempt is over, and another may follow. */
+  /** The attempt on Node's stream is over. Another attempt may follow. */
   detach(): void {
     this.#native = undefined;
   }
 
-  /** The response has begun: the request is not sent again. */
+  /** The response has begun, so the request body is not needed for another attempt. */
   answered(): void {
     this.#pass();
     this.#kept = undefined;
   }
 
-  /** Node's stream has ended after the complete response. */
+  /** The response is complete, and Node's stream has ended. */
   finished(rstCode: number): void {
     this.rstCode = rstCode;
-    // As in Node's streams, what is written from now on fails.
+    // The stream ends for writing as well, so that later writes fail as in Node's streams.
     if (!this.writableEnded) this.end();
     if (this.readableEnded) this.destroy();
     else this.once('end', () => this.destroy());
   }
 
-  /** Node's stream ended before the response was complete. */
+  /** The response was not complete when Node's stream ended. */
   failed(rstCode: number, error: Error | undefined): void {
     this.rstCode = rstCode;
     if (!this.aborted && !this.writableEnded) {
@@ -156,7 +156,7 @@ export class BalancedStream extends Duplex {
     const kept = this.#kept;
     const native = this.#native;
     if (kept !== undefined && this.#keptBytes + chunk.length <= KEPT_BYTES) {
-      // The chunk is copied, because the caller may change its buffer once it learns that the chunk was written.
+      // The chunk is copied, because the caller may reuse its buffer once the chunk counts as written.
       kept.push(Buffer.from(chunk));
       this.#keptBytes += chunk.length;
       if (native !== undefined) this.#passSoon();
@@ -193,8 +193,8 @@ export class BalancedStream extends Duplex {
   }
 
   /**
-   * Passes the kept body on a little later. Most callers end a short request right after writing it: then its body and its end are one
-   * frame.
+   * Passes the kept body on two ticks later. Most callers end a short request right after its only write: then the body and the end of the
+   * stream go out in one frame.
    */
   #passSoon(): void {
     if (this.#willPass) return;
@@ -202,7 +202,7 @@ export class BalancedStream extends Duplex {
     process.nextTick(passNext, this);
   }
 
-  /** Passes the kept body to Node's stream. */
+  /** Writes the part of the kept body that Node's stream does not have yet. */
   #pass(): void {
     this.#willPass = false;
     const native = this.#native;
@@ -223,7 +223,7 @@ export class BalancedStream extends Duplex {
   }
 }
 
-/** Passes the body on after two ticks. A caller that ends the request once its chunk was written does so after the first tick. */
+/** Waits for a second tick. A caller that ends its request in the callback of its write does so after the first tick. */
 function passNext(stream: BalancedStream): void {
   process.nextTick(BalancedStream.passNow, stream);
 }

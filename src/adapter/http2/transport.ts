@@ -18,7 +18,7 @@ import {
 import { checkTls, type ResolvedHttp2Options } from './options.js';
 import { Http2Session, Keepalive, type SessionContext } from './session.js';
 
-/** Creates the transport that opens HTTP/2 sessions to pods. Over TLS the name that is sent and checked is that of `origin`. */
+/** Creates the transport that opens HTTP/2 sessions to pods. With TLS, the certificate must name the host of `origin`. */
 export function http2Transport(origin: URL, options: ResolvedHttp2Options): Transport<PodSessions> {
   const context: SessionContext = { origin, options, keepalive: new Keepalive(options.pingIntervalMs) };
   return {
@@ -40,7 +40,7 @@ export function http2Transport(origin: URL, options: ResolvedHttp2Options): Tran
   };
 }
 
-/** One pod with its HTTP/2 sessions: one session, until that has as many streams as it may. */
+/** The HTTP/2 sessions to one pod: the first is opened at once, others when all have as many streams as they may. */
 export class PodSessions implements Connection<PodSessions> {
   readonly opened: Promise<void>;
   readonly closed: Promise<Error | undefined>;
@@ -108,7 +108,7 @@ export class PodSessions implements Connection<PodSessions> {
     this.#group.watchCapacity(changed);
   }
 
-  /** The session for the next request; undefined from the loss of the last session until the pool notices. */
+  /** Returns the session for the next request; undefined from the loss of the last session until the pool notices the loss. */
   next(): Http2Session | undefined {
     return this.#group.next();
   }
@@ -123,7 +123,7 @@ export class PodSessions implements Connection<PodSessions> {
     if (session.streams === 0) session.ref(false);
   }
 
-  /** Checks the pod's health: GETs `healthPath` and expects a status below 400; without `healthPath`, sends a PING. */
+  /** Checks the pod's health: with `healthPath`, a GET must return a status below 400; without it, the pod must answer a PING. */
   async ping(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const session = this.next();
@@ -144,7 +144,7 @@ export class PodSessions implements Connection<PodSessions> {
     signal?.removeEventListener('abort', cut);
   }
 
-  /** Ends every session to the pod, and the requests on them. */
+  /** Ends every session to the pod, and all requests on these sessions. */
   cut(reason: string): void {
     for (const session of this.#open) session.cut();
     this.#group.release(reason);
@@ -212,7 +212,7 @@ export class PodSessions implements Connection<PodSessions> {
     });
   }
 
-  /** Watches the result of the `tls` function, if there is one and it is to be called again. */
+  /** Watches the result of the `tls` function; undefined if `tls` is an object, or if the function is not to be called again. */
   #watchTls(): ValueWatch<ConnectionOptions> | undefined {
     const { tls, credentialsRefreshMs: refreshMs, clock, rng } = this.#context.options;
     if (typeof tls !== 'function' || refreshMs === Number.POSITIVE_INFINITY) return undefined;
