@@ -280,6 +280,5 @@ class ServiceBrokers implements Brokers {
 function attempt(act: () => void): void {
   try {
     act();
-  } catch {
-  }
+  } catch {}
 }
