@@ -247,24 +247,49 @@ function patchUpgrades(module, Agent, mayBeService) {
 
 /** The global dispatchers of undici 6 and 7 (and Node to 24), and of undici 8 (and Node 26). */
 const dispatcherSymbols = [Symbol.for('undici.globalDispatcher.1'), Symbol.for('undici.globalDispatcher.2')];
-/** Methods that call `this.dispatch`. */
-const dispatching = ['request', 'stream', 'pipeline', 'connect', 'upgrade'];
 /** What to write where an app makes dispatchers of its own. */
 const OWN_DISPATCHER =
   'if it calls a Service, createDispatcher of evenkeel/undici in its place, or the global dispatcher';
 /** Hosts of requests to the global dispatcher; the oldest are forgotten together. */
 const passed = new Set();
 const MAX_HOSTS = 2000;
-const wrappers = new WeakMap();
-const wrapped = new WeakSet();
-let wrapDispatchers = () => false;
+const balanced = new WeakSet();
+let balanceDispatchers = () => false;
 
-/** Whether it is undici's own Agent, or what undici 8 puts around it; in a minified bundle the class has another name. */
-function isPlainAgent(dispatcher) {
-  const made = dispatcher.constructor || {};
+/** The Agent behind a global dispatcher: what undici 8 puts around its own for older copies hides it. */
+function agentBehind(dispatcher) {
+  const isAround = typeof (dispatcher.constructor || {}).wrapHandler === 'function';
+  return (isAround && globalThis[dispatcherSymbols[1]]) || dispatcher;
+}
+
+/** Whether it is undici's own Agent, without interceptors; in a minified bundle the class has another name. */
+function isPlainAgent(agent) {
+  const { dispatch } = Object.getPrototypeOf(agent) || {};
+  if (agent.dispatch !== dispatch && !balanced.has(agent)) return false;
+  const made = agent.constructor || {};
   if (made.name === 'Agent' || typeof made.wrapHandler === 'function') return true;
-  const has = Object.getOwnPropertySymbols(dispatcher).map((symbol) => symbol.description);
+  const has = Object.getOwnPropertySymbols(agent).map((symbol) => symbol.description);
   return has.indexOf('factory') !== -1 && has.indexOf('clients') !== -1 && has.indexOf('queue') === -1;
+}
+
+/** The options with which the app made an Agent. */
+function agentOptions(agent) {
+  const partOf = (name) => {
+    const symbol = Object.getOwnPropertySymbols(agent).find(({ description }) => description === name);
+    return symbol === undefined ? undefined : agent[symbol];
+  };
+  const { name } = agent.constructor || {};
+  const factory = partOf('factory');
+  // In a minified bundle all names are others.
+  const hasFactory = name === 'Agent' && factory !== undefined && factory.name !== 'defaultFactory';
+  return Object.assign({ hasFactory }, partOf('options'));
+}
+
+/** Whether an Agent says how to connect, which is not meant for pods. */
+function saysHow({ hasFactory, connect, socketPath, localAddress }) {
+  if (hasFactory || socketPath || localAddress || typeof connect === 'function') return true;
+  const ways = ['socketPath', 'lookup', 'localAddress', 'localPort', 'family', 'host', 'path', 'port'];
+  return ways.some((way) => connect && connect[way] !== undefined && connect[way] !== null);
 }
 
 /** fetch, WebSocket and EventSource of Node, and every copy of undici: all of them ask for the global dispatcher. */
@@ -273,49 +298,54 @@ function patchFetch(mayBeService, engineOf) {
     const found = /^https?:\/\/([^/:?#[]+)(?::\d+)?$/i.exec(String(origin));
     return found === null ? undefined : found[1];
   };
-  const wrap = (dispatcher) => {
-    let wrapper = wrappers.get(dispatcher);
-    if (wrapper !== undefined) return wrapper;
+  /** In its place, so that it stays the object that the app knows. */
+  const balance = (dispatcher, own) => {
+    const stock = dispatcher.dispatch.bind(dispatcher);
     const dispatch = (options, handler) => {
       const host = options && hostOf(options.origin);
-      if (host === undefined || !mayBeService(host)) return dispatcher.dispatch(options, handler);
+      if (host === undefined || !mayBeService(host)) return stock(options, handler);
       if (passed.size >= MAX_HOSTS) passed.clear();
       passed.add(host);
       const engine = engineOf();
-      return engine === undefined
-        ? dispatcher.dispatch(options, handler)
-        : engine.dispatch(dispatcher, options, handler);
+      return engine === undefined ? stock(options, handler) : engine.dispatch(stock, own, options, handler);
     };
-    wrapper = new Proxy(dispatcher, {
-      get(target, name) {
-        if (name === 'dispatch') return dispatch;
-        const value = Reflect.get(target, name, target);
-        return typeof value === 'function' && dispatching.indexOf(name) === -1 && name !== 'constructor'
-          ? value.bind(target)
-          : value;
-      },
+    Object.defineProperty(dispatcher, 'dispatch', {
+      configurable: true,
+      enumerable: false,
+      writable: true,
+      value: dispatch,
     });
-    wrappers.set(dispatcher, wrapper);
-    wrapped.add(wrapper);
-    return wrapper;
+    balanced.add(dispatcher);
   };
   /** Whether there was one that was not yet. */
-  wrapDispatchers = () => {
+  balanceDispatchers = () => {
     let isFirst = false;
     if (isOff) return isFirst;
     for (const symbol of dispatcherSymbols) {
       const dispatcher = globalThis[symbol];
-      if (dispatcher === undefined || dispatcher === null || wrapped.has(dispatcher)) continue;
-      if (!isPlainAgent(dispatcher)) {
-        const name = dispatcher.constructor && dispatcher.constructor.name;
-        leave(`the global dispatcher ${name} of undici`, 'compose it with appInterceptor() of evenkeel/undici');
+      if (dispatcher === undefined || dispatcher === null || balanced.has(dispatcher)) continue;
+      const agent = agentBehind(dispatcher);
+      if (!isPlainAgent(agent)) {
+        const name = agent.constructor && agent.constructor.name;
+        leave(
+          `the global dispatcher ${name} of undici, which is no plain Agent`,
+          'compose it with appInterceptor() of evenkeel/undici',
+        );
+        continue;
+      }
+      const own = agentOptions(agent);
+      if (saysHow(own)) {
+        leave(
+          'a global dispatcher of undici that says how to connect',
+          'compose it with appInterceptor() of evenkeel/undici',
+        );
         continue;
       }
       try {
-        globalThis[symbol] = wrap(dispatcher);
+        balance(dispatcher, own);
         isFirst = true;
       } catch (_error) {
-        // A frozen global object.
+        // A frozen dispatcher.
       }
     }
     return isFirst;
@@ -335,7 +365,7 @@ function patchFetch(mayBeService, engineOf) {
           } catch (_error) {
             // A frozen global object: fetch fails in the same way.
           }
-          wrapDispatchers();
+          balanceDispatchers();
         }
         return Reflect.apply(fetch, this, arguments);
       },
@@ -361,7 +391,7 @@ function listenToUndici(mayBeService) {
   // From its second request on, a copy inside a bundle is balanced.
   const { subscribe, unsubscribe } = require('diagnostics_channel');
   const onConnect = ({ connectParams }) => {
-    if (wrapDispatchers() && connectParams) passed.add(connectParams.hostname);
+    if (balanceDispatchers() && connectParams) passed.add(connectParams.hostname);
   };
   subscribe('undici:client:beforeConnect', onConnect);
   undo.push(() => unsubscribe('undici:client:beforeConnect', onConnect));
@@ -386,7 +416,7 @@ function patchOrigin() {
       configurable: true,
       enumerable: false,
       get() {
-        wrapDispatchers();
+        balanceDispatchers();
         return undefined;
       },
       set(value) {
@@ -408,8 +438,10 @@ function patchModules(mayBeService, engineOf) {
     const loaded = load.apply(this, arguments);
     if (isOff || typeof request !== 'string') return loaded;
     try {
-      if (undici.test(request)) wrapDispatchers();
-      else if (grpc.test(request)) {
+      if (undici.test(request)) {
+        balanceDispatchers();
+        patchSetter(loaded);
+      } else if (grpc.test(request)) {
         const file = Module._resolveFilename(request, parent, isMain);
         const folder = dirname(file);
         const moduleOf = (name) => Module._cache[join(folder, name)];
@@ -424,6 +456,21 @@ function patchModules(mayBeService, engineOf) {
   undo.push(() => {
     if (Module._load === balancedLoad) Module._load = load;
   });
+}
+
+const patchedUndici = new WeakSet();
+
+/** An app that replaces the global dispatcher: the new one is balanced from its first request on. */
+function patchSetter(loaded) {
+  const { setGlobalDispatcher } = loaded;
+  if (typeof setGlobalDispatcher !== 'function' || patchedUndici.has(loaded)) return;
+  patchedUndici.add(loaded);
+  loaded.setGlobalDispatcher = {
+    setGlobalDispatcher(_agent) {
+      Reflect.apply(setGlobalDispatcher, this, arguments);
+      balanceDispatchers();
+    },
+  }.setGlobalDispatcher;
 }
 
 /** Whether grpc-js sends calls to `host` through a proxy; it reads the same variables. */

@@ -1,29 +1,83 @@
-import type { Dispatcher } from 'undici';
-import { type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
+import type { ConnectionOptions } from 'node:tls';
+import type { Agent, Dispatcher } from 'undici';
+import { withTls } from '../adapter/http/app-options.js';
+import { resolveServiceOptions, type ServiceOptions } from '../adapter/undici/app-agent/app-options.js';
+import { type AppInterceptor, type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
 import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockError } from './engine.js';
 
 /** Balances what copies of undici of any supported version, and Node's own, give their global dispatcher. */
 export interface UndiciEngine {
-  /** @param dispatcher The dispatcher that gets requests for hosts that are no Service. */
-  dispatch(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean;
+  /**
+   * @param stock Sends requests for hosts that are no Service.
+   * @param own The options with which the app made its Agent; always the same object.
+   */
+  dispatch(
+    stock: Dispatcher['dispatch'],
+    own: Agent.Options,
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ): boolean;
 }
 
 /** @throws EVENKEEL_OPTION for invalid options in `EVENKEEL_CONFIG`. */
 export function createEngine(options: EngineOptions): UndiciEngine {
-  const { config } = options;
-  const services = appInterceptor({
-    services: servicesRule(options),
-    options: serviceOptionsOf(config.fetch) as NonNullable<AppInterceptorOptions['options']>,
-    discovery: discoveryOf(options),
-  });
+  const configured = {
+    options: serviceOptionsOf(options.config.fetch) as NonNullable<AppInterceptorOptions['options']>,
+  };
+  const { optionsOf } = resolveServiceOptions(configured);
+  const common = { services: servicesRule(options), discovery: discoveryOf(options) };
+  const shared = appInterceptor({ ...common, ...configured });
+  /** By the options of an Agent: those that balance its requests with settings of its own. */
+  const interceptors = new WeakMap<Agent.Options, AppInterceptor>();
+  const interceptorOf = (own: Agent.Options): AppInterceptor => {
+    let interceptor = interceptors.get(own);
+    if (interceptor === undefined) {
+      const settings = settingsOf(own);
+      const tls = tlsOf(own);
+      interceptor =
+        tls === undefined && Object.keys(settings).length === 0
+          ? shared
+          : appInterceptor({
+              ...common,
+              options: (origin) => {
+                const merged = { ...optionsOf(origin), ...settings };
+                return origin.protocol === 'https:' ? withTls(merged, tls) : merged;
+              },
+            });
+      interceptors.set(own, interceptor);
+    }
+    return interceptor;
+  };
   return {
-    dispatch(dispatcher, own, handler) {
+    dispatch(stock, own, request, handler) {
       // The handler that came, not the one of the newer form that has waited for DNS in its place: undici 6 takes the older form only.
       // It hears twice that its request begins, as it would from a dispatcher that tries again.
-      const dispatch = services((options) => dispatcher.dispatch(options, handler));
-      return dispatch(own, withStockErrors(handler, String(own.origin)));
+      const dispatch = interceptorOf(own)((passed) => stock(passed, handler));
+      return dispatch(request, withStockErrors(handler, String(request.origin)));
     },
   };
+}
+
+/** Settings of an app's Agent that stay in force. */
+function settingsOf(own: Agent.Options): ServiceOptions {
+  const all = {
+    connections: own.connections,
+    headersTimeoutMs: own.headersTimeout,
+    bodyTimeoutMs: own.bodyTimeout,
+    maxHeaderSize: own.maxHeaderSize,
+    // undici's -1 is no limit, as with us none.
+    maxResponseSize: own.maxResponseSize === -1 ? undefined : own.maxResponseSize,
+  };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => typeof value === 'number'));
+}
+
+/** What `connect` of an Agent says about connections rather than about TLS. */
+const connectNames = ['timeout', 'allowH2', 'maxCachedSessions', 'socketPath', 'keepAlive', 'keepAliveInitialDelay'];
+
+function tlsOf({ connect }: Agent.Options): ConnectionOptions | undefined {
+  if (typeof connect !== 'object' || connect === null) return undefined;
+  const tls = Object.entries(connect).filter(([name, value]) => value !== undefined && !connectNames.includes(name));
+  return tls.length === 0 ? undefined : Object.fromEntries(tls);
 }
 
 /** The names of all methods of a handler, in both of undici's forms. */

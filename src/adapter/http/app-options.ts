@@ -1,3 +1,4 @@
+import type { ConnectionOptions } from 'node:tls';
 import { type Clock, type Resolver, resolverFrom, type TargetOptions } from '../../index.js';
 import {
   anyOption,
@@ -11,6 +12,7 @@ import {
   optionTable,
   type ServiceRule,
 } from '../kit/index.js';
+import type { TlsOption } from './dial.js';
 import { resolverOf } from './origin.js';
 
 /** Options of what serves a whole app. */
@@ -140,4 +142,15 @@ function found<O extends ServiceOptionsLike>(options: O, origin: URL, discovery:
     resolver: typeof resolver === 'string' ? resolverFrom(resolver, discovery) : resolver,
     ...(clusterDomain !== undefined && { clusterDomain }),
   };
+}
+
+/** The options of one Service with TLS settings of the app's own, which come before those that are there. */
+export function withTls<O extends { readonly tls?: TlsOption | undefined }>(
+  options: O,
+  own: ConnectionOptions | undefined,
+): O {
+  if (own === undefined) return options;
+  const { tls } = options;
+  if (typeof tls !== 'function') return { ...options, tls: { ...tls, ...own } };
+  return { ...options, tls: async (endpoint) => ({ ...(await tls(endpoint)), ...own }) };
 }

@@ -2,7 +2,7 @@ import type { ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, globalAgent as httpsGlobalAgent } from 'node:https';
 import type { ConnectionOptions } from 'node:tls';
 import type { Balancer, Clock } from '../../index.js';
-import { type AppOptions, appTable, type ResolvedAppOptions, resolveAppOptions } from '../http/app-options.js';
+import { type AppOptions, appTable, type ResolvedAppOptions, resolveAppOptions, withTls } from '../http/app-options.js';
 import { AppServices, type AppSnapshot } from '../http/app-services.js';
 import {
   endWithoutSocket,
@@ -274,11 +274,4 @@ function urlOf(protocol: string, { host, port }: RequestOptions): URL | undefine
   const name = host?.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
   const text = `${protocol}//${name}:${port}`;
   return name && URL.canParse(text) ? new URL(text) : undefined;
-}
-
-function withTls(options: ServiceOptions, own: ConnectionOptions | undefined): AgentOptions {
-  if (own === undefined) return options;
-  const { tls } = options;
-  if (typeof tls !== 'function') return { ...options, tls: { ...tls, ...own } };
-  return { ...options, tls: async (endpoint) => ({ ...(await tls(endpoint)), ...own }) };
 }

@@ -559,6 +559,80 @@ describe('an agent of the app', () => {
   });
 });
 
+describe('an undici Agent that the app made the global dispatcher', () => {
+  /** Calls `url` by this copy of undici and by Node's fetch, twice each. */
+  const calling = (library: string, made: string, url: string): string => `
+    const net = require('node:net');
+    (async () => {
+      const { Agent, getGlobalDispatcher, request, setGlobalDispatcher } = await import('${library}');
+      const agent = ${made};
+      setGlobalDispatcher(agent);
+      const seen = { pods: {}, failed: {} };
+      const count = (kind, name) => { seen[kind][name] = (seen[kind][name] ?? 0) + 1; };
+      const ask = async (answer) => {
+        try {
+          count('pods', (await answer()).pod);
+        } catch (error) {
+          count('failed', error.code ?? error.cause?.code ?? error.message);
+        }
+      };
+      const byRequest = () => ask(async () => (await request('${url}')).body.json());
+      const byFetch = () => ask(async () => (await fetch('${url}')).json());
+      await Promise.all([byRequest(), byFetch(), byRequest(), byFetch()]);
+      if (getGlobalDispatcher() !== agent) count('failed', 'another dispatcher');
+      const { left } = globalThis[Symbol.for('evenkeel.register')];
+      for (const what of left.keys()) seen.pods[what] = 1;
+      console.log(JSON.stringify(seen));
+      process.exit();
+    })();`;
+  const libraries = ['undici6', 'undici', ...(Number(process.versions.node.split('.')[0]) >= 22 ? ['undici8'] : [])];
+
+  it.each(libraries)('of %s keeps its TLS settings', async (library) => {
+    const name = `own-ca-of-${library}`;
+    const { cert, key } = createCertificate({ commonName: 'own-ca', hosts: [`${name}.shop`] });
+    const secret = await Pods.start(1, { tls: { cert, key } });
+    exist(name, secret);
+    const made = `new Agent(${JSON.stringify({ connect: { ca: cert } })})`;
+    const {
+      pods: seen,
+      failed,
+      stderr,
+    } = await start(['-e', calling(library, made, `https://${name}.shop:8080/`)]).result;
+    const names = secret.all.map((pod) => pod.name);
+    await secret[Symbol.asyncDispose]();
+    expect({ seen, failed, stderr }).toEqual({ seen: { [String(names[0])]: 4 }, failed: {}, stderr: '' });
+  });
+
+  it.each(libraries)('of %s keeps its time-out for headers', async (library) => {
+    const silent = await Pods.start(1);
+    await silent.all[0]?.behave({ hang: true });
+    exist(`silent-to-${library}`, silent);
+    const script = calling(library, 'new Agent({ headersTimeout: 100 })', `http://silent-to-${library}.shop:8080/`);
+    const { failed } = await start(['-e', script]).result;
+    await silent[Symbol.asyncDispose]();
+    expect(failed).toEqual({ UND_ERR_HEADERS_TIMEOUT: 4 });
+  });
+
+  it.each(libraries)('of %s that says how to connect is left alone, and listed', async (library) => {
+    const made = `new Agent({
+      connect: (options, connected) => {
+        const socket = net.connect(${outside.port}, '127.0.0.1', () => connected(null, socket));
+      },
+    })`;
+    const { pods: seen, failed } = await start(['-e', calling(library, made, orders)]).result;
+    const left = 'a global dispatcher of undici that says how to connect';
+    expect({ seen, failed }).toEqual({ seen: { outside: 4, [left]: 1 }, failed: {} });
+  });
+
+  it.each(libraries)('of %s with interceptors is left alone, and listed', async (library) => {
+    const made = `new Agent().compose((dispatch) => (options, handler) =>
+      dispatch({ ...options, origin: 'http://127.0.0.1:${outside.port}' }, handler))`;
+    const { pods: seen, failed } = await start(['-e', calling(library, made, orders)]).result;
+    const left = `the global dispatcher ${library === 'undici6' ? 'ComposedDispatcher' : 'Agent'} of undici, which is no plain Agent`;
+    expect({ seen, failed }).toEqual({ seen: { outside: 4, [left]: 1 }, failed: {} });
+  });
+});
+
 describe('clients that are not balanced', () => {
   it('are listed with what to write: dispatchers of the app’s own, and requests that say how to connect', async () => {
     const script = `

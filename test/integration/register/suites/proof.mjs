@@ -12,9 +12,9 @@
  * machine than of register.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { layOut } from '../../../../scripts/release/pack.mjs';
@@ -33,6 +33,7 @@ const undiciFiles = [
 const undici = (tag) => ({
   source: ['nodejs/undici', tag],
   install: ['npm install --ignore-scripts', 'npm run generate-pem', 'npm run build:node'],
+  prepare: (folder) => loadByName('undici', folder, { entry: '.', tests: 'test' }),
   test: [
     'node',
     '--expose-gc',
@@ -68,12 +69,9 @@ const suites = {
     source: ['grpc/grpc-node', '@grpc/grpc-js@1.14.3'],
     folder: 'packages/grpc-js',
     install: ['npm install --ignore-scripts', 'npm run prepare'],
-    // The name by which an app loads it, so that register finds it.
-    prepare: renameImports,
+    prepare: (folder) => loadByName('@grpc/grpc-js', folder, { entry: 'build/src', tests: 'build/test' }),
     env: { GRPC_EXPERIMENTAL_ENABLE_OUTLIER_DETECTION: 'true' },
     test: ['npx', 'mocha', '--exit', '--require', 'ts-node/register', 'build/test/**/*.js', '--reporter', 'tap'],
-    // Its options have one resolver for all addresses.
-    cannotBeServices: true,
   },
 };
 
@@ -108,22 +106,26 @@ function sourcesOf(name, { source: [repository, tag], folder = '.', install, pre
   mkdirSync(evenkeel);
   layOut(evenkeel);
   const undiciHere = join(inside, 'node_modules', 'undici');
-  const ownUndici = name.startsWith('undici') ? inside : join(root, 'node_modules', 'undici');
-  if (!existsSync(undiciHere)) symlinkSync(ownUndici, undiciHere);
+  if (!existsSync(undiciHere)) symlinkSync(join(root, 'node_modules', 'undici'), undiciHere);
   return { folder: inside, register: join(evenkeel, 'dist/register/register.cjs') };
 }
 
-function renameImports(folder) {
-  const own = join(folder, 'node_modules/@grpc/grpc-js');
-  mkdirSync(dirname(own), { recursive: true });
-  if (!existsSync(own)) symlinkSync(folder, own);
-  const { stdout } = spawnSync('grep', ['-rlE', 'require\\("\\.\\./src"\\)', 'build/test'], {
-    cwd: folder,
-    encoding: 'utf8',
-  });
-  for (const file of stdout.split('\n').filter(Boolean)) {
-    const path = join(folder, file);
-    writeFileSync(path, readFileSync(path, 'utf8').replaceAll('require("../src")', 'require("@grpc/grpc-js")'));
+/** The tests of a library load it by its name, as an app does, so that register finds it; so does evenkeel. */
+function loadByName(name, folder, { entry, tests }) {
+  const link = join(folder, 'node_modules', name);
+  rmSync(link, { recursive: true, force: true });
+  mkdirSync(dirname(link), { recursive: true });
+  symlinkSync(folder, link);
+  const main = resolve(folder, entry);
+  const spellings = [main, join(main, 'index'), join(main, 'index.js')];
+  for (const file of readdirSync(join(folder, tests), { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.js')) continue;
+    const path = join(folder, tests, file);
+    const text = readFileSync(path, 'utf8');
+    const named = text.replaceAll(/require\(['"](\.[^'"]*)['"]\)/g, (all, imported) =>
+      spellings.includes(resolve(dirname(path), imported)) ? `require('${name}')` : all,
+    );
+    if (named !== text) writeFileSync(path, named);
   }
 }
 
@@ -172,10 +174,7 @@ function servicesOf(folder) {
 }
 
 const sum = (results, kind) => [...results.values()].reduce((total, result) => total + result[kind], 0);
-const wanted = Object.entries(suites).filter(
-  ([name, { cannotBeServices }]) =>
-    (positionals.length === 0 || positionals.includes(name)) && !(values.services && cannotBeServices),
-);
+const wanted = Object.entries(suites).filter(([name]) => positionals.length === 0 || positionals.includes(name));
 const rows = [];
 const differences = [];
 for (const [name, suite] of wanted) {

@@ -3,4 +3,4 @@ const { staticEndpoints } = require('evenkeel');
 
 const own = ({ port }) => ({ resolver: staticEndpoints([{ address: '127.0.0.1', port: Number(port) || 80 }]) });
 
-module.exports = { http: own, fetch: own };
+module.exports = { http: own, fetch: own, grpc: own };
