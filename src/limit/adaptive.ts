@@ -6,15 +6,18 @@ import type { Limit, LimitFactory } from './limit.js';
 import { shedAfterOption } from './shed-after.js';
 import { Trial } from './trial.js';
 
-/** Options of `adaptive`. */
+/**
+ * Options of `adaptive`: where the limit starts, its bounds, how much slower than usual calls may get, and how long callers may wait.
+ * Invalid options throw EVENKEEL_OPTION.
+ */
 export interface AdaptiveOptions {
-  /** How many calls may run at once before anything is measured. @defaultValue 100 */
+  /** The limit at first, before any call was measured. @defaultValue 100 */
   readonly initial?: number | undefined;
   /** The limit never falls below this. @defaultValue 1 */
   readonly min?: number | undefined;
   /** The limit never rises above this. @defaultValue 1000000 */
   readonly max?: number | undefined;
-  /** How many times its usual latency the Service may take before the limit falls. @defaultValue 2 */
+  /** The limit falls when calls take more than this many times their usual latency. @defaultValue 2 */
   readonly tolerance?: number | undefined;
   /** How long a caller may wait for the limit before it is shed, in ms: see `Limit.shedAfterMs`. @defaultValue 100 */
   readonly shedAfterMs?: number | undefined;
@@ -31,78 +34,94 @@ export const adaptiveTable: OptionTable<Complete<AdaptiveOptions>> = optionTable
 });
 
 /**
- * The shortest window in which the adaptive limit measures calls, in ms; next to it, the fewest calls in a window. A window also lasts as
- * long as its calls usually take.
+ * The adaptive limit measures calls in windows, which last at least this many ms and contain at least this many calls. A window also lasts
+ * as long as its calls usually take.
  */
 const WINDOW_MS = 100;
 const WINDOW_CALLS = 10;
-/** The adaptive limit discards the measurements of a window that is longer than this, in ms. */
+/** A window longer than this, in ms, is discarded: calls were too rare to judge by. */
 const STALE_MS = 10_000;
-/** The adaptive limit adds this many ms to latencies before it compares them: among shorter ones, differences mean little. */
+/**
+ * The adaptive limit adds this many ms to all latencies before it compares them, because among very short latencies differences mean
+ * little.
+ */
 const FLOOR_MS = 5;
 /**
- * A single latency counts as at most this far from the usual one, or farther with more tolerance; as a logarithm: four times as long or as
- * short.
+ * The latency of a single call counts as at most this far from the usual latency (farther with a larger tolerance), as a logarithm: four
+ * times as long or as short.
  */
 const MOST = Math.log(4);
-/** A window's latencies have to be beyond the tolerance by this many standard errors before the limit falls. */
+/** The limit falls only when the mean of a window exceeds the tolerance by this many standard errors. */
 const ERRORS = 2;
 /**
- * What one fall leaves of the limit, at least and at most; and what is left at least of the limit that a trial compares with, until its
- * verdict.
+ * One fall leaves at least `LEAST_LEFT` and at most `MOST_LEFT` of the limit. Before a trial has a result, falls leave at least
+ * `LEAST_ON_TRIAL` of the limit that the trial compares with.
  */
 const LEAST_LEFT = 0.5;
 const MOST_LEFT = 0.9;
 const LEAST_ON_TRIAL = 0.25;
-/** How much the limit grows per window while calls are fast enough in an overload: as a share of it, and at least, in calls. */
+/** In an overload the limit grows by this share of itself per window in which calls are fast enough, but at least by `MIN_STEP` calls. */
 const GROWTH = 0.1;
 const MIN_STEP = 1;
 /** The adaptive limit counts as reached once this share of it is in use. */
 const REACHED = 0.9;
-/** While a trial lowers the limit, the calls that started before have ended once at most this multiple of the limit is running. */
+/**
+ * After a fall, calls that started under the higher limit still run. They have ended once no more than this multiple of the limit is
+ * running.
+ */
 const SETTLED = 1.25;
-/** The share by which the latency of a window moves the usual latency; next to it, the share if the window is too slow. */
+/** The usual latency moves towards a window's latency by this share of the difference; by `FOLLOWS_SLOW` if the window was too slow. */
 const FOLLOWS = 0.02;
 const FOLLOWS_SLOW = 0.001;
-/** For this many windows after a start the usual latency is learned: no call counts as too slow. */
+/** For this many windows after a start, the usual latency is still being learned, and no call counts as too slow. */
 const LEARNS = 6;
-/** The rate of answers, per ms, is averaged over this time, in ms. */
+/** The rate of answers per ms is a moving average over this many ms. */
 const RATE_MS = 5_000;
-/** Servers may first have to finish requests whose callers no longer wait, in ms: meanwhile few calls are answered, whatever the limit. */
+/**
+ * For this many ms after a fall, servers may be busy with requests whose callers no longer wait, so that few calls are answered whatever
+ * the limit is. Windows in which less than `DRAINED` of the calls was answered do not count until then.
+ */
 const DRAIN_MS = 3_000;
 const DRAINED = 0.9;
-/** An overload is over once the limit has not been reached for this long, in ms. */
+/** An overload is over once the limit has not been reached, and no call was slow, for this many ms. */
 const OVER_MS = 10_000;
-/** For how long a trial's finding that calls queue stands, in ms, and how long nothing but slow windows must last to doubt it. */
+/**
+ * A trial's result that calls queue holds for `FOUND_MS`. Within that time, a trial must measure slow windows for `DOUBT_MS` to come to
+ * another result. In ms.
+ */
 const FOUND_MS = 30_000;
 const DOUBT_MS = 5_000;
-/** For how long a raised usual latency does not fall, in ms: the first time, and at most. Doubles each time. */
+/**
+ * After a trial has raised the usual latency, that does not fall for `HOLD_MS`; the time doubles with each further raise, up to
+ * `MOST_HOLD_MS`. In ms.
+ */
 const HOLD_MS = 60_000;
 const MOST_HOLD_MS = 960_000;
 /**
- * If less than this share of the calls is answered while the usual latency is raised, it was raised wrongly; nor is the usual latency
- * learned from such a window.
+ * If less than this share of calls is answered while the usual latency is raised, raising it was wrong. The usual latency is not learned
+ * from such windows either.
  */
 const ANSWERED = 0.5;
-/** A response rarely takes less than this share of the usual latency. */
+/** A response rarely takes less than this share of the usual latency, so it is the shortest time that a waiting call needs. */
 const LEAST = 0.5;
-/** The share of the limit that is left when an endpoint reports that it is overloaded; applied at most once per window. */
+/** When an endpoint reports that it is overloaded, this share of the limit is left; at most once per window. */
 const BACKED_OFF = 0.9;
 
 /**
- * A limit that follows what the Service can do in time: it falls while calls queue, and rises while it is reached and calls are fast
- * enough.
+ * A limit that adapts to how much the Service can do in time: it falls while calls queue at the servers, and rises while it is reached and
+ * calls are fast enough.
  *
- * After two windows that are too slow it falls to min(limit, calls running) × tolerance × usual latency ÷ latency, by half at most. Then
- * it is on trial: a Service whose calls queue still answers as many. If it answers fewer in proportion, calls are slow for another
- * reason: the limit is restored, and this latency is the usual one from now on. If most callers then give up, that is taken back.
+ * After two windows that are too slow, the limit falls to min(limit, calls running) × tolerance × usual latency ÷ latency, by half at most.
+ * Then the lower limit is on trial. A Service whose calls were queuing answers as many calls as before. If it answers fewer in proportion,
+ * calls are slow for another reason: the limit is restored, and the present latency is the usual one from now on. If most callers then give
+ * up, that is undone.
  *
- * Latencies are compared by their logarithms, each at most four times (tolerance²) the usual one: a few
- * very slow calls change nothing.
- * Clients know nothing about one another: each starts from its own running calls, so that together they follow the Service.
+ * Latencies are compared by their logarithms, each at most four times (tolerance²) the usual one, so a few very slow calls change nothing.
+ * Clients know nothing about each other: each lowers its limit from its own number of running calls, so that together they follow the
+ * Service.
  *
- * Sources: Gradient2 of Netflix's concurrency-limits; Envoy's adaptive concurrency filter; Huber's M-estimator for the usual latency.
- * That answers under a lower limit show whether calls queue is our own.
+ * Sources: Gradient2 of Netflix's concurrency-limits; Envoy's adaptive concurrency filter; Huber's M-estimator for the usual latency. The
+ * trial of a lower limit is evenkeel's own idea.
  * @throws EVENKEEL_OPTION for invalid options.
  */
 export function adaptive(options: AdaptiveOptions = {}): LimitFactory {
@@ -119,28 +138,28 @@ class AdaptiveLimit implements Limit {
   readonly #settings: Complete<AdaptiveOptions>;
   /** The logarithm of the option `tolerance`. */
   readonly #tolerated: number;
-  /** How far from the usual latency a single latency counts at most, as a logarithm. */
+  /** How far from the usual latency a single latency may count, as a logarithm. */
   readonly #most: number;
-  /** The limit before rounding. */
+  /** The exact limit; `max` is this number rounded. */
   #limit: number;
   /** The logarithm of the usual latency, and how many windows it has been learned from. */
   #usual = 0;
   #windows = 0;
-  /** How many answers came per ms outside of overloads, and over how many ms that was measured. */
+  /** How many answers came per ms outside of overloads, and over how many ms this rate was measured. */
   #rate = 0;
   #ratedMs = 0;
   /** Whether the last window was slower than the tolerance allows. */
   #wasSlow = false;
   // The state of an overload, or of what looks like one.
-  /** The limit when it began to fall; 0 = there is no overload. */
+  /** The limit at the start of the current overload, when it began to fall; 0 = there is no overload. */
   #fellFrom = 0;
   #fellAtMs = 0;
-  /** When the limit was last reached, or calls were slow. */
+  /** When the limit was last reached, or calls were last slow, during the current overload. */
   #reachedMs = 0;
   readonly #trial = new Trial();
-  /** When a trial last found that calls queue; -Infinity = it has not. */
+  /** When a trial last found that calls queue; -Infinity = never. */
   #foundMs = Number.NEGATIVE_INFINITY;
-  // The state of a usual latency that was raised after a trial.
+  // The usual latency before a trial raised it, and for how long it is held.
   #raisedFrom = 0;
   #heldUntilMs = 0;
   #holdMs = 0;
@@ -148,7 +167,7 @@ class AdaptiveLimit implements Limit {
   #sinceMs = 0;
   #calls = 0;
   #answers = 0;
-  /** The sums of the logarithms of latency ÷ usual latency, and of their squares. */
+  /** The sums, over the calls of this window, of the logarithm of latency ÷ usual latency, and of its square. */
   #sum = 0;
   #squares = 0;
   #inFlight = 0;
@@ -170,8 +189,8 @@ class AdaptiveLimit implements Limit {
   answered(latencyMs: number, inFlight: number, nowMs: number): void {
     const slower = this.#measured(latencyMs, inFlight, nowMs);
     this.#answers++;
-    // Without an overload nothing speaks against a higher limit. The limit doubles in the time that calls take, because long polls can fill
-    // it as quickly.
+    // Outside an overload, nothing speaks against a higher limit. It rises by one with each answered call, so it doubles in the time that
+    // calls take; long polls can fill it as quickly.
     if (this.#fellFrom === 0 && inFlight >= REACHED * this.max && slower <= this.#tolerated && !this.#wasOverloaded) {
       this.#set(this.#limit + 1);
     }
@@ -179,7 +198,7 @@ class AdaptiveLimit implements Limit {
   }
 
   gaveUp(waitedMs: number, inFlight: number, nowMs: number): void {
-    // A caller that gives up earlier than responses usually take tells us nothing.
+    // A caller that gives up earlier than responses usually arrive says nothing about the server.
     if (Math.log(waitedMs + FLOOR_MS) <= this.#usual) return;
     this.#measured(waitedMs, inFlight, nowMs);
     this.#closeWindow(nowMs);
@@ -192,7 +211,7 @@ class AdaptiveLimit implements Limit {
     this.#set(this.#limit * BACKED_OFF);
   }
 
-  /** Returns by how much the window that has ended was slower than usual, as a logarithm; 0 while nothing is known. */
+  /** Adds a call to the window. Returns by how much it was slower than usual, as a logarithm; 0 while no usual latency is known. */
   #measured(latencyMs: number, inFlight: number, nowMs: number): number {
     if (this.#calls === 0 || nowMs - this.#sinceMs > STALE_MS) this.#open(nowMs);
     this.#calls++;
@@ -231,7 +250,7 @@ class AdaptiveLimit implements Limit {
     this.#wasOverloaded = false;
   }
 
-  /** Adapts the limit after a window. @param slower How much slower than usual calls were, as a logarithm. */
+  /** Adapts the limit at the end of a window. @param slower How much slower than usual the window's calls were, as a logarithm. */
   #adapt(slower: number, ms: number, nowMs: number): void {
     const inFlight = this.#inFlight / this.#calls;
     const isReached = inFlight >= REACHED * this.max;
@@ -255,7 +274,7 @@ class AdaptiveLimit implements Limit {
       this.#wasSlow = true;
       return;
     }
-    // One slow window proves nothing when it contains few calls.
+    // One slow window alone proves nothing, because it may contain few calls.
     if (isSlow && this.#wasSlow && this.#windows > LEARNS) this.#lower(slower, inFlight, nowMs);
     const isOver = this.#fellFrom === 0;
     if (!isSlow && !isBeyond && isReached && !isOver && !this.#wasOverloaded) {
@@ -272,9 +291,10 @@ class AdaptiveLimit implements Limit {
   }
 
   /**
-   * Learns the usual latency from a window. @param mayRise Whether the usual latency may rise. Not while most callers give up, in an
-   * overload, nor while the limit is reached: a long overload would raise it by a few percent in each window just within tolerance, until
-   * there was no limit left.
+   * Learns the usual latency from a window.
+   *
+   * @param mayRise Whether the usual latency may rise. It may not while most callers give up, during an overload, or while the limit is
+   * reached: in a long overload, windows just within the tolerance would raise it by a few percent each, until the limit meant nothing.
    */
   #learn(slower: number, isSlow: boolean, mayRise: boolean, nowMs: number): void {
     const follows = isSlow ? FOLLOWS_SLOW : Math.max(FOLLOWS, 1 / this.#windows);
@@ -282,7 +302,7 @@ class AdaptiveLimit implements Limit {
   }
 
   #lower(slower: number, inFlight: number, nowMs: number): void {
-    // Other clients' calls may be the cause of the overload; every client has to do its part, starting from its own running calls.
+    // The overload may be caused by other clients' calls. Each client does its part, starting from the number of calls that it runs itself.
     const limit = Math.min(this.#limit, inFlight);
     if (this.#fellFrom === 0) {
       this.#fellFrom = limit;
@@ -299,12 +319,12 @@ class AdaptiveLimit implements Limit {
     return nowMs - this.#foundMs <= FOUND_MS;
   }
 
-  /** Calls are fast enough again in an overload: the limit grows. */
+  /** In an overload, calls are fast enough again. If a trial has found that calls queue, the next trial compares with this window. */
   #relieved(ms: number, nowMs: number): void {
     if (this.#isFound(nowMs)) this.#trial.begin(this.#limit, this.#answers / ms);
   }
 
-  /** Calls are slow although the limit has fallen: compares whether the lower limit costs answers. */
+  /** In an overload, calls are still slow although the limit has fallen: measures whether the lower limit costs answers. */
   #tryOut(inFlight: number, ms: number, nowMs: number): void {
     const sinceMs = nowMs - this.#fellAtMs;
     if (inFlight > SETTLED * this.max) return;
@@ -318,7 +338,9 @@ class AdaptiveLimit implements Limit {
     } else if (verdict === 'lost') this.#restore(nowMs);
   }
 
-  /** Calls are slow for another reason than their number: the limit is restored, and the usual latency is learned anew. */
+  /**
+   * Restores the limit, and learns the usual latency anew, because a trial found that calls are slow for another reason than their number.
+   */
   #restore(nowMs: number): void {
     this.#set(Math.max(this.#limit, this.#fellFrom));
     this.#fellFrom = 0;
@@ -330,8 +352,8 @@ class AdaptiveLimit implements Limit {
   }
 
   /**
-   * Whether the usual latency was raised wrongly. Clients that share an overload can mistake each other's share for slow work. Then hardly
-   * anybody gets an answer.
+   * Whether raising the usual latency was wrong. Clients that share an overload can mistake the effect of each other's calls for slow work;
+   * then hardly any call is answered.
    */
   #wasRaisedWrongly(slower: number, nowMs: number): boolean {
     return (

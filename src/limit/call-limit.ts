@@ -1,12 +1,12 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { Limit } from './limit.js';
 
-/** Where a limit that throws an exception is reported. */
+/** Gets the errors that a limit of the application throws. */
 export interface LimitWarnings {
   warn(message: string, error: unknown): void;
 }
 
-/** A balancer's limit, with the calls it counts: those whose answer has not begun. On the path of every call. */
+/** A balancer's limit, and the calls that count against it: those whose response has not begun. Its methods run for every call. */
 export class CallLimit {
   readonly #limit: Limit;
   readonly #warnings: LimitWarnings;
@@ -17,7 +17,7 @@ export class CallLimit {
     this.#warnings = warnings;
   }
 
-  /** How many calls may run at once. Infinity if the limit of the options throws, or returns no number: then it limits nothing. */
+  /** How many calls may run at once. Infinity, so that nothing is limited, if the limit object throws or returns no number. */
   get max(): number {
     try {
       const { max } = this.#limit;
@@ -33,7 +33,7 @@ export class CallLimit {
     return this.#running;
   }
 
-  /** How long calls may wait before they are shed, in ms. Infinity if the limit of the options throws: then no caller is shed. */
+  /** How long calls may wait before they are shed, in ms. Infinity, so that no call is shed, if the limit object throws. */
   get shedAfterMs(): number {
     try {
       return this.#limit.shedAfterMs;
@@ -62,16 +62,17 @@ export class CallLimit {
   }
 
   /**
-   * A call no longer counts against the limit: its response has begun, or it ended without one. A stream counts no longer than until its
-   * response begins.
+   * A call no longer counts against the limit: its response has begun, or it ended without one. A stream that goes on after its response
+   * began does not count either.
    */
   freed(): void {
     this.#running--;
   }
 
   /**
-   * A call ended: the limit learns from it.
-   * @param latencyMs Until the first byte, or until the caller gave up.
+   * A call ended, and the limit learns from it.
+   *
+   * @param latencyMs The time to the first byte, or until the caller gave up.
    */
   learn(outcome: Outcome, latencyMs: number, nowMs: number, answered: boolean): void {
     const limit = this.#limit;

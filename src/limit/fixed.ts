@@ -5,7 +5,7 @@ import { type OptionTable, optionTable } from '../runtime/options.js';
 import type { Limit, LimitFactory } from './limit.js';
 import { shedAfterOption } from './shed-after.js';
 
-/** Options of `fixed`. */
+/** Options of `fixed`: how long callers may wait. Invalid options throw EVENKEEL_OPTION. */
 export interface FixedOptions {
   /** How long a caller may wait for the limit before it is shed, in ms: see `Limit.shedAfterMs`. @defaultValue 100 */
   readonly shedAfterMs?: number | undefined;

@@ -1,46 +1,48 @@
-/** What a lower limit has shown: it costs no answers (the calls queued), it costs as many as it stops, or it is too early to tell. */
+/**
+ * What a lowered limit has shown. `queued`: it costs no answers, so calls were queuing. `lost`: answers fell as much as the limit.
+ * Undefined: it is too early to tell.
+ */
 export type TrialResult = 'queued' | 'lost' | undefined;
 
 /** A trial lasts at least this many windows. */
 const FEWEST_WINDOWS = 3;
 /**
- * A window counts for a trial while the lowered limit is below this share of the one it is compared with. Above, the results of both would
- * look the same.
+ * A window counts for a trial only if the lowered limit is below this share of the limit before. Above it, both results would look alike.
  */
 const LOWERED = 0.9;
 /**
- * How far apart the answers under both limits must be before a trial can decide: as a share of the answers expected, and in standard
- * deviations of their number.
+ * A trial can decide once the numbers of answers expected in its two possible results differ by this share of the expected answers, and by
+ * this many standard deviations.
  */
 const SHARE = 0.4;
 const DEVIATIONS = 3.2;
-/** After a trial has lasted this long, in ms, it decides by the shares below. */
+/** A trial that has lasted longer than this, in ms, decides by the smaller thresholds that follow. */
 const LONG_MS = 5_000;
 const SHARE_WHEN_LONG = 0.2;
 const DEVIATIONS_WHEN_LONG = 2;
 /**
- * Up to the first of these shares of the possible loss of answers, nothing was lost; from the second on it was. In a long trial, the nearer
- * of the two decides.
+ * If at most `NOTHING_LOST` of the possible loss of answers happened, calls were queuing; from `LOST` on, answers were lost. A long trial
+ * decides at `NEARER` either way.
  */
 const NOTHING_LOST = 0.3;
 const LOST = 0.7;
 const NEARER = 0.45;
-/** If at least `MOST_OF` answers were expected, fewer than this share of them are a loss of answers, whatever the limits. */
+/** If at least `MOST_OF` answers were expected, and fewer than this share of them came, answers were lost, whatever the limits were. */
 const MOST_GONE = 0.4;
 const MOST_OF = 40;
 
 /**
- * Compares answers under a lowered limit with those before. A Service that queues answers as many as before, because its queue gets
- * shorter, not its work. A Service that is slow for another reason answers fewer, in proportion to the limit.
+ * Compares the number of answers under a lowered limit with that before. A Service whose calls were queuing answers as many as before,
+ * because only its queue gets shorter. A Service that is slow for another reason answers fewer, in proportion to the limit.
  */
 export class Trial {
-  /** The limit before it was lowered, and the answers per ms under that limit. */
+  /** The limit before it was lowered, and how many answers came per ms under it. */
   limit = 0;
   #rate = 0;
   #windows = 0;
   #ms = 0;
   #answers = 0;
-  /** How many answers are expected under the lowered limit if calls queue, and how many if they do not. */
+  /** How many answers are expected under the lowered limit if calls were queuing, and how many if they were not. */
   #expected = 0;
   #expectedIfNot = 0;
 
@@ -54,12 +56,12 @@ export class Trial {
     this.#expectedIfNot = 0;
   }
 
-  /** Begins the trial anew, compared with what has been measured so far. */
+  /** Begins the next trial, which compares with the rate of answers that this trial measured. */
   goOn(limit: number): void {
     this.begin(limit, this.#answers / this.#ms);
   }
 
-  /** Adds a window to the trial: one in which the limit was reached, and calls were slow nevertheless. */
+  /** Adds a window in which the lowered limit was reached and calls were slow nevertheless. */
   add(answers: number, ms: number, limit: number): void {
     if (limit > LOWERED * this.limit) return;
     const expected = this.#rate * ms;
@@ -71,9 +73,10 @@ export class Trial {
   }
 
   /**
-   * What the trial has shown so far.
-   * @param leastMs How much time has to be measured, in ms.
-   * @param sinceMs For how long the limit has been lowered, in ms.
+   * Returns what the trial has shown so far.
+   *
+   * @param leastMs How much time must have been measured for a result, in ms.
+   * @param sinceMs How long ago the limit was lowered, in ms.
    */
   verdict(leastMs: number, sinceMs: number): TrialResult {
     if (this.#windows < FEWEST_WINDOWS || this.#ms < leastMs) return undefined;

@@ -1,8 +1,8 @@
-/** How many endpoints share one array of numbers: each new array is twice as large as the last, from `FIRST` to `MOST`. */
+/** How many endpoints' numbers fit into one array: `FIRST` in the first array, then twice as many in each further one, up to `MOST`. */
 const FIRST = 8;
 const MOST = 1_024;
 
-/** Where the numbers of one endpoint are: in `numbers`, from `at` on. All 0 at first. */
+/** Where the numbers that a load keeps about one endpoint are: in `numbers`, from index `at` on. All are 0 at first. */
 export interface Cell {
   readonly numbers: Float64Array;
   readonly at: number;
@@ -10,13 +10,13 @@ export interface Cell {
   readonly fields?: number;
 }
 
-/** The cell of loads that need no numbers beyond calls in flight. */
+/** The cell for loads that keep no numbers of their own about endpoints. */
 export const noCell: Cell = { numbers: new Float64Array(0), at: 0 };
 
 /**
- * Storage for what a load knows about each endpoint. Stored as object fields, fractions would be separate heap objects, and with
- * thousands of endpoints a pick would mostly wait for memory. Here the numbers of one endpoint are adjacent. A cell is never
- * reused: its array is freed with the last of its endpoints.
+ * Stores what a load knows about each endpoint. As fields of an object, fractions would be separate heap objects, and with thousands of
+ * endpoints a pick would mostly wait for memory; here the numbers of one endpoint are adjacent. A cell is never reused: its array is freed
+ * with the last of its endpoints.
  */
 export class Cells {
   readonly #fields: number;

@@ -6,42 +6,43 @@ import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
 
 /**
- * A server's report counts as at most this many times the median, plus the same number of calls. A server that claims more gets few calls
- * anyway, and must not affect how the servers without reports are judged.
+ * A report counts as at most this many times the median, plus this many calls. A server that claims more gets few calls anyway, and must
+ * not distort how servers without reports are judged.
  */
 const MOST_OF_USUAL = 8;
-/** The most calls in flight that any server's report counts for. */
+/** The largest number of calls in flight that any report may count for. */
 const MOST_OTHERS = 10_000;
-/** The most calls in flight that the very first report of a set counts for: there is nothing yet to compare it with. */
+/** The largest number of calls in flight that the first report of a set may count for, because there is nothing to compare it with yet. */
 const MOST_AT_FIRST = 16;
-/** How much one report changes the average of the reports of its endpoint. */
+/** How far one report moves the average of its endpoint's reports, as a share of the difference. */
 const AVERAGE_STEP = 1 / 32;
-/** After this long without reports, the set counts as one whose servers do not report, in ms. */
+/** If no report arrives for this long, in ms, servers are treated as ones that do not report. */
 const REPORTS_END_MS = 5_000;
-/** How many endpoints a pick compares while servers report: enough is known about them to make it worthwhile. */
+/** How many endpoints a pick compares while servers report: reports make it worthwhile to compare more than usual. */
 const CHOICES_WITH_REPORTS = 8;
 
-/** Keeps the load reports of a set's endpoints: how many calls other clients have in flight on each. */
+/** Keeps what the servers of a set last reported: how many calls other clients have in flight on each. */
 export class CountedCalls {
-  /** How many endpoints a pick compares, as `Load.choices`. */
+  /** How many endpoints a pick should compare, as in `Load.choices`. */
   choices: number = DEFAULT_CHOICES;
   readonly #inUse: CallCosts;
   /** The most that a report counts for, in calls. */
   #most = 0;
   #reportedAtMs = 0;
-  /** The reports collected between `surveying` and `surveyed`; reused. */
+  /** The reports of all endpoints while their median is computed; the array is reused. */
   #values = new Float64Array(16);
   #reports = 0;
 
-  /** @param inUse The costs that picks compute; its median and reports are kept up to date here. */
+  /** @param inUse The costs that picks compute. This object keeps their median and `hasReports` up to date. */
   constructor(inUse: CallCosts) {
     this.#inUse = inUse;
   }
 
-  /** Takes a server's load report, as `Load.reported`. */
+  /** Takes a server's load report, as `Load.reported` does. */
   reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
     const reportedInFlight = requestsInFlight(report);
-    // The server's count of all requests includes ours; how many of those that wait at the server are ours is unknown.
+    // The server's number of requests in flight includes ours, so those are subtracted. Of the requests that wait at a server, it is
+    // unknown how many are ours.
     const others = reportedInFlight === undefined ? requestsWaiting(report) : Math.max(0, reportedInFlight - inFlight);
     if (others === undefined) return;
     if (!this.#inUse.hasReports) {
@@ -59,8 +60,8 @@ export class CountedCalls {
   }
 
   /**
-   * Starts a new median of the reports: `survey` follows for each endpoint, so that each counts once no matter how often it reports; then
-   * `surveyed`. False: there are no reports, and neither follows.
+   * Starts a new median of the reports. Then `survey` is called for each endpoint, which thus counts once however often it reports, and
+   * `surveyed` at the end. Returns false if there are no reports; then neither is called.
    */
   surveying(nowMs: number): boolean {
     if (this.#inUse.hasReports && nowMs - this.#reportedAtMs > REPORTS_END_MS) {

@@ -4,17 +4,17 @@ import { noCell } from './cells.js';
 import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
-/** Calls in flight, as this process counts them. This load needs no tuning and reacts at once. */
+/** The number of calls in flight, as this process counts them. This load needs no tuning and reacts at once. */
 export const inFlight = (...none: []): (() => Load) => {
   checkNoOptions('inFlight', none);
   return described(() => new RuledLoad(inFlightRule, noCell), 'inFlight');
 };
 
-/** Subchannels count calls in flight themselves and use this rule directly. */
+/** The rule for calls in flight, which subchannels count themselves. */
 export const inFlightRule: LoadRule = {
   decays: false,
   start: undefined,
   end() {},
-  // The value includes the next call, so that idle endpoints do not tie at 0 and weights still matter.
+  // The value includes the next call. Otherwise all idle endpoints would cost 0, and weights would not matter among them.
   value: (_numbers, _at, calls) => calls + 1,
 };

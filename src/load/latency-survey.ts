@@ -5,71 +5,75 @@ import { type LoadRule, RuledLoad } from './load-rule.js';
 import { lowerMedian } from './median.js';
 import type { Preferences } from './preference.js';
 
-/** How often the latencies of all endpoints are compared in a survey, in ms. */
+/** How often the latencies of all endpoints are compared (a survey), in ms. */
 export const SURVEY_MS = 100;
-/** In this time an endpoint without calls loses all but a third of its excess latency and of its failures, in ms. */
+/** In this time, in ms, an endpoint without calls loses two thirds of its excess latency and of its failures. */
 export const FORGIVEN_MS = 20_000;
 
 /** An endpoint counts as slow if its latency is beyond this multiple of the median latency. */
 export const SLOW_RATIO = 2;
 /**
- * An endpoint counts as slow only if its latency is at least this much above the median, in ms: the cost of a farther zone is no reason to
- * avoid it.
+ * An endpoint counts as slow only if its latency also exceeds the median by this many ms, because the longer way to another zone is no
+ * reason to avoid it.
  */
 const SLOW_FLOOR_MS = 5;
-/** The multiple that replaces `SLOW_RATIO` in a large set that is called rarely, where evidence is little and old. */
+/** Used in place of `SLOW_RATIO` in a large set that is called rarely, where there are few and old measurements. */
 const SLOW_RATIO_WHEN_RARE = 1.5;
-/** A set is called rarely while most endpoints have not answered a call for this long, in ms. */
+/** A set is called rarely while most of its endpoints have not answered a call for this long, in ms. */
 const RARE_MS = 1_000;
 /** A set with this many endpoints is large. */
 const MANY = 16;
 /**
- * A call's latency counts as at most this many times the limit or the endpoint's own average, so one long call is no evidence. With long
- * polls or reports among short calls, the endpoint that answered the last of them would otherwise look slow.
+ * A single call's latency counts as at most this many times the limit, or the endpoint's own average if that is larger. So one long call
+ * proves nothing: with long polls or reports among short calls, the endpoint with the latest of them would otherwise look slow.
  */
 export const MOST_AT_ONCE = 2;
 /**
- * What replaces `MOST_AT_ONCE` for a call after a long gap in a large set. There a client calls each endpoint only now and then: it has few
- * calls to judge by, and a mistake about one endpoint costs little.
+ * Used in place of `MOST_AT_ONCE` for a call after a long gap in a large set. There, a client calls each endpoint only now and then, so it
+ * has few calls to judge by, and a mistake about one endpoint costs little.
  */
 const MOST_AT_ONCE_OF_MANY = 4;
-/** This many calls on an endpoint are evidence that it is slow; in larger sets, fewer are. */
+/** How many calls on an endpoint it takes to count the endpoint as slow. In larger sets, fewer are enough. */
 const EVIDENCE = 4;
-/** The fewest calls that are evidence that an endpoint is slow: a single one may have paid for an unusually long cold start. */
+/**
+ * However large the set, this many calls are needed to count an endpoint as slow, because a single call may have paid for a cold start.
+ */
 const LEAST_EVIDENCE = 2;
-/** `EVIDENCE` applies up to this many endpoints. With twice as many, half of it is enough, and so on. */
+/** `EVIDENCE` applies to sets of up to this many endpoints. In a set twice as large, half of it is enough, and so on. */
 const FEW = 3;
 
-/** Statistics over the endpoints of a set, which show which of them stands out. Taken every `SURVEY_MS`, at the end of a call. */
+/** Statistics over the endpoints of a set that show which of them stand out. They are updated every `SURVEY_MS`, at the end of a call. */
 export class LatencySurvey {
   takenAtMs: number = Number.NEGATIVE_INFINITY;
   medianMs = 0;
-  /** Latencies up to this are not slow, in ms. */
+  /** The latency in ms up to which an endpoint is not slow. */
   limitMs: number = Number.POSITIVE_INFINITY;
-  /** `SLOW_RATIO`, or `SLOW_RATIO_WHEN_RARE` while the set is large and called rarely. */
+  /** The ratio that is used now: `SLOW_RATIO`, or `SLOW_RATIO_WHEN_RARE` while the set is large and called rarely. */
   slowRatio: number = SLOW_RATIO;
-  /** Median of first latencies, which include the cold start. An endpoint just as slow in its first calls is not slow. */
+  /**
+   * The median of the endpoints' first latencies, which include their cold starts. An endpoint whose few calls were no slower than twice
+   * this is not slow yet.
+   */
   firstMedianMs = 0;
-  /** The values that stand for `EVIDENCE` and `MOST_AT_ONCE` in a set of this size. */
+  /** The values of `EVIDENCE` and `MOST_AT_ONCE` that apply to a set of this size. */
   evidence: number = EVIDENCE;
   mostAfterGap: number = MOST_AT_ONCE;
-  /**
-   * How many endpoints the median `firstMedianMs` covers; 0 = that median is outdated, because an endpoint has had its first call since.
-   */
+  /** How many endpoints `firstMedianMs` covers; 0 = another endpoint has had its first call, so that median is out of date. */
   #firstsKnown = 0;
-  /** Whether most endpoints of the set fail. */
+  /** Whether most endpoints of the set were failing at the last survey. */
   #isOutage = false;
-  /** Scratch space for medians, reused. */
+  /** Space for the numbers of a median, which is reused. */
   #values = new Float64Array(16);
 
-  /** A further endpoint has had its first call. */
+  /** One more endpoint has had its first call. */
   grew(): void {
     this.#firstsKnown = 0;
   }
 
   /**
-   * Takes a survey of the loads of `set` that follow `rule`. O(n).
-   * @param price Updates the cost of an endpoint.
+   * Makes a survey of those loads in `set` that follow `rule`. O(n).
+   *
+   * @param price Updates the cost of an endpoint after the survey.
    */
   take(
     set: LoadSet,
@@ -95,7 +99,8 @@ export class LatencySurvey {
       if ((numbers[at + SAMPLES] as number) > 0) {
         const ageMs = nowMs - (numbers[at + UPDATED] as number);
         if (ageMs > RARE_MS) rare++;
-        // This repeats the computation of `latencyMs`: that function would put its result on the heap, once per endpoint.
+        // The computation of `latencyMs` stands here once more, because a call of that function would put its result on the heap for each
+        // endpoint.
         const faded = isFading && ageMs >= SURVEY_MS ? Math.exp(-ageMs / FORGIVEN_MS) : 1;
         this.#values[measured++] = medianMs + ((numbers[at + LATENCY] as number) - medianMs) * faded;
       }
@@ -110,7 +115,8 @@ export class LatencySurvey {
     const wasOutage = this.#isOutage;
     this.#isOutage = 2 * failing > measured;
     if (measured === 0) return;
-    // Of an even number of endpoints, the lower of the two middle latencies counts: of two endpoints, the slow one must not set the limit.
+    // For an even number of endpoints, the lower of the two middle latencies is the median: of two endpoints, the slow one must not set the
+    // limit.
     this.medianMs = lowerMedian(this.#values, measured);
     if (isPreferring) preferences.surveyed(this.medianMs);
     this.slowRatio = size >= MANY && 2 * rare > measured ? SLOW_RATIO_WHEN_RARE : SLOW_RATIO;
@@ -118,13 +124,14 @@ export class LatencySurvey {
     if (this.#firstsKnown !== measured) this.#takeFirsts(set, rule, measured);
     for (const load of set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== rule) continue;
-      // Failures during an outage of most endpoints are forgotten; otherwise the last to get a call would get none for a long time.
+      // When an outage of most endpoints ends, failures during it are forgotten. Otherwise the endpoint that is tried last would get no
+      // calls for a long time.
       if (wasOutage && !this.#isOutage) load.numbers[load.at + FAILING] = 0;
       price(load.numbers, load.at, nowMs);
     }
   }
 
-  /** The latency of an endpoint; drifts towards the median while it gets no calls. */
+  /** The latency of an endpoint in ms, which drifts towards the median while the endpoint gets no calls. */
   latencyMs(numbers: Float64Array, at: number, nowMs: number): number {
     const latencyMs = numbers[at + LATENCY] as number;
     const ageMs = nowMs - (numbers[at + UPDATED] as number);
@@ -132,13 +139,13 @@ export class LatencySurvey {
     return this.medianMs + (latencyMs - this.medianMs) * Math.exp(-ageMs / FORGIVEN_MS);
   }
 
-  /** The state of the survey for a recording, as `LoadRule.memory`. */
+  /** Returns the state of the survey for a recording, as `LoadRule.memory` does. */
   memory(): number[] {
     const { medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, slowRatio } = this;
     return [medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, this.#isOutage ? 1 : 0, slowRatio];
   }
 
-  /** Restores the state that `memory` returned; returns the rest of the list. */
+  /** Restores the state that `memory` returned. Returns the rest of the list, which is not the survey's. */
   recall([
     medianMs,
     limitMs,
@@ -162,7 +169,7 @@ export class LatencySurvey {
     return rest;
   }
 
-  /** Updates the median of first latencies. @param measured How many endpoints have had a call. */
+  /** Computes the median of the endpoints' first latencies. @param measured How many endpoints have had a call. */
   #takeFirsts(set: LoadSet, rule: LoadRule, measured: number): void {
     let count = 0;
     for (const load of set.loads) {

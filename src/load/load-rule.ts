@@ -5,22 +5,22 @@ import { DEFAULT_CHOICES, type Load, type LoadFacts } from './load.js';
 import type { Preferences } from './preference.js';
 
 /**
- * How a load is computed; one rule is shared by all endpoints. The numbers of one endpoint are in `numbers` from `at` on, and its
- * subchannel counts its calls in flight, so a pick among thousands of endpoints reads only what it compares.
+ * Computes a load for all endpoints of a set. The numbers of one endpoint are in `numbers` from index `at` on, and its subchannel counts
+ * its calls in flight, so a pick among thousands of endpoints reads only what it compares.
  */
 export interface LoadRule {
-  /** Whether the value changes over time by itself, as `Load.decays`. */
+  /** Whether the load's value changes with time alone, as in `Load.decays`. */
   readonly decays: boolean;
   /**
-   * Called when a call starts, as `Load.start`; undefined if the start of a call changes only what is in flight. Never absent: the look-up
-   * would go on to `Object.prototype`, where the application may have put an accessor that throws.
+   * Called when a call starts, as `Load.start`; undefined if a start changes only the number of calls in flight. The property must exist
+   * even then: if it did not, V8 would look it up in `Object.prototype`, where an application may have put an accessor that throws.
    */
   readonly start: ((nowMs: number) => void) | undefined;
   /** Called when a call ends, as `Load.end`. */
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void;
   /**
-   * Called instead of `end` if the call's duration is meaningless because our own event loop was blocked; absent if there is
-   * nothing to do.
+   * Called in place of `end` if the call's duration means nothing because this process's event loop was blocked; absent if there is nothing
+   * to do then.
    */
   endUnmeasured?(startedMs: number, nowMs: number): void;
   /** Takes a server's load report, as `Load.reported`. */
@@ -28,37 +28,40 @@ export interface LoadRule {
   /** The cost of one more call, as `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
   /**
-   * Computes `value`, if the load counts calls. A subchannel calls it directly, because a call site with one class is faster than one
-   * with many rules.
+   * Computes `value` for loads that count calls. Subchannels call this object directly, because a call site with one class is faster than
+   * one with many rules.
    */
   readonly calls?: CostOfCalls;
   /** The calls per second an endpoint could handle, as `Load.rate`. */
   rate?(numbers: Float64Array, at: number, nowMs: number): number | undefined;
   /**
-   * What each further call adds to the value, an integer; 0 or absent = value / (calls in flight + 1), which is right if only our
-   * own calls count.
+   * What each further call adds to the value, as an integer. 0 or absent = value / (calls in flight + 1), which is right if only this
+   * client's calls count.
    */
   unit?(numbers: Float64Array, at: number): number;
   /** How many endpoints `p2c` compares, as `Load.choices`. */
   readonly choices?: number | undefined;
-  /** What an order of preference compares endpoints by, if the cells have the layout of `latency-cell`. */
+  /** What an order of preference compares endpoints by; only for rules whose cells have the layout of `latency-cell`. */
   readonly preferences?: Preferences;
-  /** What the rule knows about an endpoint, for display. */
+  /** What the rule knows about an endpoint, to be shown to people. */
   facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
-  /** The rule's own state, besides the numbers of its endpoints, for a recording; absent if there is none. */
+  /** The rule's own state for a recording, without its endpoints' numbers; absent if the rule has no state. */
   memory?(): number[];
-  /** Restores what `memory` returned. `cells` are those of the endpoints, with their numbers already in place. */
+  /** Restores the state that `memory` returned. `cells` are those of the endpoints, whose numbers are restored already. */
   recall?(memory: readonly number[], cells: readonly Cell[]): void;
 }
 
-/** One endpoint's load by a rule. A subchannel points it to its own count and then uses the rule directly. */
+/**
+ * The load of one endpoint, computed by a rule. A subchannel makes it read the subchannel's own count of calls, and then calls the rule
+ * directly.
+ */
 export class RuledLoad implements Load {
   readonly rule: LoadRule;
   readonly numbers: Float64Array;
   readonly at: number;
   /** How many numbers the endpoint has in its cell. */
   readonly fields: number;
-  /** Counts the calls in flight: this object itself, until `follow`. */
+  /** What counts the calls in flight: this object itself, until `follow` was called. */
   #calls: { readonly inFlight: number } = this;
   inFlight = 0;
 
@@ -73,7 +76,7 @@ export class RuledLoad implements Load {
     return this.rule.decays;
   }
 
-  /** From now on `calls` counts the calls in flight; `start` and `end` are no longer called. */
+  /** From now on, `calls` counts the calls in flight, and `start` and `end` are no longer called. */
   follow(calls: { readonly inFlight: number }): void {
     this.#calls = calls;
   }
@@ -109,7 +112,7 @@ export class RuledLoad implements Load {
   }
 }
 
-/** Adapts a load of the application's own to a rule for its endpoint. */
+/** Makes an application's own load usable as a rule for its one endpoint. */
 export class PluggedInRule implements LoadRule {
   readonly #load: Load;
 
@@ -137,7 +140,7 @@ export class PluggedInRule implements LoadRule {
     this.#load.end(startedMs, nowMs, outcome);
   }
 
-  /** A load of the application's own may count calls in flight, so it needs every end. */
+  /** An application's own load may count calls in flight, so it must be notified of every end. */
   endUnmeasured(startedMs: number, nowMs: number): void {
     this.#load.end(startedMs, nowMs, outcomes.notStarted);
   }

@@ -4,36 +4,36 @@ import type { LoadReport } from '../endpoint/outcome.js';
 export const loadReportHeader = 'endpoint-load-metrics';
 
 /**
- * Request header, or gRPC metadata, that asks a server for a load report: `TEXT`, `JSON` or `BIN`. Name and values are vLLM's, the only
- * such header known to be in use.
+ * Request header, or gRPC metadata key, that asks a server for a load report: `TEXT`, `JSON` or `BIN`. Name and values come from vLLM, the
+ * only other software known to use such a header.
  */
 export const loadReportFormatHeader = 'endpoint-load-metrics-format';
 
 /**
- * Response header, or gRPC trailer, in which `evenkeel/server` says that it reports to requests that ask. Its value is the `addressMark` of
- * the server: a header that a gateway passes on is not believed.
+ * Response header, or gRPC trailer, in which `evenkeel/server` announces that it reports to requests that ask for it. Its value is the
+ * server's `addressMark`, so that clients do not believe the header when a gateway passes it on.
  */
 export const reportsHeader = 'evenkeel-reports';
 
-/** The named metric of load reports by `evenkeel/server`: requests in flight on the whole server, including the one being answered. */
+/** Name of the metric in which `evenkeel/server` reports the requests in flight on the whole server, including the one being answered. */
 export const inFlightMetric = 'evenkeel_in_flight';
 
-/** The named metric in which vLLM reports requests waiting for their turn. */
+/** Name of the metric in which vLLM reports how many requests wait for their turn. */
 const waitingMetric = 'num_requests_waiting';
 
-/** The requests in flight according to a server; undefined if it reports none, or an invalid number. */
+/** The number of requests in flight in a server's report; undefined if the report has none, or an invalid number. */
 export function requestsInFlight({ namedMetrics }: LoadReport): number | undefined {
   const count: unknown = namedMetrics?.[inFlightMetric];
   return isMeasure(count) ? count : undefined;
 }
 
-/** The requests waiting at a server according to itself; undefined if it reports none, or an invalid number. */
+/** The number of waiting requests in a server's report; undefined if the report has none, or an invalid number. */
 export function requestsWaiting({ namedMetrics }: LoadReport): number | undefined {
   const count: unknown = namedMetrics?.[waitingMetric];
   return isMeasure(count) ? count : undefined;
 }
 
-/** Maps the field names of ORCA load reports to ours. */
+/** Maps the field names of ORCA load reports to the names in `LoadReport`. */
 const fields: Readonly<Record<string, Exclude<keyof LoadReport, 'namedMetrics'>>> = Object.freeze({
   application_utilization: 'applicationUtilization',
   applicationUtilization: 'applicationUtilization',
@@ -45,7 +45,7 @@ const fields: Readonly<Record<string, Exclude<keyof LoadReport, 'namedMetrics'>>
   rpsFractional: 'rpsFractional',
   eps: 'eps',
 });
-/** A load report header longer than this is ignored: no server's report is that long. */
+/** A load report header longer than this many characters is ignored, because no server's report is that long. */
 const MAX_LENGTH = 4_096;
 const MAX_NAMED_METRICS = 64;
 

@@ -6,27 +6,28 @@ import { Cells } from './cells.js';
 import type { Load, LoadFacts } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
-/** Options of `peakEwma`. */
+/**
+ * Options of `peakEwma`: how fast old latencies fade, and what an untried endpoint is assumed to cost. Invalid options throw
+ * EVENKEEL_OPTION.
+ */
 export interface PeakEwmaOptions {
-  /** Time in which old latencies fade to a third, in ms. @defaultValue 10000 */
+  /** The time in which old latencies lose two thirds of their weight, in ms. @defaultValue 10000 */
   readonly decayMs?: number | undefined;
-  /**
-   * Assumed duration of a call on an endpoint that has not answered one yet and is working on one, in ms. @defaultValue 1000
-   */
+  /** The assumed duration of a call on an endpoint that has not answered one yet but has one running, in ms. @defaultValue 1000 */
   readonly initialMs?: number | undefined;
 }
 
-/** How much one call changes the failure ratio of its endpoint: 16 calls in a row change it by 64 %. */
+/** How far one call moves the failure ratio of its endpoint: 16 calls in a row move it by 64 %. */
 const FAILURE_STEP = 1 / 16;
 /** Failures make an endpoint at most this many times as expensive. */
 const MAX_PENALTY = 100;
-/** The values of `peakEwma` are integers (hundredths of a millisecond), because fractions would be boxed at every pick. */
+/** The values of `peakEwma` are integers, in hundredths of a millisecond, because V8 would put fractions on the heap at every pick. */
 const UNITS_PER_MS = 100;
 const MAX_UNITS = 2 ** 31 - 1;
-/** Latencies below this count as equal; the latency of an idle endpoint fades to it. In units of `UNITS_PER_MS`. */
+/** Latencies below this count as equal. In units of `UNITS_PER_MS`. */
 const FLOOR = 2;
 /**
- * The value of an endpoint that has never been tried: it is the cheapest, so that its first call can measure it. In units of
+ * The value of an endpoint that was never tried. It is the cheapest, so that a first call measures the endpoint. In units of
  * `UNITS_PER_MS`.
  */
 const UNTRIED = 1;
@@ -39,15 +40,15 @@ export const peakEwmaTable: OptionTable<Complete<PeakEwmaOptions>> = optionTable
 });
 
 /**
- * Latency times calls in flight. A slower response raises the estimate to its duration immediately, a faster one lowers it
- * gradually, so an endpoint is avoided quickly and trusted again slowly. Without news the estimate fades, so that every
- * endpoint is tried again.
+ * Latency times calls in flight. A slower response raises the estimated latency to its own duration at once, a faster one lowers it
+ * gradually, so an endpoint is avoided quickly and trusted again slowly. Without calls the estimate fades, so that every endpoint is tried
+ * again.
  *
- * A failure never improves the score, no matter how fast it was: it raises the failure ratio, and the score is multiplied by
- * 1 / (1 − ratio)², at most by 100. Pushback counts as any failure; the stage `pushback` honors `Retry-After`, because it also
- * knows when too many endpoints ask. A call the caller abandoned raises the estimate if it lasted longer, and never lowers it.
- * An endpoint that has never answered gets one call at a time: it is the cheapest while idle and costs `initialMs` per call
- * while busy.
+ * A failure never improves the cost, however fast it was: it raises the failure ratio, and the cost is multiplied by 1 / (1 − ratio)², at
+ * most by 100. A response that asks clients to pause counts as any failure; the stage `pushback` honors `Retry-After`, because it also
+ * knows when too many endpoints ask for a pause. A call that its caller gave up raises the estimate if it lasted longer, and never lowers
+ * it. An endpoint that has never answered gets one call at a time: it is the cheapest while idle, and costs `initialMs` per call while
+ * busy.
  * Source: the Peak EWMA of Finagle.
  */
 export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
@@ -57,16 +58,16 @@ export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
   return described(() => new RuledLoad(rule, cells.take()), 'peakEwma', options);
 };
 
-// Offsets in an endpoint's cell of numbers.
-/** Estimated duration of a call on the endpoint, in ms; 0 = none has ended. */
+// Offsets of the numbers in an endpoint's cell.
+/** Offset of the estimated duration of a call on the endpoint, in ms; 0 = no call has ended. */
 const LATENCY = 0;
-/** When the endpoint's latency and failure ratio were last updated, on the clock in ms. */
+/** Offset of the time when latency and failure ratio were last updated, in ms on the balancer's clock. */
 const UPDATED = 1;
-/** Share of recent calls on the endpoint that failed, 0 to 1. */
+/** Offset of the share of recent calls on the endpoint that failed, 0 to 1. */
 const FAILING = 2;
 const FIELDS = 3;
 
-/** Up to here the first terms of the series equal exp(−x) to within 3 in 10 million, at a fifth of its cost. */
+/** Up to this x, the first terms of its series give exp(−x) with an error below 3 in 10 million, at a fifth of the cost. */
 const SERIES_UP_TO = 0.05;
 
 class PeakEwmaRule implements LoadRule {
@@ -86,7 +87,7 @@ class PeakEwmaRule implements LoadRule {
     const latencyMs = numbers[at + LATENCY] as number;
     const kept = this.#kept(nowMs - (numbers[at + UPDATED] as number));
     if (latencyMs === 0) {
-      // An endpoint that was tried without an answer is no longer the cheapest.
+      // An endpoint that was tried and did not answer must no longer be the cheapest.
       numbers[at + LATENCY] = kind === 'success' ? sampleMs : Math.max(sampleMs, this.#initialMs);
       numbers[at + UPDATED] = nowMs;
     } else if (kind === 'success') {
@@ -126,12 +127,12 @@ class PeakEwmaRule implements LoadRule {
   }
 
   #failed(numbers: Float64Array, at: number, nowMs: number): void {
-    // There was no success since the last update, so the endpoint's latency does not fade.
+    // No call succeeded since the last update, so the endpoint's latency does not fade.
     numbers[at + UPDATED] = nowMs;
     const before = numbers[at + FAILING] as number;
     const failing = before + (1 - before) * FAILURE_STEP;
     numbers[at + FAILING] = failing;
-    // An endpoint that only fails counts as slow as an untried one, so endpoints that all fail look alike.
+    // An endpoint that only fails becomes as expensive as one that never answered, so endpoints that all fail cost the same.
     const latencyMs = numbers[at + LATENCY] as number;
     const missingMs = this.#initialMs - latencyMs;
     if (missingMs > 0) numbers[at + LATENCY] = latencyMs + missingMs * FAILURE_STEP * failing * failing;

@@ -2,68 +2,74 @@ import type { CallCosts } from './call-costs.js';
 import { KNOWN, SAMPLES, TYPICAL, UPDATED } from './latency-cell.js';
 import { lowerMedian } from './median.js';
 
-/** A call moves the mean latency of its endpoint by 1 / (number of calls), and by at least 1 in this many. */
+/** A call moves its endpoint's mean latency by 1 / (number of calls), but at least by 1 / `MOST_KNOWN` of the difference. */
 const MOST_KNOWN = 30;
-/** If one of this many first calls is twice as fast as the mean, the endpoint was cold before: its mean begins anew. */
+/**
+ * If one of an endpoint's first calls, up to this many, is twice as fast as the mean, the endpoint was cold before, and its mean starts
+ * anew.
+ */
 const FIRST_SAMPLES = 8;
-/** A difference of logarithms that means twice as slow, or twice as fast. */
+/** A difference of logarithms that means twice as long, or half as long. */
 export const FAR = 0.7;
 /**
- * A call's latency counts as at most three times its endpoint's mean: where one in twenty takes long, some endpoint always had a few of
- * those.
+ * A call's latency counts as at most three times its endpoint's mean. Where one call in twenty takes long, some endpoint would otherwise
+ * always look slow.
  */
 const MOST_AT_ONCE: number = Math.log(3);
-/** With this many calls an endpoint's latency is compared with that of others. */
+/** After this many calls, an endpoint's latency may be compared with that of others. */
 export const ENOUGH_KNOWN = 4;
-/** An endpoint's latency is forgotten after this long without a call on it, in ms. */
+/** An endpoint's latency is forgotten when it had no call for this long, in ms. */
 export const FORGOTTEN_MS = 30_000;
-/** Latencies far below this count as equal, in ms; far below an eighth of the median, if that is less. */
+/** Latencies far below this count as equal, in ms; far below an eighth of the median, if that is less than `MOST_FLOOR_MS`. */
 const MOST_FLOOR_MS = 5;
 const FLOOR_OF_MEDIAN = 1 / 8;
 const LEAST_FLOOR_MS = 0.001;
-/** The number of calls in flight is averaged over this time, in ms. */
+/** The number of calls in flight is a moving average over this time, in ms. */
 const AVERAGE_MS = 3_000;
 /** The usual latency is the mean of about this many calls. */
 const USUAL_CALLS = 100;
-/** An endpoint nearly three times as slow as the median stands out; as a logarithm. */
+/** An endpoint nearly three times as slow as the median stands out; the threshold as a logarithm. */
 const STANDS_OUT = 1;
-/** An endpoint four times as fast as the median probably answers without doing the work; as a logarithm. */
+/** An endpoint four times as fast as the median probably answers without doing its work; the threshold as a logarithm. */
 export const SUSPICIOUS = 1.4;
-/** While there is no median latency, every endpoint counts as this far above it; as a logarithm. */
+/** A difference of logarithms from the median above this means that there is no median. */
 const MOST_ABOVE = 100;
-/** How often the median latency is computed anew, in ms. */
+/** How often the median of the endpoints' latencies is computed, in ms. */
 const SURVEY_MS = 500;
 
-// Offsets in the array of numbers about a set.
-/** Calls in flight now, and their average. */
+// Offsets in the array of numbers about a set of endpoints.
+/** Offsets of the number of calls in flight now, of its moving average, and of the time of that average. */
 const RUNNING = 0;
 export const AVERAGE = 1;
 const AVERAGED_AT = 2;
-/** Mean of the logarithm of the latency, over all endpoints. */
+/** Offset of the mean of the logarithm of the latency over all endpoints, and of the number of calls it covers. */
 export const USUAL = 3;
 const USUAL_OF = 4;
-/** Median of `TYPICAL`; minus infinity while too few endpoints are known. */
+/** Offset of the median of `TYPICAL` over all endpoints, which is minus infinity while too few endpoints are known. */
 export const MEDIAN = 5;
 const SURVEYED_AT = 6;
-/** How many calls on the set have ended. */
+/** Offset of the number of calls on the set that have ended. */
 export const ENDED = 7;
-/** When an endpoint is raised next in the order of preference, and how many were raised so far. */
+/** Offset of the time when the next endpoint is raised in the order of preference, and of the number raised so far. */
 export const RAISE_AT = 8;
 export const RAISES = 9;
-/** When the first two endpoints of the order change places, if there are never two calls in flight. */
+/** Offset of the time when the first two endpoints of the order change places if there are never two calls in flight. */
 export const TURN_AT = 10;
-/** `FLOOR_OF_MEDIAN` of the median latency, in ms; 0 = unknown. */
+/** Offset of `FLOOR_OF_MEDIAN` of the median latency, in ms; 0 = unknown. */
 const FLOOR = 11;
 const STATE = 12;
 
 /**
- * What an order of preference compares the endpoints of one set by. Latencies are compared by the mean of their logarithms: a long call
- * among short ones changes it little, and a difference is a ratio.
+ * What an order of preference knows about a set of endpoints. Latencies are compared by the mean of their logarithms, so that one long call
+ * among short ones changes little and a difference means a ratio.
  */
 export class Preferences {
-  /** An array, because numbers that every call changes would be put on the heap as fields of an object. */
+  /**
+   * The numbers about the set. They are in an array, because V8 would put numbers that every call changes on the heap if they were fields
+   * of an object.
+   */
   readonly state: Float64Array = new Float64Array(STATE);
-  /** The mean latencies collected between `surveying` and `surveyed`; reused. */
+  /** The mean latencies of all endpoints while their median is computed; the array is reused. */
   #values = new Float64Array(16);
   #count = 0;
 
@@ -76,23 +82,23 @@ export class Preferences {
     this.state[SURVEYED_AT] = Number.NEGATIVE_INFINITY;
   }
 
-  /** How many endpoints that were not in use were raised in the order, so that new and recovered ones are found. */
+  /** How many endpoints that were not in use were raised in the order so far, so that new and recovered endpoints are found. */
   get raises(): number {
     return this.state[RAISES] as number;
   }
 
-  /** A call started. */
+  /** A call started on an endpoint of the set. */
   started(): void {
     (this.state[RUNNING] as number)++;
   }
 
-  /** A call ended. */
+  /** A call on an endpoint of the set ended. */
   ended(): void {
     (this.state[RUNNING] as number)--;
     (this.state[ENDED] as number)++;
   }
 
-  /** A call is about to start: brings the average of the calls in flight up to date. */
+  /** Updates the moving average of the calls in flight. Called before a call starts. */
   average(nowMs: number): void {
     const { state } = this;
     const passedMs = nowMs - (state[AVERAGED_AT] as number);
@@ -103,8 +109,8 @@ export class Preferences {
   }
 
   /**
-   * Learns from a call that began at `startedMs` and was measured; called before `UPDATED` changes. The arguments are numbers that are on
-   * the heap already.
+   * Learns from a measured call that began at `startedMs`. Must be called before `UPDATED` changes. The times are passed unchanged, because
+   * a computed number as an argument would be put on the heap.
    */
   learn(numbers: Float64Array, at: number, startedMs: number, nowMs: number): void {
     const { state } = this;
@@ -125,8 +131,8 @@ export class Preferences {
   }
 
   /**
-   * What a call on an endpoint costs, as a multiple of one on the median endpoint: the ratio of their latencies if the endpoint stands out,
-   * otherwise 1. While servers report, an endpoint that does not stand out costs the square root of that ratio.
+   * What a call on an endpoint costs, as a multiple of a call on the median endpoint: the ratio of their latencies if the endpoint stands
+   * out, otherwise 1. While servers report their load, an endpoint that does not stand out costs the square root of that ratio.
    */
   price(numbers: Float64Array, at: number, nowMs: number): number {
     const above = (numbers[at + TYPICAL] as number) - (this.state[MEDIAN] as number);
@@ -136,7 +142,10 @@ export class Preferences {
     return !this.costs.hasReports || above < -SUSPICIOUS ? 1 : Math.exp(above / 2);
   }
 
-  /** Starts a new median of latencies: if true, `survey` follows for each endpoint, then `surveyed`. */
+  /**
+   * Starts a new median of latencies if it is time for one. If so, returns true; then `survey` is called for each endpoint, and `surveyed`
+   * at the end.
+   */
   surveying(nowMs: number): boolean {
     if (nowMs - (this.state[SURVEYED_AT] as number) < SURVEY_MS) return false;
     this.state[SURVEYED_AT] = nowMs;
@@ -154,10 +163,10 @@ export class Preferences {
     this.#values[this.#count++] = numbers[at + TYPICAL] as number;
   }
 
-  /** Completes the new median. @param medianMs Median of the latencies. */
+  /** Completes the new median. @param medianMs The median latency in ms. */
   surveyed(medianMs: number): void {
     this.state[FLOOR] = FLOOR_OF_MEDIAN * medianMs;
-    // With two endpoints, one of them would always be the median.
+    // With two endpoints, one of them would always be the median, so there is none.
     this.state[MEDIAN] = this.#count > 2 ? lowerMedian(this.#values, this.#count) : Number.NEGATIVE_INFINITY;
   }
 }

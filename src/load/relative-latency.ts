@@ -23,47 +23,46 @@ import type { LoadFactory, LoadFacts, LoadSet } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 import { Preferences } from './preference.js';
 
-/** A call moves the average latency of its endpoint by at least this share. */
+/** A call moves its endpoint's average latency by at least this share of the difference. */
 const LEAST_STEP = 0.1;
 /**
- * A call moves the average latency of its endpoint by more than `LEAST_STEP` if the last call was a while ago; this is the time in which an
- * old average fades to a third, in ms.
+ * The time in which an old average latency loses two thirds of its weight, in ms. After a gap between calls, a call moves the average by
+ * more than `LEAST_STEP` accordingly.
  */
 const AVERAGE_MS = 2_000;
 /** Gaps between calls up to this long move the average latency by `LEAST_STEP`, in ms. */
 const SHORT_GAP_MS = -AVERAGE_MS * Math.log(1 - LEAST_STEP);
-/** Of this many first calls on an endpoint the fastest counts, since the first ones also pay for a cold start. */
+/** Of an endpoint's first calls, up to this many, the fastest counts, because the others may have paid for a cold start. */
 const FIRST_SAMPLES = 8;
 /**
- * After a gap this long between the first calls, in ms, the new one counts even if it is slower: by then half of the old average is
- * forgotten.
+ * If two of the first calls are further apart than this, in ms, the later one counts even if it is slower: half of the old average is
+ * forgotten by then.
  */
 const LONG_GAP_MS = AVERAGE_MS * Math.LN2;
-/** How much one call changes the share of failures of its endpoint. */
+/** How far one call moves its endpoint's share of failures, as a share of the difference. */
 const FAILURE_STEP = 1 / 16;
-/** Below this share of failures an endpoint's cost rises by a factor under 1.02: not worth computing. */
+/** Below this share of failures, an endpoint's cost would rise by less than 2 %, which is not worth computing. */
 const FEW_FAILURES = 0.01;
 /** Failures make an endpoint at most this many times as expensive. */
 const MOST_FAILING = 100;
 /**
- * Calls in flight, but an endpoint that stands out costs more: one that takes more than twice as long as the median endpoint of
- * the set (and at least 5 ms longer), or one that fails. Endpoints within these bounds count alike, so calls stay even among
- * them, as with `inFlight`. In a set of 16 or more, the limit is 1.5 times the median while most endpoints have had no call for a
- * second. The default.
+ * Calls in flight, but an endpoint that stands out costs more: one that takes more than twice as long as the median endpoint of the set
+ * (and at least 5 ms longer), or one that fails. Endpoints within these bounds cost the same, so calls are spread evenly among them, as
+ * with `inFlight`. In a set of 16 or more, the limit is 1.5 times the median while most endpoints have had no call for a second. The
+ * default load.
  *
- * Beyond the limit, the cost grows with the ratio of the endpoint's latency to the median, after its first four calls (fewer in
- * sets of more than three). A failure never improves the cost, no matter how fast it was: the cost is multiplied by
- * 1 / (1 − share of failures)², at most by 100. When an outage of most endpoints ends, their failures are forgotten. Without
- * calls, an endpoint's latency drifts back to the median and its share of failures to 0 within about 20 s, so that it is tried
- * again.
+ * Beyond the limit, the cost grows with the ratio of the endpoint's latency to the median, after its first four calls (fewer in sets of
+ * more than three). A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most
+ * by 100. When an outage of most endpoints ends, their failures are forgotten. Without calls, an endpoint's latency drifts back to the
+ * median and its share of failures to 0 within about 20 s, so that it is tried again.
  *
- * While servers report how many requests they have in flight (`evenkeel/server`, or any that sends ORCA with such a count), other
- * clients' calls count like our own. A report fades towards the median of all within 100 ms; an endpoint without a report counts
- * as the median. A report is only a hint: it is bounded by the median, and latency and failures still count.
+ * While servers report how many requests they have in flight (`evenkeel/server`, or any that sends ORCA with such a count), other clients'
+ * calls count like this client's own. A report fades towards the median of all within 100 ms; an endpoint without a report counts as the
+ * median. A report is only a hint: it is bounded by the median, and latency and failures still count.
  *
- * Latency is the time to the first byte of the response, where the protocol has one. A call the caller abandoned raises the
- * latency if it lasted longer, and never lowers it. One long call among short ones changes little. A call during which our own
- * event loop was blocked is not measured.
+ * Latency is the time to the first byte of the response, where the protocol has one. A call that its caller gave up raises the latency if
+ * it lasted longer, and never lowers it. One long call among short ones changes little. A call during which this process's event loop was
+ * blocked is not measured.
  */
 export const relativeLatency = (...none: []): LoadFactory => {
   checkNoOptions('relativeLatency', none);
@@ -80,7 +79,10 @@ export const relativeLatency = (...none: []): LoadFactory => {
   return described(factory, 'relativeLatency');
 };
 
-/** The rule for all endpoints of one set: updates what is known about an endpoint when a call ends, and computes the cost of the next. */
+/**
+ * The rule of `relativeLatency` for all endpoints of one set. When a call ends, it updates what is known about the call's endpoint, and
+ * computes what the next call there costs.
+ */
 class RelativeLatencyRule implements LoadRule {
   readonly decays = true;
   readonly calls: CallCosts = new CallCosts();
@@ -88,7 +90,7 @@ class RelativeLatencyRule implements LoadRule {
   readonly preferences: Preferences = new Preferences(this.calls);
   readonly #survey = new LatencySurvey();
   readonly #set: LoadSet;
-  /** Computes an endpoint's cost anew in a survey. Made once: a closure per survey would be put on the heap. */
+  /** Computes an endpoint's cost after a survey. It is created once, because V8 would put a closure per survey on the heap. */
   readonly #reprice = (numbers: Float64Array, at: number, nowMs: number): void => this.#price(numbers, at, nowMs);
 
   constructor(set: LoadSet) {
@@ -162,7 +164,7 @@ class RelativeLatencyRule implements LoadRule {
   #price(numbers: Float64Array, at: number, nowMs: number): void {
     const survey = this.#survey;
     let cost = UNITS;
-    // Drifting towards the median takes no endpoint beyond the limit.
+    // Drifting towards the median never takes an endpoint beyond the limit, so the drift needs to be computed only for endpoints beyond it.
     if ((numbers[at + LATENCY] as number) > survey.limitMs) {
       const latencyMs = survey.latencyMs(numbers, at, nowMs);
       if (latencyMs > survey.limitMs && this.#isEvidence(latencyMs, numbers[at + SAMPLES] as number)) {
@@ -188,7 +190,8 @@ class RelativeLatencyRule implements LoadRule {
 }
 
 /**
- * A call that began at `startedMs` was measured. The duration is computed here, because a number that is passed would be put on the heap.
+ * Learns from a measured call that began at `startedMs`. Its duration is computed here, because a computed number as an argument would be
+ * put on the heap.
  */
 function learn(numbers: Float64Array, at: number, startedMs: number, nowMs: number, survey: LatencySurvey): void {
   const samples = numbers[at + SAMPLES] as number;
@@ -208,7 +211,7 @@ function learn(numbers: Float64Array, at: number, startedMs: number, nowMs: numb
   numbers[at + UPDATED] = nowMs;
 }
 
-/** Learns from a call that ended. @param failed 1 or 0. */
+/** Learns from the outcome of a call. @param failed 1 if the call failed, else 0. */
 function learnFailure(numbers: Float64Array, at: number, failed: number, nowMs: number): void {
   const failing = failingNow(numbers, at, nowMs);
   const next = failing + (failed - failing) * FAILURE_STEP;
@@ -216,7 +219,7 @@ function learnFailure(numbers: Float64Array, at: number, failed: number, nowMs: 
   numbers[at + FAILING_AT] = nowMs;
 }
 
-/** The share of an endpoint's calls that failed, which fades without calls. */
+/** The share of an endpoint's calls that failed; it fades while the endpoint gets no calls. */
 function failingNow(numbers: Float64Array, at: number, nowMs: number): number {
   return (numbers[at + FAILING] as number) * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
 }

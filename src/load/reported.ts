@@ -6,18 +6,17 @@ import { type Cell, Cells } from './cells.js';
 import type { Load, LoadFacts } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
-/** Options of `reported`. */
+/** Options of `reported`: how long reports count, what errors cost, and which metric to use. Invalid options throw EVENKEEL_OPTION. */
 export interface ReportedOptions {
   /** How long a report is valid, in ms. @defaultValue 180000 */
   readonly expireAfterMs?: number | undefined;
   /**
-   * How long the first reports of an endpoint are ignored for its rate, while caches fill and code compiles. In ms.
-   * @defaultValue 10000
+   * For how long an endpoint's first reports do not count for its rate, in ms, because caches fill and code compiles. @defaultValue 10000
    */
   readonly blackoutMs?: number | undefined;
-  /** How much each error per call adds to the utilization. @defaultValue 1 */
+  /** How much utilization one error per call adds. @defaultValue 1 */
   readonly errorPenalty?: number | undefined;
-  /** A named metric to use instead of the utilizations; smaller is better. @defaultValue none */
+  /** The name of a metric in the reports to use in place of utilizations; smaller values are better. @defaultValue none */
   readonly metric?: string | undefined;
 }
 
@@ -29,46 +28,47 @@ export const reportedTable: OptionTable<ReportedSettings> = optionTable('reporte
   metric: optionalString,
 });
 
-/** Assumed utilization of an endpoint while almost no endpoint has reported. */
+/** The utilization that endpoints are assumed to have before two endpoints have reported. */
 const UNKNOWN_UTILIZATION = 0.5;
-/** No endpoint counts as less busy than this: close to 0, small differences would be large ratios. */
+/** No utilization counts as less than this, because close to 0 small differences would be large ratios. */
 const MIN_UTILIZATION = 0.05;
-/** The values of `reported` are integers, in thousandths of utilization. */
+/** The values of `reported` are in thousandths of utilization, so that they can be integers. */
 const UNITS = 1_000;
-/** Values below this are stored as integers; larger ones may be boxed. */
+/** Values below this are integers of 32 bits; V8 may put larger ones on the heap. */
 const MAX_WHOLE = 2 ** 31;
-/** The largest cost: large enough for any metric, small enough to compute with. */
+/** The largest cost: larger than that of any sensible metric, and small enough to compute with. */
 const MAX_COST = 1e300;
 /**
- * A report counts as at least this share of the median. An endpoint that claims to be idle (by mistake or on purpose) must not
- * attract all calls: a client that makes one call at a time would send them all to an endpoint that costs less than two thirds
- * of the others. A claim to be busy harms only the endpoint itself.
+ * A report counts as at least this share of the median. An endpoint that claims to be idle (by mistake or on purpose) must not attract all
+ * calls: a client that makes one call at a time would send all of them to an endpoint that costs less than two thirds of the others. An
+ * endpoint that claims to be busy harms only itself.
  */
 const LEAST_OF_USUAL = 0.7;
 const MOST_OF_USUAL = 10;
 /**
- * A report below the median attracts at most this many times an even share of our calls. If an endpoint gets more, it counts as that much
- * busier than the median: a picker that always takes the least loaded endpoint would otherwise go only to the one with the lowest claim.
+ * An endpoint that reports less than the median attracts at most this many times an even share of this client's calls. If it gets more, it
+ * counts as `ABOVE_SHARE` times the median: a picker that always takes the least loaded endpoint would otherwise choose only the one with
+ * the lowest claim.
  */
 const MOST_SHARE = 1.5;
 const ABOVE_SHARE = 1.25;
 /** An endpoint's share of our calls is measured over about this many calls per endpoint. */
 const SHARE_CALLS = 16;
-/** The median utilization covers at most this many of the latest reporters. */
+/** The median utilization covers at most this many endpoints, those that began to report last. */
 const MAX_REPORTERS = 1_024;
-/** How often the median utilization is updated, in ms; while there are fewer than `FEW` reporters, at every new one. */
+/** How often the median utilization is computed, in ms. With fewer than `FEW` reporters, it is also computed at every new one. */
 const SURVEY_MS = 1_000;
 const FEW = 16;
 
 /**
- * The load servers report (ORCA), times calls in flight here: the report covers all clients, the calls react immediately. Uses
- * the application's utilization, or the CPU's if there is none. With `weightedRoundRobin`, an endpoint's rate is its calls per
- * second divided by its utilization.
+ * The load that servers report (ORCA), times this client's calls in flight: a report covers all clients, and the calls react at once. Uses
+ * the application's utilization, or the CPU's if there is none. With `weightedRoundRobin`, an endpoint's rate is its calls per second
+ * divided by its utilization.
  *
- * A report is only a hint: no endpoint counts as less busy than 0.7 times the median of the endpoints, errors count up to the
- * number of calls, and values that are not finite are ignored. An endpoint without a report counts as the median. Reports
- * arrive with outcomes; `parseLoadReport` reads the header.
- * Source: gRFC A58 (weighted_round_robin), its defaults included; ORCA (xds.data.orca.v3).
+ * A report is only a hint: no endpoint counts as less busy than 0.7 times the median of the endpoints, errors count up to the number of
+ * calls, and values that are not finite are ignored. An endpoint without a report counts as the median. Reports arrive with outcomes;
+ * `parseLoadReport` reads the header.
+ * Source: gRFC A58 (weighted_round_robin), including its defaults; ORCA (xds.data.orca.v3).
  */
 export const reported = (options: ReportedOptions = {}): (() => Load) => {
   const rule = new ReportedRule(reportedTable.resolve(options));
@@ -76,25 +76,25 @@ export const reported = (options: ReportedOptions = {}): (() => Load) => {
   return described(() => new RuledLoad(rule, cells.take()), 'reported', options);
 };
 
-// Offsets in an endpoint's cell of numbers.
+// Offsets of the numbers in an endpoint's cell; the first is that of its utilization.
 const UTILIZATION = 0;
-/** Until when the endpoint's last report is valid, on the clock in ms; 0 = there was none. */
+/** Offset of the time until which the endpoint's last report is valid, in ms on the balancer's clock; 0 = no report yet. */
 const VALID_UNTIL = 1;
-/** The endpoint's calls per second divided by its utilization; 0 = not reported. */
+/** Offset of the endpoint's rate: its calls per second divided by its utilization; 0 = not reported. */
 const RATE = 2;
-/** When the endpoint's uninterrupted sequence of valid reports began. */
+/** Offset of the time since when the endpoint has always had a valid report. */
 const SINCE = 3;
-/** The endpoint's position among the reporters, from 1; 0 = it has not reported. */
+/** Offset of the endpoint's position in `#reporters`, from 1; 0 = it has not reported. */
 const PLACE = 4;
 /**
- * Our calls on the endpoint: each counts 1 and fades with all that follow; and how many calls on all endpoints had ended when this was last
- * changed.
+ * Offsets of this client's number of calls on the endpoint, in which old calls fade as others follow, and of the number of calls on all
+ * endpoints when that was last updated.
  */
 const CALLS = 5;
 const CALLS_AT = 6;
 const FIELDS = 7;
 
-/** A number from a report if it is usable, or 0 for an invalid one: reports are untrusted input. */
+/** Returns a number from a report, or 0 if it is invalid: reports are untrusted input. */
 function measured(value: unknown): number {
   return typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY ? value : 0;
 }
@@ -106,12 +106,12 @@ class ReportedRule implements LoadRule {
   readonly #blackoutMs: number;
   readonly #errorPenalty: number;
   readonly #metric: string | undefined;
-  /** The median utilization, and the least and the most utilization that a report may count for. */
+  /** The median utilization, and the smallest and largest utilization that a report may count for. */
   #usual = UNKNOWN_UTILIZATION;
   #least = UNKNOWN_UTILIZATION * LEAST_OF_USUAL;
   #most = Number.POSITIVE_INFINITY;
   readonly #reporters: Cell[] = [];
-  /** The position in `#reporters` that the next new reporter takes once the list is full. */
+  /** Where in `#reporters` the next new reporter goes once the list is full. */
   #oldest = 0;
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
   /** How many calls on all endpoints have ended. */
@@ -157,8 +157,8 @@ class ReportedRule implements LoadRule {
   }
 
   /**
-   * The state for a recording: after the first six numbers, for each reporter, also those that are gone, the end of its report's validity,
-   * and its utilization.
+   * Returns the state for a recording: six numbers, then two for each reporter, even if it has left the set: until when its report is
+   * valid, and its utilization.
    */
   memory(): number[] {
     const memory = [this.#usual, this.#least, this.#most, this.#oldest, this.#surveyedAtMs, this.#ended];
@@ -183,7 +183,7 @@ class ReportedRule implements LoadRule {
     }
   }
 
-  /** How many of our last calls the endpoint had; `SHARE_CALLS` if it had an even share. */
+  /** How many of this client's last calls went to the endpoint; `SHARE_CALLS` if it had an even share. */
   #callsOf(numbers: Float64Array, at: number): number {
     const since = this.#ended - (numbers[at + CALLS_AT] as number);
     return (numbers[at + CALLS] as number) * Math.exp(-since / (SHARE_CALLS * Math.max(1, this.#reporters.length)));
@@ -205,7 +205,7 @@ class ReportedRule implements LoadRule {
     if (nowMs - this.#surveyedAtMs >= SURVEY_MS || (isNew && this.#reporters.length < FEW)) this.#survey(nowMs);
   }
 
-  /** The utilization in a report; undefined if it has none. */
+  /** The utilization in a report; undefined if the report has none. */
   #utilizationIn(report: LoadReport): number | undefined {
     const value: unknown =
       this.#metric === undefined
@@ -226,7 +226,7 @@ class ReportedRule implements LoadRule {
     numbers[at + PLACE] = index + 1;
   }
 
-  /** Computes the median utilization. Each endpoint counts once, no matter how many reports it sends. */
+  /** Computes the median utilization. Each endpoint counts once, however many reports it sends. */
   #survey(nowMs: number): void {
     this.#surveyedAtMs = nowMs;
     const utilizations: number[] = [];
@@ -234,12 +234,12 @@ class ReportedRule implements LoadRule {
       if (nowMs < (numbers[at + VALID_UNTIL] as number)) utilizations.push(numbers[at + UTILIZATION] as number);
     }
     const isKnown = utilizations.length > 1;
-    // Of an even number of reporters, the larger of the two middle utilizations counts: if only two report, one that claims to be idle must
-    // not set the median.
+    // For an even number of reporters, the larger of the two middle utilizations is the median: if only two endpoints report, one that
+    // claims to be idle must not set it.
     const median = utilizations.sort((a, b) => a - b)[utilizations.length >> 1] as number;
     this.#usual = isKnown ? Math.max(median, MIN_UTILIZATION) : UNKNOWN_UTILIZATION;
     this.#least = this.#usual * LEAST_OF_USUAL;
-    // A metric's unit is unknown until several endpoints have reported.
+    // A metric's unit is unknown until several endpoints have reported, so one report alone has no upper bound.
     this.#most = isKnown ? this.#usual * MOST_OF_USUAL : Number.POSITIVE_INFINITY;
   }
 }

@@ -1,4 +1,7 @@
-/** Every picker of the library, by the name users call it by: the main entry point exports these, and a recording creates them again by name. */
+/**
+ * Every picker of the library, by the name that users call it by. The main entry point exports these functions, and a recording uses the
+ * names to create pickers again.
+ */
 export { hash } from './hash.js';
 export { hotCold } from './hot-cold.js';
 export { leastLoaded, neverQueue, shortestExpectedDelay } from './least-loaded.js';

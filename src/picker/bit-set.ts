@@ -1,6 +1,6 @@
 /** A set of small integers below a fixed size. */
 export class BitSet {
-  /** The set's bits: bit `n & 31` of word `n >> 5` says whether `n` is in the set. */
+  /** The bits of the set: bit `n & 31` of word `n >> 5` says whether the number `n` is in the set. */
   readonly words: Int32Array;
 
   constructor(size: number) {

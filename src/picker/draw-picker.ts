@@ -6,27 +6,27 @@ import { fits, type OwnTarget, type Picker, type PickRequest, type PickSet } fro
 import { WeightedDraw } from './weighted-draw.js';
 
 /**
- * Maximum number of endpoints drawn for a call with unequal weights. An idle endpoint with a small weight beats a busy one with a large
- * weight, and each further draw lets it win more than its share.
+ * The largest number of endpoints drawn for a call if weights differ. An idle endpoint with a small weight beats a busy one with a large
+ * weight, and every further draw would give it more than its share.
  */
 export const MAX_WEIGHTED_CHOICES: number = 3;
-/** Maximum number of endpoints drawn for a call with equal weights. */
+/** The largest number of endpoints drawn for a call if all weights are equal. */
 const MAX_CHOICES = 16;
-/** How many extra endpoints are drawn for a call to replace those that cannot take it. */
+/** How many more endpoints are drawn for a call, at most, in place of drawn ones that cannot take it. */
 const SPARE_DRAWS = 4;
 
 /**
- * Draws a few targets at random and takes the cheapest; on a tie, the first one drawn. O(1) per pick.
+ * Draws a few targets at random and picks the cheapest; on a tie, the one drawn first. O(1) per pick.
  *
- * Equal weights: each draw differs from the best so far. Unequal weights: draws are by weight and may repeat, so even in a
- * small set an endpoint is a candidate at most two or three times as often as its share. With nothing in flight the first
- * draw wins, so shares follow the weights.
+ * If weights are equal, no draw repeats the best target so far. If they differ, draws are by weight and may repeat, so that even in a small
+ * set a target is drawn at most two or three times as often as its share. With nothing in flight, the first draw wins, so shares follow the
+ * weights.
  */
 export class DrawPicker implements Picker<OwnTarget> {
   readonly #rule: CostRule;
   readonly #set: PickSet<OwnTarget>;
   readonly #random: Random32;
-  /** How many endpoints are drawn; undefined: as many as the load's `choices` says. */
+  /** How many endpoints are drawn; undefined = as many as the load's `choices` says. */
   readonly #choices: number | undefined;
   readonly #mostChoices: number;
   readonly #weighted: WeightedDraw | undefined;
@@ -78,7 +78,8 @@ export class DrawPicker implements Picker<OwnTarget> {
       bestIndex = index;
       bestCost = cost;
     }
-    // The search starts at a new random index: continuing from a draw would double its neighbor's share.
+    // The search for another target starts at a new random index. If it went on from a drawn one, that target's neighbor would get twice
+    // its share.
     return best ?? firstFitting(this.#set, request, random.index(length));
   }
 }

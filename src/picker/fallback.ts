@@ -1,8 +1,8 @@
 import { fits, type PickRequest, type PickSet, type PickTarget } from './picker.js';
 
 /**
- * What every picker falls back to when its choice cannot take the call: searching from index `from`, the first target
- * with capacity that is not avoided, otherwise the first with capacity, otherwise undefined. O(n), rarely used.
+ * Finds a target for a picker whose own choice cannot take the call. Searching from index `from`, returns the first target with room that
+ * the call does not avoid, otherwise the first with room, otherwise undefined. O(n), but rarely needed.
  */
 export function firstFitting<T extends PickTarget>(set: PickSet<T>, request: PickRequest, from: number): T | undefined {
   const { targets } = set;
@@ -17,8 +17,8 @@ export function firstFitting<T extends PickTarget>(set: PickSet<T>, request: Pic
 }
 
 /**
- * For pickers that keep an order: returns the index of the smallest key (turn, cost) among targets with capacity that are not
- * avoided, otherwise among all with capacity; -1 if none has capacity. O(n).
+ * Finds a target for a picker that keeps an order: returns the index of the smallest key (turn or cost) among targets with room that the
+ * call does not avoid, otherwise among all with room; -1 if none has room. O(n).
  */
 export function leastFitting(set: PickSet, keys: Float64Array, request: PickRequest): number {
   const { targets } = set;

@@ -19,7 +19,10 @@ import {
 } from './picker.js';
 import { Ring } from './ring.js';
 
-/** Options of `hash`. */
+/**
+ * Options of `hash`: how keys map to endpoints, and when an endpoint has too many calls to take its keys' calls. Invalid options throw
+ * EVENKEEL_OPTION.
+ */
 export interface HashOptions {
   /**
    * How keys map to endpoints.
@@ -30,22 +33,22 @@ export interface HashOptions {
    */
   readonly method?: 'auto' | 'maglev' | 'ring' | undefined;
   /**
-   * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, at least 1.05; Infinity = no
-   * limit. The count covers the calls of this process, and those of all clients while servers report them.
-   * @defaultValue Infinity
+   * How many times its fair share of the calls in flight an endpoint may have before its keys' calls go to other endpoints, at least 1.05;
+   * Infinity = no limit. The count covers the calls of this process, and those of all clients while servers report them. @defaultValue
+   * Infinity
    */
   readonly maxLoadRatio?: number | undefined;
   /**
-   * With a `maxLoadRatio`: an endpoint with fewer calls in flight than this always takes the calls of its keys. With few calls,
-   * chance alone gives one endpoint twice as many as another. @defaultValue 1
+   * An endpoint with fewer calls in flight than this takes its keys' calls whatever `maxLoadRatio` says, because with few calls, chance
+   * alone gives one endpoint twice as many as another. @defaultValue 1
    */
   readonly minInFlight?: number | undefined;
   /**
-   * What an endpoint's part of the keys depends on.
-   * - `address`: address and port. Processes that discover the endpoints in different ways agree.
-   * - `name`: the pod's name and the port, so the pod that replaces one of a StatefulSet gets the keys of its predecessor. Only
-   *   EndpointSlices tell names: an endpoint without one, or whose name another endpoint has too, counts by its address.
-   *   Every process that should agree must find the endpoints by EndpointSlices.
+   * What decides which keys an endpoint gets.
+   * - `address`: its address and port. Processes that discover the endpoints in different ways agree.
+   * - `name`: its pod's name and port, so the pod that replaces one of a StatefulSet gets the keys of its predecessor. Only EndpointSlices
+   *   contain names: an endpoint without one, or whose name another endpoint has too, counts by its address. Every process that should
+   *   agree must find the endpoints by EndpointSlices.
    * @defaultValue 'address'
    */
   readonly placeBy?: 'address' | 'name' | undefined;
@@ -67,24 +70,24 @@ export const hashTable: OptionTable<Complete<HashOptions>> = optionTable('hash',
   }),
 });
 
-/** Up to this many endpoints, scoring each one is about as fast as a table and moves the fewest keys. */
+/** With up to this many endpoints, scoring each one (rendezvous) is about as fast as a table, and moves the fewest keys. */
 const RENDEZVOUS_UP_TO = 16;
-/** How many table entries to try for an endpoint that can take the call, before checking all endpoints. */
+/** How many table entries are tried for an endpoint that can take the call before all endpoints are scored. */
 const MAX_WALK = 64;
-/** With more endpoints than this, the calls that servers report are summed at most once per `ADD_MS`. */
+/** With more endpoints than `MANY`, the calls that servers report are added up at most once per `ADD_MS`. */
 const MANY = 64;
 const ADD_MS = 10;
 
 /**
- * Calls with the same key go to the same endpoint (IPVS: sh, dh; mh is Maglev): for caches or state in the pods. When an
- * endpoint is added or removed about 1 / n of the keys move. Keys map to all endpoints with weight, ready or not, and a call
- * moves on from an endpoint that cannot take it, so a reconnect moves no key permanently. Endpoints count by address
- * and port, so processes that discover them in different ways agree, or by name (`placeBy`).
+ * Calls with the same key go to the same endpoint (IPVS: sh, dh; mh is Maglev), for caches or state in the pods. When an endpoint is added
+ * or removed, about 1 / n of the keys move. Keys map to all endpoints with weight, ready or not, and a call whose endpoint cannot take it
+ * goes to another one, so a reconnect moves no key for good. Endpoints count by address and port, so processes that discover them in
+ * different ways agree, or by name (`placeBy`).
  *
- * With `maxLoadRatio` an overloaded key spills over to the next endpoints in that key's order.
- * Sources: Thaler, Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM ToN 6(1), 1998 (rendezvous);
- * Schindelhauer, Schomaker, Weighted Distributed Hash Tables, SPAA 2005 (its weights); Eisenbud et al., NSDI 2016 (Maglev);
- * Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
+ * With `maxLoadRatio`, calls for an overloaded endpoint go to the next endpoints in the order of their key.
+ * Sources: Thaler, Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM ToN 6(1), 1998 (rendezvous); Schindelhauer,
+ * Schomaker, Weighted Distributed Hash Tables, SPAA 2005 (its weights); Eisenbud et al., NSDI 2016 (Maglev); Mirrokni et al., Consistent
+ * Hashing with Bounded Loads, SODA 2018.
  */
 export const hash = (options: HashOptions = {}): PickerFactory => {
   const settings = hashTable.resolve(options);
@@ -92,14 +95,14 @@ export const hash = (options: HashOptions = {}): PickerFactory => {
   return described(factory, 'hash', options);
 };
 
-/** How a hash becomes an entry of a table, and an entry an index in the set's `all`. */
+/** How the hash of a key leads to an endpoint: through a table of entries, or by scoring every endpoint. */
 interface Mapping {
   readonly names: readonly string[];
   readonly weights: readonly number[];
   readonly equal: boolean;
   readonly method: string;
   readonly table: MaglevTable | Ring | undefined;
-  /** Hash of each endpoint's name, for rendezvous. */
+  /** The hash of each endpoint's name, for scoring endpoints (rendezvous). */
   readonly hashes: Int32Array;
 }
 
@@ -108,18 +111,20 @@ class HashPicker implements Picker<OwnTarget> {
   readonly #mapping: Mapping;
   readonly #maxLoadRatio: number;
   readonly #minInFlight: number;
-  /** The picker for calls without a key. */
+  /** The picker that the option `withoutKey` sets for calls without a key. */
   readonly #withoutKey: Picker;
-  /** With `maxLoadRatio`: each endpoint's share of the ready weight, its index, and its calls in flight. */
+  /** With `maxLoadRatio`: each endpoint's share of the weight of all ready endpoints, by its index in the set's `all`. */
   readonly #shares: Float64Array | undefined;
   readonly #members: ReadonlySet<OwnTarget> | undefined;
   #inFlight = 0;
-  /** While servers report calls in flight: the total over all clients and endpoints, including the call being picked for. Otherwise 0. */
+  /**
+   * While servers report their calls in flight: the sum over all endpoints and clients, including the call being picked for. Otherwise 0.
+   */
   #reported = 0;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
   /**
-   * With a `maxLoadRatio`: the endpoint picked last, and how many calls it had started then. Whether the pick becomes a call is known only
-   * later.
+   * With `maxLoadRatio`: the target picked last, and how many calls it had started by then. Only the next pick shows whether the last one
+   * became a call.
    */
   #picked: OwnTarget | undefined;
   #startedBefore = 0;
@@ -139,7 +144,7 @@ class HashPicker implements Picker<OwnTarget> {
     this.#minInFlight = minInFlight;
     if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
     const { all, allWeights } = set;
-    // Shares are of the ready endpoints only: with shares of all, some calls would find no endpoint within the bound.
+    // Shares are of the ready endpoints' weight: with shares of all weight, some calls would find every endpoint above its bound.
     const total = set.weights.reduce((sum, weight) => sum + weight, 0);
     this.#shares = Float64Array.from(allWeights, (weight) => weight / total);
     this.#members = new Set(all);
@@ -165,7 +170,7 @@ class HashPicker implements Picker<OwnTarget> {
     this.#withoutKey.ended?.(target);
   }
 
-  /** Counts the last pick, if its call started. */
+  /** Counts the last pick if a call began with it. */
   #settle(): void {
     const picked = this.#picked;
     if (picked === undefined) return;
@@ -189,8 +194,9 @@ class HashPicker implements Picker<OwnTarget> {
   }
 
   /**
-   * Picks by rendezvous: the highest score among endpoints that can take the call. O(n). With unequal weights a score s becomes −weight /
-   * ln(s), which gives shares by weight. Equal weights keep the same order, so keys move only as weights change.
+   * Picks the endpoint with the highest score for the key (rendezvous) among those that can take the call. O(n). If weights differ, a score
+   * s becomes −weight / ln(s), which gives shares by weight. Equal weights would not change the order, so keys move only as far as weights
+   * change.
    */
   #scored(request: PickRequest, hashed: number): OwnTarget | undefined {
     const { all } = this.#set;
@@ -212,20 +218,21 @@ class HashPicker implements Picker<OwnTarget> {
     const target = this.#set.all[index] as OwnTarget;
     if (!fits(target, request)) return false;
     if (this.#shares === undefined) return true;
-    // The endpoint's share of all calls including this one, rounded up, so that every endpoint may take a first call.
+    // How many calls this endpoint may have: its share of all calls including this one, rounded up so that every endpoint may take a first
+    // call.
     const share = this.#maxLoadRatio * (this.#shares[index] as number);
     const least = this.#minInFlight;
     if (this.#reported === 0) return target.inFlight < Math.max(least, Math.ceil(share * (this.#inFlight + 1)));
     return callsThere(target, request.nowMs) <= Math.max(least, Math.ceil(share * this.#reported));
   }
 
-  /** Sums the calls that servers report. It reads every endpoint, so with many endpoints it runs only now and then. */
+  /** Adds up the calls that servers report. It reads every endpoint, so with many endpoints it runs only now and then. */
   #addReports(nowMs: number): void {
     const { targets } = this.#set;
     if (targets.length > MANY && nowMs - this.#reportedAtMs < ADD_MS) return;
     this.#reportedAtMs = nowMs;
     this.#reported = 0;
-    // The `unit` of a load is 0 while no server reports.
+    // The `unit` of a load is 0 while no server reports its calls.
     if (targets.length === 0 || (targets[0] as OwnTarget).unit === 0) return;
     let sum = 1;
     for (let index = 0; index < targets.length; index++) sum += callsThere(targets[index] as OwnTarget, nowMs) - 1;
@@ -233,14 +240,14 @@ class HashPicker implements Picker<OwnTarget> {
   }
 }
 
-/** Calls in flight on an endpoint from all clients, plus one. The endpoint's latency and failures make no difference. */
+/** How many calls of all clients are in flight on a target, plus one. The target's latency and failures make no difference. */
 function callsThere(target: OwnTarget, nowMs: number): number {
   return target.cost(nowMs) / (target.unit || 1);
 }
 
 /**
- * The key of a call, from what functions of the application return: a number becomes its digits; '', null and anything else that is not a
- * key mean no key.
+ * Converts what an application's key function returned to a key: a number becomes its digits; '', null and anything else that is no key
+ * mean that the call has none.
  */
 function keyOf(key: unknown): string | undefined {
   if (typeof key === 'string') return key === '' ? undefined : key;
@@ -248,7 +255,7 @@ function keyOf(key: unknown): string | undefined {
   return undefined;
 }
 
-/** The mapping for a set's endpoints; reuses `before` if endpoints and weights are the same. */
+/** Returns the mapping from keys to a set's endpoints. It is `before` itself if endpoints and weights are unchanged. */
 function mappingOf(
   set: PickSet<OwnTarget>,
   { method, placeBy }: Complete<HashOptions>,
@@ -269,7 +276,8 @@ function mappingOf(
 }
 
 /**
- * The names of the endpoints' pods, as hash keys. Two endpoints with one name would share their keys unevenly, so they count by address.
+ * The names of the endpoints' pods, used as the names that are hashed. Two endpoints with one name would get very different numbers of
+ * keys, so they count by address.
  */
 function podNames(endpoints: readonly Endpoint[]): string[] {
   const found = endpoints.map(({ name, port }) => (name === undefined ? undefined : `${name}:${port}`));
@@ -280,7 +288,7 @@ function podNames(endpoints: readonly Endpoint[]): string[] {
   );
 }
 
-/** The IPv4 one of an endpoint's two addresses, whichever of them is in use, so that keys stay on their endpoint. */
+/** The IPv4 address if an endpoint has two, whichever of them is in use, so that keys stay on their endpoint when it changes. */
 function steadyAddress(endpoint: Endpoint): string {
   return endpointAddress(endpoint.address.includes(':') ? withOtherFirst(endpoint) : endpoint);
 }

@@ -5,34 +5,37 @@ import { IndexHeap } from './index-heap.js';
 import { fits, type OwnTarget, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { VirtualTime } from './virtual-time.js';
 
-/** How far behind, in virtual time, the turn of the endpoint at the top of the heap may be before it is updated. */
+/** If an endpoint at the top of the heap missed its turn by more than this, in virtual time, its turn is moved to now. */
 const STALE_AFTER = 1;
-/** How many calls a turn is worth with the cost rule `share`. With the other rules a turn only breaks ties. */
+/**
+ * What one unit of virtual time counts in a heap key, in calls: half a call with the cost rule `share`; almost nothing with the other
+ * rules, where turns only break ties.
+ */
 const TURN_IN_SHARES = 0.5;
 const TURN_AS_TIE = 1e-6;
-/** Added to the key of idle endpoints, which puts them before all others in the heap. */
+/** Added to the heap key of idle endpoints, so that they come before all others. */
 const IDLE_FIRST = -1e13;
 
 /**
- * Keeps targets ordered by load and takes the least loaded: exact, and O(log n) per pick and per end. Only for loads that do not change
- * with time alone.
+ * Keeps targets ordered by load and picks the least loaded one. Exact, with O(log n) per pick and per end of a call. Only for loads that do
+ * not change with time alone.
  *
- * An endpoint's key in the heap is its cost plus a fraction of the virtual time of the next turn, so it stays valid while nothing happens
- * to the endpoint. A turn long overdue would make an endpoint look less loaded than it is, so it is updated when the endpoint reaches the
- * top; turns therefore never outweigh a call. Each endpoint needs that at most once per round: one update per pick.
+ * A target's key in the heap is its cost plus a fraction of the virtual time of its next turn, so it stays valid while nothing happens on
+ * the target. A turn that is long overdue would make a target look less loaded than it is. Therefore the turn is updated when the target
+ * reaches the top, and turns never outweigh a call. Each target needs that at most once per round, so it is about one update per pick.
  */
 export class HeapPicker implements Picker<OwnTarget> {
   readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   readonly #rule: CostRule;
-  /** The heap's keys by the index of their endpoints; this is the heap's own array. */
+  /** The keys of the heap by the index of their targets. The heap itself uses this array. */
   readonly #keys: Float64Array;
-  /** The number of calls in flight from which each endpoint's key was computed. */
+  /** From how many calls in flight each target's key was computed. */
   readonly #counted: Int32Array;
   readonly #heap: IndexHeap;
-  /** What one more call adds to the cost of an endpoint; converts virtual time, counted in calls, to a cost. */
+  /** What one more call adds to the cost of a target on average, which converts virtual time, counted in calls, to a cost. */
   readonly #unit: number;
-  /** The index of the last pick, not yet reordered because its call starts only after `pick` returns; -1 = none. */
+  /** The index of the last pick, whose key is updated later because its call starts only after `pick` returns; -1 = none. */
   #picked = -1;
 
   constructor(rule: CostRule, set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {

@@ -16,11 +16,15 @@ import {
 } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
 
-/** Options of `hotCold`. */
+/**
+ * Options of `hotCold`: how many endpoints are drawn, and from when on an endpoint counts as busy. Invalid options throw EVENKEEL_OPTION.
+ */
 export interface HotColdOptions {
   /** How many endpoints are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 5 */
   readonly choices?: number | undefined;
-  /** The quantile of calls in flight, as seen in draws, up to which an endpoint counts as not busy, 0 to 1. @defaultValue 0.8 */
+  /**
+   * An endpoint counts as not busy while its calls in flight do not exceed this quantile of those seen in draws, 0 to 1. @defaultValue 0.8
+   */
   readonly quantile?: number | undefined;
 }
 
@@ -29,15 +33,15 @@ export const hotColdTable: OptionTable<Complete<HotColdOptions>> = optionTable('
   quantile: numberOption(0.8, { min: 0, max: 1 }),
 });
 
-/** How far the bound between hot and cold endpoints moves per draw, in calls. */
+/** How far one draw moves the bound between hot and cold endpoints, in calls. */
 const STEP = 0.05;
 
 /**
- * Draws a few targets. Those with more calls in flight per weight than most are hot. The picker takes the cold one with the least load;
- * if all are hot, the one with the fewest calls. Meant for loads that measure latency (`peakEwma`): latency decides only between
- * targets that are not busy, and since load grows with every call in flight, one good measurement cannot attract all calls. O(1) per
- * pick. Source: the hot-cold lexicographic rule of Prequal (Wydrowski et al., Load is not what you should balance, NSDI 2024), with this
- * process's own counts instead of probes.
+ * Draws a few targets. Those with more calls in flight per weight than most are hot. Picks the cold one with the least load; if all are
+ * hot, the one with the fewest calls. Meant for loads that measure latency (`peakEwma`): latency decides only between targets that are not
+ * busy, and since load grows with every call in flight, one good measurement cannot attract all calls. O(1) per pick. Source: the hot-cold
+ * lexicographic rule of Prequal (Wydrowski et al., Load is not what you should balance, NSDI 2024), with this process's own counts instead
+ * of probes.
  */
 export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
   const { choices, quantile } = hotColdTable.resolve(options);
@@ -53,7 +57,7 @@ class HotColdPicker implements Picker<OwnTarget> {
   readonly #quantile: number;
   readonly #weighted: WeightedDraw | undefined;
   readonly #steps: Float64Array;
-  /** Calls in flight per weight above which a target is hot. It follows the quantile of the draws. */
+  /** A target with more calls in flight per weight than this is hot. The bound follows the quantile of the draws. */
   #bound = 0;
 
   constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, choices: number, quantile: number, rng: Rng) {
@@ -83,7 +87,8 @@ class HotColdPicker implements Picker<OwnTarget> {
     const down = up - STEP;
     for (let draw = 0; draw < this.#choices; draw++) {
       let index: number;
-      // Draws as in `DrawPicker`. Equal weights: never the best so far; unequal weights: by weight, and draws may repeat.
+      // Draws as `DrawPicker` does: with equal weights no draw repeats the best target so far; otherwise draws are by weight and may
+      // repeat.
       if (this.#weighted !== undefined) index = this.#weighted.draw(random);
       else index = bestIndex === -1 || length < 2 ? random.index(length) : random.otherIndex(length, bestIndex);
       const target = targets[index] as OwnTarget;
@@ -91,12 +96,12 @@ class HotColdPicker implements Picker<OwnTarget> {
       const { inFlight } = target;
       const calls = inFlight * (steps[index] as number);
       const hot = calls > bound;
-      // The bound goes up after a hot draw and down after a cold one: a stochastic approximation of the quantile.
+      // The bound rises with each hot draw and falls with each cold one, which makes it approach the quantile (stochastic approximation).
       bound += hot ? up : down;
       if (bound < 0) bound = 0;
       if (hot && !bestHot) continue;
-      // Cold endpoints are compared by their load including the next call, hot ones by their calls, so that a fast but busy endpoint gets
-      // no more.
+      // Cold targets are compared by their load with the next call included, hot ones by their calls alone, so that a fast but busy target
+      // gets no more calls.
       let cost = calls;
       if (!hot) cost = (target.cost(nowMs) * (calls + 1)) / (inFlight + 1);
       if (best !== undefined && hot === bestHot && cost >= bestCost) continue;

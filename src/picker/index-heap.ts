@@ -1,16 +1,15 @@
 /**
- * A binary heap over the indexes 0 … n − 1, the smallest key on top. Callers change keys in the typed array, because a
- * number passed as an argument would be boxed. The heap tracks the position of each index, so any key can change in
- * O(log n).
+ * A binary heap of the indexes 0 … n − 1, with the smallest key on top. Callers change keys in the typed array, because V8 would put a
+ * number that is passed as an argument on the heap of objects. The position of each index is tracked, so any key can change in O(log n).
  */
 export class IndexHeap {
-  /** The key of each index. Call `update` after changing one. */
+  /** The key of each index. After changing a key, call `update`. */
   readonly keys: Float64Array;
-  /** The order of the heap: which index is at a position, and the reverse. */
+  /** The order of the heap: which index is at each position, and at which position each index is. */
   readonly #indexAt: Uint32Array;
   readonly #positionOf: Uint32Array;
 
-  /** @param keys The initial keys; used as they are, not copied. O(n). */
+  /** @param keys The initial keys. The array is used itself, not copied. O(n). */
   constructor(keys: Float64Array) {
     this.keys = keys;
     this.#indexAt = Uint32Array.from(keys, (_, index) => index);
@@ -18,12 +17,12 @@ export class IndexHeap {
     for (let position = (keys.length >>> 1) - 1; position >= 0; position--) this.#sink(position);
   }
 
-  /** The index with the smallest key. The heap must have at least one. */
+  /** The index with the smallest key. The heap must not be empty. */
   get top(): number {
     return this.#indexAt[0] as number;
   }
 
-  /** The key of `index` has changed. */
+  /** Restores the order after the key of `index` has changed. */
   update(index: number): void {
     const position = this.#positionOf[index] as number;
     this.#rise(position);

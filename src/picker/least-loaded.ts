@@ -6,26 +6,32 @@ import { HeapPicker } from './heap-picker.js';
 import { ownSet, type PickerFactory } from './picker.js';
 import { ScanPicker } from './scan-picker.js';
 
-/** Endpoints whose loads decay with time are compared one by one up to this many; beyond, `CHOICES` of them are drawn. */
+/**
+ * With loads that decay with time, up to `SCAN_UP_TO` endpoints are compared one by one; in larger sets, `CHOICES` of them are drawn and
+ * compared.
+ */
 const SCAN_UP_TO = 64;
 const CHOICES = 8;
 
 /**
- * The least loaded endpoint of all, per weight (IPVS: lc, wlc). O(log n) for loads that change only with calls, such as `inFlight`. For
- * loads that decay with time the picker compares all endpoints up to 64, and 8 random ones beyond.
+ * Picks the least loaded endpoint of all, per weight (IPVS: lc, wlc). O(log n) for loads that change only with calls, such as `inFlight`.
+ * For loads that decay with time it compares all endpoints up to 64, and 8 random ones in larger sets.
  *
- * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good, and they do not all
- * choose the same endpoint.
+ * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good, and those clients do not
+ * all choose the same endpoint.
  */
 export const leastLoaded = (...none: []): PickerFactory => leastBy('share', 'leastLoaded', none);
 
 /**
- * The endpoint that would finish the call first if weight were speed: the least (load including the next call) / weight
- * (IPVS: sed). An idle client uses only the heaviest endpoints. O(log n), as `leastLoaded`.
+ * Picks the endpoint that would finish the call first if weight were speed: the least (load including the next call) / weight (IPVS: sed).
+ * An idle client uses only the heaviest endpoints. O(log n), with the exceptions of `leastLoaded`.
  */
 export const shortestExpectedDelay = (...none: []): PickerFactory => leastBy('delay', 'shortestExpectedDelay', none);
 
-/** An idle endpoint if there is one, by weight and turn; otherwise the shortest expected delay (IPVS: nq). O(log n). */
+/**
+ * Picks an idle endpoint if there is one, by weight and in turns; otherwise the one with the shortest expected delay (IPVS: nq). O(log n),
+ * with the exceptions of `leastLoaded`.
+ */
 export const neverQueue = (...none: []): PickerFactory => leastBy('never-queue', 'neverQueue', none);
 
 function leastBy(rule: CostRule, name: string, none: readonly unknown[]): PickerFactory {

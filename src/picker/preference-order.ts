@@ -31,35 +31,41 @@ import {
   type PickSet,
 } from './picker.js';
 
-/** With fewer endpoints than this there is no order of preference: turns are exactly even and cost little. */
+/** With fewer endpoints than this, there is no order of preference: turns are exactly even and cost little. */
 const ORDERED_FROM = 4;
-/** Neighbours in the order of preference change places if the second is faster by a tenth; latencies are compared as logarithms. */
+/**
+ * Neighbors in the order of preference change places if the later one is faster by about a tenth. Latencies are compared as logarithms.
+ */
 const MARGIN = 0.1;
 /**
- * The order of preference may change at the end of one call in this many: if it could at every one, noise would move endpoints as fast as
+ * The order of preference may change at the end of one call in this many. If it could change at each, noise would move endpoints as fast as
  * knowledge does.
  */
 const EVERY = 4;
 /**
- * How often an endpoint that is not in use is raised in the order of preference, in ms; ± a half, so that clients do not do it together.
+ * How often an endpoint that is not in use is raised in the order of preference, in ms. The time varies by half, so that clients do not
+ * raise endpoints at the same moment.
  */
 const RAISE_MS = 5_000;
-/** This share of the raised endpoints goes to a random place among those in use, the others go to the edge of those in use. */
+/** This share of the raised endpoints goes to a random place among those in use; the others go to the edge of those. */
 const RAISED_FURTHER = 0.1;
-/** How long the first endpoint of the order may remain so while the caller never has two calls in flight, in ms. */
+/**
+ * If the caller never has two calls in flight, the first two endpoints of the order change places after a random time between these two, in
+ * ms.
+ */
 const MOST_TURN_MS = 10_000;
 const LEAST_TURN_MS = 7_500;
-/** An endpoint whose call costs more than this is not raised in the order of preference. */
+/** An endpoint on which a call costs more than this is not raised in the order of preference. */
 const PRICED: number = 1.02 * UNITS;
 /**
- * A new endpoint gets this many calls by an even draw from each client that has, on average, fewer calls than this in flight: otherwise
- * such clients would find it late.
+ * A client with fewer calls in flight than `TRIES_BELOW`, on average, draws a new endpoint for `FIRST_TRIALS` calls as often as any other
+ * endpoint, because its order alone would find the new endpoint late.
  */
 const TRIES_BELOW = 0.25;
 const FIRST_TRIALS = 4;
 /**
- * While servers report their load: how many endpoints of the order are compared for a call (those in use, if there are not too many), and
- * how many beyond these are drawn.
+ * While servers report their load, a pick compares between `LEAST_FIRST` and `MOST_FIRST` endpoints from the beginning of the order, as
+ * many as are in use, and `DRAWS` drawn from the rest.
  */
 const LEAST_FIRST = 8;
 const MOST_FIRST = 16;
@@ -68,19 +74,19 @@ const DRAWS = 4;
 const LEFT = -1;
 
 /**
- * Each client keeps the endpoints in an order of its own, random at first: a call goes to the first of the order with the fewest of
- * this client's calls, so usually to the first that has none. O(1) per pick. The default picker.
+ * Each client keeps the endpoints in an order of its own, random at first. A call goes to the first endpoint in the order with the fewest
+ * of this client's calls, so usually to the first that has none. O(1) per pick. The default picker.
  *
- * So a client's calls are on few endpoints at a time, where its own count says how busy they are; an endpoint that is slow now keeps
- * its call and gets no other. Neighbours in the order change places by latency, so clients move away from each other's endpoints and
- * from slow ones. Every five seconds one of the endpoints that are not in use comes to the edge of those that are. An endpoint that
- * fails, or takes nearly three times as long as the median, counts as having more calls. What is even among the endpoints, over many
- * clients, is load and latency; one client alone uses as many endpoints as it has calls in flight.
+ * So a client's calls are on few endpoints at a time, whose business its own counts show. An endpoint that is slow now keeps its call and
+ * gets no other. Neighbors in the order change places by latency, so clients move away from each other's endpoints and from slow ones.
+ * Every five seconds one of the endpoints that are not in use moves to the edge of those that are. An endpoint that fails, or takes nearly
+ * three times as long as the median, counts as having more calls. Over many clients, load and latency are even among the endpoints; one
+ * client alone uses as many endpoints as it has calls in flight.
  *
- * With two or three endpoints, with weights that differ, and with a load other than `relativeLatency`, it is `p2c`.
+ * With two or three endpoints, with weights that differ, and with a load other than `relativeLatency`, this picker is `p2c`.
  *
- * Sources: ordered hunting, as in telephone exchanges; self-organizing lists by transposition (Rivest, On self-organizing sequential
- * search heuristics, CACM 19(2), 1976).
+ * Sources: ordered hunting, as in telephone exchanges; self-organizing lists by transposition (Rivest, On self-organizing sequential search
+ * heuristics, CACM 19(2), 1976).
  */
 export const preferenceOrder = (...none: []): PickerFactory => {
   checkNoOptions('preferenceOrder', none);
@@ -97,14 +103,16 @@ export const preferenceOrder = (...none: []): PickerFactory => {
 /** Whether `preferenceOrder` keeps the endpoints of `set` in an order. */
 export const keepsOrder = (set: PickSet<OwnTarget>): boolean => preferencesOf(set) !== undefined;
 
-/** The place of a target with this load in an order of preference, from 1; undefined if it never had one, or has left the set. */
+/**
+ * The place in an order of preference of the target with this load, from 1; undefined if the target never had one, or has left the set.
+ */
 export function placeOf(load: Load): number | undefined {
   if (!(load instanceof RuledLoad) || load.rule.preferences === undefined) return undefined;
   const place = load.numbers[load.at + PLACE] as number;
   return place > 0 ? place : undefined;
 }
 
-/** What the loads of `set` know about preferences; undefined if its endpoints cannot be ordered. */
+/** What the loads of `set` know about the preference of endpoints; undefined if the endpoints cannot be ordered. */
 function preferencesOf(set: PickSet<OwnTarget>): Preferences | undefined {
   if (!set.equalWeights || set.targets.length < ORDERED_FROM) return undefined;
   let found: Preferences | undefined;
@@ -117,22 +125,22 @@ function preferencesOf(set: PickSet<OwnTarget>): Preferences | undefined {
 }
 
 /**
- * Picks by an order of preference. The order is over all endpoints of the set, so an endpoint that reconnects has its place again. Each
- * endpoint's place is kept in its load too, where the next picker finds it.
+ * Picks by an order of preference. The order covers all endpoints of the set, so that an endpoint that reconnects has its place again. Each
+ * endpoint's load stores the endpoint's place too, where the next picker finds it.
  */
 class PreferenceOrder implements Picker<OwnTarget> {
   readonly #preferences: Preferences;
   readonly #random: Random32;
   readonly #order: OwnTarget[];
-  /** The loads of the ordered endpoints, by their places in the order. */
+  /** The loads of the ordered endpoints, by their place in the order. */
   readonly #loads: RuledLoad[];
-  /** Endpoints that are ready and new: it would take long until the order of preference has led every client to them. */
+  /** Ready endpoints that are new to the order: without extra calls, it would take long until every client's order has led to them. */
   readonly #untried: OwnTarget[];
   /** The places of endpoints that are ready. */
   readonly #ready: BitSet;
   /**
-   * What one more call costs where it costs least, rounded up to whole calls: no endpoint costs less, as far as is known; and the places
-   * whose endpoints may cost no more. So neither many calls in flight nor many endpoints make a pick look at all of them.
+   * `#level`: no endpoint is known to cost less for one more call than this, rounded up to whole calls. `#cheap`: the places of endpoints
+   * that may cost no more. So neither many calls in flight nor many endpoints make a pick look at all of them.
    */
   #level = UNITS;
   readonly #cheap: BitSet;
@@ -196,7 +204,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#recheck((numbers[at + PLACE] as number) - 1);
   }
 
-  /** Returns a new endpoint now and then: each of them is drawn for an even share of the calls. */
+  /** Returns a new endpoint now and then, as often as an even draw among all endpoints would. */
   #try(): OwnTarget | undefined {
     const untried = this.#untried;
     const index = this.#random.index(this.#order.length);
@@ -211,8 +219,8 @@ class PreferenceOrder implements Picker<OwnTarget> {
   }
 
   /**
-   * The first endpoint of the order among those that are cheapest by this client's own calls; undefined if finding it would mean looking at
-   * all of them.
+   * The first endpoint of the order among the cheapest by this client's own calls; undefined if finding it would mean looking at all
+   * endpoints.
    */
   #fewest(): OwnTarget | undefined {
     const found = this.#first();
@@ -221,7 +229,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     return this.#first();
   }
 
-  /** The first endpoint of the order that costs no more than `#level`. */
+  /** The first endpoint of the order that costs no more than `#level`; undefined if there is none. */
   #first(): OwnTarget | undefined {
     const order = this.#order;
     const level = this.#level;
@@ -239,8 +247,8 @@ class PreferenceOrder implements Picker<OwnTarget> {
   }
 
   /**
-   * The pick while servers report their load. It compares the first endpoints of the order, where each place costs a little more than the
-   * one before, and a few drawn from the rest, unless one of the first is as good as idle.
+   * Picks while servers report their load. Compares the first endpoints of the order, where each place costs a little more than the one
+   * before. If none of them is about as good as idle, a few drawn from the rest are compared too.
    */
   #withReports(request: PickRequest): OwnTarget | undefined {
     const order = this.#order;
@@ -267,7 +275,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     return best;
   }
 
-  /** The first endpoint of the order among the cheapest with room, preferably one that the call does not avoid. O(n). */
+  /** The first endpoint of the order among the cheapest that have room, preferably one that the call does not avoid. O(n). */
   #cheapest(request: PickRequest): OwnTarget | undefined {
     const order = this.#order;
     let best: OwnTarget | undefined;
@@ -289,17 +297,17 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#cheap.copy(this.#ready);
   }
 
-  /** The endpoint at `place` may cost less than before. */
+  /** Notes that the endpoint at `place` may cost less than before. */
   #recheck(place: number): void {
     this.#cheap.set(place, this.#ready.has(place));
   }
 
-  /** The last place of the order that is in use now, or nearly so. */
+  /** The last place of the order that is in use now, or is about to be. */
   get #edge(): number {
     return Math.ceil(this.#preferences.state[AVERAGE] as number) + 1;
   }
 
-  /** A call on the endpoint at `place` has ended: it changes places with at most one of its neighbours. */
+  /** A call on the endpoint at `place` has ended, so the endpoint may change places with one of its neighbors. */
   #compare(place: number): void {
     const { state } = this.#preferences;
     const loads = this.#loads;
@@ -324,8 +332,8 @@ class PreferenceOrder implements Picker<OwnTarget> {
   }
 
   /**
-   * Moves the endpoint at `place` to the end of the order. Endpoints in use move up; beyond them only the last one changes its place, or
-   * this would take O(n) each time that one of many endpoints answers far too fast.
+   * Moves the endpoint at `place` to the end of the order. Up to the edge of those in use, the endpoints behind it move up; further back
+   * only the last one changes its place. Moving all would take O(n) each time that one of many endpoints answers far too fast.
    */
   #last(place: number): void {
     const last = this.#order.length - 1;
@@ -334,12 +342,12 @@ class PreferenceOrder implements Picker<OwnTarget> {
     if (beyond < last) this.#exchange(beyond, last);
   }
 
-  /** Moves an endpoint that is not in use to the edge of those that are, so that new ones and those that have recovered are found. */
+  /** Moves one endpoint that is not in use to the edge of those that are, so that new and recovered endpoints are found. */
   #raise(nowMs: number): void {
     const { state } = this.#preferences;
     const random = this.#random;
     state[RAISE_AT] = nowMs + RAISE_MS * (0.5 + random.next());
-    // The costs of endpoints may also have fallen with time.
+    // Endpoints may also have become cheaper with time alone, so all are looked at again.
     this.#atLevel(UNITS);
     const edge = this.#edge;
     const beyond = this.#order.length - edge - 1;
@@ -356,7 +364,10 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#exchange(place, to);
   }
 
-  /** A caller that never has two calls in flight uses the first two endpoints of the order in turns, unless the second is slower. */
+  /**
+   * Makes the first two endpoints of the order change places, for a caller that never has two calls in flight, unless the second is slower
+   * or more expensive.
+   */
   #turn(nowMs: number): void {
     const { state } = this.#preferences;
     state[TURN_AT] = nowMs + LEAST_TURN_MS + (MOST_TURN_MS - LEAST_TURN_MS) * this.#random.next();
@@ -386,7 +397,9 @@ class PreferenceOrder implements Picker<OwnTarget> {
     this.#recheck(b);
   }
 
-  /** Ordered endpoints that are not in `staying` have left the set: if they return, they do so at the edge of those in use. */
+  /**
+   * Marks the endpoints of the order that are not in `staying` as gone from the set. If one returns, it enters at the edge of those in use.
+   */
   #leave(staying: readonly OwnTarget[]): void {
     const stays = new Set(staying);
     for (const target of this.#order) {
@@ -399,7 +412,9 @@ class PreferenceOrder implements Picker<OwnTarget> {
 
 const loadOf = (target: OwnTarget): RuledLoad => target.load as RuledLoad;
 
-/** The cost of one more call on an endpoint, in `UNITS` (see `latency-cell`). An integer, because fractions would be boxed. */
+/**
+ * The cost of one more call on a target, in `UNITS` (see `latency-cell`). It is an integer, because V8 would put a fraction on the heap.
+ */
 function costOf(target: OwnTarget): number {
   const { numbers, at } = target.load as RuledLoad;
   const cost = (target.inFlight + 1) * ((numbers[at + ORDER_COST] as number) || UNITS);
@@ -408,13 +423,16 @@ function costOf(target: OwnTarget): number {
 
 const wholeCalls = (cost: number): number => Math.ceil(cost / UNITS) * UNITS;
 
-/** Whether enough is known about an endpoint, and is recent enough, to compare it with others. */
+/** Whether enough recent calls on an endpoint were measured to compare it with others. */
 function knows({ numbers, at }: RuledLoad, nowMs: number): boolean {
   const ageMs = nowMs - (numbers[at + UPDATED] as number);
   return (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && ageMs < FORGOTTEN_MS;
 }
 
-/** The endpoints in the order of their places. An endpoint that returns enters at the edge of those in use, a new one at a random place. */
+/**
+ * Returns the endpoints in the order of their places. An endpoint that has returned enters at the edge of those in use, a new one at a
+ * random place.
+ */
 function ordered(all: readonly OwnTarget[], edge: number, random: Random32): OwnTarget[] {
   const placeOf = (target: OwnTarget): number => {
     const { numbers, at } = loadOf(target);

@@ -6,7 +6,7 @@ import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet, type PickTarget } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
 
-/** A random target, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */
+/** Picks a random target by weight, which is what kube-proxy does per connection, but for each call. O(1) per pick. */
 export const random = (...none: []): PickerFactory => {
   checkNoOptions('random', none);
   const factory: PickerFactory = (set, _previous, { rng }) => new RandomPicker(set, rng);
@@ -29,7 +29,8 @@ class RandomPicker implements Picker {
     if (targets.length === 0) return undefined;
     const index = this.#weighted === undefined ? this.#random.index(targets.length) : this.#weighted.draw(this.#random);
     const target = targets[index] as PickTarget;
-    // The search starts at a new random index: continuing from `index` would double its neighbor's share.
+    // The search for another target starts at a new random index. If it went on from `index`, that target's neighbor would get twice its
+    // share.
     return fits(target, request) ? target : firstFitting(this.#set, request, this.#random.index(targets.length));
   }
 }

@@ -5,19 +5,19 @@ import { numberOption, type OptionTable, optionalString, optionTable } from '../
 import { hash } from './hash.js';
 import type { PickerFactory } from './picker.js';
 
-/** An HTTP request, as far as keys read it: the options of a request to undici, or a `ClientRequest` of Node. */
+/** The part of an HTTP request that key functions read: of the options of an undici request, or of a `ClientRequest` of Node. */
 export interface KeyedRequest {
-  /** The headers as undici takes them: an object, a flat list, or an iterable of pairs. */
+  /** The headers in any form that undici accepts: an object, a flat list, or an iterable of pairs. */
   readonly headers?: unknown;
-  /** Reads a header of a `ClientRequest`. */
+  /** Reads a header; present only on a `ClientRequest`. */
   getHeader?(name: string): unknown;
-  /** The body of the request, if it is known when the pod is picked; `node:http` asks for a connection before. */
+  /** The body of the request, if it is known when the pod is picked. With `node:http` it is not, because a connection is needed before. */
   readonly body?: unknown;
 }
 
 /**
- * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests without it go
- * where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for an invalid name.
+ * Returns a key function for a header: requests whose header has the same value go to one pod. `key: headerKey('x-user')`, with `picker:
+ * hash()`. Requests without the header go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for an invalid name.
  */
 export function headerKey(name: string): (request: KeyedRequest) => string | undefined {
   const wanted = checkString('headerKey()', name).toLowerCase();
@@ -25,8 +25,8 @@ export function headerKey(name: string): (request: KeyedRequest) => string | und
 }
 
 /**
- * Requests with the same value of a cookie go to one pod: `key: cookieKey('session')`. Its name is case-sensitive; its value is used
- * unchanged, without surrounding quotes. Throws EVENKEEL_OPTION for an invalid name.
+ * Returns a key function for a cookie: requests whose cookie has the same value go to one pod. `key: cookieKey('session')`. The name is
+ * case-sensitive; the value is used unchanged, without surrounding quotes. Throws EVENKEEL_OPTION for an invalid name.
  */
 export function cookieKey(name: string): (request: KeyedRequest) => string | undefined {
   const wanted = checkString('cookieKey()', name);
@@ -72,7 +72,10 @@ function headerText(value: unknown, separator: string): string | undefined {
   return Array.isArray(value) ? value.join(separator) : String(value);
 }
 
-/** Options of `promptKey`. */
+/**
+ * Options of `promptKey`: how much of a prompt makes the key, and which bodies are too large to read. Invalid options throw
+ * EVENKEEL_OPTION.
+ */
 export interface PromptKeyOptions {
   /** How many characters of the first user message, or of a plain prompt, make the key. @defaultValue 256 */
   readonly chars?: number | undefined;
@@ -80,9 +83,12 @@ export interface PromptKeyOptions {
   readonly maxBytes?: number | undefined;
 }
 
-/** Options of `prefixKey`. */
+/** Options of `prefixKey`: those of `promptKey`, and a header that may carry the key. Invalid options throw EVENKEEL_OPTION. */
 export interface PrefixKeyOptions extends PromptKeyOptions {
-  /** The name of a header that names the conversation; a request with this header gets its key from it. @defaultValue none */
+  /**
+   * The name of a header that identifies the conversation; a request with this header gets its key from the header's value. @defaultValue
+   * none
+   */
   readonly header?: string | undefined;
 }
 
@@ -98,29 +104,29 @@ export const prefixKeyTable: OptionTable<Filled<PrefixKeyOptions, 'header'>> = o
   ...promptKeyTable.options,
 });
 
-/** How many times its share of the calls in flight a pod may have before calls for it go to the next one. */
+/** How many times its share of the calls in flight a pod may have before calls for its keys go to other pods. */
 const MAX_LOAD_RATIO = 1.25;
-/** A server of a model works on many requests at once: a pod with fewer calls in flight than this is not busy. */
+/** A pod with fewer calls in flight than this is not busy, because servers of language models work on many requests at once. */
 const MIN_IN_FLIGHT = 8;
 
-/** A function of a request that gives its key, and the picker it is meant for. */
+/** A function that returns the key of a request, together with the picker that it is meant for. */
 export interface PrefixKey {
   (request: KeyedRequest): string | undefined;
-  /** The hash picker to pass as `picker`: it keeps a key on its endpoint while that endpoint is not too busy. */
+  /** The hash picker to pass as `picker`. It keeps each key on one endpoint while that endpoint is not too busy. */
   readonly picker: PickerFactory;
   /**
-   * Whether a header of the request gives the key. Otherwise the key is in the body, which `node:http` does not know yet when it asks for a
-   * connection.
+   * Whether the key may come from a header of the request. If not, it comes from the body, which `node:http` does not know yet when it asks
+   * for a connection.
    */
   readonly readsHeader: boolean;
 }
 
 /**
- * The key of a prompt: the same for all requests of a conversation, and for prompts that begin alike. `undefined` for what is no
- * JSON with a prompt in a known form. The key is a hash: it tells nothing of the prompt.
+ * Returns the key of a prompt, which is the same for all requests of a conversation, and for prompts that begin alike. Returns `undefined`
+ * for a body that is no JSON with a prompt in a known form. The key is a hash that reveals nothing of the prompt.
  *
- * In this order: `prompt_cache_key`; `conversation`; the first user message with the system prompt before it (`messages`, `input`,
- * `system`, `instructions`); `prompt`; `input` as a text. `model` is part of each.
+ * The key is made of the first of these that is present: `prompt_cache_key`; `conversation`; the first user message with the system prompt
+ * before it (`messages`, `input`, `system`, `instructions`); `prompt`; `input` as a text. `model` is part of every key.
  *
  * @param body A JSON text, its bytes, or the object it was made of.
  * @throws EVENKEEL_OPTION for invalid options.
@@ -131,14 +137,15 @@ export function promptKey(body: unknown, options: PromptKeyOptions = {}): string
 }
 
 /**
- * Requests of one conversation, or with prompts that begin alike, go to one pod, which still has what it computed for them: for servers of
- * language models and their prefix caches. A pod with more than 1.25 times its share of the calls in flight (of all clients, where servers
- * report them) passes calls on to the next one. With it the default picker is `hash({ maxLoadRatio: 1.25, minInFlight: 8 })`.
+ * Returns a key function for servers of language models with prefix caches: requests of one conversation, or with prompts that begin alike,
+ * go to one pod, which still has what it computed for them. A pod with more than 1.25 times its share of the calls in flight (of all
+ * clients, where servers report them) passes calls on to another. With this key, the default picker is `hash({ maxLoadRatio: 1.25,
+ * minInFlight: 8 })`.
  *
- * The key is the header, if one is named and there; otherwise it is read from a JSON body (see `promptKey`) that is a string, a Buffer or
- * another view of bytes. Streams, iterators and forms are never read: such a request has no key, unless its header says one. `fetch` turns
- * every body into an iterator; `createFetch` shows keys the body as the application passed it. With node:http the header must be named.
- * Throws EVENKEEL_OPTION.
+ * The key is the header's value, if one is named and the request has it; otherwise it is read from a JSON body (see `promptKey`) that is a
+ * string, a Buffer or another view of bytes. Streams, iterators and forms are never read: such a request has no key unless its header has
+ * one. `fetch` turns every body into an iterator; `createFetch` shows key functions the body as the application passed it. With node:http
+ * the header must be named. Throws EVENKEEL_OPTION.
  *
  * @example createFetch('http://vllm.models:8000', { key: prefixKey({ header: 'x-conversation-id' }) })
  */
@@ -165,10 +172,11 @@ function keyOf(body: unknown, chars: number, maxBytes: number): string | undefin
     if (prompt === undefined) return undefined;
     text = `${textOf(request.model)}\n${prompt}`;
   } catch {
-    // The body is an object that is no JSON (a cycle, a bigint): a key is not worth failing a request for.
+    // The body is an object that cannot be written as JSON (a cycle, a bigint). The request then has no key, since that is better than to
+    // fail.
     return undefined;
   }
-  // The key has 64 bits: two of a million conversations share a key with a chance of one in 30 million.
+  // The key has 64 bits: in a million conversations, the chance that two share a key is one in 30 million.
   return (hash32(text, 1) >>> 0).toString(16) + (hash32(text, 2) >>> 0).toString(16).padStart(8, '0');
 }
 
@@ -182,7 +190,7 @@ function parsed(body: unknown, maxBytes: number): unknown {
     if (body.byteLength > maxBytes) return undefined;
     text = Buffer.from(body).toString();
   } else return isPlain(body) ? body : undefined;
-  // A quick look at the body before a parse: forms and texts are no prompts.
+  // A quick look at the body saves parsing forms and plain texts, which are no prompts.
   if (text.length > maxBytes || !/^\s*\{/.test(text)) return undefined;
   try {
     return JSON.parse(text);
@@ -205,7 +213,7 @@ function promptOf(request: Readonly<Record<string, unknown>>, chars: number): st
   return `${textOf(request.system ?? request.instructions)}\n${textOf(plain).slice(0, chars)}`;
 }
 
-/** The messages of a conversation up to the first one of a user, which stay the same however long the conversation gets. */
+/** The messages of a conversation up to the first of the user, which stay the same however long the conversation gets. */
 function openingOf(messages: readonly unknown[], chars: number): string {
   let opening = '';
   for (const message of messages) {

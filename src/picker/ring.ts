@@ -1,20 +1,20 @@
 import { hash32 } from '../runtime/hash.js';
 
-/** Points on the hash ring per endpoint of mean weight. */
+/** How many points on the hash ring an endpoint with the mean weight has. */
 const POINTS = 160;
-/** Maximum points on a hash ring in total, roughly: hashing and sorting them takes about 5 ms. */
+/** About how many points a hash ring has at most: hashing and sorting so many takes about 5 ms. */
 const MAX_POINTS = 65_536;
 
 /**
- * A hash ring: an endpoint has points on it in proportion to its weight; a key belongs to the next point. Shares differ by
- * about 1 / sqrt(160) = 8 %; O(log) per look-up. Use it to agree with other rings; otherwise Maglev is faster and more even.
+ * A hash ring. An endpoint has points on it in proportion to its weight, and a key belongs to the next point. Shares differ by about 1 /
+ * sqrt(160) = 8 %; a look-up takes O(log n). Use it to agree with other software's rings; otherwise Maglev is faster and more even.
  * Source: Karger et al., Consistent Hashing and Random Trees, STOC 1997.
  */
 export class Ring {
   readonly #points: Uint32Array;
   readonly #owners: Uint32Array;
 
-  /** @param names At least one, all different. @param weights Above 0. */
+  /** @param names At least one name, all different. @param weights The weight of each name, above 0. */
   constructor(names: readonly string[], weights: readonly number[]) {
     const { length } = names;
     const total = weights.reduce((sum, weight) => sum + weight, 0);
@@ -36,7 +36,7 @@ export class Ring {
     return this.#points.length;
   }
 
-  /** The entry of the ring that a hash belongs to. */
+  /** Returns the position on the ring to which a key with this hash belongs. */
   entryOf(hash: number): number {
     const point = hash >>> 0;
     const points = this.#points;
@@ -50,7 +50,7 @@ export class Ring {
     return low === points.length ? 0 : low;
   }
 
-  /** The endpoint that owns an entry of the ring. */
+  /** Returns the index of the endpoint that owns a position on the ring. */
   at(entry: number): number {
     return this.#owners[entry] as number;
   }
@@ -59,7 +59,7 @@ export class Ring {
 const RADIX_BITS = 16;
 const RADIX = 2 ** RADIX_BITS;
 
-/** Points of a hash ring in ascending order with their owners; stable. A radix sort: O(n). */
+/** Returns the points of a hash ring in ascending order, with their owners. A radix sort: stable, O(n). */
 function sortedByPoint(points: Uint32Array, owners: Uint32Array): [Uint32Array, Uint32Array] {
   const { length } = points;
   let from = [points, owners] as [Uint32Array, Uint32Array];

@@ -14,9 +14,9 @@ import { StridePicker } from './stride-picker.js';
 import { VirtualTime } from './virtual-time.js';
 
 /**
- * Picks the endpoints one after the other: the most even spread when all calls cost the same (IPVS: rr, and wrr with weights). O(1) per
- * pick with equal weights, O(log n) otherwise; calls are then interleaved, never in bursts, and no endpoint is ever more than one call
- * ahead of or behind its share.
+ * Picks the endpoints one after the other, the most even spread when all calls cost the same (IPVS: rr, and wrr with weights). O(1) per
+ * pick with equal weights, O(log n) otherwise. With weights, calls to an endpoint are interleaved with others and never come in bursts, and
+ * no endpoint is ever more than one call ahead of or behind its share.
  */
 export const roundRobin = (...none: []): PickerFactory => {
   checkNoOptions('roundRobin', none);
@@ -33,13 +33,14 @@ class RoundRobinPicker implements Picker {
 
   constructor(set: PickSet, previous: Picker | undefined, rng: Rng) {
     this.#set = set;
-    // Clients that start together must not move in step, so the first position is random. Later pickers continue from the last position.
+    // The first position is random, so that clients that start together do not all use the same endpoint. Later pickers continue from the
+    // last position.
     if (previous instanceof RoundRobinPicker && previous.#set.targets.length > 0) {
       this.#cursor = (previous as RoundRobinPicker).#cursorIn(set.targets);
     } else this.#cursor = drawIndex(rng, Math.max(1, set.targets.length));
   }
 
-  /** The position of the target that had the last turn; if that one has left, the position before where it would be. */
+  /** The new index of the target that had the last turn; if that target has left, the index before the one it would have. */
   #cursorIn(targets: readonly PickTarget[]): number {
     const index = targets.indexOf(this.#set.targets[this.#cursor] as PickTarget);
     return index === -1 ? Math.max(-1, Math.min(this.#cursor, targets.length) - 1) : index;

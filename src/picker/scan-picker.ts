@@ -4,20 +4,19 @@ import type { OwnTarget, Picker, PickRequest, PickSet } from './picker.js';
 import { VirtualTime } from './virtual-time.js';
 
 /**
- * Compares all targets and takes the cheapest: exact, but O(n), so for small sets. Turns break ties.
+ * Compares all targets and picks the cheapest. Exact, but O(n), so it is for small sets. Ties are broken by turns.
  *
- * With the `share` rule a turn is worth half a call: an idle endpoint costs half when its turn has come, and the full cost
- * right after a pick. Equal endpoints alternate by weight, and one twice as slow as the best gets no calls while the best
- * is idle.
+ * With the `share` rule, a turn is worth half a call: an idle endpoint costs half when its turn has come, and the full cost right after a
+ * pick. So equal endpoints alternate by weight, and an endpoint twice as slow as the best gets no calls while the best is idle.
  */
 export class ScanPicker implements Picker<OwnTarget> {
   readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
-  // The cost rules of the pickers as one formula.
-  /** For each endpoint, how much the next call counts in its cost, and how much the wait for the endpoint's turn counts. */
+  // The three cost rules as one formula with the following parameters.
+  /** For each target, how much the next call counts in its cost; and how much the wait for the target's turn counts. */
   readonly #toCome: Float64Array;
   readonly #waiting: number;
-  /** Factor on the cost of an idle endpoint. */
+  /** The factor on the cost of an idle target. */
   readonly #whenIdle: number;
 
   constructor(rule: CostRule, set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {
@@ -35,7 +34,7 @@ export class ScanPicker implements Picker<OwnTarget> {
     const toCome = this.#toCome;
     const waiting = this.#waiting;
     const whenIdle = this.#whenIdle;
-    // The search starts at a valid index: reading a typed array outside its bounds would box the values read from it.
+    // `best` starts as a valid index: reading a typed array outside its bounds would make V8 put the values read from it on the heap.
     let best = 0;
     let found = false;
     let bestCost = 0;

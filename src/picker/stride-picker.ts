@@ -4,8 +4,8 @@ import { fits, type Picker, type PickRequest, type PickSet, type PickTarget } fr
 import type { VirtualTime } from './virtual-time.js';
 
 /**
- * Picks the endpoint whose turn is next; its turn comes again one step later. Calls are interleaved, never in bursts. O(log n) per pick.
- * Source: stride scheduling (Waldspurger, Weihl, MIT/LCS/TM-528, 1995).
+ * Picks the target whose turn is next; its turn comes again one step later. Calls are interleaved and never come in bursts. O(log n) per
+ * pick. Source: stride scheduling (Waldspurger, Weihl, MIT/LCS/TM-528, 1995).
  */
 export class StridePicker implements Picker {
   readonly set: PickSet;
@@ -14,7 +14,8 @@ export class StridePicker implements Picker {
   readonly #heap: IndexHeap;
 
   /**
-   * @param steps How far each endpoint's turns are apart in virtual time: 1 / weight by default. The owner may change them between picks.
+   * @param steps How far apart each target's turns are in virtual time. The owner may change the array between picks. @defaultValue mean
+   * weight / weight
    */
   constructor(set: PickSet, time: VirtualTime, steps: Float64Array = time.step) {
     this.set = set;
@@ -31,7 +32,7 @@ export class StridePicker implements Picker {
       const target = targets[index] as PickTarget;
       if (fits(target, request)) return target;
     }
-    // No endpoint was found by turns: one with a much shorter step than the others may have used up all the tries.
+    // No target that can take the call came up, perhaps because one with very short steps had all the turns, so all targets are looked at.
     const index = leastFitting(this.set, this.time.due, request);
     if (index === -1) return undefined;
     this.#take(index);

@@ -2,25 +2,25 @@ import type { Rng } from '../runtime/rng.js';
 import type { OwnTarget, Picker, PickSet } from './picker.js';
 
 /**
- * Says whose turn it is among endpoints. A turn breaks ties between equally loaded endpoints, so that with nothing in flight shares follow
- * the weights. Without turns, least-loaded rules send every call of an idle client to the heaviest endpoint (if the cost counts the next
- * call) or ignore weights (if it counts only running calls).
+ * Keeps whose turn it is among the targets of a set. A turn breaks ties between equally loaded targets, so that with nothing in flight
+ * shares follow the weights. Without turns, least-loaded rules send every call of an idle client to the heaviest target (if the cost counts
+ * the next call) or ignore weights (if it counts only running calls).
  *
- * Time here is virtual: every pick advances it by 1 / n, so one unit is a round. After a pick an endpoint is due again in mean weight /
- * weight units. An endpoint neither saves up turns it did not take nor owes more than one, so a turn only breaks ties; load decides.
+ * Time is virtual: every pick advances it by 1 / n, so one unit is a round. After a pick, a target's turn comes again mean weight / weight
+ * units later. A target neither saves up turns that it did not take nor owes more than one, so load decides and turns only break ties.
  * Source: earliest deadline first over virtual time, as in fair queueing (Demers, Keshav, Shenker, SIGCOMM 1989; Bennett, Zhang, WF2Q+,
  * IEEE/ACM ToN 5(5), 1997).
  */
 export class VirtualTime {
   /** The virtual time now. */
   now = 0;
-  /** When each endpoint's next turn is, in virtual time. */
+  /** When each target's next turn is, in virtual time, by its index. */
   readonly due: Float64Array;
-  /** How far each endpoint's turns are apart in virtual time: mean weight / weight. */
+  /** How far apart each target's turns are, in virtual time: mean weight / weight. */
   readonly step: Float64Array;
   readonly #perPick: number;
 
-  /** New endpoints get a random place in the first round: clients that start together must not move in step. */
+  /** A new target gets a random moment in the first round, so that clients that start together do not all use the same targets. */
   constructor(set: PickSet<OwnTarget>, previous: Picker | undefined, rng: Rng) {
     const { targets, weights } = set;
     const { length } = targets;
@@ -41,17 +41,17 @@ export class VirtualTime {
     writeIndexes(set);
   }
 
-  /** The endpoint at `index` was picked: its turn moves on. */
+  /** The target at `index` was picked, so its next turn is later. */
   take(index: number): void {
     const now = this.now + this.#perPick;
     const due = this.due[index] as number;
-    // The endpoint's next turn is one step after the time of this turn, but not in the past and at most one step ahead.
+    // The next turn is one step after this turn, but a turn that was missed or taken early counts as taken about now.
     this.due[index] = (due < now ? Math.max(due, now - this.#perPick) : now) + (this.step[index] as number);
     this.now = now;
   }
 }
 
-/** A picker that uses virtual time; its replacement carries on from it. */
+/** A picker that uses virtual time. The picker that replaces it continues from that time. */
 export interface TimeKeeper {
   readonly time: VirtualTime;
   readonly set: PickSet<OwnTarget>;

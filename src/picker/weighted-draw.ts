@@ -1,8 +1,8 @@
 import type { Random32 } from '../runtime/random32.js';
 
 /**
- * Draws an index with probability proportional to its weight, in O(1): first a column, then one of the two indexes that
- * share it.
+ * Draws an index with a probability proportional to its weight, in O(1): first a column, then one of the two indexes that share this
+ * column.
  * Source: Vose, A Linear Algorithm for Generating Random Numbers with a Given Distribution, IEEE TSE 17(9), 1991.
  */
 export class WeightedDraw {
@@ -29,12 +29,12 @@ export class WeightedDraw {
       this.#share[over] = rest;
       if (rest < 1) small.push(large.pop() as number);
     }
-    // Columns that rounding leaves over belong to their own index alone.
+    // Rounding may leave some columns over; each belongs to its own index alone.
     for (const index of [...small, ...large]) this.#share[index] = 1;
   }
 
   draw(random: Random32): number {
-    // Two random numbers are drawn: the fraction left over from one is coarse when there are many columns.
+    // Column and share are drawn with two random numbers, because with many columns the fraction left of a single one would be too coarse.
     const column = random.index(this.#share.length);
     return random.next() < (this.#share[column] as number) ? column : (this.#alias[column] as number);
   }

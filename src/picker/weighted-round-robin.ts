@@ -14,7 +14,7 @@ import {
 import { StridePicker } from './stride-picker.js';
 import { VirtualTime } from './virtual-time.js';
 
-/** Options of `weightedRoundRobin`. */
+/** Options of `weightedRoundRobin`: how often rates are read. An invalid option throws EVENKEEL_OPTION. */
 export interface WeightedRoundRobinOptions {
   /** How often rates are read from the load, in ms. @defaultValue 1000 */
   readonly updateMs?: number | undefined;
@@ -28,18 +28,18 @@ export const weightedRoundRobinTable: OptionTable<Complete<WeightedRoundRobinOpt
 );
 
 /**
- * A rate counts as at most this many times the usual one, and at least the inverse of that. A server's report may be wrong or a
- * lie: with this bound, one of four servers gets at most half of the calls whatever it claims. Claiming too little harms no
- * other server.
+ * A rate counts as at most `MOST_OF_USUAL` times the median rate, and at least `LEAST_OF_USUAL` of it. A server's report may be wrong or a
+ * lie: with this bound, one of four servers gets at most half of the calls, whatever it claims. A server that claims too little harms no
+ * other.
  */
 const MOST_OF_USUAL = 3;
 const LEAST_OF_USUAL = 1 / 10;
 
 /**
- * Round robin by weight times rate: the calls per second the endpoint could handle, according to its load. With `reported`
- * loads the servers say their rates; with loads that know no rate this is `roundRobin`. An unknown rate counts as the median
- * of the others; with fewer than two known rates, weights alone decide. No rate counts as more than three times the median.
- * Calls are interleaved, never in bursts. O(log n) per pick.
+ * Round robin by weight times rate: the calls per second that the endpoint could handle, according to its load. With `reported` loads, the
+ * servers report their rates; with loads that know no rate, this picker is `roundRobin`. An unknown rate counts as the median of the
+ * others; with fewer than two known rates, weights alone decide. No rate counts as more than three times the median. Calls are interleaved
+ * and never come in bursts. O(log n) per pick.
  * Source: gRFC A58 for the rates; `StridePicker` for the order.
  */
 export const weightedRoundRobin = (options: WeightedRoundRobinOptions = {}): PickerFactory => {
@@ -53,11 +53,11 @@ class WeightedRoundRobinPicker implements Picker {
   readonly set: PickSet<OwnTarget>;
   readonly time: VirtualTime;
   readonly #updateMs: number;
-  /** How far each endpoint's turns are apart in virtual time: 1 / (weight × rate). */
+  /** How far apart each target's turns are in virtual time: 1 / (weight × rate). */
   readonly #steps: Float64Array;
-  /** The rate of each endpoint as last read; 0 = unknown. */
+  /** The rate of each target when rates were last read; 0 = unknown. */
   readonly #rates: Float64Array;
-  /** The rates that are known, for their median; scratch space. */
+  /** The known rates, of which the median is computed; the array is reused. */
   readonly #known: Float64Array;
   readonly #stride: StridePicker;
   #updatedAtMs = Number.NEGATIVE_INFINITY;
@@ -86,13 +86,13 @@ class WeightedRoundRobinPicker implements Picker {
     let count = 0;
     for (let index = 0; index < targets.length; index++) {
       const rate = (targets[index] as OwnTarget).load.rate?.(nowMs);
-      // A load of the application's own is checked too: a rate that is not a number would spoil the order permanently.
+      // The rate may come from a load of the application's own. A rate that is not a number would spoil the order of turns for good.
       const isRate = rate !== undefined && rate > 0 && rate < Number.POSITIVE_INFINITY;
       rates[index] = isRate ? rate : 0;
       if (isRate) known[count++] = rate;
     }
-    // Of an even number of rates, the smaller of the two middle rates counts: of two endpoints, one that claims much must not set the
-    // median.
+    // For an even number of rates, the smaller of the two middle rates is the median: of two endpoints, one that claims much must not set
+    // it.
     const median = known.subarray(0, count).sort()[(count - 1) >> 1] as number;
     for (let index = 0; index < targets.length; index++) {
       const rate = rates[index] as number;

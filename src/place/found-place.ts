@@ -6,16 +6,19 @@ import type { ClientPlace, PlaceSource } from './client-place.js';
 import { type ThreadChannel, ThreadPlace } from './thread-place.js';
 import { PrimaryPlaces, WorkerPlace } from './worker-place.js';
 
-/** How long a client waits for its place while that is unknown, in ms. */
+/** How long a client waits to learn its place before it uses all endpoints, in ms. */
 const UNKNOWN_MS = 5_000;
 
-/** A property of the cluster that is set once `placeWorkers` was called: evenkeel may be loaded several times (by Jest, per test file). */
+/**
+ * The cluster has this property once `placeWorkers` was called. It is a global symbol, because evenkeel may be loaded several times (by
+ * Jest, once per test file).
+ */
 const placed = Symbol.for('evenkeel.places');
 
 /**
- * In the primary of a cluster (`node:cluster`): tells each worker its place among those that call the same Service, which `subset()`
- * in the worker needs. Call it before forking. It opens nothing and needs no permissions. Outside a primary, and the second time, it
- * does nothing.
+ * In the primary of a cluster (`node:cluster`): gives each worker its place among those that call the same Service, which `subset()` in the
+ * worker needs. Call it before forking. It opens nothing and needs no permissions. In any other process, and when called again, it does
+ * nothing.
  *
  * @example if (cluster.isPrimary) { placeWorkers(); for (let i = 0; i < 4; i++) cluster.fork(); }
  */
@@ -25,18 +28,18 @@ export function placeWorkers(): void {
 }
 
 /**
- * Finds this client's place among the pods, the processes PM2 keeps, the workers of a cluster and the threads of a process,
- * whichever of these exist.
+ * Finds this client's place among the Service's pods, the processes that PM2 keeps, the workers of a cluster and the threads of a process,
+ * as far as each of these exists.
  */
 export class FoundPlace {
   readonly #sources: PlaceSource[] = [];
-  /** The timer of the wait for the place; undefined if the place was known immediately. */
+  /** Limits the wait for the place; undefined if the place was known at once. */
   readonly #timer: Timer | undefined;
   #hasWaited = false;
 
   /**
-   * @param pods The place of this pod among all pods, if known.
-   * @param changed Called when the place changes.
+   * @param pods The place of this pod among all pods, if known. @param changed Called when the client's place changes, or when the wait for
+   * it is over.
    */
   constructor(service: string, pods: ClientPlace | undefined, clock: Clock, changed: () => void) {
     for (const place of [pods, placeOfPm2(process.env)])
@@ -78,12 +81,12 @@ export class FoundPlace {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** Whether this worker's primary is PM2 itself, which numbers its workers but never answers them. */
+/** Whether this worker's primary is PM2 itself, which numbers its workers but never answers their messages. */
 function isForkedByPm2(env: Env): boolean {
   return env.exec_mode === 'cluster_mode' && placeOfPm2(env) !== undefined;
 }
 
-/** The place of this process among those PM2 keeps of the app; undefined without PM2, or if PM2 does not say. */
+/** The place of this process among those that PM2 keeps of the app; undefined without PM2, or if PM2 does not say. */
 export function placeOfPm2({ pm_id: id, NODE_APP_INSTANCE: index, instances: count }: Env): ClientPlace | undefined {
   if (id === undefined || !isWhole(index) || !isWhole(count) || Number(index) >= Number(count)) return undefined;
   return { index: Number(index), count: Number(count) };

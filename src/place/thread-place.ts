@@ -1,16 +1,19 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
 
-/** How long a thread waits before it takes a part of the endpoints, in ms: messages of threads that start with it may take that long. */
+/**
+ * How long a new thread waits for messages of the others before it takes a part of the endpoints, in ms; threads that start with it may
+ * take that long.
+ */
 const START_MS = 1_000;
-/** Milliseconds between two announcements of a thread that has received a message from others. */
+/** How often a thread announces itself once it knows of other threads, in ms. */
 const SAY_MS = 2_000;
-/** A thread that sent no message for this long, in ms, counts as gone: threads end without notice. */
+/** A thread that sent no message for this long, in ms, counts as gone, because threads may end without notice. */
 const GONE_MS = 10_000;
-/** How long a change of the number of threads must last before the endpoints are divided again, in ms. */
+/** After the number of threads has changed, the endpoints are divided again this much later, in ms. */
 const SETTLE_MS = 10_000;
 
-/** The part of Node's `BroadcastChannel` that is used. */
+/** The part of Node's `BroadcastChannel` that evenkeel uses. */
 export interface ThreadChannel {
   onmessage: ((message: never) => void) | null;
   postMessage(message: unknown): void;
@@ -18,11 +21,11 @@ export interface ThreadChannel {
   unref?(): void;
 }
 
-/** A message between threads. */
+/** The message that threads send each other. */
 interface Word {
   readonly service: string;
   readonly thread: number;
-  /** Whether the sending thread is new and wants an answer from all others. */
+  /** Whether the sending thread is new and asks all others to announce themselves. */
   readonly isNew?: boolean;
   readonly isLeaving?: boolean;
 }
@@ -32,7 +35,7 @@ const isWord = (data: unknown): data is Word => {
   return typeof service === 'string' && Number.isInteger(thread);
 };
 
-/** The place of this thread among the threads of its process that call `service`: the rank of its number. */
+/** The place of this thread among the threads of its process that call `service`: the rank of its thread number. */
 export class ThreadPlace implements PlaceSource {
   place: ClientPlace | undefined;
   readonly #service: string;
@@ -40,12 +43,12 @@ export class ThreadPlace implements PlaceSource {
   readonly #clock: Clock;
   readonly #channel: ThreadChannel;
   readonly #changed: () => void;
-  /** When each other thread last sent a message, by the thread's number. */
+  /** When each other thread last sent a message, by its thread number. */
   readonly #others = new Map<number, number>();
   #saying: Timer | undefined;
   #settling: Timer | undefined;
 
-  /** @param thread The thread's number; 0 = the main thread, which counts as alone until another thread sends a message. */
+  /** @param thread The thread's number; 0 = the main thread, which counts as the only one until another sends a message. */
   constructor(service: string, thread: number, clock: Clock, channel: ThreadChannel, changed: () => void) {
     this.#service = service;
     this.#thread = thread;
@@ -96,7 +99,7 @@ export class ThreadPlace implements PlaceSource {
     this.#saying = this.#clock.timer(() => this.#sayAgain(), SAY_MS);
   }
 
-  /** The threads have changed: waits once for others that start or end at about the same time. */
+  /** A thread has come or gone. The endpoints are divided again later, since others may come or go at about the same time. */
   #change(): void {
     this.#settling ??= this.#clock.timer(() => this.#settle(), SETTLE_MS);
   }

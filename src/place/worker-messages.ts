@@ -1,15 +1,15 @@
 import type { Cluster, Worker } from 'node:cluster';
 
-/** The part of a Node worker process that is used. */
+/** The part of Node's `process` in a worker that evenkeel uses. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'send'>;
 
 /**
- * The listeners to messages to a worker process, all behind one listener of Node's: Node warns about more than ten, and an app may call
+ * The listeners to messages that a worker receives, which share one listener of Node's: Node warns about more than ten, and an app may call
  * more Services.
  */
 const listeners = new WeakMap<WorkerProcess, Set<(message: unknown) => void>>();
 
-/** Listens to messages from the primary to a worker. Returns a function that stops it. Other packages' messages arrive too. */
+/** Listens to messages from the primary in a worker. Returns a function that ends this. Messages of other packages arrive too. */
 export function listenToPrimary(worker: WorkerProcess, listener: (message: unknown) => void): () => void {
   let all = listeners.get(worker);
   if (all === undefined) {
@@ -25,20 +25,20 @@ export function listenToPrimary(worker: WorkerProcess, listener: (message: unkno
   return () => list.delete(listener);
 }
 
-/** Sends a message to the primary of this worker; a primary that is gone is not an error. */
+/** Sends a message from a worker to its primary. Does not fail if the primary is gone. */
 export function tellPrimary(worker: WorkerProcess, message: object): void {
   worker.send?.(message, undefined, undefined, () => {});
 }
 
-/** A listener in a primary to the workers of its cluster. */
+/** Listens, in a cluster's primary, to the workers. */
 export interface WorkersListener {
-  /** A message from a worker; messages of other packages arrive too. */
+  /** A worker has sent a message, which may be one of another package. */
   message(worker: Worker, message: unknown): void;
-  /** A worker has gone. May be called twice for the same worker. */
+  /** A worker has gone. May be called twice for one worker. */
   gone(worker: Worker): void;
 }
 
-/** The listeners to the workers of one cluster. */
+/** All listeners to the workers of one cluster, and the function that removes Node's listeners. */
 interface ClusterListeners {
   readonly parts: Set<WorkersListener>;
   readonly off: () => void;
@@ -46,7 +46,7 @@ interface ClusterListeners {
 
 const clusters = new WeakMap<Cluster, ClusterListeners>();
 
-/** Listens to the workers of a cluster, in its primary, with three of Node's listeners in total. Returns a function that stops it. */
+/** Listens, in a cluster's primary, to its workers. All such listeners share three of Node's. Returns a function that ends this. */
 export function listenToWorkers(cluster: Cluster, listener: WorkersListener): () => void {
   const { parts, off } = clusters.get(cluster) ?? listen(cluster);
   parts.add(listener);

@@ -10,17 +10,17 @@ import {
 } from './worker-messages.js';
 
 /**
- * Milliseconds a worker waits before it asks its primary for its place again: at first, and at most. A primary without evenkeel never
- * answers.
+ * How long a worker waits for an answer before it asks its primary for its place again, in ms: at first, and at most, since a primary
+ * without evenkeel never answers.
  */
 const ASK_AGAIN_MS = 1_000;
 const ASK_AGAIN_AT_MOST_MS = 60_000;
 /**
- * The parts of the endpoints are divided again when no worker has come or gone for this long, in ms. Until then a worker that replaces
- * another takes over its part, and the connections of all others stay.
+ * The endpoints are divided again when no worker has come or gone for this long, in ms. Until then, a worker that replaces another takes
+ * over its part, and all other workers keep their connections.
  */
 const SETTLE_MS = 30_000;
-/** The parts of the endpoints are divided again after this long at the latest, in ms, even if workers keep coming and going. */
+/** The endpoints are divided again after this long at the latest, in ms, even if workers keep coming and going. */
 const SETTLE_AT_MOST_MS = 4 * SETTLE_MS;
 
 interface PlaceMessage {
@@ -28,14 +28,14 @@ interface PlaceMessage {
   readonly service: string;
 }
 
-/** What a worker sends: that it calls a Service, or no longer does. */
+/** The message of a worker that calls a Service and asks for its place, or that no longer calls the Service. */
 interface PlaceRequest extends PlaceMessage {
-  /** The number of the worker's balancer that asks for a place. */
+  /** Which of the worker's balancers asks for a place. */
   readonly balancer: number;
   readonly isLeaving?: boolean;
 }
 
-/** The primary's answer to a worker that asked for its place. */
+/** The primary's answer: the place of a worker. */
 interface PlaceAnswer extends PlaceMessage, ClientPlace {}
 
 const isOurs = (message: unknown): message is PlaceMessage => {
@@ -53,7 +53,7 @@ const isAnswer = (message: unknown): message is PlaceAnswer => {
 
 let balancers = 0;
 
-/** The place of this worker among the workers of its cluster that call `service`; its primary assigns it. */
+/** The place of this worker among the workers of its cluster that call `service`. The primary assigns it. */
 export class WorkerPlace implements PlaceSource {
   place: ClientPlace | undefined;
   readonly #service: string;
@@ -95,7 +95,7 @@ export class WorkerPlace implements PlaceSource {
   }
 }
 
-/** In the primary: tells the workers of a cluster their places. */
+/** Assigns places to the workers of a cluster, in its primary. */
 export class PrimaryPlaces implements WorkersListener {
   readonly #cluster: Cluster;
   readonly #clock: Clock;
@@ -115,7 +115,7 @@ export class PrimaryPlaces implements WorkersListener {
     if (workers === undefined) {
       if (isLeaving) return;
       const forked = Object.keys(this.#cluster.workers ?? {}).length;
-      // Once no worker calls the Service, the next one finds it as at the start: with a part for each worker.
+      // When no worker calls the Service any longer, its parts are forgotten; the next worker starts with one part per worker again.
       workers = new WorkersOfService(service, Math.max(1, forked), this.#clock, () => this.#services.delete(service));
       this.#services.set(service, workers);
     }
@@ -133,15 +133,15 @@ export class PrimaryPlaces implements WorkersListener {
   }
 }
 
-/** The workers that call one Service. */
+/** The workers that call one Service, and the parts of its endpoints that they have. */
 class WorkersOfService {
   readonly #service: string;
   readonly #clock: Clock;
-  /** The worker that has each part of the endpoints; undefined if it is gone or has not requested its place yet. */
+  /** Which worker has each part of the endpoints; undefined if that worker is gone or has not asked for its place yet. */
   #parts: (Worker | undefined)[];
-  /** Workers that came when no part of the endpoints was free: they share one until the parts are divided again. */
+  /** Workers that came when every part was taken. Each shares a part with another worker until the endpoints are divided again. */
   readonly #newcomers = new Set<Worker>();
-  /** The balancers for which each worker asked for a place. */
+  /** The balancers of each worker that have asked for a place. */
   readonly #balancersOf = new Map<Worker, Set<number>>();
   readonly #sentTo = new Map<Worker, ClientPlace>();
   readonly #deserted: () => void;
@@ -204,7 +204,10 @@ class WorkersOfService {
     this.#timer = this.#clock.timer(() => this.#settle(), Math.min(SETTLE_MS, Math.max(0, leftMs)));
   }
 
-  /** Divides the endpoints again: makes a part for each new worker and removes parts without one; the last parts take their places. */
+  /**
+   * Divides the endpoints again. Each newcomer gets a part of its own, and parts without a worker disappear; workers with the last parts
+   * take their numbers.
+   */
   #settle(): void {
     this.#timer = undefined;
     const parts = [...this.#parts, ...this.#newcomers];
