@@ -192,8 +192,8 @@ export class PodSessions implements Connection<PodSessions> {
     const endpoint = this.#endpoint;
     const { tls } = this.#context.options;
     if (typeof tls !== 'function') return tls;
-    const asked = this.#watch?.read() ?? valueFor('tls', tls, endpoint, checkTls);
-    const answer = isPromise(asked) ? await this.#inTime(asked) : asked;
+    const settings = this.#watch?.read() ?? valueFor('tls', tls, endpoint, checkTls);
+    const answer = isPromise(settings) ? await this.#inTime(settings) : settings;
     try {
       return { ...answer, secureContext: answer.secureContext ?? createSecureContext(answer) };
     } catch (error) {
@@ -202,13 +202,13 @@ export class PodSessions implements Connection<PodSessions> {
   }
 
   /** Resolves as the promise of a `tls` function does, which may take nearly as long as connecting may. */
-  #inTime(asked: Promise<ConnectionOptions>): Promise<ConnectionOptions> {
+  #inTime(settings: Promise<ConnectionOptions>): Promise<ConnectionOptions> {
     const { clock, connectTimeoutMs } = this.#context.options;
     const limitMs = ASK_RATIO * connectTimeoutMs;
     return new Promise((resolve, reject) => {
       const late = (): void => reject(perEndpointError('tls', this.#endpoint, `took more than ${limitMs} ms`));
       const timer = deadline(clock, late, limitMs);
-      void asked.then(resolve, reject).finally(() => timer.cancel());
+      void settings.then(resolve, reject).finally(() => timer.cancel());
     });
   }
 
