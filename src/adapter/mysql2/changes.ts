@@ -1,6 +1,6 @@
 import { offAbort, onAbort } from '../kit/index.js';
 
-/** Lets several waiters wait for the next change of something. */
+/** Lets any number of waiters wait for the next change of some state. */
 export class Changes {
   readonly #waiting = new Set<() => void>();
 
@@ -8,7 +8,7 @@ export class Changes {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Resolves at the next change; rejects with the signal's reason. */
+  /** Resolves at the next change; rejects with the signal's reason if the signal aborts first. */
   next(signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const over = (settle: () => void) => (): void => {

@@ -1,24 +1,27 @@
-/** Everything that mysql2 does not document and evenkeel uses. Each was seen in mysql2 3.9 and 3.24; the tests run against the oldest and the newest. */
+/**
+ * Every undocumented part of mysql2 that evenkeel uses. Each was seen in mysql2 3.9 and 3.24; the tests run against the oldest and the
+ * newest supported mysql2.
+ */
 import type { Socket } from 'node:net';
 import type { Pool, PoolConnection } from 'mysql2';
 import * as mysql2 from 'mysql2';
 import type { Endpoint } from '../../index.js';
 
 /**
- * Sets on a connection which server it leads to. Traces (mysql2's channels, OpenTelemetry) read it from the connection's
- * `config`; until the handshake that contains the Service's name, for TLS.
+ * Sets on a connection to which server it leads. Traces (mysql2's channels, OpenTelemetry) read this from the connection's `config`; until
+ * the handshake the `config` contains the Service's name, for TLS.
  */
 export function nameServer(connection: PoolConnection, endpoint: Endpoint): void {
   const { config } = connection as unknown as { readonly config: object };
-  // Older versions of mysql2 have one config for all connections of a pool.
+  // Older versions of mysql2 have one config for all connections of a pool, so the config is copied.
   const own: object = Object.create(Object.getPrototypeOf(config), Object.getOwnPropertyDescriptors(config));
   Object.assign(own, { host: endpoint.address, port: endpoint.port });
   Object.assign(connection, { config: own, endpoint });
 }
 
 /**
- * Puts evenkeel's methods in the place of a connection's own, and returns mysql2's. Without it, nobody would know what a caller does with
- * the connection it checked out: whether a statement timed out, or is still running when the connection is given back.
+ * Puts evenkeel's methods in the place of a connection's own, and returns the connection's own. Without this, nobody would know what a
+ * caller does with a connection it checked out: whether a statement timed out, or still runs when the connection is given back.
  */
 export function replaceMethods<Methods>(connection: PoolConnection, ours: object): Methods {
   const { release, destroy, query, execute, end } = connection as unknown as Record<string, unknown>;
@@ -28,34 +31,32 @@ export function replaceMethods<Methods>(connection: PoolConnection, ours: object
 }
 
 /**
- * Tells the server that the client leaves, and closes the connection. The `end` of a pool's connection only gives it back; without this,
- * servers log an aborted client.
+ * Notifies the server that the client leaves, and closes the connection. The `end` of a pool's connection only gives it back; without
+ * this, servers log an aborted client.
  */
 export function sayGoodbye(connection: PoolConnection): void {
   (mysql2.Connection.prototype.end as (this: PoolConnection) => void).call(connection);
 }
 
-/**
- * The socket of a connection, or the TLS layer above it. Without it, a reader that pauses its rows would look like a server that is silent.
- */
+/** The socket of a connection, or the TLS layer above it. Without this, a reader that pauses its rows would look like a silent server. */
 export function streamOf(connection: PoolConnection): Socket {
   return (connection as unknown as { readonly stream: Socket }).stream;
 }
 
 /**
- * Whether a connection still belongs to its pool. A pool calls `releaseConnection` also for connections that it removes, after it unset
- * their `_pool`: without this, one that was just lost would be lent once more.
+ * Whether a connection still belongs to its pool. A pool also calls `releaseConnection` for connections that it removes, after it unset
+ * their `_pool`: without this, a connection that was just lost would be lent once more.
  */
 export function isInPool(connection: object): boolean {
   return Boolean((connection as { readonly _pool?: unknown })._pool);
 }
 
-/** Whether connections can be reset, as from 3.22 on. An older mysql2 would ignore `resetOnRelease`. */
+/** Whether the installed mysql2 can reset connections, as from 3.22 on. An older mysql2 would ignore `resetOnRelease`. */
 export function canReset(): boolean {
   return 'reset' in mysql2.Connection.prototype;
 }
 
-/** Makes the server forget what a user of the connection has set. `done` is called once, later. */
+/** Makes the server forget what a connection's user has set. `done` is called once, later. */
 export function reset(connection: PoolConnection, done: (error: Error | null) => void): void {
   (connection as unknown as { reset(done: (error: Error | null) => void): void }).reset(done);
 }
@@ -68,21 +69,21 @@ interface LogIn {
 }
 
 /**
- * Sets what the next connection of a pool logs in with: mysql2 copies the pool's `config.connectionConfig` for each. Without it, passwords
- * that expire would need a new pool.
+ * Sets the credentials with which the next connection of a pool logs in: mysql2 copies the pool's `config.connectionConfig` for each
+ * connection. Without this, passwords that expire would need a new pool.
  */
 export function setCredentials(pool: Pool, credentials: LogIn): void {
   const { user, password } = credentials;
   const { connectionConfig } = pool.config as unknown as { readonly connectionConfig: Record<string, unknown> };
   if (user !== undefined) connectionConfig.user = user;
   if (password !== undefined) hide(connectionConfig, 'password', password);
-  // TLS settings may contain a private key.
+  // TLS settings may contain a private key, so they are hidden too.
   if ('ssl' in credentials) hide(connectionConfig, 'ssl', credentials.ssl ?? false);
 }
 
 const SECRETS = ['password', 'password1', 'password2', 'password3', 'passwordSha1'] as const;
 
-/** Keeps the passwords of a pool out of logs of it and its connections. mysql2 still reads them for every handshake. */
+/** Keeps the passwords of a pool out of logs of the pool and its connections. mysql2 still reads them for every handshake. */
 export function hideSecrets(pool: Pool): void {
   const { connectionConfig } = pool.config as unknown as { readonly connectionConfig?: Record<string, unknown> };
   if (connectionConfig === undefined) return;
@@ -96,7 +97,7 @@ function hide(config: Record<string, unknown>, name: string, value: unknown): vo
   Object.defineProperty(config, name, { value, enumerable: false, writable: true, configurable: true });
 }
 
-/** The TLS settings of a profile of mysql2's, such as 'Amazon RDS'. Throws if there is none of that name. */
+/** The TLS settings of one of mysql2's profiles, such as 'Amazon RDS'. Throws if there is no profile of that name. */
 export function tlsProfile(name: string): Record<string, unknown> {
   const { ConnectionConfig } = mysql2 as unknown as {
     readonly ConnectionConfig: { getSSLProfile(name: string): Record<string, unknown> };
@@ -104,7 +105,7 @@ export function tlsProfile(name: string): Record<string, unknown> {
   return ConnectionConfig.getSSLProfile(name);
 }
 
-/** Whether the installed mysql2 supports `gracefulEnd`. An older one would ignore it. */
+/** Whether the installed mysql2 supports the option `gracefulEnd`. An older mysql2 would ignore it. */
 export function knowsGracefulEnd(): boolean {
   const { ConnectionConfig } = mysql2 as unknown as {
     readonly ConnectionConfig: new (options: object) => { readonly gracefulEnd?: unknown };
@@ -112,20 +113,26 @@ export function knowsGracefulEnd(): boolean {
   return new ConnectionConfig({}).gracefulEnd !== undefined;
 }
 
-/** Whether a connection waits for its statements when its user ends it. Without it, one that still works would go back to the others. */
+/**
+ * Whether a connection waits for its statements when its user ends it. Without this, a connection that still runs a statement would go back
+ * to its pool.
+ */
 export function endsGracefully(connection: PoolConnection): boolean {
   return (connection as { readonly config: { readonly gracefulEnd?: boolean } }).config.gracefulEnd === true;
 }
 
 /**
- * Whether an error without a code says that the server asked for a file, for which the caller gave no stream: mysql2 sent an empty one, and
- * the server answered. Without it, the server would be blamed.
+ * Whether an error without a code says that the server requested a file for which the caller gave no stream: mysql2 sent an empty file, and
+ * the server answered. Without this, the server would be blamed.
  */
 export function isMissingFile({ message }: { readonly message?: unknown }): boolean {
   return /^As a result of LOCAL INFILE command/.test(String(message));
 }
 
-/** Whether an error without a code says that the connection was closed before the statement. Without it, it would not be sent again. */
+/**
+ * Whether an error without a code says that the connection was closed before the statement was sent. Without this, the statement would not
+ * be sent again.
+ */
 export function isClosedBefore({ message }: { readonly message?: unknown }): boolean {
   return /in closed state|pool is closed/i.test(String(message));
 }

@@ -18,7 +18,7 @@ import {
   type PerEndpoint,
 } from '../kit/index.js';
 
-/** Options of mysql2 that evenkeel sets itself, or that have another type here. */
+/** Options of mysql2 that evenkeel sets itself, or that have another type in evenkeel. */
 type Decided =
   | 'stream'
   | 'socketPath'
@@ -35,61 +35,60 @@ type Decided =
 /** Options of mysql2's own pool and its connections: `database`, `charset`, `timezone`, `typeCast` … */
 export type MysqlOptions = Omit<MysqlPoolOptions, Decided>;
 
-/** How the connections to each server are opened and used. */
+/** Options for the connections to each MySQL server: how they are opened and used. */
 export interface Mysql2ConnectionOptions
   extends Omit<
     MysqlOptions,
     'connectionLimit' | 'maxIdle' | 'idleTimeout' | 'enableKeepAlive' | 'keepAliveInitialDelay' | 'localAddress'
   > {
-  /** The user: a name, or a function called for each new connection. @defaultValue none */
+  /** The user to log in as: a name, or a function called for each new connection. @defaultValue none */
   readonly user?: PerEndpoint<string> | undefined;
   /**
-   * The password, or a function called for each new connection, for tokens that expire (IAM, Vault). If it throws, the error is
-   * EVENKEEL_OPTION. It may take as long as a connection may. @defaultValue none
+   * The password, or a function called for each new connection, for tokens that expire (IAM, Vault). If the function throws, the error is
+   * EVENKEEL_OPTION. It may take as long as a connection attempt may. @defaultValue none
    */
   readonly password?: PerEndpoint<string> | undefined;
   /**
-   * The Service's name. Without `target` and `resolver` this is also what is resolved. Over TLS it is sent and checked.
-   * @defaultValue the host of the target
+   * The Service's host name, which TLS sends and checks. Without `target` and `resolver` this name is also resolved. @defaultValue the host
+   * of the target
    */
   readonly host?: string | undefined;
-  /** The Service's port, with `host`. @defaultValue 3306 */
+  /** The Service's port; used with `host`. @defaultValue 3306 */
   readonly port?: number | undefined;
   /**
-   * TLS settings, or the name of a profile of mysql2. The server must have a certificate for `host` of an authority in
-   * `ca`, unless `rejectUnauthorized` or `verifyIdentity` is set to false. A function is asked for them at each new
-   * connection, for certificates that are renewed. @defaultValue none: plain TCP
+   * TLS settings, or the name of a mysql2 profile. The server must have a certificate for `host`, from an authority in `ca`, unless
+   * `rejectUnauthorized` or `verifyIdentity` is set to false. A function is called for each new connection, for certificates that are
+   * renewed. @defaultValue none: plain TCP
    */
   readonly ssl?: PerEndpoint<MysqlPoolOptions['ssl']> | undefined;
   /**
-   * How often the functions given as `user`, `password` and `ssl` are also called while connections are open, in ms, ± 20 %. If
-   * they return something else than a connection logged in with (for `ssl`: certificates and keys), and the server accepts it,
-   * the connection is replaced once it is idle. Not for tokens that are created at each call: every connection would be replaced
-   * that often.
-   * @defaultValue Infinity: connections keep what they logged in with
+   * How often the functions given as `user`, `password` and `ssl` are also called while connections are open, in ms, ± 20 %. If they return
+   * other credentials than a connection logged in with (for `ssl`: certificates and keys), and the server accepts those, the connection is
+   * replaced once it is idle. Not for tokens that are created at each call: every connection would be replaced that often.
+   * @defaultValue Infinity: connections keep the credentials they logged in with
    * @see docs/guide/mysql-tls.md#passwords-and-certificates-that-change
    */
   readonly credentialsRefreshMs?: number | undefined;
-  /** Maximum connections per server; one is always kept. @defaultValue 10 */
+  /** The most connections per server; one is always kept. @defaultValue 10 */
   readonly connectionLimit?: number | undefined;
-  /** Maximum idle connections per server; further ones are closed on release. @defaultValue connectionLimit */
+  /** The most idle connections per server; further connections are closed on release. @defaultValue connectionLimit */
   readonly maxIdle?: number | undefined;
-  /** How long a connection may be idle before it is closed, in ms; a server's last one is kept. @defaultValue 60000 */
+  /** How long a connection may be idle before it is closed, in ms; a server's last connection is kept. @defaultValue 60000 */
   readonly idleTimeout?: number | undefined;
-  /** A connection idle for this long is pinged before it is used, in ms. @defaultValue 5000 */
+  /** A connection that was idle for this long, in ms, is pinged before it is used. @defaultValue 5000 */
   readonly validateAfterMs?: number | undefined;
-  /** How long it may take to respond, in ms. @defaultValue 1000 */
+  /** How long a server may take to answer a ping, in ms. @defaultValue 1000 */
   readonly validateTimeoutMs?: number | undefined;
   /**
-   * How long a statement without a `timeout` of its own may take, in ms, from call to response; for one that is read through
-   * events or as a stream, how long nothing may arrive. Infinity = no limit. @defaultValue Infinity
+   * How long a statement without a `timeout` may take, in ms, from call to response; for a statement that is read through events or as a
+   * stream, how long nothing may arrive. Infinity = no limit. @defaultValue Infinity
    */
   readonly queryTimeoutMs?: number | undefined;
-  /** Whether TCP checks whether an idle peer is alive. @defaultValue true */
+  /** Whether TCP probes if an idle server is still alive. @defaultValue true */
   readonly enableKeepAlive?: boolean | undefined;
-  /** Idle time before it does, in ms. @defaultValue 15000 */
+  /** Idle time of a connection before TCP's first probe, in ms. @defaultValue 15000 */
   readonly keepAliveInitialDelay?: number | undefined;
-  /** The address to connect from. @defaultValue none */
+  /** The local address to connect from. @defaultValue none */
   readonly localAddress?: string | undefined;
 }
 
@@ -154,7 +153,7 @@ const count = { min: 1, max: 100_000, integer: true };
 export const mysql2ConnectionTable: OptionTable<
   Filled<Pick<Mysql2ConnectionOptions, OwnName>, 'host' | 'port' | 'ssl' | 'maxIdle' | 'localAddress'>
 > = optionTable('options', {
-  // Where the servers are is checked as a whole, and TLS without showing its settings.
+  // Where the servers are is checked elsewhere as a whole, and TLS settings are checked elsewhere without showing them.
   host: anyOption<string>(),
   port: { ...anyOption<number>(), bounds: { min: 1, max: 65_535, integer: true } },
   ssl: anyOption<NonNullable<Mysql2ConnectionOptions['ssl']>>(),
@@ -173,23 +172,23 @@ export const mysql2ConnectionTable: OptionTable<
   }),
 });
 
-/** Names of `Mysql2ConnectionOptions`. */
+/** The names of the options in `Mysql2ConnectionOptions`. */
 export const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([
   ...passedOn,
   ...mysql2ConnectionTable.names,
 ]);
 
-/** mysql2's names for options that are balancing options here. */
+/** mysql2's names for options that evenkeel has under balancing options of another name. */
 export const renamedOptionNames: readonly string[] = ['connectTimeout', 'queueLimit', 'waitForConnections'];
 
-/** Options of mysql2 that are not available here, and why. */
+/** Options of mysql2 that evenkeel does not take, and why. */
 const refused: Readonly<Record<string, string>> = {
   stream: 'the sockets are opened to the servers that are found',
   socketPath: 'a Service has no socket file',
   uri: 'give host, port, user, password and database',
 };
 
-/** Options with `renamedOptionNames` under our names. Throws EVENKEEL_OPTION if both names are given. */
+/** Converts the options in `renamedOptionNames` to evenkeel's names. Throws EVENKEEL_OPTION if both names are given. */
 export function withOwnNames<T extends object>(options: T): T & BalancingOptions {
   const { connectTimeout, queueLimit, waitForConnections, ...rest } = options as T & {
     readonly connectTimeout?: unknown;
@@ -208,14 +207,14 @@ export function withOwnNames<T extends object>(options: T): T & BalancingOptions
   const waiting = { min: 0, max: 1_000_000, integer: true };
   if (queueLimit !== undefined || waitForConnections !== undefined) {
     if (own.maxWaiting !== undefined) throw both('queueLimit or waitForConnections', 'maxWaiting');
-    // 0 means no limit in mysql2; here there always is one.
+    // In mysql2, 0 means no limit; in evenkeel there always is a limit.
     const limit = checkNumber('queueLimit', queueLimit, 0, waiting) || balancerDefaults.maxWaiting;
     changed.maxWaiting = checkBoolean('waitForConnections', waitForConnections, true) ? limit : 0;
   }
   return { ...(rest as unknown as T), ...changed };
 }
 
-/** Throws EVENKEEL_OPTION for an unknown name. No value is shown: it may be a secret under a misspelled name. */
+/** Throws EVENKEEL_OPTION for an option with an unknown name. No value is shown, because it may be a secret under a misspelled name. */
 export function checkNames(name: string, options: unknown, more: readonly string[]): void {
   if (typeof options === 'object' && options !== null) {
     for (const [key, instead] of Object.entries(refused)) {
@@ -228,7 +227,7 @@ export function checkNames(name: string, options: unknown, more: readonly string
   checkKeys(name, options, [...more, ...mysql2ConnectionOptionNames]);
 }
 
-/** Options that are only for HTTP would have no effect. */
+/** Throws EVENKEEL_OPTION for options of `retry` that are only for HTTP and would have no effect. */
 function refuseHttpRetries(name: string, retry: BalancingOptions['retry']): void {
   for (const key of ['statuses', 'methods'] as const) {
     if (retry?.[key] === undefined) continue;

@@ -5,19 +5,22 @@ import type { ConnectRefusal } from '../sql/session-pool.js';
 import { isClosedBefore, isMissingFile } from './internals.js';
 import { isOwnFault, wasReadToItsEnd } from './own-functions.js';
 
-/** The server answered that it takes no writes. A success of the server, distinguished from others by identity. */
+/**
+ * The outcome of a statement that a server refused because it takes no writes. A success of the server, distinguished from other successes
+ * by identity.
+ */
 export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
 
-/** What an error means for a statement that was sent, for its server and its connection. */
+/** What the error of a statement that was sent means for the statement, its server and its connection. */
 export interface MysqlVerdict {
   readonly outcome: Outcome;
-  /** Whether the statement provably had no effect: it may then be sent to another server, whatever it was. */
+  /** Whether the statement provably had no effect, so that it may be sent to another server even if it is not idempotent. */
   readonly unsent: boolean;
   /** Whether the connection can take another statement after the error. */
   readonly usable: boolean;
   /**
-   * Whether the connection is closed once its user releases it: a new one may lead to another server, one that takes writes.
-   * That is how databases behind one address fail over (Aurora, a ClusterIP, a proxy). mysql2's pool does the same.
+   * Whether the connection is closed once its user releases it: a new connection may lead to another server, one that takes writes. That is
+   * how databases behind one address fail over (Aurora, a ClusterIP, a proxy). mysql2's pool does the same.
    */
   readonly discard: boolean;
 }
@@ -33,16 +36,16 @@ const lost = verdict(outcomes.reset, false, false);
 const timedOut = verdict(outcomes.timeout, false, false);
 const refused = verdict(outcomes.notStarted, true, false);
 const broken = verdict(outcomes.protocol, false, false);
-/** The server answered, but mysql2 stopped reading: the rest of the answer is still on the connection. */
+/** The server answered, but mysql2 stopped reading, so that the rest of the answer is still on the connection. */
 const unread = verdict(outcomes.success, false, false);
 
-/** Error numbers that are about the server or the connection, not about the statement. */
+/** What errors about the server or the connection mean, by error number. Errors with other numbers are about the statement. */
 const byNumber: Readonly<Record<number, MysqlVerdict>> = {
   1021: verdict(outcomes.status, false, true), // ER_DISK_FULL
   1037: verdict(outcomes.status, false, true), // ER_OUTOFMEMORY
   1038: verdict(outcomes.status, false, true), // ER_OUT_OF_SORTMEMORY
   1041: verdict(outcomes.status, false, true), // ER_OUT_OF_RESOURCES
-  1053: lost, // ER_SERVER_SHUTDOWN: the statement may have been half done
+  1053: lost, // ER_SERVER_SHUTDOWN: the statement may have been half executed
   1152: lost, // ER_ABORTING_CONNECTION
   1158: lost, // ER_NET_READ_ERROR
   1159: lost, // ER_NET_READ_INTERRUPTED
@@ -53,22 +56,22 @@ const byNumber: Readonly<Record<number, MysqlVerdict>> = {
   1836: readOnly, // ER_READ_ONLY_MODE
   1927: lost, // ER_CONNECTION_KILLED (MariaDB)
   3169: lost, // ER_SESSION_WAS_KILLED (MySQL)
-  4031: refused, // ER_CLIENT_INTERACTION_TIMEOUT: it had hung up before the statement came
+  4031: refused, // ER_CLIENT_INTERACTION_TIMEOUT: the server had hung up before the statement arrived
 };
 
-/** ER_OPTION_PREVENTS_STATEMENT: one of the options that can do that is `read_only`. */
+/** The error number ER_OPTION_PREVENTS_STATEMENT; `read_only` is one of the options that can cause it. */
 const OPTION_PREVENTS = 1290;
-/** ER_UNKNOWN_COM_ERROR: what a Galera node that is not in sync answers before it looks at the statement. */
+/** The error number ER_UNKNOWN_COM_ERROR, with which a Galera node that is not in sync answers before it looks at the statement. */
 const UNKNOWN_COMMAND = 1047;
 
-/** Verdicts by mysql2's error codes. */
+/** What errors of mysql2 itself mean, by their codes. */
 const byCode: ReadonlyMap<string, MysqlVerdict> = new Map([
   ['PROTOCOL_SEQUENCE_TIMEOUT', timedOut],
   ['PROTOCOL_CONNECTION_LOST', lost],
 ]);
 
 /**
- * What an error of a statement means. If the server answered with it (a duplicate key, a deadlock, a syntax error), it is the
+ * What the error of a statement means. An error that the server answered with (a duplicate key, a deadlock, a syntax error) is the
  * application's: the server did its work.
  */
 export function verdictOf(error: unknown): MysqlVerdict {
@@ -80,7 +83,7 @@ export function verdictOf(error: unknown): MysqlVerdict {
     readonly message?: unknown;
     readonly sqlState?: unknown;
   };
-  // System errors have a number, too, but a negative one and no SQL state.
+  // System errors have a number too, but a negative one, and no SQL state.
   if (typeof errno === 'number' && errno > 0 && typeof sqlState === 'string') {
     if (errno === OPTION_PREVENTS) return /read.only/i.test(String(message)) ? readOnly : forbidden;
     if (errno === UNKNOWN_COMMAND && /wsrep/i.test(String(message))) return verdict(outcomes.status, true, true);
@@ -88,14 +91,17 @@ export function verdictOf(error: unknown): MysqlVerdict {
   }
   if (isEvenkeelError(error))
     return error.code === 'EVENKEEL_CLOSED' ? verdict(outcomes.cancelled, false, false) : lost;
-  const known = typeof code === 'string' ? byCode.get(code) : undefined;
-  if (known !== undefined) return known;
+  const byItsCode = typeof code === 'string' ? byCode.get(code) : undefined;
+  if (byItsCode !== undefined) return byItsCode;
   if (outcomeOfSystemError(code) !== undefined) return lost;
   if (isMissingFile({ message })) return answered;
   return isClosedBefore({ message }) ? refused : broken;
 }
 
-/** `wait_timeout` is at least a second, and we may have noticed late that the connection was idle. In ms. */
+/**
+ * The shortest idle time, in ms, after which a reset connection counts as closed in order. `wait_timeout` is at least a second, but
+ * evenkeel may have noticed late that the connection was idle.
+ */
 const LEAST_WAIT_TIMEOUT_MS = 500;
 
 /**
@@ -109,7 +115,7 @@ export function isFarewell(error: Error | undefined, idleMs: number): boolean {
   return fatal === true && (code === 'PROTOCOL_CONNECTION_LOST' || !/^E[A-Z]+$/.test(String(code)));
 }
 
-/** mysql2's error for a connection that ended without an error of its own. */
+/** Creates mysql2's error for a connection that ended without an error of its own. */
 export function connectionLost(address: string): Error {
   return Object.assign(new Error(`Connection lost: ${address} closed the connection`), {
     code: 'PROTOCOL_CONNECTION_LOST',
@@ -117,7 +123,7 @@ export function connectionLost(address: string): Error {
   });
 }
 
-/** mysql2's error for a statement that took too long, with the server if one was picked. */
+/** Creates mysql2's error for a statement that took too long; it names the server if one was picked. */
 export function queryTimeout(address: string | undefined, limitMs: number): Error {
   const what = address === undefined ? 'no server could take the statement' : `${address} did not answer`;
   return Object.assign(new Error(`Query inactivity timeout: ${what} within ${limitMs} ms`), {
@@ -127,13 +133,14 @@ export function queryTimeout(address: string | undefined, limitMs: number): Erro
   });
 }
 
-/** Whether an error says that a statement took longer than it may. */
+/** Whether an error says that a statement took longer than its timeout. */
 export function isQueryTimeout(error: Error): boolean {
   return (error as { readonly code?: unknown }).code === 'PROTOCOL_SEQUENCE_TIMEOUT';
 }
 
 /**
- * Errors with which a server refuses our user. It keeps refusing until somebody changes the user, the password or the grants.
+ * Error numbers with which a server refuses the user. The server keeps refusing until somebody changes the user, the password or the
+ * grants.
  */
 const REFUSED_LOG_INS: ReadonlySet<unknown> = new Set([
   1044, // ER_DBACCESS_DENIED_ERROR
@@ -146,7 +153,7 @@ const REFUSED_LOG_INS: ReadonlySet<unknown> = new Set([
   4151, // ER_ACCOUNT_HAS_BEEN_LOCKED (MariaDB)
 ]);
 
-/** Refusals that say nothing against the connections that are open: there are too many, or a password has just changed. */
+/** Errors of a refused connection that do not count against the open connections: there are too many, or a password has just changed. */
 const NO_MORE: ReadonlySet<unknown> = new Set([
   1040, // ER_CON_COUNT_ERROR
   1044, // ER_DBACCESS_DENIED_ERROR
@@ -155,41 +162,42 @@ const NO_MORE: ReadonlySet<unknown> = new Set([
   1129, // ER_HOST_IS_BLOCKED
   1203, // ER_TOO_MANY_USER_CONNECTIONS
   1226, // ER_USER_LIMIT_REACHED
-  // Our own machine has no more to give.
+  // These codes say that our own machine has no more sockets or memory to give.
   'EMFILE',
   'ENFILE',
   'ENOBUFS',
   'ENOMEM',
   'EADDRNOTAVAIL',
-  // The server, or a proxy in front of it, hung up instead of a greeting. If it died, its open connections show that at once.
+  // With these codes the server, or a proxy in front of it, hung up instead of greeting. If the server died, its open connections show that
+  // at once.
   'ECONNRESET',
   'EPIPE',
   'PROTOCOL_CONNECTION_LOST',
 ]);
 
-/** How OpenSSL and Node begin to say what is wrong with a certificate. The core knows these errors by the codes mysql2 replaces. */
+/** How OpenSSL's and Node's messages about a wrong certificate begin. The core knows these errors by codes that mysql2 replaces. */
 const WRONG_CERTIFICATE =
   /^(Hostname\/IP does not match|self[- ]signed certificate|unable to (verify the first|get (local )?issuer) certificate|certificate (signature failure|not trusted|has expired|is not yet valid))/;
 
 /**
- * Whether only a change of the set-up cures the failure of a log-in: the user is refused, TLS does not fit, or a function of the
+ * Whether a log-in failed so that only a change of the set-up helps: the user is refused, TLS does not fit, or a function of the
  * application could not provide the credentials.
  */
 export function isRefusedLogIn(error: unknown): boolean {
   if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return true;
   const { code, errno, message } = (error ?? {}) as { readonly [name in 'code' | 'errno' | 'message']?: unknown };
   if (code === 'HANDSHAKE_NO_SSL_SUPPORT') return true;
-  // mysql2 gives this code to every error of TLS, also to a connection that was lost meanwhile.
+  // mysql2 gives this code to every TLS error, even to the loss of a connection.
   if (code === 'HANDSHAKE_SSL_ERROR') return WRONG_CERTIFICATE.test(String(message));
   return REFUSED_LOG_INS.has(errno);
 }
 
 /**
- * What it means for a server with open connections that it refused another one: it is `full`, it is `stopping` (its listener is
- * closed), it is `silent` (it accepts, but does not greet), or nothing is known.
+ * What it means that a server with open connections refused another one: `full` (it has too many), `stopping` (its listener is closed),
+ * `silent` (it accepts connections, but does not greet), or `unknown`.
  */
 export function meaningOf(error: Error | undefined): ConnectRefusal {
-  // A function did not provide the credentials: no connection can be opened now, through no fault of the server.
+  // A function of the application did not provide the credentials: no connection can be opened now, through no fault of the server.
   if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return 'full';
   const { code, errno } = (error ?? {}) as { readonly code?: unknown; readonly errno?: unknown };
   if (NO_MORE.has(errno) || NO_MORE.has(code)) return 'full';

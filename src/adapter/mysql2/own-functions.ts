@@ -1,10 +1,13 @@
-/** Functions of the application that run while mysql2 is at work: what they throw is no fault of a server or a connection. */
+/**
+ * Wrappers for functions of the application that run while mysql2 is at work, so that what they throw is not taken for an error of a server
+ * or a connection.
+ */
 import type { EventEmitter } from 'node:events';
 import type { Readable } from 'node:stream';
 
 /**
- * Wraps a callback of the application so that what it throws becomes an uncaught exception. If it is thrown while mysql2 reads
- * an answer, mysql2 would take it for an error of the connection, close that, and tell nobody.
+ * Wraps a callback of the application, so that what it throws becomes an uncaught exception. An error thrown while mysql2 reads an answer
+ * would be taken for an error of the connection, which mysql2 would close without notifying anybody.
  */
 export function ownErrors<Args extends readonly unknown[]>(callback: (...args: Args) => void) {
   return (...args: Args): void => {
@@ -18,18 +21,18 @@ export function ownErrors<Args extends readonly unknown[]>(callback: (...args: A
   };
 }
 
-/** Where the events of a cluster go: unset until the cluster has been made, when nobody can listen yet. */
+/** The emitter of a cluster's events; unset until the cluster has been made, when nobody can listen yet. */
 export interface Events {
   emitter?: EventEmitter;
 }
 
-/** Emits an event. What a listener throws becomes an uncaught exception, later, not in the middle of our work. */
+/** Emits an event. What a listener throws becomes an uncaught exception, later, instead of interrupting evenkeel's work. */
 export function tell(events: Events | undefined, event: string, value: unknown): void {
   const emitter = events?.emitter;
   if (emitter !== undefined && emitter.listenerCount(event) > 0) ownErrors(() => emitter.emit(event, value))();
 }
 
-/** Errors that came from a function of the application. True: mysql2 still read the server's answer to its end. */
+/** Errors that came from a function of the application. The value says whether mysql2 still read the server's answer to its end. */
 const faults = new WeakMap<object, boolean>();
 
 /** Whether a function of the application caused this error. */
@@ -44,7 +47,7 @@ export function wasReadToItsEnd(error: object): boolean {
 
 /** Marks an error as caused by the application. `what` names the function, in case it threw something other than an Error. */
 export function ownFault(error: unknown, what: string, isReadToItsEnd = false): object {
-  // mysql2 sets properties on what it catches, so that has to be an object.
+  // mysql2 sets properties on what it catches, so the caught value has to be an object.
   const object = error instanceof Error ? error : new Error(`${what} threw what is no Error`, { cause: error });
   faults.set(object, isReadToItsEnd);
   return object;
@@ -58,7 +61,7 @@ interface OwnFunctions {
 
 type Any = (...args: unknown[]) => unknown;
 
-/** mysql2's options with the application's functions wrapped: what those throw is marked as the application's. */
+/** Wraps the application's functions in mysql2's options, so that the errors they throw are marked as the application's. */
 export function withOwnFunctions<Options extends OwnFunctions>(options: Options): Options {
   const { typeCast, infileStreamFactory } = options;
   const isCast = typeof typeCast === 'function';
@@ -81,12 +84,12 @@ function own(called: Any, what: string): Any {
   };
 }
 
-/** The errors of the streams it returns are the application's, too. */
+/** Wraps a function that opens streams, so that errors of those streams are marked as the application's too. */
 function ownStreams(factory: Any): Any {
   const open = own(factory, 'infileStreamFactory');
   return (path) => {
     const stream = open(path) as Readable;
-    // This listener comes before mysql2's. mysql2 then ends the file, and reports the error once the server has answered that.
+    // This listener is added before mysql2's. mysql2 then ends the file, and reports the error once the server has answered.
     stream.on('error', (error) => ownFault(error, 'infileStreamFactory', true));
     return stream;
   };

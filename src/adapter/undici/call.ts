@@ -341,7 +341,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.#attempts.noted(this.#options.method);
     const { retries, handle } = lease;
     if (this.deadline !== undefined) sayDeadline(this.#options as OwnOptions, this.#owner.propagation, this.deadline);
-    // A repeated request avoids reused connections where possible, and at the last attempt insists on a new one.
+    // Only a first attempt takes the shortcut, which may lose a request; the last attempt after a loss insists on a new connection.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
     const asksForReport = askingOf(lease).next(this.#owner.askForReports);

@@ -11,37 +11,40 @@ import {
 } from '../../../index.js';
 import { deadline, jittered, notify, orAborted, type ServerRank, ServerRanking } from '../../kit/index.js';
 
-/** Why a server should get no statements, as it reports itself; undefined if there is no reason. */
+/** Why a database server should get no statements, as the server itself reports; undefined if there is no reason. */
 export type Objection = string | undefined;
 
-/** A question to every server, and what follows from the answers. */
+/** What every database server is asked repeatedly, and what follows from the answers. */
 export interface ServerProbeRules {
-  /** Probes one database server. If it rejects, what was known about the server still holds. */
+  /** Probes one database server. If this rejects, what was last known about the server still holds. */
   probe(endpoint: Endpoint, signal: AbortSignal): Promise<Objection>;
   /** Milliseconds between two probes of a server, ± 20 %. */
   readonly intervalMs: number;
   /** How long the answer to a probe may take, in ms. */
   readonly timeoutMs: number;
-  /** Whether servers without an objection are probed repeatedly, or only when they connect. */
+  /** Whether servers without an objection are probed periodically; otherwise they are probed only when they connect. */
   readonly keepsProbing: boolean;
-  /** Whether an objection counts even if every server has one. */
+  /** Whether an objection counts even if every server has one, so that callers wait. */
   readonly isFinal: boolean;
-  /** The objection that the outcome of a call shows, if any. */
+  /** The objection that the outcome of a call reveals, if any. */
   objection?(outcome: Outcome): Objection;
-  /** What follows if one database server takes over from others. @defaultValue nothing */
+  /** What follows when one database server takes over from others. @defaultValue nothing */
   readonly succession?: SuccessionRules | undefined;
 }
 
 /** Which database server answers at an endpoint, as the server reports it. */
 export interface Identity {
-  /** The id of the server: two proxies in front of one server report the same. */
+  /** The id of the server: two proxies in front of one server report the same id. */
   readonly id: string;
   readonly isReadOnly: boolean;
-  /** Whether the server is made to accept writes beside others. */
+  /** Whether the server is set up to accept writes beside other servers, as in a multi-primary cluster. */
   readonly isOneOfSeveral: boolean;
 }
 
-/** A server that had an objection and has none any longer has taken over: the others are superseded, unless they prove otherwise. */
+/**
+ * What follows when a server takes over: when it had an objection and has none any longer. All other servers are superseded, unless they
+ * prove otherwise.
+ */
 export interface SuccessionRules {
   identify(endpoint: Endpoint, signal: AbortSignal): Promise<Identity>;
   /** Cuts the sessions of a server that was superseded by the server `by`. */
@@ -50,13 +53,11 @@ export interface SuccessionRules {
 
 const JITTER_RATIO = 0.2;
 
-/**
- * Asks servers about themselves, and ranks them by their answers: read-only, too far behind.
- */
+/** A stage that probes every database server, and ranks the servers by their answers: read-only, too far behind. */
 export function serverProbe(rules: ServerProbeRules): StageFactory {
   return (context): Stage => {
     const servers = new Map<string, ProbedServer>();
-    /** The last problem that was reported to the observer: the same one may occur at every probe, and is reported once. */
+    /** The problem last reported to the observer: one problem may occur at every probe, but is reported once. */
     let reportedMessage = '';
     const warn = (error: Error): void => {
       if (error.message === reportedMessage) return;
@@ -88,18 +89,19 @@ export function serverProbe(rules: ServerProbeRules): StageFactory {
   };
 }
 
-/** What a probed server tells the stage it belongs to. */
+/** What a probed server reports to its stage. */
 interface ProbeEvents {
   /** The server could not be probed. */
   failed(error: Error): void;
-  /** The server had an objection, and has none any longer. */
+  /** The server had an objection, and now has none. */
   tookOver(): void;
   closed(): void;
 }
 
 /**
- * A server took over. Each of the others that had no objection is asked who it is, and gets nothing meanwhile. One that does not answer,
- * or still accepts writes, would acknowledge changes that are lost when it follows the new primary: its sessions are cut, and it stands by.
+ * Handles that a server took over. Every other server without an objection has to identify itself, and gets no statements meanwhile. A
+ * server that does not answer, or still accepts writes, would acknowledge changes that are lost when it follows the new primary: its
+ * sessions are cut, and it gets no statements.
  */
 async function supersede(
   primary: ProbedServer,
@@ -130,11 +132,11 @@ async function supersede(
   invalidate();
 }
 
-/** One server, and what it last reported. */
+/** One database server, and what it last reported about itself. */
 class ProbedServer implements Tracker {
   isConnected = false;
   objection: Objection;
-  /** Whether another server took over, and this one has not answered yet which server it is. */
+  /** Whether another server took over, and this server has not identified itself yet. */
   isInDoubt = false;
   readonly endpoint: Endpoint;
   readonly #rules: ServerProbeRules;
@@ -152,7 +154,7 @@ class ProbedServer implements Tracker {
     this.#events = events;
   }
 
-  /** The rank of the server. A server with an objection that is not final is used if there is no other. */
+  /** The rank of the server. A server with an objection that is not final is used if there is no other server. */
   get rank(): ServerRank {
     const { isConnected, objection, isInDoubt } = this;
     if (objection === undefined && !isInDoubt) return { rank: 0, objection, isConnected };
@@ -185,7 +187,8 @@ class ProbedServer implements Tracker {
   }
 
   /**
-   * Another server took over. This one stands by until it has followed the new primary, or until the new primary is no primary any longer.
+   * Another server took over. This server gets no statements until it has followed the new primary, or until the new primary stops being
+   * one.
    */
   superseded(by: ProbedServer): void {
     this.#supersededBy = by;
@@ -244,7 +247,7 @@ class ProbedServer implements Tracker {
   }
 }
 
-/** Limits the time of a probe, even of one that ignores its signal. */
+/** Limits the time of a probe, even of a probe that ignores its signal. */
 async function limited<T>(clock: Clock, timeoutMs: number, limit: AbortController, ask: () => Promise<T>): Promise<T> {
   const late = (): void => limit.abort(new Error(`no answer within ${timeoutMs} ms`));
   const timer = deadline(clock, late, timeoutMs);

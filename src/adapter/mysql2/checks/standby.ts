@@ -1,4 +1,4 @@
-/** What a server reports about itself that puts it on standby: it takes no writes, or it is too far behind. */
+/** The reports of a server about itself that put it on standby: it accepts no writes, or it is too far behind. */
 import { type Endpoint, EvenkeelError, type StageFactory } from '../../../index.js';
 import {
   type Complete,
@@ -20,19 +20,21 @@ export type QueryServer = (
 ) => Promise<readonly Record<string, unknown>[]>;
 
 const WRITABLE_QUERY = 'SELECT @@global.read_only AS read_only, @@global.innodb_read_only AS innodb_read_only';
-/** Milliseconds between two probes of a server that is on standby because it takes no writes. */
+/** Milliseconds between two probes of a server that is on standby because it accepts no writes. */
 const WRITABLE_INTERVAL_MS = 1_000;
 const WRITABLE_TIMEOUT_MS = 1_000;
-/** The query for a server's identity. Every version answers it: variables that a server does not have are missing from the answer. */
+/**
+ * The query for a server's identity. Every server version answers it: variables that the server does not have are missing from the answer.
+ */
 const IDENTITY_QUERY = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid', 'hostname', 'read_only',
   'innodb_read_only', 'wsrep_on', 'group_replication_single_primary_mode')`;
 
 /**
- * Servers that take no writes are on standby: they are asked when they connect and once they refused a statement because of it, then
- * every second until they take writes. While none does, callers wait. One that takes writes again is the primary from then on: the
- * others are superseded.
+ * A stage that puts servers on standby that accept no writes. A server is probed when it connects and when it refused a statement as
+ * read-only, then every second until it accepts writes. While no server does, callers wait. A server that starts to accept writes is the
+ * primary from then on, and all others are superseded.
  *
- * @param cut Ends the sessions of a server that is superseded.
+ * @param cut Ends the sessions of a superseded server.
  */
 export function writable(query: QueryServer, cut: (endpoint: Endpoint, by: Endpoint) => void): StageFactory {
   return serverProbe({
@@ -58,30 +60,32 @@ function identityOf(rows: readonly Record<string, unknown>[]): Identity {
   return {
     id: JSON.stringify(['server_id', 'server_uuid', 'hostname'].map(value)),
     isReadOnly: isOn(value('read_only')) || isOn(value('innodb_read_only')),
-    // These two variables are on with Galera, and with group replication in multi-primary mode.
+    // These two variables are set with Galera, and with group replication in multi-primary mode.
     isOneOfSeveral: isOn(value('wsrep_on')) || value('group_replication_single_primary_mode') === 'OFF',
   };
 }
 
-/** Whether a variable of a server is on. MySQL and older MariaDB answer 0 and 1, newer MariaDB answers words (ON, NO_LOCK …). */
+/**
+ * Whether the value of a server variable means "on". MySQL and older MariaDB report 0 and 1, newer MariaDB reports words (ON, NO_LOCK …).
+ */
 function isOn(value: unknown): boolean {
   return value !== undefined && value !== null && !['0', 'OFF', ''].includes(String(value).toUpperCase());
 }
 
-/** Runs a statement on the server that is being checked. */
+/** Runs a statement on the server whose lag is being measured. */
 export type AskServer = (sql: string) => Promise<readonly Record<string, unknown>[]>;
 
-/** How far behind replicas may be. */
+/** Options for how far behind replicas may be. */
 export interface ReplicaLagOptions {
-  /** A server further behind than this gets no statement while another is usable, in ms. @defaultValue Infinity: not checked */
+  /** A server further behind than this, in ms, gets no statement while another server is usable. @defaultValue Infinity: not checked */
   readonly maxLagMs?: number | undefined;
-  /** How often servers are asked how far behind they are, in ms, ± 20 %. @defaultValue 1000 */
+  /** How often the lag of each server is queried, in ms, ± 20 %. @defaultValue 1000 */
   readonly probeIntervalMs?: number | undefined;
-  /** How long a server may take to answer how far behind it is, in ms. @defaultValue 1000 */
+  /** How long a server may take to answer a query for its lag, in ms. @defaultValue 1000 */
   readonly probeTimeoutMs?: number | undefined;
   /**
-   * How the lag is measured: a function that returns it in ms (`undefined` = replication has stopped), or a statement whose first
-   * column is the lag in seconds, such as one over a heartbeat table.
+   * How the lag of a server is measured: a function that returns the lag in ms (`undefined` = replication has stopped), or a statement
+   * whose first column is the lag in seconds, such as one over a heartbeat table.
    * @defaultValue SHOW REPLICA STATUS; the user needs REPLICATION CLIENT, in MariaDB REPLICA MONITOR
    */
   readonly lagProbe?: string | ((query: AskServer, endpoint: Endpoint) => Promise<number | undefined>) | undefined;
@@ -98,8 +102,8 @@ export const lagTable: OptionTable<Complete<ReplicaLagOptions>> = optionTable('o
 });
 
 /**
- * The stage that puts replicas on standby that are too far behind. If all are, all are used. Undefined if lag is not checked. Throws
- * EVENKEEL_OPTION.
+ * Returns the stage that puts replicas on standby that are too far behind. If every replica is, all are used. Undefined if lag is not
+ * checked. Throws EVENKEEL_OPTION.
  */
 export function replicaLag(options: ReplicaLagOptions, query: QueryServer): StageFactory | undefined {
   const { maxLagMs: maxMs, probeIntervalMs, probeTimeoutMs, lagProbe } = lagTable.resolveOwn(options);
@@ -122,16 +126,16 @@ export function replicaLag(options: ReplicaLagOptions, query: QueryServer): Stag
 }
 
 /**
- * The lag that a server's replica status shows. MySQL answers Seconds_Behind_Source, MariaDB Seconds_Behind_Master; null: one of the
- * server's threads has stopped.
+ * Reads the lag from a server's replica status. MySQL reports Seconds_Behind_Source, MariaDB Seconds_Behind_Master; null means that a
+ * replication thread of the server has stopped.
  */
 async function byReplicaStatus(query: AskServer): Promise<number | undefined> {
   const rows = await query('SHOW REPLICA STATUS').catch((error: { readonly errno?: number }) => {
-    // MySQL servers from before 2020 only know the word SLAVE.
+    // MySQL servers from before 2020 only know the older statement.
     if (error.errno === 1064) return query('SHOW SLAVE STATUS');
     throw error;
   });
-  // The server replicates nothing: it is a primary, and never behind.
+  // A server that replicates nothing is a primary, and is never behind.
   if (rows.length === 0) return 0;
   let worst = 0;
   for (const row of rows) {

@@ -10,11 +10,12 @@ import type { ServiceRoute } from './route.js';
 import { isWhole, type RunningStatement, type Statement } from './statement.js';
 
 /**
- * What a call does with the session of the server that was picked: runs its statement or, without one, hands out the connection for the
- * caller to keep for a while. `done` is called exactly once, with the answer or the connection, never before `begin` has returned.
+ * One call of a MySQL cluster, and what it does with the session it was lent: it runs its statement or, without a statement, hands out the
+ * connection, which a caller keeps for a while. `done` is called exactly once, with the answer or the connection, never before `begin` has
+ * returned.
  */
 export class MysqlCall implements SessionUse<MysqlSession, Pool> {
-  /** Whether rows of the answer have been handed out to the caller. */
+  /** Whether rows of the answer have already reached the caller. */
   isAnswering = false;
   readonly #route: ServiceRoute;
   readonly #statement: Statement | undefined;
@@ -24,12 +25,12 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   /** The timeout of the whole statement, in ms; Infinity = no limit. */
   readonly #timeoutMs: number;
   #statementTimer: Timer | undefined;
-  /** The session that the statement runs on; set while it runs. */
+  /** The session on which the statement runs; unset while the statement is not running. */
   #session: MysqlSession | undefined;
-  /** What mysql2 returned along with an error: the server's answer to LOAD DATA LOCAL, if our side of that failed. */
+  /** What mysql2 returned along with an error: the server's answer to LOAD DATA LOCAL, if the client's side of that failed. */
   #rows: unknown;
 
-  /** @param key The key for hash pickers. */
+  /** @param key The call's key for hash pickers. */
   constructor(route: ServiceRoute, statement: Statement | undefined, key: string | undefined, done: MysqlCallback) {
     this.#route = route;
     this.#statement = statement;
@@ -66,7 +67,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
 
   poolOf({ subchannel, handle }: CallLease<Pool>): ServerConnection | undefined {
     const { connection } = subchannel;
-    // The transport of every service makes connections of this class. The connection to the picked server may be lost or replaced by now.
+    // The transports of all services make connections of this class. By now, the connection to the picked server may be lost or replaced.
     return connection?.handle === handle ? (connection as ServerConnection) : undefined;
   }
 
@@ -75,8 +76,8 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   }
 
   /**
-   * Whether the call has no time limit: how long a caller keeps a connection says nothing about its server, and nobody is sent away in the
-   * middle of a transaction.
+   * Whether the call is outside the balancer's `limit`, as every checkout is: how long a caller keeps a connection says nothing about its
+   * server, and nobody is rejected in the middle of a transaction.
    */
   get unlimited(): boolean {
     return this.#statement === undefined;
@@ -101,7 +102,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     session.acquired();
     const statement = this.#statement;
     if (statement === undefined) this.#handOut(session);
-    // The caller of the statement may still choose to read its rows one by one.
+    // Sending is put off, because the caller of the statement may still choose to read its rows one by one.
     else if (this.#lent.isBeginning && statement.running !== undefined)
       process.nextTick(() => this.#run(session, statement));
     else this.#run(session, statement);
@@ -117,11 +118,14 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     return this.#lent.attempts;
   }
 
-  /** The caller keeps the connection: the lease lasts until it is released or gone. Nothing on it is ever retried. */
+  /**
+   * Hands the connection of the session to the caller. The lease lasts until the connection is released or gone; its statements are never
+   * retried.
+   */
   #handOut(session: MysqlSession): void {
     const lease = this.#attempts.conclude(outcomes.success) as CallLease<Pool>;
     session.checkOut((outcome) => {
-      // How long a caller keeps a connection says nothing about the server.
+      // How long a caller keeps a connection does not count as the server's latency.
       lease.end(outcome, null);
       this.#attempts.report(lease, { outcome });
     });
@@ -136,14 +140,14 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
       if (running?.settle() === true) this.#read(session, statement, running);
       else session.send(method, sql, values, (error, rows, fields) => this.#answered(session, error, rows, fields));
     } catch (error) {
-      // mysql2 cannot send the statement, so no other server could run it either.
+      // mysql2 cannot send the statement (an unsupported value, say), so it would fail at every other server too.
       this.#session = undefined;
       this.#attemptEnded(session, outcomes.cancelled, error);
       this.#lent.fail(error);
     }
   }
 
-  /** Hands out the rows as they arrive. From now on the timeout limits the time without any row. */
+  /** Hands out the rows of the answer as they arrive. From now on the timeout limits the time without any row. */
   #read(session: MysqlSession, { method, sql, values }: Statement, running: RunningStatement<unknown>): void {
     this.#statementTimer?.cancel();
     const command = session.read(method, sql, values, this.#timeoutMs);
@@ -166,7 +170,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   }
 
   #answered(session: MysqlSession, error: Error | null, rows: unknown, fields: unknown): void {
-    if (this.#session !== session) return; // timed out meanwhile
+    if (this.#session !== session) return; // the statement timed out meanwhile
     this.#session = undefined;
     if (!error) {
       this.#attemptEnded(session, outcomes.success);
@@ -177,20 +181,20 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     const verdict = verdictOf(error);
     const lease = this.#attempts.lease as CallLease<Pool>;
     const { errno } = error as { readonly errno?: unknown };
-    // Only the server's own errors have positive numbers: those of the system are negative.
+    // Only errors of the server have positive numbers; those of the operating system are negative.
     const { note } = this.#attempts;
     if (note !== undefined && typeof errno === 'number' && errno > 0) note.status = errno;
     if (!verdict.usable) session.kill(error);
     else if (verdict.discard) session.discard();
-    // The lease does not wait for the session to be free: it ends now.
+    // The lease ends now and does not wait until nothing runs on the session.
     session.release();
     const repeatAs = this.#isUnsent(verdict, lease) ? outcomes.notStarted : verdict.outcome;
     this.#lent.failed(verdict.outcome, repeatAs, error);
   }
 
   /**
-   * Whether a statement that the server refused had no effect. A server that is read-only refuses a whole statement; if there are several
-   * statements in one, the first may have been done.
+   * Whether a refused statement provably had no effect. A read-only server refuses a statement as a whole; if several statements were sent
+   * as one, the first may have been executed.
    */
   #isUnsent({ unsent, outcome }: MysqlVerdict, lease: CallLease<Pool>): boolean {
     if (!unsent || outcome !== readOnlyOutcome) return unsent;
@@ -200,7 +204,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     return writable && isOne && this.#statement !== undefined && isWhole(this.#statement);
   }
 
-  /** The call is over, and the server is not to blame for its end: the lease lasts until the session is free. */
+  /** Ends an attempt whose end does not count against the server: the lease lasts until nothing runs on the session. */
   #attemptEnded(session: MysqlSession, outcome: Outcome, error?: unknown): void {
     const lease = this.#attempts.conclude() as CallLease<Pool>;
     const { note } = this.#attempts;
@@ -208,7 +212,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     this.#attempts.report(lease, { outcome, error });
   }
 
-  /** The statement's timeout is over, whatever the call is doing. */
+  /** The statement's timeout has passed, whatever the call is waiting for. */
   #tookTooLong(): void {
     const { lease } = this.#attempts;
     const error = queryTimeout(lease && endpointAddress(lease.endpoint), this.#timeoutMs);

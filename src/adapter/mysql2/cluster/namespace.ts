@@ -27,15 +27,15 @@ export type ConnectionCallback = (
 /** A checked-out connection in its promise form. */
 export type CheckedOutConnection = PromisePoolConnection & ServerOfConnection;
 
-/** Which server a connection is taken from. */
+/** Options of `getConnection`: from which server a connection is checked out. */
 export interface CheckoutOptions {
-  /** For hash pickers: callers with one key get connections to one server. @defaultValue none */
+  /** The key for hash pickers: callers with one key get connections to one server. @defaultValue none */
   readonly key?: string | undefined;
 }
 
 /**
- * One or several services of a cluster: what `cluster.of(pattern)` returns. Every method has both forms of mysql2: with a callback it
- * calls that, without one it returns a promise, as `mysql2/promise` does.
+ * One or several services of a cluster, as `cluster.of(pattern)` returns them. Every method has both forms of mysql2: with a callback it
+ * calls the callback, without one it returns a promise, as `mysql2/promise` does.
  */
 export class Namespace extends EventEmitter {
   readonly #route: ServiceRoute;
@@ -46,7 +46,7 @@ export class Namespace extends EventEmitter {
     this.#route = route;
   }
 
-  /** Runs a statement on the server that is picked for it, as mysql2's `query`. */
+  /** Runs a statement on the server that is picked for it, like mysql2's `query`. */
   query<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
   query<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
   query<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): RunningStatement<T>;
@@ -54,7 +54,7 @@ export class Namespace extends EventEmitter {
     return this.#run('query', args);
   }
 
-  /** Runs a prepared statement, as mysql2's `execute`; it is prepared once per connection. */
+  /** Runs a prepared statement, like mysql2's `execute`. The statement is prepared once per connection. */
   execute<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
   execute<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
   execute<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): RunningStatement<T>;
@@ -63,8 +63,8 @@ export class Namespace extends EventEmitter {
   }
 
   /**
-   * Checks out a connection until its `release()`: for transactions and anything else that needs one session. Without a callback it
-   * is a connection of `mysql2/promise`, with one a connection of `mysql2`.
+   * Checks out a connection until its `release()` is called: for transactions and anything else that needs one session. Without a callback
+   * the connection is one of `mysql2/promise`, with a callback one of `mysql2`.
    */
   getConnection(options?: CheckoutOptions): Promise<CheckedOutConnection>;
   getConnection(callback: ConnectionCallback): void;
@@ -83,14 +83,14 @@ export class Namespace extends EventEmitter {
   }
 
   /**
-   * Returns this namespace itself, because without a callback every method returns a promise. For code that asks a pool of mysql2 for its
-   * promise form.
+   * Returns this namespace itself, because without a callback every method returns a promise. For code that requests the promise form of a
+   * mysql2 pool.
    */
   promise(): this {
     return this;
   }
 
-  /** Gives back a connection, as its `release()` does. */
+  /** Gives back a checked-out connection, as its `release()` does. */
   releaseConnection(connection: { release(): void }): void {
     connection.release();
   }
@@ -99,12 +99,12 @@ export class Namespace extends EventEmitter {
     const callback = callbackOf(args);
     if (callback === undefined) {
       const callSite: CallSite = {};
-      // The stack is captured here, because each frame between this and the caller costs half a microsecond.
+      // The stack is captured here, because each further frame up to the caller would cost half a microsecond.
       if (this.#route.first.settings.mysql.trace !== false) Error.captureStackTrace(callSite, this[method]);
       return this.#promised(method, args, callSite);
     }
     const statement = parseStatement(method, args);
-    // The callback runs in the caller's async context, not in that of the connection.
+    // The callback runs in the caller's async context rather than the connection's.
     new MysqlCall(
       this.#route,
       statement,
@@ -131,7 +131,10 @@ export class Namespace extends EventEmitter {
   }
 }
 
-/** The promise form of a checked-out connection, for one caller: releasing it a second time does not affect the next user. */
+/**
+ * The promise form of a checked-out connection, for one caller. Releasing it a second time does nothing, because the connection may have
+ * its next user by then.
+ */
 function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
   const promised = connection.promise();
   let isReleased = false;
@@ -139,7 +142,7 @@ function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
     if (!isReleased) connection.release();
     isReleased = true;
   };
-  // In older versions of mysql2, such as 3.16, the promise form's `destroy` bypasses the `destroy` of the connection.
+  // In older versions of mysql2, such as 3.16, the `destroy` of the promise form bypasses the `destroy` of the connection.
   promised.destroy = () => connection.destroy();
   const own = promised as PromisePoolConnection & { [Symbol.asyncDispose]?: () => Promise<void> };
   // Older versions of mysql2 have no `Symbol.asyncDispose`.
@@ -148,7 +151,7 @@ function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
   return Object.assign(promised, { endpoint });
 }
 
-/** The stack of the code that called a method: the stack of a socket error does not show it. Empty with `trace: false`. */
+/** The stack of the code that called a method, because the stack of a socket error does not show that code. Empty with `trace: false`. */
 interface CallSite {
   readonly stack?: string;
 }

@@ -7,28 +7,28 @@ import { noService, routeOver, routeTo, type ServiceSelector } from './route.js'
 import { matches } from './servers.js';
 import { createService, openConnections, type Service, type ServiceOptions } from './service.js';
 
-/** Options of `createPoolCluster`: of one Service, or shared by several. */
+/** Options of `createPoolCluster`: the options of one Service, or of several with shared ones. */
 export interface PoolClusterOptions extends ServiceOptions {
   /**
-   * Several services in one cluster, by name: `of(name)` is one of them. Each is a target string, or options that override the
-   * shared ones.
-   * @defaultValue one, of the options `target` and `resolver`
+   * Several services in one cluster, by name; `of(name)` returns one of them. Each is a target string, or options that override the shared
+   * ones.
+   * @defaultValue one service, with the options `target` and `resolver`
    */
   readonly services?: Readonly<Record<string, string | ServiceOptions>> | undefined;
 }
 
-/** What `ready` takes. */
+/** Options of `ready`. */
 export interface ReadyOptions {
   /** Stops waiting; the promise then rejects with the signal's reason. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
-  /** How many connections are to be open in each service. @defaultValue 0: its servers are known, connecting goes on */
+  /** How many connections each service must have open. @defaultValue 0: resolves once the servers are known, while connecting goes on */
   readonly connections?: number | undefined;
 }
 
-/** The largest number of patterns for which it is remembered which service is next in turn. */
+/** The largest number of patterns for which the cluster remembers which service is next in turn. */
 const MAX_NAMESPACES = 100;
 
-/** Events of a cluster: those of mysql2's pools and clusters. Servers are named `address:port`. */
+/** The events of a cluster, which are those of mysql2's pools and clusters. Servers are named `address:port`. */
 export type PoolClusterEvent =
   | 'acquire'
   | 'connection'
@@ -40,8 +40,8 @@ export type PoolClusterEvent =
   | 'warn';
 
 /**
- * A mysql2 PoolCluster that follows Services: one mysql2 Pool per server, the server picked for every statement and every
- * connection that is checked out. Made by `createPoolCluster`.
+ * A mysql2 PoolCluster that follows Services: it has a mysql2 Pool per server, and picks a server for every statement and every connection
+ * that is checked out. Created by `createPoolCluster`.
  */
 export class PoolCluster extends Namespace implements AsyncDisposable, Disposable {
   readonly #services: readonly Service[];
@@ -57,19 +57,19 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
     events.emitter = this;
   }
 
-  /** The balancer of the only service, or of the first: `ready()`, `snapshot()`. */
+  /** The balancer of the only service, or of the first service: `ready()` waits for a server, `snapshot()` returns the current state. */
   get balancer(): Balancer<Pool> {
     return (this.#services[0] as Service).balancer;
   }
 
-  /** The balancer of each service, by name; without `services` there is one, called `''`. */
+  /** The balancer of each service, by the service's name; without the option `services` there is one, named `''`. */
   get balancers(): ReadonlyMap<string, Balancer<Pool>> {
     return new Map(this.#services.map(({ name, balancer }) => [name, balancer]));
   }
 
   /**
-   * The services whose names match a pattern, in which `*` stands for anything. Throws EVENKEEL_OPTION if none does.
-   * @param selector In which order they are asked: in turn, at random, or always from the first on. @defaultValue 'RR'
+   * Returns the services whose names match a pattern, in which `*` matches any text. Throws EVENKEEL_OPTION if none matches.
+   * @param selector The order in which the services are tried: in turn, at random, or always from the first one on. @defaultValue 'RR'
    */
   of(pattern = '*', selector: ServiceSelector = 'RR'): Namespace {
     const order = String(selector).toUpperCase() as ServiceSelector;
@@ -94,7 +94,7 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
   override getConnection(options?: CheckoutOptions): Promise<CheckedOutConnection>;
   override getConnection(callback: ConnectionCallback): void;
   override getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
-  /** Checks out a connection of the services that match the pattern, as mysql2's PoolCluster does. */
+  /** Checks out a connection of a service that matches the pattern, as mysql2's PoolCluster does. */
   override getConnection(pattern: string, selector?: ServiceSelector): Promise<CheckedOutConnection>;
   override getConnection(pattern: string, callback: ConnectionCallback): void;
   override getConnection(pattern: string, selector: ServiceSelector, callback: ConnectionCallback): void;
@@ -107,26 +107,26 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
     return get.apply(namespace, callback === undefined ? [] : [callback]);
   }
 
-  /** A value as SQL text, by the options `timezone` and `stringifyObjects`, as mysql2's pools do it. */
+  /** Converts a value to SQL text, following the options `timezone` and `stringifyObjects`, as mysql2's pools do. */
   escape(value: unknown): string {
     const { stringifyObjects, timezone } = this.#formats;
     return escapeValue(value as never, stringifyObjects, timezone as never);
   }
 
-  /** A name as SQL text, in backticks; a list joined by commas. A dot divides a table from its column. */
+  /** Converts a name to SQL text, in backticks; a list of names is joined by commas. A dot separates a table from its column. */
   escapeId(value: string | readonly string[]): string {
     return escapeId(value as never, false);
   }
 
-  /** The statement with its values filled in. */
+  /** Returns an SQL statement with its values filled in. */
   format(sql: string, values?: unknown): string {
     const { stringifyObjects, timezone } = this.#formats;
     return format(sql, values as never, stringifyObjects, timezone as never);
   }
 
   /**
-   * Resolves once the servers of every service are known; rejects as `balancer.ready` does. With `connections`, resolves once that
-   * many are open in every service, spread over its servers by its picker; rejects as `getConnection` does.
+   * Resolves once the servers of every service are known; rejects as `balancer.ready` does. With `connections`, resolves once that many are
+   * open in every service, spread over its servers by its picker; rejects as `getConnection` does.
    */
   async ready(options: ReadyOptions = {}): Promise<void> {
     checkKeys('ready', options, ['signal', 'connections']);
@@ -143,8 +143,8 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
   }
 
   /**
-   * Takes no new statements. Running ones finish, and checked-out connections can be used until they are released, for at most
-   * `pool.drainTimeoutMs` (here 30 s by default); then they are cut.
+   * Ends the cluster: refuses new statements, lets running ones finish, and lets checked-out connections be used until they are released,
+   * for at most `pool.drainTimeoutMs` (30 s by default); then they are cut.
    */
   end(): Promise<void>;
   end(callback: (error?: Error | null) => void): void;
@@ -155,12 +155,12 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
     void this.#ending.then(() => callback(null));
   }
 
-  /** As `end`, for `await using`. */
+  /** Ends the cluster like `end`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.end();
   }
 
-  /** Ends the cluster as `end` does, but does not wait. */
+  /** Ends the cluster like `end`, but without waiting. */
   [Symbol.dispose](): void {
     void this.end();
   }
@@ -183,12 +183,12 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
   }
 }
 
-/** Starts to follow the services of a cluster. `events` gets the events of all of them. */
+/** Starts to follow the services of a cluster. The events of all services go to `events`. */
 function follow(options: PoolClusterOptions, events: Events): readonly Service[] {
   const services: Service[] = [];
   try {
-    for (const [name, own] of Object.entries(servicesOf(options))) {
-      services.push(createService(name, own, events, { subchannelChanged: (event) => tellChange(event, events) }));
+    for (const [name, serviceOptions] of Object.entries(servicesOf(options))) {
+      services.push(createService(name, serviceOptions, events, { subchannelChanged: (event) => tellChange(event, events) }));
     }
   } catch (error) {
     for (const { balancer } of services) void balancer.close();
@@ -205,7 +205,7 @@ function tellChange({ endpoint, from, to, error }: ObserverEvents['subchannelCha
   if (to === 'backoff' && error !== undefined) tell(events, 'warn', error);
 }
 
-/** The options of each service, by name; the only one is called ''. */
+/** The options of each service, by the service's name; without the option `services` the only service is named ''. */
 function servicesOf(options: PoolClusterOptions): Readonly<Record<string, ServiceOptions>> {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   const { services, ...shared } = options;
@@ -213,25 +213,24 @@ function servicesOf(options: PoolClusterOptions): Readonly<Record<string, Servic
   checkKeys('services', services, Object.keys(services ?? {}));
   if (Object.keys(services).length === 0) throw optionError('services', 'at least one service', services);
   const result: Record<string, ServiceOptions> = {};
-  for (const [name, own] of Object.entries(services)) {
+  for (const [name, serviceOptions] of Object.entries(services)) {
     if (name === '' || name.includes('*'))
       throw optionError('services', 'names that are not empty and have no *', name);
-    if (typeof own !== 'string' && (typeof own !== 'object' || own === null)) {
+    if (typeof serviceOptions !== 'string' && (typeof serviceOptions !== 'object' || serviceOptions === null)) {
       throw new EvenkeelError('EVENKEEL_OPTION', `services.${name} must be a target string or an object of options`);
     }
     const { pool } = shared;
-    const options = typeof own === 'string' ? { target: own } : own;
+    const options = typeof serviceOptions === 'string' ? { target: serviceOptions } : serviceOptions;
     result[name] = { ...shared, ...options, ...(pool && { pool: { ...pool, ...(options as ServiceOptions).pool } }) };
   }
   return result;
 }
 
 /**
- * Makes a PoolCluster that finds its servers by itself: it follows a Service, keeps connections to every server behind it
- * and picks one for each statement. A connection that is checked out stays with its caller until it is released. Must be
- * ended.
+ * Creates a PoolCluster that finds its servers by itself: it follows a Service, keeps connections to every server behind it and picks a
+ * server for each statement. A connection that is checked out stays with its caller until it is released. Must be ended.
  *
- * @throws EVENKEEL_OPTION for invalid options. No secret is in any message.
+ * @throws EVENKEEL_OPTION for invalid options. No message contains a secret.
  * @example
  * const replicas = createPoolCluster({ target: 'mysql-read.shop:3306', user: 'app', password, database: 'shop' });
  * const [rows] = await replicas.query('SELECT * FROM orders WHERE id = ?', [42]);

@@ -10,20 +10,23 @@ import {
 import type { AttemptSource } from '../../kit/index.js';
 import type { Service } from './service.js';
 
-/** In which order the services a pattern matches are asked. Within a service its picker decides. */
+/**
+ * The order in which several services are tried for a call: in turn, at random, or always from the first one on. Within a service its
+ * picker decides.
+ */
 export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
 
-/** Where a call may go: to one service, or to any of several. */
+/** The services that may serve a call: one service, or any of several. */
 export interface ServiceRoute {
-  /** The only service of the route, or the one whose options count for what is decided before a service is picked. */
+  /** The only service, or the service whose options count for decisions made before a service is chosen. */
   readonly first: Service;
-  /** Where the call's attempts get their servers: the balancer of the only service, or those of all services. */
+  /** Where the call's attempts get their servers: the balancer of the only service, or the balancers of all services. */
   readonly source: AttemptSource<Pool>;
-  /** The service to which the server of a lease belongs. */
+  /** Returns the service to which the server of a lease belongs. */
   serviceOf(lease: Lease<Pool>): Service;
 }
 
-/** Creates the route over one or several services, in the order of the selector. */
+/** Creates the route over one or several services, in the order that the selector names. */
 export function routeOver(services: readonly Service[], selector: ServiceSelector): ServiceRoute {
   return services.length === 1 ? routeTo(services[0] as Service) : joinedRoute(services, selector);
 }
@@ -34,8 +37,8 @@ export function routeTo(service: Service): ServiceRoute {
 }
 
 /**
- * Each call goes to the first service, in the order of the selector, that can take it now. If none can, the call waits for all of
- * them at once.
+ * Creates the route over several services. Each call goes to the first service, in the selector's order, that can take it now. If none can,
+ * the call waits for all services at once.
  */
 function joinedRoute(services: readonly Service[], selector: ServiceSelector): ServiceRoute {
   const first = services[0] as Service;
@@ -58,7 +61,7 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): S
         avoided?.end(outcomes.notStarted);
         return lease;
       }
-      // The call was tried on this server before: it is used only if no service has one that was not.
+      // The call was tried on this server before, so the server is used only if no service has another one.
       if (avoided === undefined) avoided = lease;
       else lease.end(outcomes.notStarted);
     }
@@ -77,7 +80,7 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): S
   };
 }
 
-/** Waits for a server of any of the services, all at once. */
+/** Waits until any of the services has a server, for all services at once. */
 async function acquireAny(services: readonly Service[], options: AcquireOptions): Promise<Lease<Pool>> {
   const { signal } = options;
   const limits = services.map(() => new AbortController());
@@ -89,7 +92,7 @@ async function acquireAny(services: readonly Service[], options: AcquireOptions)
   let winner: Lease<Pool> | undefined;
   const waits = services.map(async (service, index) => {
     const lease = await service.balancer.acquire({ ...options, signal: limits[index]?.signal });
-    // Two services may have a server at the same moment; one of the two leases is returned.
+    // Two services may have a server at one moment; the later of the two leases is given back.
     if (winner !== undefined) lease.end(outcomes.notStarted);
     winner ??= lease;
     stop();
@@ -105,13 +108,16 @@ async function acquireAny(services: readonly Service[], options: AcquireOptions)
   }
 }
 
-/** The one error of several that is reported. That one service has servers but none to spare says more than that another has none. */
+/**
+ * Chooses which of several services' errors is reported. That a service has servers but none to spare says more than that another service
+ * has none.
+ */
 function mostTelling(errors: readonly unknown[]): unknown {
   const coded = errors.filter((error): error is EvenkeelError => isEvenkeelError(error));
   return coded.find(({ code }) => code === 'EVENKEEL_NOT_READY') ?? coded[0] ?? errors[0];
 }
 
-/** The error for a pattern that matches no service. */
+/** Creates the error for a pattern that matches no service. */
 export function noService(pattern: string, names: readonly string[]): EvenkeelError {
   return new EvenkeelError(
     'EVENKEEL_OPTION',

@@ -1,4 +1,4 @@
-/** Where the servers of a Service are, and which of them are used. */
+/** Where the servers of a Service are found, and which of them are used. */
 import { isIP } from 'node:net';
 import {
   EvenkeelError,
@@ -12,7 +12,7 @@ import { checkPort, checkString, notify } from '../../kit/index.js';
 
 const MYSQL_PORT = 3_306;
 
-/** The options that tell where the servers of a Service are. */
+/** The options that say where the servers of a Service are. */
 export interface WhereaboutsOptions {
   readonly target?: string | undefined;
   readonly resolver?: Resolver | string | undefined;
@@ -20,15 +20,15 @@ export interface WhereaboutsOptions {
   readonly port?: number | undefined;
 }
 
-/** Where the servers of a Service are. */
+/** Where the servers of a Service are found, after the options were checked. */
 export interface Whereabouts {
   /** The resolver that finds the servers, or a target string for one. */
   readonly resolver: Resolver | string;
-  /** The Service's host name, for TLS. */
+  /** The Service's host name, which TLS uses. */
   readonly host: string | undefined;
 }
 
-/** Throws EVENKEEL_OPTION for options that are missing or contradict each other. */
+/** Reads the options that say where the servers are. Throws EVENKEEL_OPTION if they are missing or contradict each other. */
 export function whereabouts(options: WhereaboutsOptions): Whereabouts {
   const { target, resolver, port } = options;
   const host = options.host === undefined ? undefined : checkString('host', options.host);
@@ -63,7 +63,7 @@ function resolverOf(target: string, host: string | undefined, port: number): Res
   return staticEndpoints([{ address: host, port }]);
 }
 
-/** The host of a target, for TLS and for messages; undefined for a list of addresses. */
+/** The host name in a target, for TLS and for messages; undefined for a list of addresses. */
 export function hostOfTarget(target: string): string | undefined {
   const [, scheme, rest = target] = /^(kubernetes|dns|static):(?!\d+$)(.*)$/.exec(target.trim()) ?? [];
   if (scheme === 'static') return undefined;
@@ -75,16 +75,16 @@ export function hostOfTarget(target: string): string | undefined {
   return host === '' ? undefined : host;
 }
 
-/** `host` and `port` as a target string. */
+/** Builds a target string from `host` and `port`. */
 export function targetOfHost(host: string, port: number | undefined): string {
   const checked = checkPort('port', port ?? MYSQL_PORT);
   return isIP(host) === 6 ? `[${host}]:${checked}` : `${host}:${checked}`;
 }
 
-/** Which servers of a Service are used: a pattern for the names of their pods, or a function. */
+/** Which servers of a Service are used: a pattern for the names of their pods, or a function of the name. */
 export type Hosts = string | ((podName: string) => boolean);
 
-/** The stage that leaves out all servers but those of `hosts`: no connection is kept to the others. Throws EVENKEEL_OPTION. */
+/** The stage that leaves out all servers but those of `hosts`: no connections to the others are kept. Throws EVENKEEL_OPTION. */
 export function only(hosts: Hosts): StageFactory {
   if (typeof hosts !== 'function' && (typeof hosts !== 'string' || hosts === '')) {
     throw new EvenkeelError('EVENKEEL_OPTION', "hosts must be a pattern such as 'mysql-0' or 'mysql-*', or a function");
@@ -107,7 +107,7 @@ export function only(hosts: Hosts): StageFactory {
   };
 }
 
-/** Whether a name matches a pattern as mysql2 has them: `*` stands for anything. */
+/** Whether a name matches a pattern in mysql2's syntax: `*` matches any text. */
 export function matches(pattern: string, name: string): boolean {
   const source = pattern.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replace(/\*+/g, '.*');
   return new RegExp(`^${source}$`).test(name);

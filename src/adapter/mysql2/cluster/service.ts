@@ -32,28 +32,25 @@ import { resolveServerSettings, type ServerSettings } from '../server/settings.j
 import { ServerTransport } from '../server/transport.js';
 import { type Hosts, only, whereabouts } from './servers.js';
 
-/** One Service of a cluster: where its servers are, with which credentials, and how they are chosen. */
+/** Options of one Service of a cluster: where its servers are, with which credentials to log in, and how a server is chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions, ReplicaLagOptions {
   /**
-   * Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. @defaultValue none
+   * Where the servers are, as a target string; excludes `resolver`, and `host` with `port`. @defaultValue none
    * @see docs/reference/targets.md
    */
   readonly target?: string | undefined;
-  /**
-   * Whether every statement that is not sent on a checked-out connection may run twice: for read-only services.
-   * @defaultValue false
-   */
+  /** Whether a statement may run twice, unless it is sent on a checked-out connection: for services that only read. @defaultValue false */
   readonly idempotent?: boolean | undefined;
   /**
-   * Which servers get statements. `primary`: one that takes writes. One that says it is read-only is on standby until it accepts
-   * them; it is the primary then: the sessions of a former one that does not answer, or still accepts writes, are cut. `any`:
-   * all, and nobody asks what they are. @defaultValue 'any'
+   * Which servers get statements. `primary`: only a server that accepts writes. A server that reports to be read-only is on standby until
+   * it accepts them; it is the primary then, and the sessions of a former primary that does not answer, or still accepts writes, are cut.
+   * `any`: all servers, whose roles are not queried. @defaultValue 'any'
    * @see docs/guide/mysql.md#roles-one-primary-several-replicas
    */
   readonly role?: 'any' | 'primary' | undefined;
   /**
-   * Which pods of the Service are used, if not all: a pattern for their names in which `*` matches anything, or a function.
-   * `'mysql-0'` is the first of a StatefulSet. @defaultValue all
+   * Which pods of the Service are used: a pattern for their names in which `*` matches any text, or a function of the name. `'mysql-0'` is
+   * the first pod of a StatefulSet. @defaultValue all pods
    */
   readonly hosts?: Hosts | undefined;
 }
@@ -61,14 +58,14 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
 type OwnOptions = Pick<ServiceOptions, 'target' | 'idempotent' | 'role' | 'hosts'>;
 
 export const serviceTable: OptionTable<Filled<OwnOptions, 'target' | 'hosts'>> = optionTable('options', {
-  // These are checked where servers are chosen.
+  // The values of `target` and `hosts` are checked where servers are chosen.
   target: anyOption<string>(),
   hosts: anyOption<Hosts>(),
   idempotent: booleanOption(false),
   role: choiceOption('any', ['any', 'primary']),
 });
 
-/** A Service that is followed: its servers, with one mysql2 Pool each, and the balancer over them. */
+/** A Service that a cluster follows: its servers, with one mysql2 Pool each, and the balancer over them. */
 export interface Service {
   readonly name: string;
   readonly balancer: Balancer<Pool>;
@@ -81,15 +78,15 @@ export interface Service {
   readonly writable: boolean;
   /** Called when a caller has to wait for a connection. */
   readonly enqueued: () => void;
-  /** How long `end` waits for what runs, in ms. */
+  /** How long `end` waits for running statements and checked-out connections, in ms. */
   readonly endTimeoutMs: number;
   /** Returns a random number in [0, 1). */
   readonly draw: () => number;
 }
 
 /**
- * Follows a Service. `events` emits what the pools of its servers do, and `observer` is told about its servers. Throws EVENKEEL_OPTION for invalid
- * options.
+ * Follows a Service. `events` gets the events of its servers' pools, and `observer` those of its subchannels. Throws EVENKEEL_OPTION for
+ * invalid options.
  */
 export function createService(
   name: string,
@@ -111,11 +108,11 @@ export function createService(
   const { idempotent, role } = serviceTable.resolveOwn(options);
   const mustWrite = role === 'primary';
   const query: QueryServer = (endpoint, sql, signal) => transport.query(endpoint, sql, signal);
-  const own: StageFactory[] = [];
-  if (options.hosts !== undefined) own.push(only(options.hosts));
-  if (mustWrite) own.push(writable(query, (endpoint, by) => transport.supersede(endpoint, by)));
+  const roleStages: StageFactory[] = [];
+  if (options.hosts !== undefined) roleStages.push(only(options.hosts));
+  if (mustWrite) roleStages.push(writable(query, (endpoint, by) => transport.supersede(endpoint, by)));
   const lag = replicaLag(options, query);
-  if (lag !== undefined) own.push(lag);
+  if (lag !== undefined) roleStages.push(lag);
   const balancing: Record<string, unknown> = {};
   for (const option of balancingTable.names) {
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];
@@ -125,21 +122,21 @@ export function createService(
   const watching: Observer = { subchannelChanged: () => changes.happened() };
   const balancer: Balancer<Pool> = createBalancer<Pool>({
     ...balancing,
-    // The stages for what servers report about themselves come first: ejection and panic are about those that remain.
-    ...(own.length > 0 && { stages: [...own, ...(options.stages ?? [])] }),
+    // The stages that judge servers by their own reports come first: ejection and panic only judge the servers that remain.
+    ...(roleStages.length > 0 && { stages: [...roleStages, ...(options.stages ?? [])] }),
     resolver,
     transport,
     observer: combineObservers([watching, ...(options.observer === undefined ? [] : [options.observer]), observer]),
     pool: {
-      // How long a transaction may take is up to the server.
+      // A server is drained without a timeout, because only the server knows how long a transaction may take.
       drainTimeoutMs: Number.POSITIVE_INFINITY,
       ...options.pool,
-      // The connections in a server's pool are replaced one by one, never all together.
+      // No maximum age for all of a server's connections at once: `SessionPool` replaces them one by one.
       maxConnectionAgeMs: Number.POSITIVE_INFINITY,
     },
   });
   const waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
-  // `end` waits only for a limited time: a caller that never gives a connection back must not keep a process from ending.
+  // The wait of `end` is limited: a caller that never gives a connection back must not keep a process from ending.
   const endTimeoutMs = options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
   const draw = (): number => rng.next();
   return {
@@ -159,8 +156,8 @@ export function createService(
 }
 
 /**
- * Opens a number of connections of a service: checks them all out together, then releases them. Rejects as a checkout does, or with
- * the signal's reason.
+ * Opens a number of connections of a service: checks all of them out at once, then releases them. Rejects as a checkout does, or with the
+ * signal's reason.
  */
 export async function openConnections(
   service: Service,
@@ -201,7 +198,7 @@ async function firstAttempts(service: Service, count: number, signal: AbortSigna
     isLate = true;
     changes.happened();
   }, waitTimeoutMs);
-  // The timer keeps the process alive, because a caller waits.
+  // The timer keeps the process alive, because a caller waits for it.
   timer.ref();
   try {
     while (!isDone()) await changes.next(signal);

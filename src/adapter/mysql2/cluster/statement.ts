@@ -1,4 +1,4 @@
-/** A statement: what a caller gives, and the promise and events it gets. */
+/** An SQL statement of a caller: its arguments, and the promise and events that the caller gets. */
 import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { Readable, type ReadableOptions } from 'node:stream';
@@ -11,62 +11,65 @@ import type { Method, MysqlCallback } from '../server/connection-methods.js';
 /** Options of `query` and `execute` in addition to mysql2's. */
 export interface StatementOptions extends Omit<QueryOptions, 'timeout'> {
   /**
-   * Whether the statement may run twice without harm, as one that only reads: if its connection dies before the answer, it is sent to
+   * Whether the statement may run twice without harm, because it only reads, say: if its connection dies before the answer, it is sent to
    * another server. @defaultValue the service's `idempotent`
    */
   readonly idempotent?: boolean | undefined;
-  /** For hash pickers: statements with one key go to one server. @defaultValue none */
+  /** The key for hash pickers: statements with one key go to one server. @defaultValue none */
   readonly key?: string | undefined;
   /**
-   * Which statements go first where they wait for a connection, and with a `limit` which are turned away first. @defaultValue
+   * The priority of the statement: which statements get a connection first, and with a `limit` which are rejected first. @defaultValue
    * 'default'
    * @see docs/guide/overload.md#priorities
    */
   readonly priority?: Priority | undefined;
   /**
-   * How long it may take in ms, from call to response, the wait for a connection included; then its connection is destroyed. 0 = no
-   * limit. @defaultValue the service's `queryTimeoutMs`
+   * How long the statement may take in ms, from call to response, including the wait for a connection; after that its connection is
+   * destroyed. 0 = no limit. @defaultValue the service's `queryTimeoutMs`
    */
   readonly timeout?: number | undefined;
 }
 
-/** A statement as the caller passed it, checked. */
+/** A statement as its caller passed it, after it was checked. */
 export interface Statement {
   readonly method: Method;
-  /** The statement for mysql2, without evenkeel's own options. */
+  /** The SQL text, or mysql2's options object without evenkeel's own options. */
   readonly sql: unknown;
   readonly values: unknown;
   readonly key: string | undefined;
   readonly priority: Priority | undefined;
-  /** Whether the statement may run twice; undefined: as the options of the service say. */
+  /** Whether the statement may run twice; undefined means what the service's `idempotent` says. */
   readonly idempotent: boolean | undefined;
   readonly timeoutMs: number | undefined;
-  /** The promise of the answer, whose rows may be read by events; undefined if there is a callback. */
+  /** The promise that the caller gets, whose rows may be read by events; undefined if the caller passed a callback. */
   readonly running: RunningStatement<unknown> | undefined;
 }
 
-/** A statement that changes something, after white space and comments, except those the server executes. */
+/** Matches a statement that changes data or tables, after white space and comments, except comments that the server executes. */
 const CHANGE =
   /^(?:\s|--(?:[^\S\n].*)?\n|#.*\n|\/\*(?![!M])(?:[^*]|\*+[^*/])*\*+\/)*(?:insert|update|delete|replace|load|truncate|create|drop|alter|rename)\b/i;
 
 /**
- * Whether a statement that a server refused had no effect at all. A single change has none; of a statement that runs others, such as CALL,
- * the first may have been done.
+ * Whether a statement that a read-only server refused had no effect at all. A single change has none; a statement that runs others, such as
+ * CALL, may have executed the first of them.
  */
 export function isWhole({ sql }: Statement): boolean {
   return CHANGE.test(typeof sql === 'string' ? sql : (sql as { readonly sql: string }).sql);
 }
 
-/** The forms of mysql2: (sql), (sql, values), (sql, callback), (sql, values, callback); sql may be an object of options. */
+/**
+ * The arguments of `query` and `execute` in mysql2's forms: (sql), (sql, values), (sql, callback), (sql, values, callback); sql may be an
+ * options object.
+ */
 export type StatementArguments = readonly [sql: unknown, values?: unknown, callback?: unknown];
 
-/** The callback of a call, if it has one. */
+/** Finds the callback among the arguments; undefined if there is none. */
 export function callbackOf([, values, callback]: StatementArguments): MysqlCallback | undefined {
   const last = callback ?? values;
   return typeof last === 'function' ? (last as MysqlCallback) : undefined;
 }
 
-/** Throws EVENKEEL_OPTION for anything that is not a statement. */
+/** Parses the arguments of `query` or `execute`. Throws EVENKEEL_OPTION if they contain no statement. */
 export function parseStatement(
   method: Method,
   [sql, values]: StatementArguments,
@@ -86,7 +89,7 @@ export function parseStatement(
     };
   }
   if (typeof sql !== 'object' || sql === null || typeof (sql as { sql?: unknown }).sql !== 'string') {
-    // The invalid value is not shown in the message: it may be anything, secrets included.
+    // The invalid value is not shown in the message, because it may contain secrets.
     throw new EvenkeelError('EVENKEEL_OPTION', `${method}: sql must be a string, or an object with one as its \`sql\``);
   }
   const { idempotent, key, priority, timeout, ...rest } = sql as StatementOptions;
@@ -95,7 +98,7 @@ export function parseStatement(
   }
   return {
     method,
-    // `sql` and `values` may be inherited, as in the objects tagged templates make. mysql2 reads inherited ones, too.
+    // `sql` and `values` may be inherited, as in the objects that tagged templates make; mysql2 reads inherited properties too.
     sql: {
       ...withOwnFunctions(rest),
       sql: (sql as StatementOptions).sql,
@@ -118,18 +121,19 @@ interface Flow {
 }
 
 /**
- * Events of a statement, as of mysql2's Query: `fields` before the rows, `result` for each row (or the header of a write), then `end`;
- * `error` where it failed.
+ * The events of a statement, which are those of mysql2's Query: `fields` before the rows, `result` for each row (or the header of a write),
+ * then `end`; `error` if it failed.
  */
 export type StatementEvent = 'fields' | 'result' | 'error' | 'end';
 
-/** A listener of a `StatementEvent`: gets the fields, a row and its index, or the error; nothing at the end. */
+/** A listener of a `StatementEvent`. It gets the fields, a row and its index, or the error; at the end it gets nothing. */
 // biome-ignore lint/suspicious/noExplicitAny: each event has values of its own.
 export type StatementListener = (...values: any[]) => void;
 
 /**
  * A statement of a cluster: a promise of its answer. As with a pool of mysql2, its rows can also be read one by one, by events or as a
- * stream. That must be started at once, before the statement is sent; the promise then resolves without rows at the end of the answer.
+ * stream. The caller must begin that synchronously, before the statement is sent; the promise then resolves without rows at the end of the
+ * answer.
  */
 export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
   #resolve!: (answer: [T, FieldPacket[]]) => void;
@@ -160,8 +164,8 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
   }
 
   /**
-   * `fields`: the columns. `result`: a row. `error`: it failed. `end`: always the last. Throws EVENKEEL_OPTION if the statement has
-   * already been sent.
+   * Adds a listener. `fields`: the columns. `result`: a row. `error`: the statement failed. `end`: always the last event. Throws
+   * EVENKEEL_OPTION if the statement has already been sent.
    */
   on(event: StatementEvent, listener: StatementListener): this {
     this.#emitter().on(event, listener);
@@ -169,7 +173,7 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     return this;
   }
 
-  /** As `on`, for the next event of that name alone. */
+  /** Adds a listener like `on`, for the next event of that name only. */
   once(event: StatementEvent, listener: StatementListener): this {
     this.#emitter().once(event, listener);
     this.#listenerAdded(event);
@@ -182,11 +186,14 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     return this;
   }
 
-  /** Its rows as a stream of objects, no faster than they are read; it also emits `fields` and `result`. Throws EVENKEEL_OPTION if it has already been sent. */
+  /**
+   * Returns the rows as a stream of objects, which arrive no faster than they are read; the stream also emits `fields` and `result`. Throws
+   * EVENKEEL_OPTION if the statement has already been sent.
+   */
   stream(options: ReadableOptions = {}): Readable {
     const stream = new Readable({ ...options, objectMode: true, read: () => this.#flow?.resume() });
     stream.once('close', () => {
-      // The remaining rows are still read: only then can the connection take the next statement.
+      // The remaining rows are still read, because only then can the connection take its next statement.
       this.#flow?.resume();
       // As in mysql2, `end` is emitted even after an error, because code may wait for this event alone.
       if (!stream.readableEnded) stream.emit('end');
@@ -204,7 +211,7 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     return stream;
   }
 
-  /** Whether its rows are read by events or a stream. From then on that can no longer change. @internal */
+  /** Whether the rows are read by events or a stream. After this call, that can no longer change. @internal */
   settle(): boolean {
     this.#isSettled = true;
     return this.#events !== undefined;
@@ -251,13 +258,13 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     return events;
   }
 
-  /** A caller that listens for the error need not handle the promise's rejection. */
+  /** A caller that listens for `error` need not handle the promise's rejection. */
   #listenerAdded(event: StatementEvent): void {
     if (event === 'error') this.catch(() => {});
   }
 }
 
-// To the language it is a plain promise: `await` takes no detour, and `then` creates plain promises.
+// To JavaScript a statement is a plain promise: `await` takes no detour, and `then` creates plain promises.
 Object.defineProperty(RunningStatement.prototype, 'constructor', {
   value: Promise,
   writable: true,

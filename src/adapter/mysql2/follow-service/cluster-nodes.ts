@@ -16,25 +16,25 @@ import { type AnyPoolCluster, checkRestores, type UserCluster } from './user-clu
 
 /** How long the first nodes wait for each other before they are added to the cluster, in ms. */
 const COLLECT_MS = 200;
-/** The share of the time of an attempt to connect that a node may spend waiting to be added, so that the attempt does not time out. */
+/** The share of a connect timeout that a node may spend waiting to be added, so that its attempt does not time out. */
 const ATTEMPT_RATIO = 0.9;
 
-/** How nodes of the cluster are made, and how long leaving ones may stay. */
+/** How nodes of the cluster are made, and how long leaving nodes may stay. */
 export interface ClusterNodesOptions {
   readonly node: (endpoint: Endpoint) => PoolOptions;
   readonly id: (endpoint: Endpoint) => string;
   readonly drainTimeoutMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** The time limit of one attempt to connect, in ms. */
+  /** The time limit of one connection attempt, in ms. */
   readonly connectTimeoutMs: number;
 }
 
-/** Logs in to a server and out again; rejects if that fails. After an abort nothing may stay open. */
+/** Logs in to a server and out again; rejects if that fails. After an abort, no connection may stay open. */
 export type LogIn = (options: PoolOptions, signal: AbortSignal) => Promise<void>;
 
 /**
- * The nodes of a user's cluster, one for each endpoint. To the balancer they are connections.
+ * The nodes of a user's cluster, one for each endpoint. The balancer sees them as connections.
  *
  * The first nodes are added together, in random order: mysql2 starts with the node that was added first, so the first query of every
  * process would go to the server that answers log-ins fastest.
@@ -46,15 +46,15 @@ export class ClusterNodes implements Transport<ClusterNode> {
   readonly #byId = new Map<string, ClusterNode>();
   /** Notifies waiters when nodes are added to the cluster or removed. */
   readonly #changes = new Changes();
-  /** Whether the cluster takes failing nodes offline; checked once, before the first node is added. */
+  /** Settles when it is known that the cluster takes failing nodes offline; this is checked once, before the first node is added. */
   #isFit: Promise<void> | undefined;
   #isAbandoned = false;
-  /** How many log-ins to servers are under way. */
+  /** How many log-ins to servers are running. */
   #logins = 0;
-  /** Nodes that wait to be added together with the first ones. */
+  /** Functions that release the nodes waiting to be added together as the first ones. */
   #first: (() => void)[] = [];
   #firstTimer: Timer | undefined;
-  /** mysql2 gives out connections of a node again that was offline. */
+  /** Called when mysql2 gives out connections of a node again that was offline. */
   readonly #online = (id: string): void => this.#byId.get(id)?.online();
 
   constructor(cluster: AnyPoolCluster, options: ClusterNodesOptions, logIn: LogIn) {
@@ -77,7 +77,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
     return [...this.#byId.keys()];
   }
 
-  /** Checks whether the cluster takes failing nodes offline. Rejects with EVENKEEL_OPTION if it does not. */
+  /** Resolves if the cluster takes failing nodes offline. Rejects with EVENKEEL_OPTION if it does not. */
   async fit(): Promise<void> {
     await this.#isFit;
   }
@@ -92,7 +92,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
     const beganMs = this.#options.clock.now();
     await this.#probe(node, signal);
     if (this.#byId.size === 0) await this.#turn(beganMs);
-    // The id's node is looked up again: a pod's successor may have the same id while the pod itself is leaving.
+    // The node with this id is looked up again: a pod's successor may have the pod's id while the pod itself is leaving.
     await this.#idFree(id, endpoint, signal);
     signal.throwIfAborted();
     if (this.#isAbandoned) throw new EvenkeelError('EVENKEEL_CLOSED', 'the follower was closed');
@@ -101,14 +101,14 @@ export class ClusterNodes implements Transport<ClusterNode> {
     return connection;
   }
 
-  /** From now on the nodes are the cluster owner's. They stay; only those that are leaving still leave. */
+  /** Leaves the nodes to the cluster's owner: they stay in the cluster, except that leaving nodes still leave. */
   abandon(): void {
     this.#isAbandoned = true;
     for (const node of this.#byId.values()) node.abandon();
     this.#changes.happened();
   }
 
-  /** Resolves once no node is leaving. */
+  /** Resolves once no node is leaving any longer. */
   async left(): Promise<void> {
     while (this.#leaving().length > 0) await this.#changes.next();
     this.#owner.cluster.off('online', this.#online);
@@ -133,7 +133,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
 
   #idOf(endpoint: Endpoint): string {
     const id = this.#options.id(endpoint);
-    // mysql2 removes by pattern: an id with a star in it would remove others, too.
+    // mysql2 removes nodes by pattern, so an id with a star in it would remove other nodes too.
     if (typeof id !== 'string' || id === '' || id.includes('*')) {
       throw optionError(`id() of ${endpointAddress(endpoint)}`, "a non-empty string without '*'", id);
     }
@@ -165,13 +165,13 @@ export class ClusterNodes implements Transport<ClusterNode> {
     }
   }
 
-  /** Resolves when a node may be added that is one of the first. Its attempt to connect began at `beganMs`, and its log-in is done. */
+  /** Resolves when one of the first nodes may be added. The node's connection attempt began at `beganMs`, and its log-in is done. */
   #turn(beganMs: number): Promise<void> {
     const { clock, connectTimeoutMs } = this.#options;
     return new Promise((resolve) => {
       this.#first.push(resolve);
       const leftMs = beganMs + connectTimeoutMs * ATTEMPT_RATIO - clock.now();
-      // The first nodes are added later in this turn, so that the last node takes part in the draw.
+      // The first nodes are added later in this turn, so that the last of them takes part in the draw.
       if (this.#logins === 0 || leftMs <= 0) clock.defer(() => this.#releaseFirst());
       else this.#firstTimer ??= clock.timer(() => this.#releaseFirst(), Math.min(COLLECT_MS, leftMs));
     });
@@ -188,7 +188,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
     }
   }
 
-  /** Waits until no node has this id: mysql2 ignores a second one. */
+  /** Waits until no node has this id, because mysql2 ignores a second node with the same id. */
   async #idFree(id: string, endpoint: Endpoint, signal: AbortSignal): Promise<void> {
     for (let present = this.#byId.get(id); present !== undefined; present = this.#byId.get(id)) {
       if (!present.isLeaving) {

@@ -1,30 +1,30 @@
-/** What `followService` does with a user's cluster, by its public interface alone. */
+/** How `followService` uses a user's cluster, by mysql2's public interface alone. */
 import { randomUUID } from 'node:crypto';
 import { Socket } from 'node:net';
 import type { PoolCluster, PoolOptions } from 'mysql2';
 import type { PoolCluster as PromisePoolCluster } from 'mysql2/promise';
 import { type Clock, EvenkeelError, type Timer } from '../../../index.js';
 
-/** A PoolCluster of mysql2, from `mysql2` or `mysql2/promise`. */
+/** A PoolCluster of `mysql2` or of `mysql2/promise`. */
 export type AnyPoolCluster = PoolCluster | PromisePoolCluster;
 
-/** A checked-out connection of a node. */
+/** A connection that was checked out of a node. */
 export interface CheckedOut {
   release(): void;
   destroy(): void;
 }
 
-/** What mysql2 does with a failing node: removes it for good, leaves it alone for a while, gives out its connections again. */
+/** Events of mysql2's cluster about a failing node: the node was removed for good, taken offline for a while, or is online again. */
 type NodeEvent = 'remove' | 'offline' | 'online';
 
 /**
- * What `followService` uses of a user's cluster: its public interface, the same with callbacks and promises. mysql2's types lack
- * `remove` of the promise form, and what its `getConnection` returns.
+ * The part of a user's cluster that `followService` uses, the same with callbacks and promises. mysql2's types lack `remove` of the promise
+ * form, and the return value of its `getConnection`.
  */
 export interface UserCluster {
-  /** Adds a node, unless there is one with this id. */
+  /** Adds a node, unless a node has this id. */
   add(id: string, options: PoolOptions): void;
-  /** Ends the pools of all nodes the pattern matches; an id without `*` matches only itself. */
+  /** Ends the pools of all nodes whose ids match the pattern; an id without `*` matches only itself. */
   remove(pattern: string): void;
   getConnection(
     pattern: string,
@@ -38,7 +38,7 @@ export interface UserCluster {
 /** Checks out a connection of one node, an idle one if there is any. Rejects as mysql2 does. */
 export function checkOut(cluster: UserCluster, id: string): Promise<CheckedOut> {
   return new Promise((resolve, reject) => {
-    // The promise form ignores the callback and returns a promise; the other form calls back and returns nothing.
+    // mysql2's promise form ignores the callback and returns a promise; its other form calls back and returns nothing.
     const promised = cluster.getConnection(id, 'ORDER', (error, connection) => {
       if (connection === undefined) reject(error ?? new Error(`no connection of ${id}`));
       else resolve(connection);
@@ -48,13 +48,13 @@ export function checkOut(cluster: UserCluster, id: string): Promise<CheckedOut> 
 }
 
 /** How often a checkout of all connections checks its progress, in ms; callers may have to wait as long for a connection. */
-const LOOK_MS = 100;
+const CHECK_INTERVAL_MS = 100;
 /**
- * How many checks in a row may find no progress before a checkout ends. One would not be enough: after our own process stalled, the timer
- * fires before the servers' answers are read.
+ * How many checks in a row may find no progress before a checkout of all connections ends. One would not be enough: after our own process
+ * stalled, the timer fires before the servers' answers are read.
  */
-const LOOKS = 2;
-/** The largest pool whose connections can all be checked out. A larger one, or one without a limit, cannot. */
+const MAX_IDLE_CHECKS = 2;
+/** The largest pool whose connections can all be checked out. A larger pool, or a pool without a limit, cannot be emptied so. */
 const MAX_CONNECTIONS = 100;
 
 /** The node whose connections are all to be checked out. */
@@ -65,15 +65,16 @@ export interface ExclusiveCheckoutOf {
   readonly connectionLimit: number;
 }
 
-/** What becomes of the checked-out connections when the checkout of a node is over. */
+/** What becomes of the checked-out connections when the checkout of all connections stops. */
 export type Disposal = 'destroy' | 'release';
 
 /**
- * Checks out every connection a node may have. mysql2 serves callers in order, so those in use arrive here as soon as their queries
- * end, and nobody gets one after us: once we have them all, nobody is using the node.
+ * Checks out every connection a node may have. mysql2 serves callers in order, so connections in use arrive here as soon as their queries
+ * end, and no later caller gets one: once all have arrived, nobody uses the node.
  *
- * @param over Called once, unless it is stopped before: whether all were checked out. They are destroyed right after.
- * @returns Stops it silently; what was checked out, or still arrives, is destroyed or released.
+ * @param over Called once, unless the checkout is stopped before, with whether all connections were checked out. They are destroyed right
+ * after.
+ * @returns Stops the checkout without calling `over`; connections that were checked out, or still arrive, are destroyed or released.
  */
 export function exclusiveCheckout(of: ExclusiveCheckoutOf, over: (all: boolean) => void): (disposal: Disposal) => void {
   const { cluster, clock, id, connectionLimit } = of;
@@ -82,7 +83,7 @@ export function exclusiveCheckout(of: ExclusiveCheckoutOf, over: (all: boolean) 
   let disposal: Disposal | undefined;
   let timer: Timer;
   let progress = 0;
-  let looks = 0;
+  let idleChecks = 0;
 
   const stop = (how: Disposal): void => {
     if (disposal !== undefined) return;
@@ -96,11 +97,11 @@ export function exclusiveCheckout(of: ExclusiveCheckoutOf, over: (all: boolean) 
     stop('destroy');
   };
   /** Checks for progress. A caller that keeps a connection usually keeps it for long, so no more connections arrive after it. */
-  const look = (): void => {
-    looks = held.length > progress ? 0 : looks + 1;
+  const check = (): void => {
+    idleChecks = held.length > progress ? 0 : idleChecks + 1;
     progress = held.length;
-    if (looks >= LOOKS) end(false);
-    else timer = clock.timer(look, LOOK_MS);
+    if (idleChecks >= MAX_IDLE_CHECKS) end(false);
+    else timer = clock.timer(check, CHECK_INTERVAL_MS);
   };
   const checkOutOne = async (): Promise<void> => {
     try {
@@ -117,24 +118,24 @@ export function exclusiveCheckout(of: ExclusiveCheckoutOf, over: (all: boolean) 
     }
   };
 
-  timer = isFeasible ? clock.timer(look, LOOK_MS) : clock.timer(() => end(false), 0);
+  timer = isFeasible ? clock.timer(check, CHECK_INTERVAL_MS) : clock.timer(() => end(false), 0);
   for (let count = 0; isFeasible && count < connectionLimit; count++) void checkOutOne();
   return stop;
 }
 
 /**
- * The largest number of failures after which the test of a cluster gives up. mysql2 gives up on a node after `removeNodeErrorCount`
- * failures, 5 by default.
+ * The number of failures after which `checkRestores` gives up. mysql2 gives up on a node after `removeNodeErrorCount` failures, 5 by
+ * default.
  */
 const MAX_FAILURES = 1_000;
 
 /**
- * Rejects with EVENKEEL_OPTION unless the cluster has a `restoreNodeTimeout`. That is not public, but it shows in what mysql2 does
- * with a node that always fails: it takes it offline, or removes it. The node added for this never connects to anything, and is gone
- * when this settles.
+ * Rejects with EVENKEEL_OPTION unless the cluster has a `restoreNodeTimeout`. That option is not public, but it shows in what mysql2 does
+ * with a node that always fails: the node is taken offline, or removed. A node that is added for this check never connects to anything, and
+ * is gone when the check settles.
  */
 export async function checkRestores(cluster: UserCluster): Promise<void> {
-  // The id of the test node is unique, because several followers may try the same cluster at once.
+  // The id of the test node is unique, because several followers may check one cluster at once.
   const probe = `evenkeel:probe:${randomUUID()}`;
   let verdict: 'offline' | 'remove' | undefined;
   const offline = (id: string): void => {

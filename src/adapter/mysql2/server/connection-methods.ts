@@ -1,4 +1,4 @@
-/** The methods of mysql2's connections that evenkeel replaces, and the statements it watches on them. */
+/** The methods of mysql2's connections that evenkeel replaces, and the statements that it watches on them. */
 import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
 import type { Clock, Endpoint, Timer } from '../../../index.js';
@@ -6,29 +6,29 @@ import { streamOf } from '../internals.js';
 import { queryTimeout } from '../outcome.js';
 import { ownErrors, withOwnFunctions } from '../own-functions.js';
 
-/** A connection of a cluster: it tells which server it leads to. */
+/** A checked-out connection of a cluster, with the server to which it leads. */
 export interface ServerOfConnection {
   /** The server's endpoint: its address and port, its pod's name, its zone. */
   readonly endpoint: Endpoint;
 }
 
-/** How a statement ended. */
+/** Called when a statement has ended, with its error or its answer. */
 export type MysqlCallback = (error: Error | null, rows?: unknown, fields?: unknown) => void;
 
-/** The two ways to run a statement. */
+/** mysql2's two methods that run a statement. */
 export type Method = 'query' | 'execute';
 
-/** What mysql2 returns for a statement: an emitter of `fields`, `result` for each row, `error` and `end`. */
+/** The object that mysql2 returns for a statement. It emits `fields`, `result` for each row, `error` and `end`. */
 export interface Command {
   on(event: string, listener: (...args: never[]) => void): unknown;
   once(event: string, listener: (...args: never[]) => void): unknown;
   emit(event: string, ...args: unknown[]): boolean;
 }
 
-/** A connection's `query` or `execute`, as mysql2 has it. */
+/** A connection's own `query` or `execute`, as mysql2 has it. */
 export type Send = (this: PoolConnection, sql: unknown, values: unknown, answer?: MysqlCallback) => Command;
 
-/** Methods of a pool's connection that we replace. */
+/** The methods of a pool's connection that evenkeel replaces. */
 export interface ConnectionMethods {
   readonly release: (this: PoolConnection) => void;
   readonly destroy: (this: PoolConnection) => void;
@@ -37,7 +37,7 @@ export interface ConnectionMethods {
   readonly end: (this: PoolConnection, ended?: (error?: Error) => void) => void;
 }
 
-/** What `ConnectionStatements` needs. */
+/** What `ConnectionStatements` needs to run and watch statements. */
 export interface ConnectionStatementsParts {
   readonly connection: PoolConnection;
   readonly socket: Socket;
@@ -49,23 +49,23 @@ export interface ConnectionStatementsParts {
     /** The time limit of statements without a `timeout`, in ms; Infinity = no limit. */
     readonly queryTimeoutMs: number;
   };
-  /** A statement of the connection's user failed. Called before that user is told. */
+  /** A statement of the connection's user failed. Called before that user is notified. */
   readonly failed: (error: Error) => void;
-  /** An answer that is read by events stopped arriving. */
+  /** An answer that is read by events has stopped arriving. */
   readonly stalled: (error: Error) => void;
-  /** No statement of the connection's user is running any longer. */
+  /** No statement of the connection's user runs any longer. */
   readonly ended: () => void;
 }
 
 /**
- * The statements on one connection that mysql2 alone would not see through to their end: those of a user who has it checked out,
- * and those whose answers are read by events. mysql2's time limit does not cover preparing a statement, and readers of events
- * hear neither of a time limit nor that the connection ended.
+ * The statements on one connection that mysql2 alone would not see through to their end: the statements of a user who has it checked out,
+ * and statements whose answers are read by events. mysql2's time limit does not cover preparing a statement, and readers of events learn
+ * neither of a time limit nor of the connection's end.
  */
 export class ConnectionStatements {
   readonly #parts: ConnectionStatementsParts;
   #running = 0;
-  /** Functions that report an error to those who read answers that have not ended yet. */
+  /** Functions that pass an error to the readers of answers that have not ended yet. */
   readonly #readers = new Set<(error: Error) => void>();
 
   constructor(parts: ConnectionStatementsParts) {
@@ -77,7 +77,7 @@ export class ConnectionStatements {
     return this.#running > 0;
   }
 
-  /** Runs a statement of the user who has the connection, given in one of mysql2's forms. Throws as mysql2 does. */
+  /** Runs a statement of the user who has the connection checked out, given in one of mysql2's forms. Throws as mysql2 does. */
   run(method: Method, callersArgs: readonly unknown[]): Command {
     const { failed, ended } = this.#parts;
     const { args, hasCallback, limitMs, cancel } = this.#limited(callersArgs);
@@ -95,7 +95,7 @@ export class ConnectionStatements {
       this.#watch(command, limitMs);
     }
     command.once('end', () => {
-      if (this.#running === 0) return; // the user has the connection no more
+      if (this.#running === 0) return; // the user has given the connection back
       this.#running--;
       if (this.#running === 0) ended();
     });
@@ -103,8 +103,8 @@ export class ConnectionStatements {
   }
 
   /**
-   * Runs a statement whose answer is read by events; `end` is always the last of them. After `limitMs` without any, it fails.
-   * Throws as mysql2 does; then nothing was sent.
+   * Runs a statement whose answer is read by events, of which `end` is always the last. Fails after `limitMs` without any event. Throws as
+   * mysql2 does; then nothing was sent.
    */
   read(method: Method, sql: unknown, values: unknown, limitMs: number): Command {
     const command = this.#send(method, [sql, values]);
@@ -112,23 +112,26 @@ export class ConnectionStatements {
     return command;
   }
 
-  /** The connection's user gave it back, or the connection is gone. */
+  /** Forgets the statements of the connection's user, who gave it back, or whose connection is gone. */
   forget(): void {
     this.#running = 0;
   }
 
-  /** The connection is gone. Those who read rows by events are told after mysql2 has told the others. */
+  /**
+   * Passes an error to the readers of rows by events, because the connection is gone. They are notified after mysql2 has notified all
+   * others.
+   */
   fail(error: Error): void {
     if (this.#readers.size === 0) return;
     const { server, socket } = this.#parts;
     const readers = [...this.#readers];
     this.#readers.clear();
-    const tell = (): void =>
+    const notifyReaders = (): void =>
       server.clock.defer(() => {
         for (const reader of readers) ownErrors(reader)(error);
       });
-    if (socket.closed) tell();
-    else socket.once('close', tell);
+    if (socket.closed) notifyReaders();
+    else socket.once('close', notifyReaders);
   }
 
   #send(method: Method, args: readonly unknown[]): Command {
@@ -136,7 +139,7 @@ export class ConnectionStatements {
     return methods[method].apply(connection, args as Parameters<Send>);
   }
 
-  /** The arguments of a statement as mysql2 gets them: with a callback, its time limit is enforced here. */
+  /** Prepares the arguments of a statement for mysql2. The time limit of a statement with a callback is enforced here. */
   #limited(args: readonly unknown[]): Limited {
     const { server, failed } = this.#parts;
     const { clock, address, queryTimeoutMs } = server;
@@ -166,7 +169,7 @@ export class ConnectionStatements {
   }
 
   /**
-   * Watches a result that is read by events: its reader gets an error when the connection ends, and when `limitMs` pass without an event.
+   * Watches an answer that is read by events: its reader gets an error when the connection ends, and when `limitMs` pass without an event.
    */
   #watch(command: Command, limitMs: number): void {
     const { connection, server, stalled } = this.#parts;
@@ -179,7 +182,7 @@ export class ConnectionStatements {
       isOver = true;
       timer?.cancel();
     };
-    // The reader is told about the error, then about the end, as it is if the server answers with an error.
+    // The reader gets the error first, then `end`, as when the server answers with an error.
     const fail = (error: Error): void => {
       if (isOver) return;
       end();
@@ -198,18 +201,18 @@ export class ConnectionStatements {
     };
     command.on('fields', onData);
     command.on('result', onData);
-    const look = (): void => {
-      // Nothing arrives while the reader has paused the stream.
+    const check = (): void => {
+      // While the reader has paused the stream, nothing can arrive.
       if (stream.isPaused()) onData();
       const restMs = receivedAtMs + limitMs - clock.now();
-      if (restMs > 0) timer = clock.timer(look, restMs);
+      if (restMs > 0) timer = clock.timer(check, restMs);
       else stalled(queryTimeout(address, limitMs));
     };
-    timer = clock.timer(look, limitMs);
+    timer = clock.timer(check, limitMs);
   }
 }
 
-/** A statement of a user, with its time limit. */
+/** A statement of a connection's user, with its time limit. */
 interface Limited {
   readonly args: readonly unknown[];
   /** Whether the statement has a callback, by which errors reach `failed`; otherwise errors are events of the command. */

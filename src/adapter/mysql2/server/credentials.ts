@@ -1,24 +1,24 @@
-/** What connections log in with: user, password and TLS settings, and how mysql2 gets them. */
+/** The credentials of connections (user, password and TLS settings), and how mysql2 gets them. */
 import { isIP } from 'node:net';
 import type { PoolOptions } from 'mysql2';
 import { type Endpoint, EvenkeelError, isEvenkeelError } from '../../../index.js';
 import { checkBoolean, isSameIdentity, perEndpointError, valueFor } from '../../kit/index.js';
 import { tlsProfile } from '../internals.js';
 
-/** What a connection logs in with, as far as functions of the application provide it. */
+/** The part of a connection's credentials that functions of the application provide. */
 export interface Credentials {
   readonly user?: string;
   readonly password?: string;
   readonly ssl?: object | undefined;
 }
 
-/** Provides the credentials of a connection. Rejects with EVENKEEL_OPTION, which names the option; no value is in the message. */
+/** Provides the credentials of a connection. Rejects with EVENKEEL_OPTION and the option's name; no value is in the message. */
 export type ReadCredentials = (endpoint: Endpoint) => Promise<Credentials>;
 
 /**
- * Asks the functions among the options; undefined if there are none.
+ * Creates a function that reads credentials from the functions among the options; undefined if there are none.
  *
- * @param host The name the servers' certificates must have.
+ * @param host The name that the servers' certificates must have.
  */
 export function readerOfCredentials(
   functions: Readonly<Partial<Record<keyof Credentials, (endpoint: Endpoint) => unknown>>>,
@@ -44,7 +44,7 @@ function checked(name: keyof Credentials, value: unknown, host: string | undefin
   throw new TypeError(`it must return a string, got ${value === null ? 'null' : typeof value}`);
 }
 
-/** Whether a connection opened with the one is as good as one opened with the other. */
+/** Whether two sets of credentials are the same, so that a connection opened with one need not be replaced. */
 export function areSameCredentials(one: Credentials, other: Credentials): boolean {
   return isSameIdentity(identityOf(one), identityOf(other));
 }
@@ -53,7 +53,7 @@ function identityOf({ user, password, ssl }: Credentials): object {
   return { ...ssl, user, password };
 }
 
-/** The functions did not answer in time. */
+/** Creates the error for functions of the application that did not provide credentials in time. */
 export function credentialsTooLate(endpoint: Endpoint, limitMs: number): EvenkeelError {
   return ofServer(
     perEndpointError('user", "password" or "ssl', endpoint, `took more than ${limitMs} ms`),
@@ -61,8 +61,8 @@ export function credentialsTooLate(endpoint: Endpoint, limitMs: number): Evenkee
 }
 
 /**
- * Returns the error as one that the core counts as an error of the server: while no connection is open, callers are told at once, as they
- * are if the password is refused. An HTTP request would wait until the function answers.
+ * Converts an error to one that the core counts as an error of the server: while no connection is open, callers are notified at once, as
+ * when the password is refused. An HTTP request would wait until the function returns.
  */
 function ofServer(error: unknown): unknown {
   if (!isEvenkeelError(error)) return error;
@@ -70,7 +70,7 @@ function ofServer(error: unknown): unknown {
   return new EvenkeelError(code, message, { cause, ...(endpoint !== undefined && { endpoint }) });
 }
 
-/** Options for one log-in with these credentials. */
+/** The options for one log-in with these credentials. */
 export function withCredentials(options: Record<string, unknown>, { user, password, ssl }: Credentials): PoolOptions {
   return {
     ...options,
@@ -81,8 +81,8 @@ export function withCredentials(options: Record<string, unknown>, { user, passwo
 }
 
 /**
- * TLS settings for mysql2, or undefined for plain TCP. mysql2 only checks the certificate's name if it is told to, and needs the
- * name for that. Throws EVENKEEL_OPTION.
+ * TLS settings for mysql2, or undefined for plain TCP. mysql2 checks the name in a certificate only if an option asks for that, and needs
+ * the name. Throws EVENKEEL_OPTION.
  */
 export function resolveTls(ssl: unknown, host: string | undefined): object | undefined {
   if (ssl === undefined || ssl === false) return undefined;
@@ -107,7 +107,7 @@ function profile(name: string): Record<string, unknown> {
   try {
     return tlsProfile(name);
   } catch {
-    // The string is not shown: it may be a key.
+    // The value is not shown in the message, because it may be a key.
     throw new EvenkeelError(
       'EVENKEEL_OPTION',
       'ssl must be TLS settings, or the name of a profile: mysql2 knows no such one',

@@ -1,4 +1,4 @@
-/** How connections to a server are opened: their sockets, what they log in with, and how long that may take. */
+/** How connections to a server are opened: their sockets, their credentials, and how long that may take. */
 import { AsyncResource } from 'node:async_hooks';
 import { connect, type Socket } from 'node:net';
 import { createConnection, createPool, type Pool, type PoolOptions } from 'mysql2';
@@ -11,15 +11,18 @@ import { areSameCredentials, type Credentials, credentialsTooLate, withCredentia
 import { MysqlSession, type SessionParts } from './session.js';
 import { type DialOptions, poolOptions, type ServerSettings } from './settings.js';
 
-/** The time between two refreshes is spread by this much either way, so that those of many servers do not coincide. */
+/** The share by which the time between two refreshes of credentials varies, so that those of many servers do not coincide. */
 const REFRESH_JITTER_RATIO = 0.2;
 
-/** Connections outlive the call they were opened for: they must not keep its AsyncLocalStorage. */
+/**
+ * The async context in which connections are opened. A connection outlives the call it was opened for, so it must not keep that call's
+ * AsyncLocalStorage.
+ */
 const background = new AsyncResource('evenkeel.mysql2');
 
 /**
- * Opens a socket to the pod's address, whatever the Service is called. mysql2 adds TLS, with the Service's name. The socket does not
- * keep the process alive; code that waits for it calls `ref`.
+ * Opens a socket to the pod's own address. mysql2 adds TLS, with the Service's name. The socket does not keep the process alive; code that
+ * waits for it calls `ref`.
  */
 export function dial(endpoint: Endpoint, options: DialOptions): Socket {
   const { keepAlive, keepAliveDelayMs, localAddress } = options;
@@ -35,7 +38,7 @@ export function dial(endpoint: Endpoint, options: DialOptions): Socket {
   );
 }
 
-/** Logs in to a server and out again. Rejects if that fails or `signal` aborts; then nothing is open. */
+/** Logs in to a server and out again. Rejects if that fails or `signal` aborts; then no connection is open. */
 export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const connection = createConnection(options);
@@ -45,7 +48,7 @@ export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<
       aborted = () => reject(signal.reason);
       signal.addEventListener('abort', aborted, { once: true });
       connection.once('connect', () => resolve());
-      connection.on('error', reject); // stays: a later error without a listener would be thrown
+      connection.on('error', reject); // this listener stays, because a later error without a listener would be thrown
     });
   } catch (error) {
     connection.destroy();
@@ -53,24 +56,24 @@ export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<
   } finally {
     if (aborted !== undefined) signal.removeEventListener('abort', aborted);
   }
-  // This does not wait for a server that does not respond to the log-out.
+  // The connection is destroyed even if the server does not respond to the log-out.
   connection.end(() => connection.destroy());
 }
 
-/** A server, and how connections to it are opened. */
+/** What is needed to open connections to one server. */
 export interface ServerParts {
   readonly endpoint: Endpoint;
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Emits the events `acquire`, `connection`, `release` of mysql2's pools, and `warn`: a problem that was dealt with. */
+  /** Emits the events `acquire`, `connection` and `release` of mysql2's pools, and `warn` for a problem that was dealt with. */
   readonly events: Events | undefined;
 }
 
 /**
- * Opens the connections to one server. Functions of the application are asked what to log in with before each, and from time to time to
- * find connections that logged in with something else. Those are only replaced once the server has accepted the new credentials:
- * working connections are not given up for credentials that do not work.
+ * Opens the connections to one server. Functions of the application provide credentials before each connection, and are called from time to
+ * time to find connections that logged in with older credentials. Those are replaced only once the server has accepted the new credentials,
+ * because working connections are not given up for credentials that do not work.
  */
 export class Opening {
   /** The mysql2 pool that makes the connections; none of them is ever given back to it. */
@@ -101,16 +104,16 @@ export class Opening {
         tell(events, 'release', connection);
       },
     };
-    const dialled = (): Socket => {
+    const dialForPool = (): Socket => {
       this.#dialled = dial(endpoint, settings.dial);
       return this.#dialled;
     };
-    this.pool = createPool(poolOptions(settings, endpoint, dialled));
+    this.pool = createPool(poolOptions(settings, endpoint, dialForPool));
     this.#makeConnection = this.pool.getConnection.bind(this.pool);
     hideSecrets(this.pool);
   }
 
-  /** Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls it off. */
+  /** Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls the attempt off. */
   open(
     owner: SessionOwner<MysqlSession>,
     done: (error: Error | undefined, session: MysqlSession | undefined) => void,
@@ -137,7 +140,7 @@ export class Opening {
       if (credentials !== undefined) setCredentials(this.pool, credentials);
       this.#makeConnection((error, connection) => {
         if (error || isOver) {
-          // The socket is destroyed without an error: mysql2 would report that once more, to nobody.
+          // The socket is destroyed without an error, because mysql2 would report an error once more, to nobody.
           socket?.destroy();
           over(error ?? undefined);
           return;
@@ -157,7 +160,7 @@ export class Opening {
     return () => callOff(new Error('called off'));
   }
 
-  /** @param server Whose sessions are replaced if they logged in with something else than functions say now. */
+  /** @param server The server whose sessions are replaced if they logged in with other credentials than the functions return now. */
   refreshFor(server: { expire(isOutdated: (session: MysqlSession) => boolean): void }): void {
     const { clock, rng, settings } = this.#parts;
     const { readCredentials, credentialsRefreshMs } = settings;
@@ -165,7 +168,7 @@ export class Opening {
     this.#refreshTimer = clock.timer(
       () => {
         this.refreshFor(server);
-        // A failure is reported when a connection is opened; until then the open ones do the work.
+        // A failure is reported when a connection is opened; until then the open connections do the work.
         this.#refresh(server).catch(() => {});
       },
       jittered(rng, credentialsRefreshMs, REFRESH_JITTER_RATIO),
@@ -180,18 +183,18 @@ export class Opening {
 
   async #refresh(server: { expire(isOutdated: (session: MysqlSession) => boolean): void }): Promise<void> {
     const { endpoint, clock, settings } = this.#parts;
-    const now = await settings.readCredentials?.(endpoint);
-    if (now === undefined || this.#closed.signal.aborted) return;
+    const credentialsNow = await settings.readCredentials?.(endpoint);
+    if (credentialsNow === undefined || this.#closed.signal.aborted) return;
     const limit = new AbortController();
     const late = deadline(clock, () => limit.abort(new Error('it took too long')), settings.connectTimeoutMs);
     try {
       const options = poolOptions(settings, endpoint, () => dial(endpoint, settings.dial));
-      await logIn(withCredentials(options, now), AbortSignal.any([limit.signal, this.#closed.signal]));
+      await logIn(withCredentials(options, credentialsNow), AbortSignal.any([limit.signal, this.#closed.signal]));
     } finally {
       late.cancel();
     }
     if (this.#closed.signal.aborted) return;
-    server.expire(({ credentials }) => credentials !== undefined && !areSameCredentials(credentials, now));
+    server.expire(({ credentials }) => credentials !== undefined && !areSameCredentials(credentials, credentialsNow));
   }
 }
 

@@ -6,10 +6,10 @@ import { tell } from '../own-functions.js';
 import { Opening, type ServerParts } from './opening.js';
 import { type MysqlSession, PING } from './session.js';
 
-/** One server and its sessions. */
+/** One MySQL server, with the pool of sessions that evenkeel keeps to it. */
 export type ServerConnection = SessionPool<MysqlSession, Pool>;
 
-/** The sessions of a server. The first is not opened yet. */
+/** Creates the pool of sessions for a server. Its first session is not opened yet. */
 export function serverConnection(parts: ServerParts): ServerConnection {
   const { endpoint, settings, clock, rng, events } = parts;
   const opening = new Opening(parts);
@@ -33,7 +33,7 @@ export function serverConnection(parts: ServerParts): ServerConnection {
   return server;
 }
 
-/** Makes the mysql2 pool itself lend sessions of the server, for those who use the pool as `mysql2Transport` hands it out. */
+/** Makes the mysql2 pool itself lend sessions of the server, for users of the pool that `mysql2Transport` hands out. */
 function lendThrough(pool: Pool, server: ServerConnection): void {
   const getConnection: Pool['getConnection'] = (callback) => {
     server.borrow({
@@ -43,7 +43,7 @@ function lendThrough(pool: Pool, server: ServerConnection): void {
         session.acquired();
         process.nextTick(callback, null, session.connection);
       },
-      // The pool's users know mysql2's errors.
+      // Users of the pool expect mysql2's own errors.
       notLent: (error) => process.nextTick(callback, error.cause ?? error),
     });
   };

@@ -14,34 +14,34 @@ import {
 } from './connection-methods.js';
 import type { Credentials } from './credentials.js';
 
-/** Called once, when a session is free again or gone. `outcome`: of the statements its user ran on the connection itself. */
+/** Called once, when a session is free again or gone. `outcome` is that of the statements that its user ran on the connection itself. */
 export type Freed = (outcome: Outcome) => void;
 
-/** What a session to a MySQL server needs to know. */
+/** What a session to a MySQL server needs from the one who opens it. */
 export interface SessionParts {
   readonly clock: Clock;
   readonly endpoint: Endpoint;
   readonly address: string;
-  /** How long statements on a checked-out connection may take without a `timeout`, in ms; Infinity = no limit. */
+  /** How long statements without a `timeout` on a checked-out connection may take, in ms; Infinity = no limit. */
   readonly queryTimeoutMs: number;
-  /** Whether a session makes its server forget what a user set, when that user gives it back. */
+  /** Whether a session makes its server forget what a user has set, when that user gives the session back. */
   readonly resetsOnRelease: boolean;
   readonly acquired: (connection: PoolConnection) => void;
   readonly released: (connection: PoolConnection) => void;
 }
 
-/** MySQL's ping, as a query of evenkeel's own. Others are the text of a statement. */
+/** MySQL's ping, as a query of evenkeel's own. All other queries of evenkeel's own are the text of a statement. */
 export const PING: unique symbol = Symbol('ping');
 
-/** Only a function keeps a `typeCast` of the application away from the values. */
+/** A `typeCast` that keeps values unchanged. Only a function overrides a `typeCast` of the application. */
 const asItIs = (_field: unknown, next: () => unknown): unknown => next();
 
 /** How long a server may take to hang up, or to answer a reset, in ms. */
 const PATIENCE_MS = 1_000;
 
 /**
- * One connection of a mysql2 pool, from its handshake to its end. It replaces methods of the connection, to know what a user does who
- * has it checked out.
+ * One connection of a mysql2 pool, from its handshake to its end. It replaces methods of the connection, to know what a user does who has
+ * the connection checked out.
  */
 export class MysqlSession implements PooledSession {
   readonly connection: PoolConnection;
@@ -66,13 +66,13 @@ export class MysqlSession implements PooledSession {
   #freed: Freed | undefined;
   /** Whether a statement or a user has the session. */
   #isAcquired = false;
-  /** Whether the session was given back while statements were still running on it. */
+  /** Whether the session was given back while statements still ran on it. */
   #isReleased = false;
   /** The outcome of the first failure among the statements of the session's present user. */
   #outcome: Outcome = outcomes.success;
   /** Whether the session is closed when its present user gives it back. */
   #isDiscarded = false;
-  /** The error that the session was killed with. */
+  /** The error with which the session was killed. */
   #killedFor: Error | undefined;
   /** The timer that runs until the server has answered a reset of the session. */
   #resetTimer: Timer | undefined;
@@ -120,13 +120,13 @@ export class MysqlSession implements PooledSession {
     this.#socket.unref();
   }
 
-  /** A statement or a user has the session from now on. */
+  /** Notes that a statement or a user has the session from now on. */
   acquired(): void {
     this.#isAcquired = true;
     this.#parts.acquired(this.connection);
   }
 
-  /** A caller has the session until it releases it. */
+  /** Lends the session to a caller that keeps it until it releases it. */
   checkOut(freed: Freed): void {
     this.#freed = freed;
     if (!this.isAlive) this.#free();
@@ -146,7 +146,7 @@ export class MysqlSession implements PooledSession {
     this.#methods[method].call(this.connection, sql, values, answer);
   }
 
-  /** Runs a statement as `send` does, with a result that is read by events; see `ConnectionStatements.read`. */
+  /** Runs a statement as `send` does, with an answer that is read by events; see `ConnectionStatements.read`. */
   read(method: Method, sql: unknown, values: unknown, limitMs: number): Command {
     return this.#ownStatements.read(method, sql, values, limitMs);
   }
@@ -187,13 +187,13 @@ export class MysqlSession implements PooledSession {
     free();
   }
 
-  /** Makes the session close, instead of being kept, when it is given back. Nothing is wrong with its server. */
+  /** Makes the session close, instead of being kept, when it is given back. Its server is not to blame. */
   discard(): void {
     this.#isDiscarded = true;
     this.#endedBy = 'application';
   }
 
-  /** Ends the session in an orderly way, so that the server does not log an aborted client. Only while no statement is running. */
+  /** Ends the session in an orderly way, so that the server does not log an aborted client. Called only while no statement runs. */
   quit(): void {
     if (!this.isAlive) return;
     const wasBusy = this.#isBusy;
@@ -209,7 +209,7 @@ export class MysqlSession implements PooledSession {
     this.#free();
   }
 
-  /** Ends the session at once; what is running on it fails with `error`. */
+  /** Ends the session at once; a statement that runs on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
     this.#endNow(error, isOwnFault(error) ? 'application' : isQueryTimeout(error) ? 'limit' : 'server');
@@ -222,7 +222,7 @@ export class MysqlSession implements PooledSession {
   #endNow(error: Error, endedBy: EndedBy): void {
     this.#endedBy = endedBy;
     this.#killedFor = error;
-    // With an error, mysql2 fails the statements that are running; after its `destroy` it would tell them nothing.
+    // With an error, mysql2 fails the statements that are running; after its own `destroy` it would not notify them.
     if (this.#isBusy) this.#socket.destroy(error);
     else {
       this.#methods.destroy.call(this.connection);
@@ -246,7 +246,10 @@ export class MysqlSession implements PooledSession {
     }, PATIENCE_MS);
   }
 
-  /** The session's user calls `end()`. That gives it back; with `gracefulEnd`, mysql2 closes it once its statements have ended. */
+  /**
+   * Handles that the session's user calls `end()`, which gives the connection back; with `gracefulEnd`, mysql2 closes it once its
+   * statements have ended.
+   */
   #endedByUser(ended: ((error?: Error) => void) | undefined): void {
     if (endsGracefully(this.connection) && this.#isBusy) {
       this.#state = 'leaving';
@@ -255,7 +258,7 @@ export class MysqlSession implements PooledSession {
     this.#methods.end.call(this.connection, ended);
   }
 
-  /** The session's user calls `destroy()`. */
+  /** Handles that the session's user calls `destroy()`. */
   #destroyedByUser(): void {
     if (!this.#isBusy) return;
     this.#state = 'leaving';
@@ -289,7 +292,7 @@ export class MysqlSession implements PooledSession {
     return this.#statements;
   }
 
-  /** A statement of the session's user failed. */
+  /** Handles that a statement of the session's user failed. */
   #statementFailed(error: Error): void {
     const { outcome, usable, discard } = verdictOf(error);
     this.#note(outcome);
@@ -302,20 +305,20 @@ export class MysqlSession implements PooledSession {
     if (this.#outcome.kind === 'success' && outcome !== outcomes.success) this.#outcome = outcome;
   }
 
-  /** The session's connection is gone. `error`: why, if mysql2 reported an error. */
+  /** Handles the end of the session's connection. `error` is why, if mysql2 reported an error. */
   #end(error: Error | undefined): void {
     if (this.#state === 'dead') return;
-    const was = this.#state !== 'open' ? this.#state : this.isIdle ? 'idle' : 'busy';
+    const lastState = this.#state !== 'open' ? this.#state : this.isIdle ? 'idle' : 'busy';
     this.#state = 'dead';
-    if (was === 'busy') this.#note(outcomes.reset);
+    if (lastState === 'busy') this.#note(outcomes.reset);
     const { address, clock } = this.#parts;
     const reason =
-      was === 'busy'
+      lastState === 'busy'
         ? (error ?? new EvenkeelError('EVENKEEL_CONNECT', `${address} closed the connection`, { endpoint: address }))
-        : was === 'idle' && !isFarewell(error, clock.now() - this.idleSinceMs)
+        : lastState === 'idle' && !isFarewell(error, clock.now() - this.idleSinceMs)
           ? error
           : undefined;
-    // After some errors mysql2 leaves the socket open.
+    // After some errors, mysql2 leaves the socket open.
     if (!this.#socket.destroyed && error !== undefined) this.#socket.destroy(error);
     this.#statements?.fail(this.#killedFor ?? error ?? connectionLost(address));
     this.#owner.lost(this, reason, this.#endedBy);
@@ -326,7 +329,7 @@ export class MysqlSession implements PooledSession {
     this.#takeFreed()();
   }
 
-  /** Makes the session forget its present user. Returns the function that tells the user. */
+  /** Makes the session forget its present user. Returns the function that notifies that user. */
   #takeFreed(): () => void {
     const freed = this.#freed;
     const outcome = this.#outcome;

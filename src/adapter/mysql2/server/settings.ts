@@ -14,22 +14,22 @@ export interface DialOptions {
   readonly keepAlive: boolean;
   /** Idle time of a connection before TCP's first probe, in ms. */
   readonly keepAliveDelayMs: number;
-  /** The local address to dial servers from. */
+  /** The local address from which servers are dialed. */
   readonly localAddress: string | undefined;
 }
 
-/** `Mysql2ConnectionOptions`, complete and checked: how the connections to each server are opened and used. */
+/** The options of the connections to each server, after defaults were filled in and everything was checked. */
 export interface ServerSettings extends PoolLimits {
-  /** The options that are passed to mysql2. They include `host` if there is one for all servers. */
+  /** The options that are passed to mysql2. They include `host` if all servers share one. */
   readonly mysql: MysqlPoolOptions;
-  /** Provides the credentials of each new connection, where options are functions. */
+  /** Provides the credentials of each new connection; undefined if no credential is a function. */
   readonly readCredentials: ReadCredentials | undefined;
   readonly credentialsRefreshMs: number;
   readonly queryTimeoutMs: number;
   readonly dial: DialOptions;
 }
 
-/** Fills in defaults and checks the options. Throws EVENKEEL_OPTION; no message contains a secret. */
+/** Fills in defaults and checks every option. Throws EVENKEEL_OPTION; no message contains a secret. */
 export function resolveServerSettings(
   options: Mysql2ConnectionOptions & Pick<BalancingOptions, 'pool'>,
   host: string | undefined,
@@ -91,18 +91,18 @@ function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined
 }
 
 /**
- * Options of mysql2's pool for one server, whose sockets come from `open`. The pool only makes connections: none of its limits, none of
- * its times and not its reset apply.
+ * The options of mysql2's pool for one server, whose sockets come from `open`. The pool only makes connections: its limits, its timeouts
+ * and its reset do not apply.
  */
 export function poolOptions(settings: ServerSettings, endpoint: Endpoint, open: () => Duplex): Record<string, unknown> {
   const { mysql } = settings;
   const limit = Number.MAX_SAFE_INTEGER;
   return {
-    // The address is for traces. If there is a name, it is the Service's, for TLS.
+    // The address is for traces; it is replaced by the Service's name, which TLS needs, if there is one.
     host: endpoint.address,
     port: endpoint.port,
     ...mysql,
-    // A cache of TLS sessions hangs on this object: a new pod behind an old address must never see them (U7).
+    // mysql2 caches TLS sessions on this object, which is copied because a new pod behind an old address must never see them (U7).
     ...(typeof mysql.ssl === 'object' && { ssl: { ...mysql.ssl } }),
     stream: open,
     connectTimeout: 0,

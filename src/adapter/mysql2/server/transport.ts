@@ -18,15 +18,15 @@ import { resolveServerSettings, type ServerSettings } from './settings.js';
 
 /** Options of `mysql2Transport`. */
 export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
-  /** The Service's name: what TLS sends and checks. Needed with `ssl`. @defaultValue none */
+  /** The Service's host name, which TLS sends and checks. Needed with `ssl`. @defaultValue none */
   readonly host?: string | undefined;
-  /** Time to open one connection, handshake included, in ms. @defaultValue 2000 */
+  /** The longest time to open one connection, including the handshake, in ms. @defaultValue 2000 */
   readonly connectTimeoutMs?: number | undefined;
   /** Mean age at which a connection is replaced, once it is idle, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */
   readonly maxConnectionAgeMs?: number | undefined;
-  /** All time it uses. For tests. @defaultValue the system's clock */
+  /** The clock that is used for all times, for tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** All chance it uses. For tests. @defaultValue the system's randomness */
+  /** The source of all randomness, for tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 
@@ -36,13 +36,13 @@ const transportTable = optionTable<
 >('options', { connectTimeoutMs, maxConnectionAgeMs, clock: clockOption, rng: rngOption });
 
 /**
- * Opens one mysql2 Pool per server: its host is the Service, its sockets go to the pod's address. The first connection
- * is opened ahead of the first query. For `createBalancer`; `createPoolCluster` does all of it.
+ * Creates a transport for `createBalancer` that opens one mysql2 Pool per server: the Pool's host is the Service, its sockets go to the
+ * pod's address. The first connection is opened before the first query. `createPoolCluster` uses this transport.
  *
- * A balancer with this transport should be told `pool: { maxConnectionAgeMs: Infinity }`: the pool sees to the age of its
- * connections, one by one.
+ * A balancer with this transport should have `pool: { maxConnectionAgeMs: Infinity }`, because the Pool replaces its connections by age one
+ * by one.
  *
- * @param options Throws EVENKEEL_OPTION for invalid values.
+ * @param options Checked; throws EVENKEEL_OPTION for invalid values.
  * @example
  * const transport = mysql2Transport({ user: 'app', password, database: 'shop' });
  * const balancer = createBalancer({ resolver, transport, pool: { maxConnectionAgeMs: Infinity } });
@@ -57,21 +57,21 @@ export function mysql2Transport(options: Mysql2TransportOptions): Transport<Pool
   return new ServerTransport({ settings, clock, rng });
 }
 
-/** What a `ServerTransport` needs. */
+/** What a `ServerTransport` needs to connect to servers. */
 export interface ServerTransportParts {
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Emits the events of the pools, and `warn`: a problem that was dealt with. */
+  /** Emits the events of the pools, and `warn` for a problem that was dealt with. */
   readonly events?: Events;
 }
 
-/** The transport behind `mysql2Transport`. The cluster uses it directly, because it needs more of a server than its Pool. */
+/** The transport behind `mysql2Transport`. The cluster uses this class directly, because it needs more of a server than its Pool. */
 export class ServerTransport implements Transport<Pool> {
   readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: ServerTransportParts;
   readonly #servers = new WeakMap<Pool, ServerConnection>();
-  /** The latest open server of each endpoint, by its key. */
+  /** The latest open server of each endpoint, by the endpoint's key. */
   readonly #byKey = new Map<string, ServerConnection>();
 
   constructor(parts: ServerTransportParts) {
@@ -100,12 +100,12 @@ export class ServerTransport implements Transport<Pool> {
     return server;
   }
 
-  /** The server of a pool this transport made. */
+  /** Returns the server to which a pool of this transport belongs. */
   serverOf(pool: Pool): ServerConnection | undefined {
     return this.#servers.get(pool);
   }
 
-  /** Another server is the primary now: cuts the sessions of the former one. */
+  /** Cuts the sessions of a former primary, because another server is the primary now. */
   supersede({ key }: Endpoint, by: Endpoint): void {
     const server = this.#byKey.get(key);
     server?.supersede(`it is superseded by ${endpointAddress(by)}`);
@@ -113,7 +113,7 @@ export class ServerTransport implements Transport<Pool> {
     server?.reinstate();
   }
 
-  /** Runs a query of evenkeel's own on a server, beside the calls. */
+  /** Runs a query of evenkeel's own on a server, in addition to the calls. */
   async query(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);
     if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
@@ -121,7 +121,7 @@ export class ServerTransport implements Transport<Pool> {
   }
 }
 
-/** Opens the first connection to a server. Rejects with the reason; after an abort nothing stays open. */
+/** Opens the first connection to a server. Rejects with the reason; after an abort no connection stays open. */
 async function openServer(parts: ServerParts, signal: AbortSignal): Promise<ServerConnection> {
   signal.throwIfAborted();
   const server = serverConnection(parts);
