@@ -1,25 +1,25 @@
 import { type Endpoint, endpointAddress, type LoadReport, type Outcome, outcomes } from '../../index.js';
 import { addressMark, busyMark, notBegunHeader, parseLoadReport, refusingMark, reportsHeader } from '../kit/index.js';
 
-/** The longest Retry-After that is honored, in ms. */
+/** The longest Retry-After of a response that is honored, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** How much of a discarded response is read, and for how long, so that its connection can be reused; in bytes and ms. */
+/** How much of a discarded response is read, in bytes, and for how long, in ms, so that its connection can be reused. */
 export const DISCARDED_BYTES = 65_536;
 export const DISCARDED_MS = 1_000;
 
 /** Reads a response header by its lower-case name. */
 export type HeaderOf = (name: string) => unknown;
 
-/** The load report in the header of an HTTP response; undefined if there is none, or it is invalid. */
+/** The load report in a header of an HTTP response; undefined if there is none, or if it is invalid. */
 export function reportOf(header: unknown): LoadReport | undefined {
   return typeof header === 'string' ? parseLoadReport(header) : undefined;
 }
 
 /**
- * What an HTTP response says about its pod: 5xx is a failure, pushback is overload, all else (404 included) is work done. A pod that says
- * it has not begun the request has not failed: the request may be sent to another pod. With `report`, the outcome includes the pod's load
- * report.
+ * The outcome of an HTTP response for its pod: 5xx is a failure, pushback is overload, any other status (404 included) is work done. A pod
+ * that says it has not begun the request has not failed: the request may be sent to another pod. With `report`, the outcome includes the
+ * pod's load report.
  */
 export function outcomeOfAnswer(
   status: number,
@@ -32,15 +32,15 @@ export function outcomeOfAnswer(
     const mark503 = header(notBegunHeader);
     const mark = markOf(endpoint);
     if (mark503 === mark) return { ...outcome, kind: 'not-started', cause: 'overload' };
-    // The pod is only busy, which is no fault: other pods have less to do.
+    // A pod that is merely busy has not failed: other pods have less to do.
     if (mark503 === busyMark(mark)) return report === undefined ? outcomes.notStarted : { kind: 'not-started', report };
   }
   return report === undefined ? outcome : { ...outcome, report };
 }
 
 /**
- * Whether the response of a pod says that the pod reports its load, or that it may refuse requests. Undefined if the pod says neither, or
- * if a server behind it says so.
+ * Whether a response says that its pod reports its load, or that its pod may refuse requests. Undefined if it says neither, or if it came
+ * from a server behind the pod.
  */
 export function announcementOf(header: HeaderOf, endpoint: Endpoint): 'reports' | 'may-refuse' | undefined {
   const announced = header(reportsHeader);
@@ -62,23 +62,23 @@ function outcomeOfStatus(status: number, header: HeaderOf): Outcome {
 }
 
 /**
- * The value of a Retry-After header in ms: seconds, or a date, taken relative to the response's own Date header, so that clocks need not
- * agree. Source: RFC 9110, 10.2.3.
+ * Reads a Retry-After header, in ms. Its value is a number of seconds, or a date, which is taken relative to the response's own Date
+ * header, so that clocks need not agree. Source: RFC 9110, 10.2.3.
  */
 export function parseRetryAfter(retryAfter: unknown, date: unknown): number | undefined {
-  // A header that was sent more than once is a list.
+  // Node returns a list for a header that was sent more than once.
   if (typeof retryAfter !== 'string') return undefined;
   const text = retryAfter.trim();
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.parse(String(date));
   return Number.isFinite(ms) && ms >= 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : undefined;
 }
 
-/** The messages of HTTP clients for a connection the pod closed. */
+/** The messages with which HTTP clients report that the pod closed the connection. */
 const ended: ReadonlySet<string> = new Set(['other side closed', 'socket hang up']);
 
 /**
- * Adds a likely reason to the error if a pod closed a plain connection without ever having sent a byte: TLS servers do that when they get
- * plain HTTP. The error's code stays.
+ * Adds a likely reason to an error's message if a pod closed a plain connection without ever having sent a byte: TLS servers do that when
+ * they get plain HTTP. The error's code stays.
  */
 export function explainSilentEnd(error: Error, endpoint: Endpoint, bytesRead: number | undefined): void {
   if (bytesRead !== 0 || !ended.has(error.message)) return;
@@ -86,13 +86,13 @@ export function explainSilentEnd(error: Error, endpoint: Endpoint, bytesRead: nu
   error.message = `${error.message} (${hint})`;
 }
 
-/** The type of the first frame of HTTP/2 (SETTINGS), which follows the frame's length of three bytes. */
+/** The frame type SETTINGS. It is the first frame of an HTTP/2 connection, where the type follows three bytes of length. */
 const SETTINGS = 4;
 
 /**
- * Adds the likely reason to the error if a pod answered a plain HTTP/1.1 request with HTTP/2: the pod speaks nothing else.
+ * Adds the likely reason to an error's message if a pod answered a plain HTTP/1.1 request with HTTP/2: the pod speaks nothing else.
  *
- * @param unparsed What could not be parsed, a character for each byte.
+ * @param unparsed The bytes that could not be parsed, one character each.
  */
 export function explainHttp2Answer(error: Error, endpoint: Endpoint, unparsed: string | undefined): void {
   if (unparsed?.charCodeAt(0) !== 0 || unparsed.charCodeAt(3) !== SETTINGS) return;

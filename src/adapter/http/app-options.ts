@@ -15,42 +15,41 @@ import {
 import type { TlsOption } from './dial.js';
 import { resolverOf } from './origin.js';
 
-/** Options of what serves a whole app. */
+/** Options of a dispatcher or of agents that serve a whole app. */
 export interface AppOptions<O> {
   /**
-   * Which hosts are Services: a list of their names, in any of their spellings, and no others; or a function that returns true,
-   * false, or undefined for "DNS decides".
+   * Which hosts are Services: a list of their names, in any spelling, and no others; or a function that returns true, false, or undefined
+   * for "DNS decides".
    * @defaultValue DNS decides: a host is a Service if `<host>.svc.<cluster domain>.` exists
    */
   readonly services?: ServiceRule | undefined;
   /**
-   * How Services are balanced: the options of `createDispatcher`, or for node:http those of `createAgent`, but without the
-   * fallback. The same for all (then also without `resolver`), or a function called once per origin when it is first used;
-   * undefined = the defaults. @defaultValue {}
+   * How Services are balanced: the options of `createDispatcher`, or for node:http those of `createAgent`, without the fallback. One object
+   * for all Services (then without `resolver`), or a function that is called once per origin, when the origin is first used; undefined
+   * means the defaults. @defaultValue {}
    */
   readonly options?: O | ((origin: URL) => O | undefined);
   /**
-   * How Services and their pods are found: `dns`, `kubernetes`, `allowAddresses` and so on. @defaultValue from this pod's
-   * environment
+   * How Services and their pods are found: `dns`, `kubernetes`, `allowAddresses` and so on. @defaultValue from this pod's environment
    * @see docs/reference/targets.md
    */
   readonly discovery?: TargetOptions | undefined;
   /**
-   * A Service that is unused for this long (up to twice as long) and has nothing running is closed, in ms. Its next request opens
-   * it again. @defaultValue 600000
+   * How long a Service may be unused before its connections are closed, in ms; it may take up to twice as long. Its next request opens it
+   * again. @defaultValue 600000
    */
   readonly idleTimeoutMs?: number | undefined;
   /**
-   * How many Services (scheme, name and port) are balanced at once. A new one replaces one without a request for 10 s; if there
-   * is none, the new one is left alone. @defaultValue 500
+   * How many Services (scheme, name and port) are balanced at once. A new Service replaces one that had no request for 10 s; if there is
+   * none, the new Service is not balanced. @defaultValue 500
    */
   readonly maxServices?: number | undefined;
   /**
-   * How long DNS may take to say whether a host is a Service before the host is left alone, in ms. It is looked up again 5 s
-   * later. @defaultValue 2000
+   * How long DNS may take to say whether a host is a Service, in ms. After that the host is not balanced, and is looked up again 5 s later.
+   * @defaultValue 2000
    */
   readonly lookupTimeoutMs?: number | undefined;
-  /** The clock for all times of these options. For tests. @defaultValue the system's clock */
+  /** The clock for all times of these options, for tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
 }
 
@@ -59,10 +58,10 @@ type AppSettings = Filled<AppOptions<unknown>, 'services' | 'options' | 'discove
 export const appTable: OptionTable<AppSettings> = optionTable('options', {
   // `ServiceHosts` checks this option.
   services: anyOption<ServiceRule>(),
-  // What these options may contain depends on the client.
+  // What these options may contain depends on the HTTP client, which checks them.
   options: anyOption<unknown>(),
   discovery: checkedOption<TargetOptions | undefined>(undefined, (_name, value) => {
-    // `resolverFrom` reports what is wrong with the settings.
+    // `resolverFrom` is called for its error, which says what is wrong with the settings.
     resolverFrom('service.namespace:80', value as TargetOptions);
     return value as TargetOptions;
   }),
@@ -72,30 +71,30 @@ export const appTable: OptionTable<AppSettings> = optionTable('options', {
   clock: clockOption,
 });
 
-/** `AppOptions` after defaults were filled in and everything was checked. */
+/** The options for a whole app, after defaults were filled in and everything was checked. */
 export interface ResolvedAppOptions<O> extends Omit<AppSettings, 'options'> {
-  /** May throw what a function of the user throws, or an error about its result. */
+  /** Returns the options of one Service. May throw what a function of the application throws, or an error about its result. */
   readonly optionsOf: (origin: URL) => O;
 }
 
-/** What the options of one Service may contain. */
+/** The options of one Service that are the same for all HTTP clients. */
 export interface ServiceOptionsLike {
   readonly resolver?: Resolver | string | undefined;
   readonly clusterDomain?: string | undefined;
 }
 
-/** How the options of Services are checked. */
+/** How the options of Services are checked for one HTTP client. */
 export interface ServiceOptionChecks<O> {
   readonly names: readonly string[];
-  /** The names of options for Services over TLS, which are refused for others. */
+  /** The names of the options that are only for Services over TLS, and are left out for others. */
   readonly tlsNames: readonly (keyof O)[];
-  /** The names of the options for Services without TLS. */
+  /** The names of the options that are only for Services without TLS, and are left out for others. */
   readonly plainNames: readonly (keyof O)[];
-  /** Throws EVENKEEL_OPTION for invalid values of options for all Services. */
+  /** Checks options that are for all Services. Throws EVENKEEL_OPTION for invalid values. */
   check(options: O): void;
 }
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
+/** Fills in defaults and checks every option. Throws EVENKEEL_OPTION. */
 export function resolveAppOptions<O extends ServiceOptionsLike>(
   options: AppOptions<O>,
   checks: ServiceOptionChecks<O>,
@@ -103,7 +102,7 @@ export function resolveAppOptions<O extends ServiceOptionsLike>(
   const { options: _options, ...settings } = appTable.resolve(options);
   const { discovery } = settings;
   const optionsOf = optionsByOrigin(options.options, checks);
-  return { ...settings, optionsOf: (origin) => found(optionsOf(origin), origin, discovery) };
+  return { ...settings, optionsOf: (origin) => withDiscovery(optionsOf(origin), origin, discovery) };
 }
 
 function optionsByOrigin<O extends ServiceOptionsLike>(
@@ -112,11 +111,12 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
 ): (origin: URL) => O {
   if (typeof options === 'function') {
     return (origin) => {
-      const own: unknown = (options as (origin: URL) => O | undefined)(new URL(origin)) ?? {};
-      // A promise has no keys of its own, and would be taken for the defaults.
-      if (own instanceof Promise) throw optionError('options()', 'options, not a promise of them', own);
-      checkKeys('options()', own, names);
-      return own as O;
+      const serviceOptions: unknown = (options as (origin: URL) => O | undefined)(new URL(origin)) ?? {};
+      // A promise has no own keys, so it would be taken for empty options.
+      if (serviceOptions instanceof Promise)
+        throw optionError('options()', 'options, not a promise of them', serviceOptions);
+      checkKeys('options()', serviceOptions, names);
+      return serviceOptions as O;
     };
   }
   if (options === undefined) return () => ({}) as O;
@@ -132,8 +132,8 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
   return ({ protocol }) => (protocol === 'https:' ? secure : plain);
 }
 
-/** The options of one Service, with what `discovery` says about finding it. */
-function found<O extends ServiceOptionsLike>(options: O, origin: URL, discovery: TargetOptions | undefined): O {
+/** Adds what `discovery` says about finding a Service to the options of that Service. */
+function withDiscovery<O extends ServiceOptionsLike>(options: O, origin: URL, discovery: TargetOptions | undefined): O {
   if (discovery === undefined) return options;
   const { resolver = resolverOf(origin) } = options;
   const clusterDomain = options.clusterDomain ?? discovery.dns?.clusterDomain;
@@ -144,7 +144,7 @@ function found<O extends ServiceOptionsLike>(options: O, origin: URL, discovery:
   };
 }
 
-/** The options of one Service with TLS settings of the app's own, which come before those that are there. */
+/** Adds a request's own TLS settings to the options of its Service; they take precedence over the Service's. */
 export function withTls<O extends { readonly tls?: TlsOption | undefined }>(
   options: O,
   own: ConnectionOptions | undefined,

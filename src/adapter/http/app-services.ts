@@ -3,15 +3,15 @@ import { type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
 import type { ResolvedAppOptions } from './app-options.js';
 import { type BalancedService, BalancedServices, type ServiceClient } from './balanced-services.js';
 
-/** The state of what serves a whole app: plain JSON, created on demand. */
+/** The state of a dispatcher or of agents that serve a whole app: plain JSON, created on demand. */
 export interface AppSnapshot {
   /** The Services that are balanced now. */
   readonly services: readonly BalancedServiceSnapshot[];
-  /** Hosts that DNS was asked about, including those that are not Services. */
+  /** The hosts that DNS was queried for, including those that are not Services. */
   readonly hosts: readonly ServiceHostSnapshot[];
-  /** Requests that wait until it is known whether their host is a Service. */
+  /** How many requests wait until it is known whether their host is a Service. */
   readonly pending: number;
-  /** Requests to Services that were not balanced because `maxServices` was reached. */
+  /** How many requests to Services were not balanced because `maxServices` was reached. */
   readonly overflow: number;
 }
 
@@ -19,28 +19,28 @@ export interface AppSnapshot {
 export interface BalancedServiceSnapshot {
   /** The origin of the first request to this Service. */
   readonly origin: string;
-  /** The Service's absolute name. */
+  /** The Service's absolute DNS name. */
   readonly name: string;
-  /** The state of its balancer: endpoints and counts. */
+  /** The state of the Service's balancer: endpoints and counts. */
   readonly balancer: BalancerSnapshot;
 }
 
-/** How many spellings of origins an app's services remember; the oldest is forgotten first. */
+/** How many spellings of origins are remembered with their Services; the oldest is forgotten first. */
 const MAX_ROUTES = 2_000;
-/** How many requests may wait until it is known whether their host is a Service; further ones are not balanced. */
+/** How many requests may wait until it is known whether their host is a Service; further requests are not balanced. */
 const MAX_PENDING = 20_000;
 
-/** The Services that an app calls: which hosts are Services, and one client for each of those. */
+/** The Services that an app calls: decides which hosts are Services, and keeps one client for each Service. */
 export class AppServices<C extends ServiceClient & { readonly balancer: Balancer<never> | Balancer<object> }> {
   /** Whether DNS alone decides which hosts are Services. */
   readonly queriesDns: boolean;
   readonly #hosts: ServiceHosts;
   readonly #services: BalancedServices<C>;
-  /** The Services by the text of an origin, as a request spells it. */
+  /** The Services by the text of an origin, as requests spell it. */
   readonly #routes = new Map<string, BalancedService<C>>();
   /** How many requests wait until it is known whether their host is a Service. */
   #pending = 0;
-  /** Functions to call when no request waits any longer until it is known whether its host is a Service. */
+  /** Functions to call once no request waits any longer to learn whether its host is a Service. */
   readonly #waitsForRelease = new Set<() => void>();
   #closed = false;
 
@@ -63,14 +63,14 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     return this.#services.all;
   }
 
-  /** The Service of an origin's text, if `remember` was called with that text. */
+  /** Returns the Service of an origin's text, if `remember` was called with that text. */
   known(text: string): BalancedService<C> | undefined {
     return this.#routes.get(text);
   }
 
   /** Remembers the Service of an origin's text, so that later requests with the same text find it at once. */
   remember(text: string, service: BalancedService<C>): void {
-    // A request that waited for DNS may arrive after these services were closed.
+    // The Service may be closed already, because the request waited for DNS.
     if (this.#closed || service.leaving) return;
     if (this.#routes.size >= MAX_ROUTES) {
       const [oldest] = this.#routes.keys();
@@ -79,15 +79,16 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     this.#routes.set(text, service);
   }
 
-  /** Whether the host of `url` is a Service, as `ServiceHosts.judge` says. */
+  /** Whether the host of `url` is a Service, as `ServiceHosts.judge` decides. */
   judge(url: URL): boolean | Promise<boolean> {
     return this.#hosts.judge(url);
   }
 
   /**
-   * The Service that `url` names, whose client `open` creates for its first request; undefined if there are too many. All spellings of
-   * a Service are one, with each scheme and port. Over TLS each spelling is one of its own, since the name that is sent and checked in the
-   * certificate is the one that was written; `identity` tells those apart that need different certificates. Throws what `open` throws.
+   * Returns the Service that `url` names, whose client `open` creates for its first request; undefined if there are too many Services.
+   * Without TLS, all spellings of a name are one Service, for each scheme and port. Over TLS each spelling is a Service of its own, because
+   * the name that is sent and checked in the certificate is the one that the request spells; `identity` separates requests that need
+   * different certificates. Throws what `open` throws.
    */
   get(url: URL, open: () => C, identity = ''): BalancedService<C> | undefined {
     const { protocol, hostname, port } = url;
@@ -95,17 +96,17 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     return this.#services.get(`${protocol}${written}/${this.#hosts.nameOf(url)}:${port}${identity}`, url, open);
   }
 
-  /** Whether so many requests wait to learn if their host is a Service that no further one may wait. */
+  /** Whether so many requests wait to learn if their host is a Service that no further request may wait. */
   get isCrowded(): boolean {
     return this.#pending >= MAX_PENDING;
   }
 
-  /** A request begins to wait until it is known whether its host is a Service. */
+  /** Counts a request that begins to wait until it is known whether its host is a Service. */
   waits(): void {
     this.#pending++;
   }
 
-  /** A request no longer waits to learn whether its host is a Service. Returns true if it was the last one that waited. */
+  /** Counts a request that no longer waits to learn whether its host is a Service. Returns true if it was the last one. */
   released(): boolean {
     this.#pending--;
     if (this.#pending > 0) return false;
@@ -127,7 +128,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     };
   }
 
-  /** Balances no further request. Resolves when waiting requests have been routed; undefined if there are none. */
+  /** Stops balancing new requests. Resolves when the waiting requests have been routed; undefined if there are none. */
   end(): Promise<void> | undefined {
     this.#closed = true;
     this.#routes.clear();
@@ -137,7 +138,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     });
   }
 
-  /** Ends all Services as `end` does, and then lets running requests finish. */
+  /** Stops balancing new requests, lets running requests finish, and then closes all Services. */
   async close(): Promise<void> {
     const released = this.end();
     if (released !== undefined) await released;
@@ -145,7 +146,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     await this.#services.close();
   }
 
-  /** Cuts running requests, and lets waiting ones go on: their hosts then count as no Services. */
+  /** Cuts running requests, and lets waiting requests go on as if their hosts were not Services. */
   async destroy(error: Error | null): Promise<void> {
     const released = this.end();
     this.#hosts.close();
@@ -154,6 +155,6 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
 
   #forget(service: BalancedService<C>): void {
     this.#hosts.forget(this.#hosts.nameOf(service.origin));
-    for (const [text, known] of this.#routes) if (known === service) this.#routes.delete(text);
+    for (const [text, routed] of this.#routes) if (routed === service) this.#routes.delete(text);
   }
 }

@@ -9,14 +9,14 @@ export interface ServiceClient {
   destroy(error?: Error | null): unknown;
 }
 
-/** One Service that is being balanced. */
+/** One Service of an app that is being balanced. */
 export interface BalancedService<C extends ServiceClient> {
   /** The key of this Service in `BalancedServices`. */
   readonly key: string;
   /** The origin of the first request to this Service, which is its client's target. */
   readonly origin: URL;
   readonly client: C;
-  /** Requests to this Service so far. If the number has not changed between two checks, the Service was not used. */
+  /** How many requests this Service has had. If the number stays the same between two checks, the Service was not used. */
   uses: number;
   /** Whether the Service is being closed, and takes no new request. */
   leaving: boolean;
@@ -30,22 +30,25 @@ export interface BalancedServicesOwner<C extends ServiceClient> {
   left(service: BalancedService<C>): void;
 }
 
-/** A Service without a request for this long, in ms, is replaced if a new one needs its room. */
+/** How long a Service must be without a request, in ms, before a new Service may replace it. */
 const MAKES_WAY_MS = 10_000;
 
-/** The clients of all Services in use: made at first use, closed when idle for long, a bounded number of them. */
+/**
+ * The clients of all Services in use. A client is created when its Service is first used, and closed when it was idle for long; their
+ * number is bounded.
+ */
 export class BalancedServices<C extends ServiceClient> {
   readonly #owner: BalancedServicesOwner<C>;
   readonly #services = new Map<string, BalancedService<C>>();
   readonly #timers = new Map<BalancedService<C>, Timer>();
-  /** Services that are closing because they have been idle. */
+  /** Resolve when Services that are being closed, because they were idle, are closed. */
   readonly #closing = new Set<Promise<void>>();
-  /** How many requests each Service had at the last check, and when that was. */
-  #usesThen = new Map<BalancedService<C>, number>();
-  #lookedMs = Number.NEGATIVE_INFINITY;
-  /** Services that had no request between the last two checks, the most used first. */
+  /** How many requests each Service had had at the last check for idle Services, and when that check was. */
+  #usesAtCheck = new Map<BalancedService<C>, number>();
+  #checkedMs = Number.NEGATIVE_INFINITY;
+  /** The Services without a request between the last two checks, the most used first. */
   #idle: BalancedService<C>[] = [];
-  /** Requests that were not balanced because the maximum number of Services was reached. */
+  /** How many requests were not balanced because the maximum number of Services was reached. */
   overflow = 0;
 
   constructor(owner: BalancedServicesOwner<C>) {
@@ -58,8 +61,8 @@ export class BalancedServices<C extends ServiceClient> {
   }
 
   /**
-   * The Service of `key`, with a client for `origin` if it is new. Undefined if the maximum is reached and all are in use. Throws what
-   * `open` throws.
+   * Returns the Service of `key`, with a client for `origin` if the Service is new. Undefined if the maximum number of Services is reached
+   * and all are in use. Throws what `open` throws.
    */
   get(key: string, origin: URL, open: () => C): BalancedService<C> | undefined {
     const existing = this.#services.get(key);
@@ -74,12 +77,12 @@ export class BalancedServices<C extends ServiceClient> {
     return service;
   }
 
-  /** Closes all Services; running requests may finish. */
+  /** Closes all Services, after their running requests have finished. */
   async close(): Promise<void> {
     await this.#end((client) => client.close());
   }
 
-  /** Closes all Services and cuts running requests. */
+  /** Closes all Services and cuts their running requests. */
   async destroy(error: Error | null): Promise<void> {
     await this.#end((client) => client.destroy(error));
   }
@@ -92,7 +95,7 @@ export class BalancedServices<C extends ServiceClient> {
     await Promise.all([...ending, ...this.#closing]);
   }
 
-  /** Checks for idle Services once per idle timeout, so that requests need not read the clock. */
+  /** Checks whether a Service is idle once per idle timeout, so that requests need not read the clock. */
   #watch(service: BalancedService<C>): void {
     const { clock, idleTimeoutMs } = this.#owner;
     const { uses } = service;
@@ -104,20 +107,20 @@ export class BalancedServices<C extends ServiceClient> {
   }
 
   /**
-   * Closes an idle Service, the least used first: invented names must not displace Services that are needed. It looks for idle ones only
-   * once in a while, regardless of the number of requests. Returns whether one was closed.
+   * Closes an idle Service, the least used one first, because invented names must not displace Services that are needed. Idle Services are
+   * looked for only once in a while, however many requests there are. Returns whether a Service was closed.
    */
   #makeRoom(): boolean {
     const nowMs = this.#owner.clock.now();
-    if (nowMs - this.#lookedMs >= MAKES_WAY_MS) {
-      const then = this.#usesThen;
+    if (nowMs - this.#checkedMs >= MAKES_WAY_MS) {
+      const then = this.#usesAtCheck;
       this.#idle = [...this.#services.values()].filter((service) => then.get(service) === service.uses);
       this.#idle.sort((a, b) => b.uses - a.uses);
-      this.#usesThen = new Map([...this.#services.values()].map((service) => [service, service.uses]));
-      this.#lookedMs = nowMs;
+      this.#usesAtCheck = new Map([...this.#services.values()].map((service) => [service, service.uses]));
+      this.#checkedMs = nowMs;
     }
     for (let service = this.#idle.pop(); service !== undefined; service = this.#idle.pop()) {
-      if (service.leaving || this.#usesThen.get(service) !== service.uses || isBusy(service)) continue;
+      if (service.leaving || this.#usesAtCheck.get(service) !== service.uses || isBusy(service)) continue;
       this.#timers.get(service)?.cancel();
       this.#leave(service);
       return true;
@@ -127,7 +130,7 @@ export class BalancedServices<C extends ServiceClient> {
 
   #leave(service: BalancedService<C>): void {
     service.leaving = true;
-    this.#usesThen.delete(service);
+    this.#usesAtCheck.delete(service);
     this.#services.delete(service.key);
     this.#timers.delete(service);
     this.#owner.left(service);

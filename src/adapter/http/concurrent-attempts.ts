@@ -13,12 +13,12 @@ import {
 } from '../kit/index.js';
 import type { Hedging } from './hedging.js';
 
-/** One of the attempts of a request that may run concurrently. */
+/** One attempt of a request whose attempts may run concurrently. */
 export interface ConcurrentAttempt<C> {
   readonly isHedge: boolean;
   /** The lease of this attempt; undefined while the attempt waits, and once it is over. */
   readonly lease: Lease<C> | undefined;
-  /** Starts the attempt, on `lease` if one is passed. Returns false when it has to wait for an endpoint. */
+  /** Starts the attempt, on `lease` if one is passed. Returns false when the attempt has to wait for an endpoint. */
   start(lease?: Lease<C>): boolean;
   /**
    * Gives up this attempt's response, as `Attempts.giveUp` does, and returns the lease for the next attempt; undefined if there is none.
@@ -35,28 +35,28 @@ export interface ConcurrentAttemptsOwner<C> {
   readonly hedging: Hedging | undefined;
 }
 
-/** The headers of a final response, and what these headers mean for the pod that sent it. */
+/** The head of a final response, and what it means for the pod that sent it. */
 export interface ResponseHead {
   readonly status: number;
   readonly header: (name: string) => unknown;
   readonly verdict: Outcome;
 }
 
-/** The request, as its attempts see it. */
+/** What concurrent attempts need to know of their request. */
 export interface ConcurrentRequest<A> {
   readonly method: string;
   readonly key: string | undefined;
-  /** What traces say about the attempt. */
+  /** What traces say about the request. */
   facts(): CallFacts;
   attempt(isHedge: boolean): A;
-  /** The abort reason for attempts whose response comes later than another's. */
+  /** Creates the abort reason for attempts whose response comes later than another attempt's. */
   beaten(): Error;
 }
 
 /**
- * The attempts of a request that may get several responses, of which the caller gets one: a response can be discarded in favor of
- * another pod's (`retry.statuses`, `retry.when`), and a hedge may answer sooner. The choice is made at the head of a response, before
- * anything is passed on.
+ * The attempts of a request that may get several responses, of which the caller gets one: a response can be discarded in favor of another
+ * pod's (`retry.statuses`, `retry.when`), and a hedge may answer sooner. The choice is made at the head of a response, before anything is
+ * passed on.
  */
 export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements AttemptTally<C> {
   readonly tried: TriedEndpoints<C> = new TriedEndpoints();
@@ -66,7 +66,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   trace: CallTrace | undefined = undefined;
   readonly #owner: ConcurrentAttemptsOwner<C>;
   readonly #request: ConcurrentRequest<A>;
-  /** Attempts of the request that may still get a response. */
+  /** The attempts of the request that may still get a response. */
   #running: readonly A[] = [];
   /** The attempt whose response the caller gets. */
   #winner: A | undefined;
@@ -88,7 +88,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return this.#winner !== undefined;
   }
 
-  /** Makes the first attempt of the request. Returns false when it has to wait for an endpoint. */
+  /** Makes the first attempt of the request. Returns false when the attempt has to wait for an endpoint. */
   begin(): boolean {
     this.#owner.balancer.retries.budget.deposit();
     this.#awaitHedge();
@@ -98,7 +98,8 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   }
 
   /**
-   * Aborts running attempts, and makes no further one. Returns false if none is running, so that none will report the end of the request.
+   * Aborts running attempts, and makes no further attempt. Returns false if no attempt is running, so that none will report the end of the
+   * request.
    */
   abort(reason: Error): boolean {
     this.stop();
@@ -113,7 +114,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     this.#hedgeTimer?.cancel();
   }
 
-  /** The request is over. */
+  /** The request has ended. */
   ended(error?: unknown): void {
     this.trace?.end(undefined, error);
   }
@@ -122,7 +123,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return this.#running.every((other) => other === attempt || other.lease === undefined);
   }
 
-  /** The headers of a final response arrived. Returns true if the caller gets this response, false if it is discarded. */
+  /** Handles the head of a final response. Returns true if the caller gets this response, false if it is discarded. */
   takes(attempt: A, answer: ResponseHead): boolean {
     if (this.#isStopped || this.#winner !== undefined) return false;
     this.#measure(attempt);
@@ -133,21 +134,20 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     const losers = this.#running.filter((other) => other !== attempt);
     this.#running = [attempt];
     for (const loser of losers) {
-      // The response of the aborted attempt would have taken at least this long. If its time were left out, the usual time would shrink
-      // steadily.
+      // The aborted attempt would have taken at least this long. Without its time, the usual time to a response would shrink steadily.
       this.#measure(loser);
       loser.abort(this.#request.beaten());
     }
     return true;
   }
 
-  /** An attempt failed for good. Returns true if the request ends with that failure. */
+  /** Handles an attempt that failed for good. Returns true if the request ends with that failure. */
   failed(attempt: A): boolean {
     this.#running = this.#running.filter((other) => other !== attempt);
     return attempt === this.#winner || (this.#winner === undefined && this.#running.length === 0);
   }
 
-  /** Starts another attempt of the request, on `lease` if there already is one. */
+  /** Starts another attempt of the request, on `lease` if one is passed. */
   #attempt(isHedge: boolean, lease?: Lease<C>): boolean {
     const attempt = this.#request.attempt(isHedge);
     this.#running = [...this.#running, attempt];
@@ -164,7 +164,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     const answer = isNotBegun ? {} : { status, header };
     const failed = { outcome: verdict, error: undefined, idempotent: true, answered: false, method, ...answer };
     if (!this.isAlone(attempt)) {
-      // Another attempt of the request is already under way and paid for.
+      // Another attempt of the request is already running and paid for.
       if (!retries.wants({ ...failed, tried: this.made - this.moves })) return false;
       this.#running = this.#running.filter((other) => other !== attempt);
       return true;
@@ -185,7 +185,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
 
   /**
    * No pod has responded in time: sends a hedge to another pod, if there is one and the retry budget allows it. Otherwise tries again after
-   * the same delay.
+   * another such delay.
    */
   #hedge(): void {
     if (this.#isStopped || this.#winner !== undefined) return;
@@ -198,7 +198,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   #leaseForHedge(): Lease<C> | undefined {
     const { retries } = this.#owner.balancer;
     const leases = this.#running.flatMap(({ lease }) => lease ?? []);
-    // If one attempt is waiting for a pod, there is no pod for a second attempt.
+    // While an attempt waits for a pod, there is no pod for a second attempt.
     if (leases.length === 0 || !retries.allowsHedge(this.made - this.moves)) return undefined;
     for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
     return pickOther(this.#owner.balancer, retries, this.tried, { key: this.#request.key });

@@ -13,20 +13,23 @@ import {
 } from '../kit/index.js';
 import { detectHttp2, type SpokenSocket } from './prior-knowledge.js';
 
-/** The `tls` option: settings, or a function called for each new connection. */
+/** The `tls` option: TLS settings, or a function that returns them for each new connection. */
 export type TlsOption = PerEndpoint<ConnectionOptions>;
 
 /** How sockets to the endpoints of one Service are opened. */
 export interface DialOptions {
-  /** The host name that TLS sends in SNI and checks in the certificate; the endpoint's address is only dialed. */
+  /** The origin whose host name TLS sends in SNI and checks in the certificate; the endpoint's address is only dialed. */
   readonly origin: URL;
   readonly connectTimeoutMs: number;
   readonly tcpKeepAliveMs: number;
-  /** Whether HTTP/2 may be spoken: over TLS it is offered; in the clear the endpoint is asked, and its socket says `h2` as well. */
+  /**
+   * Whether HTTP/2 may be used: over TLS it is offered; in the clear the endpoint is probed, and its socket then has `h2` as its protocol
+   * too.
+   */
   readonly allowH2: boolean;
   readonly tls: TlsOption;
   readonly clock: Clock;
-  /** The adapter's own errors, for failures that no system call reports. */
+  /** Creates the adapter's own errors, for failures that no system call reports. */
   readonly errors: DialErrors;
 }
 
@@ -45,12 +48,12 @@ export interface Shown {
 }
 
 /**
- * The callback of `dial`, called exactly once, never before `dial` has returned. The socket is the one `dial` returned, with one exception:
- * while a function is still providing TLS settings, `dial` returned the plain socket underneath.
+ * The callback of `dial`, called exactly once, never before `dial` has returned. Its socket is the one that `dial` returned, except where a
+ * function provided TLS settings: there `dial` returned the plain socket underneath.
  */
 export type Dialled = (error: Error | undefined, socket: Socket) => void;
 
-// As in undici: a larger buffer than Node's default for plain sockets, TLS records hold no more than 16 KiB.
+// Buffer sizes as in undici: larger than Node's default for plain sockets; TLS records hold no more than 16 KiB.
 const TCP_HIGH_WATER_MARK = 64 * 1024;
 const TLS_HIGH_WATER_MARK = 16 * 1024;
 
@@ -60,7 +63,7 @@ const TLS_HIGH_WATER_MARK = 16 * 1024;
  */
 export const ASK_RATIO = 0.9;
 
-/** A socket option missing from Node's types. */
+/** A socket option that Node's types lack. */
 interface SizedBuffer {
   readonly highWaterMark: number;
 }
@@ -72,7 +75,7 @@ export function isDialError(error: Error): boolean {
   return dialErrors.has(error);
 }
 
-/** Whether `error` says that the endpoint supports none of the offered versions of HTTP; nothing else is wrong with it. */
+/** Whether `error` says that the endpoint supports none of the offered HTTP versions; nothing else is wrong with the endpoint. */
 export function isProtocolError(error: Error & { readonly code?: unknown }): boolean {
   return error.code === 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL';
 }
@@ -82,31 +85,32 @@ export function isProtocolError(error: Error & { readonly code?: unknown }): boo
  * name.
  */
 function lookupOf({ address, port }: Endpoint, shown: Shown): LookupFunction {
-  return (host, { all }, found) => {
+  return (host, { all }, resolved) => {
     const family = isIP(address);
     if (port !== shown.port) {
       const why = 'a mock let a request through, and over TLS it can be sent on to the same port only';
-      found(new Error(`${host}:${shown.port} is port ${port} of ${address}: ${why}`), '');
-    } else if (all) found(null, [{ address, family }]);
-    else found(null, address, family);
+      resolved(new Error(`${host}:${shown.port} is port ${port} of ${address}: ${why}`), '');
+    } else if (all) resolved(null, [{ address, family }]);
+    else resolved(null, address, family);
   };
 }
 
-/** The name TLS sends in SNI and checks: the Service's, without the dot that makes a DNS name absolute. */
+/** The name that TLS sends in SNI and checks: the Service's, without the dot that makes a DNS name absolute. */
 export function tlsName(origin: URL, tls: ConnectionOptions): string | undefined {
   if (tls.servername !== undefined) return tls.servername;
   const host = bareHost(origin);
   return isIP(host) === 0 ? host : undefined;
 }
 
-/** The host of a URL in the form to dial: no brackets, no final dot. */
+/** The host of a URL in the form to dial: without brackets and without a final dot. */
 export function bareHost(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
 }
 
 /**
- * Opens sockets to one endpoint. undici's connector is not used, because it cannot be canceled, rounds its timeout up to a second and keeps
- * TLS sessions per name. Here they are kept per endpoint, so that a new pod with an old address never sees them (U7).
+ * Returns a function that opens sockets to one endpoint. undici's connector is not used, because it cannot be canceled, rounds its timeout
+ * up to a second and keeps TLS sessions per name. Here they are kept per endpoint, so that a new pod with an old address never sees them
+ * (U7).
  *
  * @param shown The host and port that a mock of sockets sees in place of the endpoint.
  */
@@ -120,17 +124,17 @@ export function dialler(
   const address = { host: endpoint.address, port: endpoint.port };
   const target = shown === undefined ? address : { ...shown, lookup: lookupOf(endpoint, shown) };
   /**
-   * An endpoint that does not speak HTTP/2 in the clear is asked only once. One that does is asked for each socket, because it may have
-   * been replaced since.
+   * Whether a new socket in the clear has to be probed for HTTP/2. An endpoint that does not speak HTTP/2 is probed only once. One that
+   * does is probed for each socket, because it may have been replaced since.
    */
   let asks = allowH2 && !secure;
-  /** The endpoint's last TLS session, and the settings it was made with: a session proves which certificate we presented. */
+  /** The endpoint's last TLS session, with the TLS settings of its connection: a session proves which certificate we presented. */
   let session: { readonly data: Buffer; readonly tls: ConnectionOptions } | undefined;
 
   const openPlain = (): Socket => {
     const settings: TcpNetConnectOpts & SizedBuffer = { ...target, highWaterMark: TCP_HIGH_WATER_MARK, noDelay: true };
     const socket = connectTcp(settings);
-    // A mock has read the host and port by now. It dials with them if it lets the request through, and then the port may be another.
+    // A mock has read the host and port by now. If it lets the request through, it dials with these settings, and the port may be another.
     if (shown !== undefined) Object.assign(settings, address, { lookup: undefined });
     return socket;
   };
@@ -138,7 +142,7 @@ export function dialler(
   const openSecure = (tlsOptions: ConnectionOptions, over?: Socket): Socket => {
     const servername = tlsName(origin, tlsOptions);
     const settings: ConnectionOptions & SizedBuffer = {
-      // An origin that is an IP address has no SNI, but its certificate must name it, not the pod behind it.
+      // An origin that is an IP address has no SNI, but its certificate must be for that address, not for the pod behind it.
       checkServerIdentity: (_dialled, certificate) => checkServerIdentity(servername ?? bareHost(origin), certificate),
       ...tlsOptions,
       ...(over === undefined ? target : { socket: over }),
@@ -157,7 +161,7 @@ export function dialler(
 
   return (dialled) => {
     let settled = false;
-    /** The timer that limits how long the function that provides TLS settings may take to answer. */
+    /** The timer that limits how long the function that provides TLS settings may take. */
     let tlsTimer: Timer | undefined;
     const settle = (error: Error | undefined, socket: Socket): void => {
       if (settled) return;
@@ -166,15 +170,15 @@ export function dialler(
       tlsTimer?.cancel();
       if (error !== undefined) {
         explain(error, endpoint, allowH2);
-        // An error of the function that provides TLS settings says nothing about the endpoint.
+        // A failure of the function that provides TLS settings says nothing about the endpoint.
         if (!isPerEndpointError(error) && !isPodLeftError(error) && !isProtocolError(error)) dialErrors.add(error);
       }
       dialled(error, socket);
     };
-    /** Holds an open socket back until it is known whether the endpoint speaks HTTP/2. */
+    /** Keeps an open socket from its user until it is known whether the endpoint speaks HTTP/2. */
     const probeHttp2 = (socket: SpokenSocket): void => {
       const probeSocket = openPlain();
-      // The probe's socket must not keep the process alive: the socket that the probe is for decides that.
+      // The probe's socket must not keep the process alive: the socket that waits for the probe decides that.
       probeSocket.unref();
       const giveUp = (): void => void probeSocket.destroy();
       socket.once('close', giveUp);
@@ -209,14 +213,14 @@ export function dialler(
         .then((answer) => {
           tlsTimer?.cancel();
           if (plain.destroyed) return;
-          // From here on this code neither reads from the plain socket nor ends it: TLS does.
+          // From here on TLS reads from the plain socket and ends it, and this code does not.
           const over = refused(() => openSecure(answer, plain));
           follow(over, 'secureConnect', plain);
         })
         .catch((error) => plain.destroy(error));
       return plain;
     };
-    /** Opens a socket, and turns Node's error for TLS settings it does not accept into a failed dial. */
+    /** Opens a socket, and turns Node's error about unusable TLS settings into a failed dial. */
     const refused = (open: () => Socket): Socket => {
       try {
         return open();
@@ -234,7 +238,7 @@ export function dialler(
     try {
       socket = begin();
     } catch (error) {
-      // TLS settings passed as a value throw here, as they always have; those of a function fail the connection.
+      // An error about TLS settings that were passed as a value is thrown; an error about the settings of a function fails the connection.
       if (typeof tls !== 'function') {
         timer.cancel();
         throw error;
@@ -247,7 +251,7 @@ export function dialler(
   };
 }
 
-/** OpenSSL's codes for a peer that does not speak TLS. */
+/** OpenSSL's error codes for a server that does not speak TLS. */
 const NO_TLS: ReadonlySet<unknown> = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
 
 /** Adds the most likely mistake to the message of an OpenSSL error. The error's code stays. */
@@ -263,7 +267,7 @@ function explain(error: Error & { readonly code?: unknown }, endpoint: Endpoint,
 
 const podLeftErrors = new WeakSet<Error>();
 
-/** Marks an error as one of a pod that left the Service before anything of the request was sent. */
+/** Marks an error as caused by a pod that left the Service before anything of the request was sent. */
 export function asPodLeftError<E extends Error>(error: E): E {
   podLeftErrors.add(error);
   return error;
@@ -278,9 +282,9 @@ export function podLeftMessage(endpoint: Endpoint): string {
   return `${endpointAddress(endpoint)} left the Service before the request was sent`;
 }
 
-/** The error of a dial that was canceled because its pod has left. */
+/** Creates the error of a dial that was canceled because its pod has left. */
 export function dialLeftError(endpoint: Endpoint): Error {
-  // The error has a system's error code: after an error of undici's own kind undici would dial again.
+  // The error has a system error code, because undici would dial again after an error of its own kind.
   return asPodLeftError(Object.assign(new Error(podLeftMessage(endpoint)), { code: 'ECONNABORTED' }));
 }
 
@@ -296,7 +300,7 @@ export function checkTls(origin: URL, tls: unknown): void {
   if (typeof tls !== 'function') checkSettings(tls as object);
 }
 
-/** Checks the result of a `tls` function. Throws EVENKEEL_OPTION without the value, which may be a key. */
+/** Checks the result of a `tls` function. The error for an invalid result does not contain the value, which may be a key. */
 export function checkReturnedTls(tls: ConnectionOptions): ConnectionOptions {
   if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
   checkSettings(tls);

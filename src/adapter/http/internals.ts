@@ -1,7 +1,7 @@
 /**
- * Everything that Node's HTTP client and the libraries that mock it do not document and evenkeel uses. Each trick was seen in Node 20.19,
- * 22, 24 and 26; the tests run on all of them. Where an upstream issue is named, it asks for what would replace the trick; no issue was
- * found for the others.
+ * Every undocumented part of Node's HTTP client, and of the libraries that mock it, that evenkeel uses. Each was seen in Node 20.19, 22, 24
+ * and 26; the tests run on all of them. Where an upstream issue is named, it asks for a documented replacement; no issue was found for the
+ * other parts.
  */
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
@@ -9,31 +9,31 @@ import type { Duplex } from 'node:stream';
 import { inspect } from 'node:util';
 import { nodeHttp } from '../kit/index.js';
 
-/** An Agent as `http.request` uses it. Agents of other libraries have relied on this method since Node 0.12. */
+/** An Agent as `http.request` uses it. Agents of other libraries have relied on `addRequest` since Node 0.12. */
 export interface RequestTaker {
-  /** The Agent gives the request a socket, by `request.onSocket`, now or later. */
+  /** Takes a request, to which the Agent gives a socket by `request.onSocket`, now or later. */
   addRequest(request: ClientRequest, options: RequestOptions): void;
 }
 
-/** A request as far as an Agent sees it: what the Agent gives a socket to. */
+/** The part of a request that an Agent uses when it gives the request a socket. */
 export interface SocketTaker {
-  /** Whether the request's socket carried another request before. The Agent sets it. */
+  /** Whether the request's socket carried another request before. The Agent sets this. */
   reusedSocket: boolean;
   onSocket(socket: Socket | null | undefined, error?: Error | null): void;
   once(event: 'close', listener: () => void): unknown;
 }
 
-/** The options `http.request` passes to an Agent: those it was given, completed. */
+/** The options that `http.request` passes to an Agent: the caller's, completed by Node. */
 export type { RequestOptions };
 
-/** Whether `value` can take requests. Without it, an object that is no Agent would be found out by the first request. */
+/** Whether `value` can take requests as an Agent. Without this, an object that is no Agent would only fail at the first request. */
 export function takesRequests(value: unknown): value is RequestTaker {
   return typeof (value as Partial<RequestTaker> | null | undefined)?.addRequest === 'function';
 }
 
 /**
- * Throws for a Host header that is no text, as Node's own Agents do when they read it for the name of TLS. Without it, a list would be sent
- * as several headers.
+ * Throws for a Host header that is no text, as Node's own Agents do when they derive the TLS name from it. Without this, a list would be
+ * sent as several headers.
  */
 export function checkHost(request: ClientRequest, { servername }: RequestOptions & { servername?: string }): void {
   const host: unknown = request.getHeader('host');
@@ -42,14 +42,18 @@ export function checkHost(request: ClientRequest, { servername }: RequestOptions
   throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
 }
 
-/** What Node's own Agent does with a request, regardless of overrides in `agent`. Without it, each pod would need a socket pool of ours. */
+/**
+ * Does with a request what Node's own Agent does, regardless of overrides in `agent`. Without this, each pod would need a socket pool of
+ * our own.
+ */
 export function addRequest(agent: Agent, request: SocketTaker, options: RequestOptions): void {
   (nodeHttp.Agent.prototype as unknown as RequestTaker).addRequest.call(agent, request as ClientRequest, options);
 }
 
 /**
  * Moves the options of an Agent to its prototype (https://github.com/nodejs/node/issues/60914 asks to document the field). `addRequest`
- * copies own options one by one for every request, which is most of its cost; inherited ones are not copied, and read the same.
+ * copies an Agent's own options one by one for every request, which is most of its cost; inherited options are not copied, and read the
+ * same.
  */
 export function inheritOptions(agent: Agent): void {
   const own = agent as unknown as { options: object };
@@ -57,16 +61,16 @@ export function inheritOptions(agent: Agent): void {
 }
 
 /**
- * Sets which URLs an Agent takes, and the port of those that name none. Without it, `http.request` refuses an Agent for `https:` URLs.
- * @param protocol `http:` or `https:`; undefined: both, so that a redirect may lead from one to the other.
+ * Sets which URLs an Agent takes, and the port of URLs that name none. Without this, `http.request` refuses an Agent for `https:` URLs.
+ * @param protocol `http:` or `https:`; undefined means both, so that a redirect may lead from one to the other.
  */
 export function setProtocol(agent: Agent, protocol: string | undefined, defaultPort: number): void {
   Object.assign(agent, { protocol, defaultPort });
 }
 
 /**
- * The protocol of the URL for which `http.request` wants a connection. `https.request` says so by its default agent, `http.request` by none
- * (https://github.com/nodejs/node/issues/16328). Without it, an Agent for both could not tell them apart.
+ * The protocol of the URL for which `http.request` wants a connection. `https.request` passes a default agent, and `http.request` passes
+ * none (https://github.com/nodejs/node/issues/16328). Without this, an Agent for both protocols could not tell them apart.
  */
 export function protocolOf(agent: Agent, options: object): string | undefined {
   const { _defaultAgent: defaultAgent } = options as { readonly _defaultAgent?: unknown };
@@ -74,47 +78,50 @@ export function protocolOf(agent: Agent, options: object): string | undefined {
 }
 
 /**
- * Node's own list of an Agent's idle sockets by the name that `getName` returns, from old to new; the Agent takes the newest. Node's
- * documentation asks not to change it. Without that, an Agent would use sockets that were idle for too long, or have not rested.
+ * Node's own list of an Agent's idle sockets for a name that `getName` returned, from old to new; the Agent takes the newest. Node's
+ * documentation asks not to change it. Without changing it, an Agent would use sockets that were idle for too long, or have not rested.
  */
 export function freeSocketsOf(agent: Agent, name: string): Socket[] | undefined {
   return agent.freeSockets[name] as Socket[] | undefined;
 }
 
-/** Runs `act` while the Agent sees none of the idle sockets of this name. Without it, they would go before a socket that was just opened. */
+/**
+ * Runs `act` while the Agent sees none of the idle sockets of this name. Without this, the Agent would use them before a socket that was
+ * just opened.
+ */
 export function withoutFreeSockets(agent: Agent, name: string, act: () => void): void {
-  const all = agent.freeSockets as Record<string, Socket[]>;
-  const hidden = all[name];
-  if (hidden !== undefined) delete all[name];
+  const byName = agent.freeSockets as Record<string, Socket[]>;
+  const hidden = byName[name];
+  if (hidden !== undefined) delete byName[name];
   act();
-  if (hidden !== undefined) all[name] = hidden;
+  if (hidden !== undefined) byName[name] = hidden;
 }
 
 /**
- * The request that a socket carries, or has just carried when `keepSocketAlive` is called. Without it, an Agent would not know how long the
- * pod keeps the connection, nor whether it was a reused one.
+ * The request that a socket carries, or has just carried when `keepSocketAlive` is called. Without this, an Agent would not know how long
+ * the pod keeps the connection, nor whether the connection was reused.
  */
 export function requestOn(socket: Duplex): ClientRequest | undefined {
   return (socket as Duplex & { readonly _httpMessage?: ClientRequest | null })._httpMessage ?? undefined;
 }
 
 /**
- * Ends a request that has no socket: it emits the error, or the reason its caller destroyed it with, then `close`. `destroy` alone would
- * leave it hanging forever.
+ * Ends a request that has no socket: the request emits `error`, or the reason with which its caller destroyed it, then `close`. `destroy`
+ * alone would leave the request hanging forever.
  */
 export function endWithoutSocket(request: ClientRequest, error?: Error): void {
   (request.onSocket as unknown as (socket: null, error: Error | undefined) => void).call(request, null, error);
 }
 
 /**
- * The response to a request; undefined until its headers have arrived. A listener for `response` would keep Node from discarding one that
- * nobody reads.
+ * The response to a request; undefined until its headers have arrived. A listener for `response` would keep Node from discarding a response
+ * that nobody reads.
  */
 export function responseOf(request: ClientRequest): IncomingMessage | undefined {
   return (request as { readonly res?: IncomingMessage | null }).res ?? undefined;
 }
 
-/** Replaces a method of an object. Call the result to undo that, unless somebody else has replaced it since. */
+/** Replaces a method of an object. Call the result to undo that, unless somebody else has replaced the method since. */
 export function replace<T extends object, K extends keyof T>(object: T, name: K, method: T[K]): () => void {
   const before = Object.getOwnPropertyDescriptor(object, name);
   object[name] = method;
@@ -127,20 +134,20 @@ export function replace<T extends object, K extends keyof T>(object: T, name: K,
 
 /** The fields of a request in which Node keeps its time limit. */
 interface Limited {
-  /** The request's time limit in ms; it applies to the socket that the request gets. */
+  /** The request's time limit in ms, which applies to the socket that the request gets. */
   timeout?: number | undefined;
-  /** The timeout listener that Node has added to the request's socket, or will add; if it is set, Node adds no other. */
+  /** The timeout listener that Node has added to the request's socket, or will add; Node adds no other while this field is set. */
   timeoutCb?: (() => void) | null;
 }
 
 const noTimeout = (): void => {};
 
-/** The time limit of a request that has no socket, in ms; 0 = none. Without it, the time for a pod and a connection would not count. */
+/** The time limit of a request that has no socket, in ms; 0 = none. Without this, the wait for a pod and a connection would not count. */
 export function timeLimitOf(request: ClientRequest): number {
   return (request as Limited).timeout ?? 0;
 }
 
-/** Runs `act`, during which Node adds no listener for the end of a request's time to the socket that it will get. */
+/** Runs `act`, during which Node adds no timeout listener to the socket that the request will get. */
 export function withoutTimeLimit(request: ClientRequest, act: () => void): void {
   const limited = request as Limited;
   const before = limited.timeoutCb ?? null;
@@ -153,8 +160,8 @@ export function withoutTimeLimit(request: ClientRequest, act: () => void): void 
 }
 
 /**
- * Sets the time limit that applies to the socket a request is about to get, in ms; 0 = none. `isOver`: the caller was told that the time is
- * over, which Node would do once more.
+ * Sets the time limit for the socket that a request is about to get, in ms; 0 = none. `isOver` says that the caller was already notified of
+ * the timeout, so that Node must not notify it again.
  */
 export function setTimeLimit(request: ClientRequest, limitMs: number, isOver: boolean): void {
   const limited = request as Limited;
@@ -163,7 +170,7 @@ export function setTimeLimit(request: ClientRequest, limitMs: number, isOver: bo
   else if (limited.timeout !== undefined) limited.timeout = undefined;
 }
 
-/** nock 15 and msw 3 both use `@mswjs/interceptors` from 0.42 on, which keeps its interceptors in a global. */
+/** The global in which `@mswjs/interceptors` from 0.42 on keeps its interceptors; nock 15 and msw 3 both use that package. */
 interface Mocking {
   readonly __MSW_INTERCEPTORS_REGISTRY?: ReadonlyMap<symbol, { readonly readyState?: unknown }>;
 }
@@ -173,9 +180,9 @@ const socketInterceptor = Symbol.for('socket-interceptor');
 const mocking: Mocking = globalThis as Mocking;
 
 /**
- * Whether a library mocks HTTP in this process by intercepting sockets. It identifies a request by the host and port its socket was
- * opened to, and does not see sockets that are older than the mock. With our connections to pods it would match nothing, and the pods
- * would get the request. Called for every request, because mocks come and go.
+ * Whether a library mocks HTTP in this process by intercepting sockets. Such a library identifies a request by the host and port that its
+ * socket was opened to, and does not see sockets that are older than the mock. With connections to pods it would match nothing, and the
+ * pods would get the requests. Called for every request, because mocks come and go.
  */
 export function socketsAreMocked(): boolean {
   const registry = mocking.__MSW_INTERCEPTORS_REGISTRY;

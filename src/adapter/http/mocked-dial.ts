@@ -10,8 +10,8 @@ export interface HostAndPort {
 }
 
 /**
- * Opens sockets that a mock takes for sockets to the Service. Requests it lets through go to a pod if one is known, otherwise to the
- * Service's own name.
+ * Opens sockets that a mock takes for sockets to the Service. Requests that the mock lets through go to a pod if one is known, otherwise to
+ * the Service's own name.
  */
 export class MockedDial {
   readonly #balancer: Balancer<unknown>;
@@ -19,17 +19,17 @@ export class MockedDial {
 
   constructor(balancer: Balancer<unknown>, options: DialOptions) {
     this.#balancer = balancer;
-    // Libraries that mock sockets speak HTTP/1.1.
+    // Libraries that mock sockets speak only HTTP/1.1.
     this.#options = { ...options, allowH2: false };
   }
 
   connect(target: HostAndPort, dialled: Dialled): void {
-    // A resolver with a fixed list delivers its first set at the end of this turn of the event loop.
+    // A resolver with a fixed list delivers its endpoints at the end of this turn of the event loop, so the dial waits for that.
     if (this.#balancer.snapshot().state === 'starting') afterPendingIo(() => this.#open(target, dialled));
     else this.#open(target, dialled);
   }
 
-  /** Opens a socket to a pod, or to the Service's own name, for a mock that uses an Agent only for that. */
+  /** Opens a socket to a pod, or to the Service's own name, for a mock that uses an Agent only to open sockets. */
   connectToPod(target: HostAndPort): Socket {
     const endpoint = this.#anyPod() ?? createEndpoint({ address: target.host, port: target.port });
     return dialler(endpoint, this.#options)(() => {});
@@ -47,10 +47,10 @@ export class MockedDial {
       lease.end(outcomes.notStarted);
       return lease.endpoint;
     }
-    // No pod is connected at this point, but a mock only needs an address.
-    const [known] = this.#balancer.snapshot().endpoints;
-    if (known === undefined) return undefined;
-    const { hostname, port } = new URL(`http://${known.address}`);
+    // No pod is connected now, but a mock only needs an address.
+    const [firstEndpoint] = this.#balancer.snapshot().endpoints;
+    if (firstEndpoint === undefined) return undefined;
+    const { hostname, port } = new URL(`http://${firstEndpoint.address}`);
     return createEndpoint({ address: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port || 80) });
   }
 }

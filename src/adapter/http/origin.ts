@@ -5,10 +5,10 @@ import { bareHost } from './dial.js';
 
 /** The default cluster domain. */
 const DEFAULT_DOMAIN = 'cluster.local';
-/** How many origins are remembered with their result; others are matched again each time. */
+/** How many origins are remembered with their result; any further origin is compared again each time. */
 const MAX_REMEMBERED = 1_000;
 
-/** An `http:` or `https:` URL of a Service and nothing more. Throws EVENKEEL_OPTION. */
+/** Checks that a value is the `http:` or `https:` URL of a Service, with nothing after the host and port. Throws EVENKEEL_OPTION. */
 export function serviceOrigin(name: string, value: unknown): URL {
   const expected = 'a URL of a Service such as http://orders.shop:8080';
   if (typeof value !== 'string' && !(value instanceof URL)) throw optionError(name, expected, value);
@@ -20,7 +20,7 @@ export function serviceOrigin(name: string, value: unknown): URL {
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw optionError(name, expected, String(value));
   if (url.username !== '' || url.password !== '') {
-    // The value is not repeated, because it contains a password.
+    // The value is not in the message, because it contains a password.
     throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, without credentials`);
   }
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
@@ -29,9 +29,9 @@ export function serviceOrigin(name: string, value: unknown): URL {
   return url;
 }
 
-/** A host name taken apart as the name of a Service. */
+/** The parts of a host name that may be the name of a Service. */
 interface ServiceName {
-  /** The short name: `service.namespace`. */
+  /** The Service's short name: `service.namespace`. */
   readonly name: string;
   /** The cluster domain, which follows `.svc.`; undefined for a short name. */
   readonly domain: string | undefined;
@@ -45,9 +45,9 @@ function serviceName(hostname: string): ServiceName | undefined {
 }
 
 /**
- * Which origins are the one of a target. Short and full names of a Service count as one (`orders.shop`,
- * `orders.shop.svc`, `orders.shop.svc.cluster.local`, each with or without a final dot); scheme and port must be the
- * same. Anything else is another server: neither may receive requests meant for the other.
+ * Decides which origins mean a target. Short and full names of a Service are equal (`orders.shop`, `orders.shop.svc`,
+ * `orders.shop.svc.cluster.local`, each with or without a final dot); scheme and port must be the same too. Any other origin is another
+ * server: neither may receive requests meant for the other.
  */
 export class OriginMatcher {
   /** The target's origin in the form that a URL prints, which nearly every request uses. */
@@ -66,7 +66,7 @@ export class OriginMatcher {
     this.#domain = this.#service?.domain ?? clusterDomain;
   }
 
-  /** Sets the cluster's DNS domain, if the target does not name it. */
+  /** Sets the cluster's DNS domain, unless the target's own name contains it. */
   learnDomain(domain: string): void {
     if (this.#service?.domain !== undefined || domain === this.#domain) return;
     this.#domain = domain;
@@ -75,17 +75,17 @@ export class OriginMatcher {
 
   /** Waits for the cluster's DNS domain and sets it. */
   learnDomainFrom(domain: Promise<string>): void {
-    this.#known = domain.then((read) => this.learnDomain(read));
+    this.#known = domain.then((clusterDomain) => this.learnDomain(clusterDomain));
   }
 
-  /** Does what `matches` does, but waits until the cluster's domain is known. */
+  /** Compares like `matches`, but waits until the cluster's DNS domain is known. */
   async matchesInCluster(origin: string): Promise<boolean> {
     if (this.matches(origin)) return true;
     await this.#known;
     return this.matches(origin);
   }
 
-  /** Whether `origin` means the target; `undefined` does. */
+  /** Whether an origin means the target; an `undefined` origin does. */
   matches(origin: string | URL | undefined): boolean {
     if (origin === undefined || origin === this.origin) return true;
     const text = String(origin);
@@ -108,7 +108,7 @@ export class OriginMatcher {
 }
 
 /**
- * The matcher of a target's origin. It reads the cluster's domain from the environment unless `clusterDomain` is set. Throws
+ * Creates the matcher for a target's origin. Reads the cluster's domain from the environment unless `clusterDomain` is set. Throws
  * EVENKEEL_OPTION for an invalid domain.
  */
 export function originMatcher(origin: URL, clusterDomain: unknown): OriginMatcher {
@@ -120,13 +120,13 @@ export function originMatcher(origin: URL, clusterDomain: unknown): OriginMatche
   return new OriginMatcher(origin, checkClusterDomain(clusterDomain));
 }
 
-/** Throws EVENKEEL_OPTION for an invalid domain. */
+/** Checks a cluster domain. Throws EVENKEEL_OPTION for an invalid one. */
 export function checkClusterDomain(value: unknown): string {
   if (typeof value === 'string' && /^[a-z0-9.-]+$/i.test(value)) return value;
   throw optionError('clusterDomain', 'a domain such as cluster.local', value);
 }
 
-/** Where the pods of an origin come from: an IP address is a fixed endpoint, a name is a Service to discover. */
+/** Where the pods of an origin come from: an IP address is one fixed endpoint, a name is a Service whose pods are discovered. */
 export function resolverOf(origin: URL): Resolver | string {
   const port = Number(origin.port || (origin.protocol === 'https:' ? 443 : 80));
   const host = bareHost(origin);

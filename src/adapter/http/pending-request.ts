@@ -3,23 +3,23 @@ import type { ClientRequest } from 'node:http';
 import type { Clock, Timer } from '../../index.js';
 import { replace, setTimeLimit, timeLimitOf, withoutTimeLimit } from './internals.js';
 
-/** The longest time limit of a request, in ms; Node shortens longer ones to this. */
+/** The longest time limit of a request, in ms; Node shortens a longer limit to this. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * Watches a request that has no socket yet. Node does not track such requests: it neither reports that the caller destroyed the request nor
- * runs its timeout. So the two methods concerned are replaced while the request waits.
+ * runs its timeout. So the request's `destroy` and `setTimeout` are replaced while it waits.
  */
 export class PendingRequest {
   readonly #request: ClientRequest;
   readonly #clock: Clock;
   #timer: Timer | undefined;
   #timeoutMs = 0;
-  /** Whether the caller has been told that its request timed out. */
+  /** Whether the caller has been notified that its request timed out. */
   #timedOut = false;
   #restore: (() => void)[];
 
-  /** `destroyed`: the caller gave up, also by `abort()` or its signal. */
+  /** @param destroyed Called when the caller gives the request up, also by `abort()` or by its signal. */
   constructor(request: ClientRequest, clock: Clock, destroyed: () => void) {
     this.#request = request;
     this.#clock = clock;
@@ -31,7 +31,7 @@ export class PendingRequest {
         return request;
       }),
       replace(request, 'setTimeout', (timeoutMs, callback) => {
-        // Node checks and keeps the time limit, but adds no listener to the socket to come: `release` decides that.
+        // Node checks and keeps the time limit, but adds no listener to the socket that the request will get: `release` decides that.
         withoutTimeLimit(request, () => setLimit.call(request, timeoutMs, callback));
         this.#limit(timeoutMs);
         return request;
@@ -45,10 +45,10 @@ export class PendingRequest {
     return this.#timedOut ? 0 : this.#timeoutMs;
   }
 
-  /** The request has a socket, or no longer needs one: puts back the methods that were replaced. */
+  /** Stops watching, because the request has a socket or no longer needs one, and puts back the methods that were replaced. */
   release(): void {
     this.#timer?.cancel();
-    // The request's properties are restored in reverse order: objects stay fast if the last property is deleted first.
+    // The methods are put back in reverse order: objects stay fast if the property added last is deleted first.
     for (const restore of this.#restore.reverse()) restore();
     this.#restore = [];
     setTimeLimit(this.#request, this.#timeoutMs, this.#timedOut);
@@ -59,7 +59,7 @@ export class PendingRequest {
     this.#timer = undefined;
     this.#timeoutMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);
     if (timeoutMs <= 0 || this.#timedOut) return;
-    // The timeout runs in the caller's async context; the caller decides what to do.
+    // The timeout runs in the caller's async context, and the caller decides what to do.
     const timedOut = AsyncResource.bind(() => {
       this.#timedOut = true;
       this.#request.emit('timeout');

@@ -5,7 +5,7 @@ import { afterPendingIo, Closing, isSameIdentity, offAbort, onAbort, ValueWatch 
 import { type DialOptions, dialler } from './dial.js';
 import { dialFirst, PodLink } from './pod-link.js';
 
-/** The parts of an HTTP adapter's connection. */
+/** What a connection to one pod needs. */
 export interface PodConnectionParts {
   readonly endpoint: Endpoint;
   readonly dial: DialOptions;
@@ -18,25 +18,27 @@ export interface PodConnectionParts {
   readonly rng: Rng;
 }
 
-/** The HTTP client of an adapter that uses the sockets of one pod. */
+/** The HTTP client of an adapter, which uses the sockets of one pod. */
 export interface PodUser<C> {
   readonly handle: C;
   /** Sends a GET for `path` and resolves with the status once the response is complete. */
   getStatus(path: string, signal: AbortSignal): Promise<number | undefined>;
-  /** The client accepts no new request and lets running ones finish; resolves when no socket is left. Never rejects. */
+  /** Makes the client accept no new request and let running ones finish; resolves when no socket is left. Never rejects. */
   finish(): Promise<void>;
-  /** The client cuts running requests, even while `finish` is pending. */
+  /** Cuts the client's running requests, even while `finish` is pending. */
   cut(): void;
 }
 
 /** How an adapter uses a pod whose first socket is open. */
 export interface PodUse<C> {
-  /** How many requests the pod takes at once, with the protocol that was negotiated on this socket. */
+  /** Returns how many requests the pod takes at once, with the protocol that was negotiated on its first socket. */
   capacity(first: Socket): number;
   user(link: PodLink, first: Socket): PodUser<C>;
 }
 
-/** Opens the first socket to a pod and wraps it as a connection. Rejects with the reason; after an abort nothing stays open. */
+/**
+ * Opens the first socket to a pod and wraps it as a connection. Rejects with the reason of a failure; after an abort no socket stays open.
+ */
 export async function openPodConnection<C>(
   parts: PodConnectionParts,
   use: PodUse<C>,
@@ -59,7 +61,7 @@ export async function openPodConnection<C>(
   return connection;
 }
 
-/** Watches the result of the `tls` function, if there is one and it is to be called again. */
+/** Watches the result of the `tls` function; undefined if there is no function or it is not to be called again. */
 function watchOf({ endpoint, dial, credentialsRefreshMs, clock, rng }: PodConnectionParts): TlsWatch | undefined {
   const { tls, origin } = dial;
   if (typeof tls !== 'function' || origin.protocol !== 'https:' || !Number.isFinite(credentialsRefreshMs))
@@ -75,7 +77,7 @@ function watchOf({ endpoint, dial, credentialsRefreshMs, clock, rng }: PodConnec
 
 type TlsWatch = ValueWatch<ConnectionOptions>;
 
-/** One pod: an HTTP client whose sockets go to its address. The first one is opened ahead of the first request. */
+/** A connection to one pod: an HTTP client whose sockets go to the pod's address. The first socket is opened before the first request. */
 export class PodConnection<C> implements Connection<C> {
   readonly handle: C;
   readonly outdated?: Promise<void>;
@@ -132,7 +134,9 @@ export class PodConnection<C> implements Connection<C> {
     this.#link.returned();
   }
 
-  /** GETs `healthPath` and expects a status below 400; without it, checks whether the pod accepts a connection. */
+  /**
+   * Checks the pod: GETs `healthPath` and expects a status below 400; without `healthPath`, checks whether the pod accepts a connection.
+   */
   async ping(signal: AbortSignal): Promise<void> {
     const path = this.#healthPath;
     signal.throwIfAborted();
@@ -144,7 +148,7 @@ export class PodConnection<C> implements Connection<C> {
     if (status === undefined || status >= 400) throw new Error(`${path.replace(/\?.*/s, '?…')} answered ${status}`);
   }
 
-  /** A request died because its socket did. */
+  /** A request was lost with its socket. */
   lost(error: Error): void {
     this.#link.lost(error);
   }
@@ -154,15 +158,15 @@ export class PodConnection<C> implements Connection<C> {
   }
 }
 
-/** Milliseconds a pod that sends no session tickets may take to reject our certificate. */
+/** How long a pod that sends no session tickets may take to reject our certificate, in ms. */
 const REFUSAL_MS = 250;
-/** The share of the connect timeout that the wait for a rejected certificate may take at most, since the timeout may be short. */
+/** The share of the connect timeout that the wait for a rejected certificate may take at most, because that timeout may be short. */
 const REFUSAL_RATIO = 0.2;
 
 /**
- * With TLS 1.3 a connection is open before the other side has checked our certificate. Resolves when it has accepted it: it then sends
- * a session ticket, or, if it sends none, would have closed the connection by the time this resolves. Rejects if it closes the
- * connection. So if a renewed certificate is rejected, connections opened with the previous one can stay in use.
+ * Waits until the pod has accepted our certificate: with TLS 1.3 a connection is open before the pod has checked it. Resolves when the pod
+ * sends a session ticket, or after the time in which it would have closed the connection. Rejects if the pod closes the connection. So if a
+ * renewed certificate is rejected, connections opened with the previous one can stay in use.
  */
 function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: AbortSignal): Promise<void> {
   const secure = socket as TLSSocket;
@@ -174,7 +178,7 @@ function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: Abor
       secure.off('session', taken).off('error', failed).off('close', closed);
       settle();
     };
-    // Do not resolve within the event of the session ticket: data written while OpenSSL reads is not sent.
+    // The promise is not resolved within the session event, because data written while OpenSSL reads is not sent.
     const taken = (): void => over(() => afterPendingIo(resolve));
     const failed = (error: Error): void => over(() => reject(error));
     const closed = (): void => failed(new Error('it hung up when it was shown the certificate'));
@@ -182,7 +186,7 @@ function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: Abor
       socket.destroy();
       failed(signal.reason);
     };
-    // This wait is real network time, whatever clock a test uses.
+    // The real clock is used even in tests, because this waits for the network.
     const timer = systemClock.timer(taken, Math.min(REFUSAL_MS, REFUSAL_RATIO * connectTimeoutMs));
     secure.on('session', taken).on('error', failed).on('close', closed);
     onAbort(signal, aborted);
@@ -192,6 +196,6 @@ function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: Abor
 }
 
 function hasCertificate(socket: TLSSocket): boolean {
-  const own = socket.getCertificate();
-  return own !== null && Object.keys(own).length > 0;
+  const certificate = socket.getCertificate();
+  return certificate !== null && Object.keys(certificate).length > 0;
 }

@@ -4,11 +4,11 @@ import { isPerEndpointError } from '../kit/index.js';
 import { type Dialled, dialLeftError, isPodLeftError, isProtocolError } from './dial.js';
 import { isTlsError, PodSockets } from './pod-sockets.js';
 
-/** The parts of a `PodLink`. */
+/** What a `PodLink` needs. */
 export interface PodLinkParts {
   readonly endpoint: Endpoint;
   readonly dial: (dialled: Dialled) => Socket;
-  /** How many requests the pod takes at once while it works, as far as is known when its first socket is open. */
+  /** How many requests the pod takes at once while it works, as far as that is known when its first socket is open. */
   readonly capacity: number;
   readonly clock: Clock;
   readonly rng: Rng;
@@ -16,29 +16,29 @@ export interface PodLinkParts {
   gone(): void;
 }
 
-/** Milliseconds that pass at least before a socket that the pod closed while idle is opened again ahead of the next request. */
+/** The shortest time, in ms, between two sockets that are opened ahead of the next request because the pod closed an idle one. */
 const REOPEN_MS = 30_000;
 /** The random share added to the pause before an idle socket is opened again, so that clients do not move in step. */
 const REOPEN_SPREAD = 0.2;
 /**
- * How long a pod that works but accepts no further connection is limited to the ones it has, in ms. Its backlog is full, or our own
- * machine is at its limit. A pod that accepts one connection can take more, so that lifts the limit. (A database counts its
- * connections, and is tried one by one: `ConnectionCap` of mysql2.)
+ * How long a pod that works but accepts no further connection is limited to the connections it has, in ms. Its backlog is full, or our own
+ * machine is at its limit. The limit is lifted as soon as the pod accepts one connection, because it can then take more. (A database counts
+ * its connections, so its limit is raised step by step: `ConnectionCap`.)
  */
 const CAPPED_MS = 5_000;
 
 /**
- * Sockets that connect at once for waiting requests, per pod. A burst of thousands opens as many as the ordinary client would, but a
- * listener's backlog holds a few hundred: what the kernel drops there is tried again only seconds later.
+ * The most sockets per pod that connect at once for waiting requests. Without this, a burst of thousands would open as many as undici
+ * itself does, but a listener's backlog holds a few hundred, and the kernel retries what it drops only seconds later.
  */
 const MOST_DIALS = 128;
-/** Milliseconds for which a count of the bytes received from a pod is reused: counting looks at every socket. */
+/** How long a count of the bytes received from a pod is reused, in ms, because counting looks at every socket. */
 const COUNT_LASTS_MS = 100;
 
-/** Errors of our own machine, not of the pod: no file descriptor, port or memory left for another socket. */
+/** Error codes that are about our own machine, not the pod: no file descriptor, port or memory is left for another socket. */
 const LOCAL_CODES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL', 'EACCES']);
 
-/** Opens the first socket to a pod. Rejects with the reason; after an abort nothing stays open. */
+/** Opens the first socket to a pod. Rejects with the reason of a failure; after an abort no socket stays open. */
 export function dialFirst(dial: (dialled: Dialled) => Socket, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
@@ -55,15 +55,15 @@ export function dialFirst(dial: (dialled: Dialled) => Socket, signal: AbortSigna
       if (error !== undefined) reject(error);
       else resolve(opened);
     });
-    // No request waits for this socket yet: it must not keep the process alive.
+    // No request waits for this socket yet, so it must not keep the process alive.
     socket.unref();
     signal.addEventListener('abort', onAbort, { once: true });
   });
 }
 
 /**
- * Judges one pod by its sockets: the pod's capacity, whether it is leaving, whether it is gone. An HTTP client uses the sockets; here they
- * are only opened, counted and watched.
+ * Judges one pod by its sockets: how many requests it can take, whether it is leaving, whether it is gone. An HTTP client uses the sockets;
+ * this class only opens, counts and watches them.
  */
 export class PodLink {
   readonly sockets: PodSockets;
@@ -78,17 +78,17 @@ export class PodLink {
   #cappedTimer: Timer | undefined;
   #reopenTimer: Timer | undefined;
   #reopenedAtMs: number;
-  /** Bytes received from the pod when it was last checked whether the pod is still there. */
+  /** How many bytes the pod had sent when it was last checked whether the pod is still there. */
   #receivedAtCheck = 0;
   #checking = false;
-  /** The error of a request that died with its socket while other sockets to the pod were still open. */
+  /** The error of a request that was lost with its socket while other sockets to the pod were still open. */
   #suspectError: Error | undefined;
   #closing = false;
   /** Whether the pod has left the Service. */
   #left = false;
-  /** Sockets to the pod that are connecting for a waiting request. */
+  /** The sockets to the pod that are connecting for a waiting request. */
   readonly #awaited = new Set<Socket>();
-  /** Waiting requests for which no socket to the pod is connecting yet. */
+  /** The waiting requests for which no socket to the pod is connecting yet. */
   readonly #queued: { readonly dialled: Dialled; readonly dial: ((dialled: Dialled) => Socket) | undefined }[] = [];
   #received = 0;
   #receivedCountedMs = Number.NEGATIVE_INFINITY;
@@ -96,7 +96,8 @@ export class PodLink {
   #settleLeaving!: () => void;
 
   /**
-   * @param first The open socket for the first request. It is not kept here: Node leaves the last request on a socket that was destroyed.
+   * @param first The open socket for the first request. No reference to it is kept, because Node keeps the last request of a socket alive
+   * even after the socket was destroyed.
    */
   constructor(first: Socket, parts: PodLinkParts) {
     this.#parts = parts;
@@ -122,7 +123,7 @@ export class PodLink {
     this.#capacityChanged = changed;
   }
 
-  /** The pod says how many requests it takes at once. */
+  /** The pod has stated how many requests it takes at once. */
   limit(capacity: number): void {
     const isWorking = this.#capacity === this.#fullCapacity;
     this.#fullCapacity = capacity;
@@ -132,7 +133,7 @@ export class PodLink {
   /**
    * Opens a socket for a waiting request. Fails with `dialLeftError` if the pod has left, or leaves meanwhile.
    *
-   * @param dial How to open it. @defaultValue as all others
+   * @param dial Opens the socket. @defaultValue the function that opens all other sockets
    */
   dial(dialled: Dialled, dial?: (dialled: Dialled) => Socket): void {
     if (this.#awaited.size < MOST_DIALS) this.#dialNow(dialled, dial);
@@ -142,16 +143,16 @@ export class PodLink {
   #dialNow(dialled: Dialled, dial: ((dialled: Dialled) => Socket) | undefined): void {
     const receivedBefore = this.#countReceived();
     const socket = this.sockets.connect((error, opened) => {
-      // The socket that was dialed is the one that was counted, not the opened one, because TLS may have wrapped it.
+      // The dialed socket is removed rather than the opened one, which may be the TLS socket around it.
       this.#awaited.delete(socket);
-      // The pod is judged before the request learns the result, so that a retry already takes that into account.
+      // The pod is judged before the request learns the result, so that a retry already takes the judgment into account.
       if (error === undefined) this.#accepted();
       else if (!isPodLeftError(error) && !isProtocolError(error)) {
         this.#refused(error, this.sockets.received > receivedBefore, dial === undefined);
       }
       dialled(error, opened);
-      const next = this.#queued.shift();
-      if (next !== undefined) this.#dialNow(next.dialled, next.dial);
+      const queued = this.#queued.shift();
+      if (queued !== undefined) this.#dialNow(queued.dialled, queued.dial);
     }, dial);
     this.#awaited.add(socket);
     if (this.#left) socket.destroy(dialLeftError(this.#parts.endpoint));
@@ -167,26 +168,26 @@ export class PodLink {
     return this.#received;
   }
 
-  /** The pod left the Service: requests waiting for a socket move to another pod. */
+  /** The pod left the Service: requests that wait for a socket move to another pod. */
   left(): void {
     this.#left = true;
     this.#cancelDials(dialLeftError(this.#parts.endpoint));
   }
 
-  /** Ends all connections to the pod now. */
+  /** Ends all connections to the pod at once. */
   cut(error?: Error): void {
     this.#cancelDials(error ?? new Error('the connection was cut'));
     this.sockets.destroyAll(error);
   }
 
   #cancelDials(error: Error): void {
-    // Queued requests are taken first: each socket that ends would otherwise start the next of them.
+    // Queued requests are removed first, because each socket that ends would otherwise start the next of them.
     const queued = this.#queued.splice(0);
     for (const socket of this.#awaited) socket.destroy(error);
     for (const { dialled } of queued) dialled(error, new Socket().destroy());
   }
 
-  /** The pod is back in the endpoint set. */
+  /** The pod is in the Service's endpoint set again. */
   returned(): void {
     this.#left = false;
   }
@@ -207,8 +208,8 @@ export class PodLink {
   }
 
   /**
-   * A request died with its socket. If that was the last socket, the pod may be gone: checks immediately, and until the result is known
-   * sends the pod one request at a time. One rather than none, because waiting callers are woken when a call ends.
+   * A request was lost with its socket. If that was the last socket, the pod may be gone: checks that immediately, and until the result is
+   * known sends the pod one request at a time. One rather than none, because waiting callers are woken when a call ends.
    */
   lost(error: Error): void {
     if (this.#closing || this.#checking) return;
@@ -216,9 +217,9 @@ export class PodLink {
       this.#suspectError = error;
       return;
     }
-    if (this.sockets.connecting > 0) return; // the end of the connecting socket will tell
+    if (this.sockets.connecting > 0) return; // the connecting socket will show whether the pod works
     if (this.sockets.received === this.#receivedAtCheck) {
-      // The pod accepted the connection but never sent a byte: opening another one would be a loop.
+      // The pod has sent no byte since the last check, so it counts as gone: otherwise checks could go on forever.
       this.#gone(error);
       return;
     }
@@ -228,12 +229,12 @@ export class PodLink {
     this.#reopen();
   }
 
-  /** The pod wants no more requests: it gets no new call, and running ones finish. */
+  /** The pod wants no more requests: it gets no new call, and its running calls finish. */
   leave(): void {
     this.#settleLeaving();
   }
 
-  /** The connection to the pod is being closed: no socket is opened or judged any longer. */
+  /** Stops opening sockets and judging the pod, because the connection to the pod is being closed. */
   stop(): void {
     this.#closing = true;
     this.#reopenTimer?.cancel();
@@ -241,7 +242,7 @@ export class PodLink {
     this.sockets.dropSpare();
   }
 
-  /** Resolves when no socket to the pod is left; the connection is then closed cleanly. */
+  /** Resolves when no socket to the pod is left; the connection is then closed in order. */
   async finished(): Promise<void> {
     await this.sockets.allClosed();
     this.#settleClosed(undefined);
@@ -266,14 +267,15 @@ export class PodLink {
   }
 
   /**
-   * The pod refused a further connection. It is gone if no other is left. If others are, it is shutting down (its listener is closed, and
-   * it finishes running requests), unless they received bytes during the probe: then only its backlog is full, or our own machine is at its
-   * limit, and more connections would make that worse. With `caps` the pod is limited to the connections it has.
+   * The pod refused a further connection. It is gone if it has no open socket. If it has, it is shutting down (its listener is closed, and
+   * it finishes running requests), unless those sockets received bytes during the attempt: then only its backlog is full, or our own
+   * machine is at its limit, and more connections would make that worse. With `caps` the pod is limited to the connections it has.
    */
   #refused(error: Error, receiving: boolean, caps = true): void {
     if (this.#closing) return;
     if (this.sockets.open === 0) {
-      // The pod counts as gone even while other sockets connect: callers without another pod could otherwise keep it in this state forever.
+      // The pod counts as gone even while other sockets to it connect: callers without another pod could otherwise keep it in this state
+      // forever.
       this.#gone(error);
       return;
     }
@@ -286,12 +288,12 @@ export class PodLink {
     } else this.#settleLeaving();
   }
 
-  /** The last socket to the pod ended. After an ordinary end (idle, or closed by us) the next request may open one. */
+  /** The last socket to the pod ended. After an ordinary end (it was idle, or we closed it) the next request may open another. */
   #emptied(failure: Error | undefined): void {
     if (this.#closing || this.#checking) return;
     const suspect = failure ?? this.#suspectError;
     if (failure !== undefined && isTlsError(failure)) {
-      // With TLS 1.3 a pod rejects our certificate only once the connection is open: the next connection would end alike.
+      // With TLS 1.3 a pod rejects our certificate only once the connection is open, so the next connection would end in the same way.
       this.#gone(rejected(this.#parts.endpoint, failure));
       return;
     }
@@ -324,7 +326,7 @@ export class PodLink {
   }
 }
 
-/** The TLS error with which a pod rejected a connection, with the pod's name in its message; the code stays. */
+/** Creates the error for a pod that rejected a TLS connection, with the pod's address in its message; the code stays. */
 function rejected(endpoint: Endpoint, cause: Error & { readonly code?: unknown; readonly reason?: string }): Error {
   const { code, reason = cause.message.trim() } = cause;
   return Object.assign(new Error(`${endpointAddress(endpoint)} ended the TLS connection: ${reason}`, { cause }), {

@@ -5,20 +5,23 @@ import type { Dialled } from './dial.js';
 
 /** Every socket to one pod, whatever uses it, so that none can leak. */
 export class PodSockets {
-  /** How many sockets to the pod are open, connecting ones not counted. It is a field because each request reads it. */
+  /**
+   * How many sockets to the pod are open, not counting those that still connect. A field rather than a getter, because each request reads
+   * it.
+   */
   open = 0;
   /** Decides which requests ask the pod for a load report. */
   readonly reportAsking: ReportAsking = new ReportAsking();
   readonly #dial: (dialled: Dialled) => Socket;
-  /** Called when the pod's last socket ended, with the system error that ended it, if any. */
+  /** Called when the pod's last socket has ended, with the system error that ended it, if any. */
   readonly #emptied: (failure: Error | undefined) => void;
-  /** Sockets to the pod that are not closed: in use, upgraded, spare or still connecting. */
+  /** The sockets to the pod that are not closed: in use, upgraded, spare or still connecting. */
   readonly #sockets = new Set<Socket>();
-  /** Sockets to the pod that are still connecting. */
+  /** The sockets to the pod that are still connecting. */
   readonly #connecting = new Set<Socket>();
-  /** A socket to the pod that is open, unused and watched for its end. */
+  /** A socket to the pod that is open and unused, and is watched for its end. */
   #spare: Socket | undefined;
-  /** Bytes received from the pod on sockets that are closed now. */
+  /** How many bytes arrived from the pod on sockets that are closed now. */
   #receivedBefore = 0;
   #allClosed: (() => void) | undefined;
 
@@ -35,7 +38,7 @@ export class PodSockets {
     return this.#spare !== undefined;
   }
 
-  /** Bytes received from the pod since the beginning, on all its sockets. */
+  /** How many bytes have arrived from the pod since the beginning, on all its sockets. */
   get received(): number {
     let received = this.#receivedBefore;
     for (const socket of this.#sockets) received += socket.bytesRead;
@@ -45,12 +48,12 @@ export class PodSockets {
   /**
    * Opens a socket for a waiting request.
    *
-   * @param dial How to open it. @defaultValue as all others
+   * @param dial Opens the socket. @defaultValue the function that opens all other sockets
    */
   connect(dialled: Dialled, dial: (dialled: Dialled) => Socket = this.#dial): Socket {
     const socket = dial((error, opened) => {
       this.#connecting.delete(socket);
-      // TLS wraps the dialed socket and takes its place.
+      // TLS wraps the dialed socket, and the TLS socket takes its place.
       if (error !== undefined || opened !== socket) this.#sockets.delete(socket);
       this.#count();
       if (error === undefined && opened !== socket) this.add(opened);
@@ -61,7 +64,7 @@ export class PodSockets {
     return socket;
   }
 
-  /** Opens a socket no request is waiting for: it does not keep the process alive. `signal` cancels it. */
+  /** Opens a socket before a request needs it; the socket does not keep the process alive. `signal` cancels that. */
   connectAhead(dialled: Dialled, signal?: AbortSignal): void {
     const giveUp = (): void => {
       socket.destroy();
@@ -81,10 +84,10 @@ export class PodSockets {
     this.#count();
     let failure: Error | undefined;
     socket.on('error', (error) => {
-      // Only errors of the system (a reset, a dead peer) and of TLS count. HTTP clients destroy sockets with errors of their own for many
-      // reasons.
+      // Only errors of the system (a reset, a dead peer) and of TLS count against the pod. HTTP clients destroy sockets with errors of
+      // their own for many reasons.
       if ((error as NodeJS.ErrnoException).syscall !== undefined || isTlsError(error)) failure = error;
-      // An error of TLS leaves the socket open, and Node tells only those who listen now: a request that got this socket later would never
+      // A TLS error leaves the socket open, and Node reports it only to present listeners: a request that got this socket later would never
       // end.
       if (this.#spare === socket) socket.destroy();
     });
@@ -109,12 +112,12 @@ export class PodSockets {
   setAside(socket: Socket): void {
     this.#spare?.destroy();
     this.#spare = socket;
-    // Whatever an HTTP/1.1 server sends before a request (a 408 before it closes) must not reach the first request.
-    // An HTTP/2 server speaks first, and the session reads that when it takes over.
+    // Whatever an HTTP/1.1 server sends before a request (a 408 before it closes) must not reach the first request. An HTTP/2 server speaks
+    // first, and the session reads that when it takes over the socket.
     if ((socket as TLSSocket).alpnProtocol !== 'h2') socket.on('readable', onUnexpectedData);
   }
 
-  /** Returns the spare socket if it is still usable; it then belongs to the caller. */
+  /** Returns the spare socket if it is still usable; the socket then belongs to the caller. */
   takeSpare(): Socket | undefined {
     const socket = this.#spare;
     this.#spare = undefined;
@@ -142,12 +145,15 @@ export class PodSockets {
   }
 }
 
-/** Destroys a spare socket that receives data. The end of a stream is only seen by reading it, and any data makes the socket unusable. */
+/**
+ * Destroys a spare socket that receives data or its end. The end is only seen by reading, and data that nobody requested makes the socket
+ * unusable.
+ */
 function onUnexpectedData(this: Socket): void {
   if (this.read() !== null) this.destroy();
 }
 
-/** Whether the error is a TLS alert of the other side, or comes from bytes that are not TLS. */
+/** Whether the error is a TLS alert of the other side, or was caused by bytes that are not TLS. */
 export function isTlsError({ code }: Error & { readonly code?: unknown }): boolean {
   return typeof code === 'string' && code.startsWith('ERR_SSL_');
 }

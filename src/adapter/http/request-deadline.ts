@@ -10,22 +10,23 @@ import {
   type TriedEndpoints,
 } from '../kit/index.js';
 
-/** How long a request may take, in ms; undefined = no limit. */
+/** Returns how long a request may take, in ms; undefined = no limit. */
 export type DeadlineOf<R> = (request: R) => number | undefined;
 
 /** The longest deadline of a request, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
 
 /**
- * Makes the rule that returns the deadline of each request. Throws EVENKEEL_OPTION for an invalid `deadlineMs`, and so does the rule if a
- * function returns an invalid value.
+ * Returns the function that computes the deadline of each request. Throws EVENKEEL_OPTION for an invalid `deadlineMs`; so does the returned
+ * function if the application's function returns an invalid value.
  */
 export function deadlineRule<R>(deadlineMs: unknown): DeadlineOf<R> {
   if (typeof deadlineMs === 'function') {
     return (request) => {
       const limitMs: unknown = deadlineMs(request);
       if (limitMs === undefined || limitMs === Number.POSITIVE_INFINITY) return undefined;
-      // A deadline that the caller computed may be over already. Then the request ends immediately; it must not run without a limit.
+      // A deadline that the caller computed may have passed already. The request must then end immediately, rather than run without a
+      // limit.
       if (typeof limitMs === 'number' && limitMs <= 0) return 1;
       return checkNumber('deadlineMs()', limitMs, 0, { above: 0, max: MAX_DEADLINE_MS });
     };
@@ -44,15 +45,15 @@ export const deadlineOption = <R>(): Option<DeadlineOf<R> | undefined> => ({
 
 /** The point in time at which a request has to be over. */
 export class RequestDeadline {
-  /** How long the request may take in all, in ms. */
+  /** How long the request may take as a whole, in ms. */
   readonly limitMs: number;
   readonly #dueMs: number;
   readonly #clock: Clock;
   readonly #timer: SharedTimer;
 
   /**
-   * @param ownMs The request's own deadline, in ms. @param inheritedMs What is left of the request that is being served: different each
-   * time, so its timer may be late by a sixteenth. The deadline sent to the pod is exact.
+   * @param ownMs The request's own deadline, in ms. @param inheritedMs The rest of the deadline of the request that is being served. It
+   * differs from request to request, so its timer may be late by a sixteenth; the deadline sent to the pod is exact.
    */
   constructor(
     { clock, timers }: { readonly clock: Clock; readonly timers: SharedTimers },
@@ -77,7 +78,7 @@ export class RequestDeadline {
   }
 }
 
-/** A call, or one of its attempts, that is running when its deadline passes. */
+/** A request, or one of its attempts, that is running when its deadline passes. */
 interface Running {
   readonly lease: Lease<unknown> | undefined;
   readonly stage: 'waiting' | 'connecting' | 'sent' | 'answered';
@@ -92,15 +93,16 @@ export interface MissedDeadline {
 }
 
 /**
- * The error of a call at its deadline. It says which endpoint the call waited for, how far the request got, and where it was tried before.
+ * Creates the error of a request at its deadline. It says which endpoint the request waited for, how far the request got, and where it was
+ * tried before.
  */
 export function deadlineError({ origin, method, limitMs, running, tried }: MissedDeadline): EvenkeelError {
-  const now = running.map(describe).join(' and ');
+  const runningText = running.map(describe).join(' and ');
   const present = new Set(running.map(({ lease }) => lease?.subchannel));
   const before = [...(tried?.avoid ?? [])].filter((subchannel) => !present.has(subchannel));
   const earlier =
     before.length === 0 ? '' : `; before that ${before.map(({ endpoint }) => endpointAddress(endpoint)).join(', ')}`;
-  const message = `${origin}: ${method} did not finish within ${limitMs} ms: ${now}${earlier}`;
+  const message = `${origin}: ${method} did not finish within ${limitMs} ms: ${runningText}${earlier}`;
   const endpoint = running.find(({ lease }) => lease !== undefined)?.lease?.endpoint;
   return new EvenkeelError(
     'EVENKEEL_DEADLINE',

@@ -16,7 +16,7 @@ import { checkTls, type DialErrors, type TlsOption } from './dial.js';
 import { serviceOrigin } from './origin.js';
 import type { PodConnectionParts } from './pod-connection.js';
 
-/** Options both HTTP transports share; each documents them with its own. */
+/** The options that both HTTP transports share; each transport documents them among its own. */
 export interface HttpTransportOptions {
   readonly origin: string | URL;
   readonly connections?: number | undefined;
@@ -29,12 +29,12 @@ export interface HttpTransportOptions {
   readonly rng?: Rng | undefined;
 }
 
-/** The longest time in any option of an HTTP transport, in ms: a day. */
+/** The longest time that an option of an HTTP transport may set, in ms: a day. */
 export const MAX_TIME_MS = 86_400_000;
 /** The largest number of sockets or streams that an option of an HTTP transport may set. */
 export const MAX_COUNT = 100_000;
 
-/** What metrics with the names of OpenTelemetry's conventions say about all requests to an origin. */
+/** The attributes, in OpenTelemetry's conventions, of the metrics for all requests to an origin. */
 export function protocolOf({ protocol, hostname, port }: URL): Transport<unknown>['protocol'] {
   const scheme = protocol.slice(0, -1);
   return Object.freeze({
@@ -57,7 +57,7 @@ const ms = { min: 1_000, max: MAX_TIME_MS, integer: true };
 export const httpTransportTable: OptionTable<HttpTransportSettings> = optionTable('options', {
   origin: requiredOption(serviceOrigin),
   connections: numberOption(Number.POSITIVE_INFINITY, { ...count, infinite: true }),
-  // Whether TLS settings are allowed depends on the origin, so they are checked later.
+  // TLS settings are checked later, because they are only allowed for some origins.
   tls: anyOption<TlsOption>(),
   credentialsRefreshMs: numberOption(60_000, { ...ms, infinite: true }),
   tcpKeepAliveMs: numberOption(15_000, ms),
@@ -83,7 +83,7 @@ export function resolveHttpTransport(
   }
   return {
     ...own,
-    // Sockets are opened with these TLS settings long after this, so they are copied.
+    // The settings are copied, because sockets are opened with them long after the caller passed them.
     dial: {
       origin,
       connectTimeoutMs,

@@ -17,14 +17,14 @@ export class WaitingRequests {
     this.#count++;
   }
 
-  /** A request stopped waiting for a pod, for whatever reason. Returns true if it was the last that waited. */
+  /** Counts a request that stopped waiting for a pod, for whatever reason. Returns true if it was the last one that waited. */
   remove(): boolean {
     if (--this.#count > 0) return false;
     this.#allServed?.();
     return true;
   }
 
-  /** Resolves when no request waits for a pod. Called once. */
+  /** Resolves when no request waits for a pod any longer. Called once. */
   async allServed(): Promise<void> {
     if (this.none) return;
     await new Promise<void>((resolve) => {
@@ -33,7 +33,7 @@ export class WaitingRequests {
   }
 }
 
-/** What closing a dispatcher or agent needs, once the requests that wait have been served. */
+/** What is needed to close a dispatcher or agent once the waiting requests have been served. */
 export interface ClosingParts {
   readonly balancer: Balancer<unknown>;
   readonly waiting: WaitingRequests;
@@ -44,7 +44,7 @@ export interface ClosingParts {
 
 /**
  * Closes the balancer of a dispatcher or agent that accepts no new requests. Waiting requests get a pod first, as they would from an Agent
- * of the HTTP library. When the time is over, the remaining ones are refused and running ones are cut.
+ * of the HTTP library. When the drain timeout is over, the remaining ones are refused and running ones are cut.
  */
 export async function closeWhenServed({ balancer, waiting, clock, drainTimeoutMs }: ClosingParts): Promise<void> {
   if (waiting.none) {

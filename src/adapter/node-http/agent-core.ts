@@ -22,7 +22,7 @@ import { Fallback } from './fallback.js';
 import type { PodAgent } from './pod-agent.js';
 import type { PodTransport } from './transport.js';
 
-/** The parts of an agent. */
+/** What an agent of one Service needs. */
 export interface AgentCoreParts {
   readonly origin: URL;
   readonly matcher: OriginMatcher;
@@ -36,11 +36,11 @@ export interface AgentCoreParts {
   readonly askForReports: AskForReports;
   readonly transport: PodTransport;
   readonly balancer: Balancer<PodAgent>;
-  /** The error that a request's caller gets. @defaultValue the error itself */
+  /** Returns the error that a request's caller gets in place of `error`. @defaultValue `error` itself */
   readonly errorOf?: ((error: Error, host: string) => Error) | undefined;
 }
 
-/** Sockets or requests by name, as on Node's Agent. */
+/** Sockets or requests by a name for their host, as in the properties of Node's Agent. */
 export type ByName<T> = Record<string, T[]>;
 
 /** What evenkeel's agents do, the same for both of Node's Agent classes. */
@@ -51,7 +51,7 @@ export class AgentCore implements CallOwner {
   readonly #waiting = new Set<ClientRequest>();
   readonly #waitingCount = new WaitingRequests();
   readonly #parts: AgentCoreParts;
-  /** Where requests go while a library mocks sockets: a mock knows the Service, not its pods. */
+  /** Where requests go while a library mocks sockets, because mocks know the Service and not its pods. */
   readonly #mocked: Fallback;
   readonly #mockedDial: MockedDial;
   /** The target's host and port, as requests name them. */
@@ -104,9 +104,9 @@ export class AgentCore implements CallOwner {
     else this.#parts.fallback.addRequest(request, options);
   }
 
-  /** Takes a request that is known to be for the target, whichever way it spells the target. */
+  /** Takes a request that is known to be for the target, however it spells the target. */
   take(request: ClientRequest, options: RequestOptions): void {
-    // The request's caller gave up, for example by a signal that was already aborted.
+    // The request's caller gave it up before, for example by a signal that was already aborted.
     if (request.destroyed) endWithoutSocket(request);
     else if (this.#closing !== undefined)
       endWithoutSocket(request, this.errorOf(new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed')));
@@ -118,8 +118,8 @@ export class AgentCore implements CallOwner {
   }
 
   /**
-   * A socket to a pod; undefined for another host. Our own requests do not call this. nock 14 and msw 2 do, for requests they let
-   * through: they replace a request's Agent with their own, and use the original only for sockets.
+   * Opens a socket to a pod; returns undefined for another host. evenkeel's own requests do not call this. nock 14 and msw 2 do, for
+   * requests that they let through: they replace a request's Agent with their own, and use the original only for sockets.
    */
   connectToPod({ host, port }: RequestOptions): Socket | undefined {
     const target = { host: host ?? 'localhost', port: Number(port) };
@@ -137,25 +137,26 @@ export class AgentCore implements CallOwner {
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     this.#closing ??= ended;
-    // The signal to cut aborts only now: a balancer that is already closing listens for it.
+    // The signal aborts only now, because a balancer that is already closing listens to it.
     cut.abort();
     this.#parts.fallback.destroy();
     this.#mocked.destroy();
   }
 
-  /** All sockets in use or idle, by the pod's address, and those for other hosts by Node's name for them. */
+  /** All sockets in use or idle: those to pods by the pod's address, those to other hosts by Node's name for them. */
   socketsOf(kind: 'sockets' | 'freeSockets'): ByName<Socket> {
-    const all: ByName<Socket> = {};
+    const byName: ByName<Socket> = {};
     const { transport, fallback } = this.#parts;
     const agents: Agent[] = [...transport.open];
     for (const { own } of [fallback, this.#mocked]) if (own !== undefined) agents.push(own);
     for (const agent of agents) {
-      for (const [name, sockets] of Object.entries(agent[kind])) all[name] = [...(all[name] ?? []), ...(sockets ?? [])];
+      for (const [name, sockets] of Object.entries(agent[kind]))
+        byName[name] = [...(byName[name] ?? []), ...(sockets ?? [])];
     }
-    return all;
+    return byName;
   }
 
-  /** The requests waiting for a pod, under the name of the target. */
+  /** The requests that wait for a pod, under the name of the target. */
   get requests(): ByName<ClientRequest> {
     return this.#waiting.size === 0 ? {} : { [`${this.#host}:${this.#port}:`]: [...this.#waiting] };
   }
@@ -171,13 +172,13 @@ export class AgentCore implements CallOwner {
     const inheritedMs = served && remainingOf(served);
     let remainingMs: number | undefined;
     if (limitMs !== undefined || inheritedMs !== undefined) {
-      // Our timers have no async context; this one must run in the caller's.
+      // The timers of `SharedTimers` have no async context, but this callback must run in the caller's.
       const timedOut = AsyncResource.bind(() => call.timedOut());
       const deadline = new RequestDeadline(this, limitMs, inheritedMs, { timedOut });
       call.limit(deadline);
       remainingMs = deadline.limitMs;
     }
-    say(request, propagation, remainingMs, priority);
+    setPropagatedHeaders(request, propagation, remainingMs, priority);
     call.begin();
   }
 
@@ -187,14 +188,14 @@ export class AgentCore implements CallOwner {
     const { host, port, socketPath } = options;
     if (socketPath) return false;
     const { path, method } = request;
-    // A request whose path is a URL is for a proxy.
+    // A request whose path is a URL of another origin is meant for a proxy.
     if (path.charCodeAt(0) !== SLASH && method !== 'CONNECT' && !namesOrigin(path, matcher)) return false;
     return this.#isTarget(host, Number(port));
   }
 
   #isTarget(host: string | null | undefined, port: number): boolean {
     const { matcher, origin } = this.#parts;
-    // Nearly every request names the target in its original form.
+    // Nearly every request spells the target as the target's own URL does.
     if (host === this.#host && port === this.#port) return true;
     const name = host?.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
     return matcher.matches(`${origin.protocol}//${name}:${port}`);
@@ -209,10 +210,10 @@ export class AgentCore implements CallOwner {
 const SLASH = 47;
 
 /**
- * Writes into the request how long the caller will wait, and its priority, unless Node has put the head together. The time is never longer
- * than what a header of the caller's says.
+ * Sets the headers with a request's remaining time and its priority, unless Node has already built its head. The time is never longer than
+ * what the caller's own header says.
  */
-function say(
+function setPropagatedHeaders(
   request: ClientRequest,
   { deadlineHeader, priorityHeader }: Propagation,
   remainingMs: number | undefined,
@@ -228,9 +229,7 @@ function say(
   if (!request.hasHeader(priorityHeader)) request.setHeader(priorityHeader, priority);
 }
 
-/**
- * Whether the path of a request means the target: `*` is the target itself, and anything else that is not a path must be one of its URLs.
- */
+/** Whether a request's path names the target: `*` does, and anything else that is not a path must be a URL of the target. */
 function namesOrigin(path: string, matcher: OriginMatcher): boolean {
   return !/^[a-z][a-z0-9+.-]*:/i.test(path) || (URL.canParse(path) && matcher.matches(new URL(path).origin));
 }

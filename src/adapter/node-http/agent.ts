@@ -36,49 +36,48 @@ import { AgentCore, type AgentCoreParts } from './agent-core.js';
 import { Fallback } from './fallback.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionTable, PodTransport } from './transport.js';
 
-/** How an agent finds and picks pods, and connects to them. All may be left out. */
+/** Options of an agent: how it finds and picks pods, and connects to them. All are optional. */
 export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpConnectionOptions {
   /**
-   * Where requests for any other origin go (redirects, a client shared by several hosts). Destroying it stays up to the caller.
+   * Where requests for any other origin go (redirects, a client shared by several hosts). Destroying this agent stays up to the caller.
    * @defaultValue a keep-alive Agent of its own, created on first use
    */
   readonly fallbackAgent?: HttpAgent | undefined;
   /**
-   * The key for hash pickers: requests with the same key go to the same pod. `headerKey('x-user')`, `cookieKey('session')`,
-   * `prefixKey({ header })`, which also brings the picker it is meant for, or a function called for every request. @defaultValue
-   * none
+   * Returns the key for hash pickers: requests with the same key go to the same pod. `headerKey('x-user')`, `cookieKey('session')`,
+   * `prefixKey({ header })`, which also brings the picker it is meant for, or a function called for every request. @defaultValue none
    * @see docs/reference/pickers.md#keys-of-requests
    */
   readonly key?: RequestKey | undefined;
   /**
-   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
-   * @defaultValue that of the request being served (`propagate.context`), else 'default'
+   * Returns a request's priority: which requests are served first when several wait for a pod, and with a `limit` which are rejected first.
+   * Called for every request.
+   * @defaultValue the priority of the request being served (`propagate.context`), else 'default'
    * @see docs/guide/overload.md#priorities
    */
   readonly priority?: ((request: ClientRequest) => Priority | undefined) | undefined;
   /**
-   * How long a request may take in all, in ms: waiting for a pod and a connection, and the whole response. Then it fails with
-   * EVENKEEL_DEADLINE. Or a function of the request; undefined = no limit.
+   * How long a request may take as a whole, in ms: waiting for a pod and a connection, and the complete response. After that it fails with
+   * EVENKEEL_DEADLINE. A function returns the limit of each request; undefined = no limit.
    * @defaultValue no limit: the caller's own timeout decides
    */
   readonly deadlineMs?: number | DeadlineOf<ClientRequest> | undefined;
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: those to pods that have
-   * said that they report (`evenkeel/server`), or with `'always'` every request. @defaultValue true
+   * Which requests ask their pod how busy it is, with the header `endpoint-load-metrics-format: TEXT`. true: requests to pods that have
+   * said that they report (`evenkeel/server`). 'always': every request. false: none. @defaultValue true
    * @see docs/guide/server.md#what-clients-do-with-it
    */
   readonly askForReports?: AskForReports | undefined;
   /**
-   * What goes along with a request: its deadline, as it is when the request begins, and its priority. @defaultValue {}, see
-   * `PropagateOptions`
+   * What is sent along with a request: the deadline it has when it begins, and its priority. @defaultValue {}, see `PropagateOptions`
    * @see docs/guide/deadlines.md
    */
   readonly propagate?: PropagateOptions | undefined;
   /**
-   * How often a request that got no connection is tried on another pod, and what that may cost. From its connection on a request
-   * is Node's, which sends it once. @defaultValue {}, see `RetryOptions`
+   * How often a request that got no connection is tried on another pod, and what that may cost. Once a request has a connection, it is
+   * Node's, which sends it once. @defaultValue {}, see `RetryOptions`
    * @see docs/guide/node-http.md#what-is-retried
    */
   readonly retry?: Pick<RetryOptions, 'maxAttempts' | 'budget'> | undefined;
@@ -86,11 +85,11 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
 
 /** What an agent of one Service has in addition to Node's Agents. */
 export interface ServiceAgent extends AsyncDisposable {
-  /** State and control of the agent's balancer: `ready()`, `snapshot()`. */
+  /** The agent's balancer: `ready()` waits for a pod, `snapshot()` returns the current state. */
   readonly balancer: Balancer<HttpAgent>;
   /** Accepts no new requests; running ones finish, for at most `pool.drainTimeoutMs`. Resolves when every socket is closed. */
   close(): Promise<void>;
-  /** Ends every socket immediately, as on Node's Agents, and closes permanently. */
+  /** Ends every socket immediately, as on Node's Agents. The agent accepts no requests afterwards. */
   destroy(): void;
 }
 
@@ -148,14 +147,14 @@ export const agentTable: OptionTable<AgentSettings> = optionTable('options', {
   propagate: checkedOption(new Propagation(undefined), (_name, value) => new Propagation(value as PropagateOptions)),
 });
 
-/** Names of `AgentOptions`. */
+/** The names of all options of an agent. */
 export const agentOptionNames: readonly (keyof AgentOptions)[] = Object.freeze([
   ...balancingTable.names,
   ...nodeHttpConnectionTable.names,
   ...agentTable.names,
 ]);
 
-/** Creates what sends the requests of one Service, without the Agent around it. Throws EVENKEEL_OPTION. */
+/** Creates the part of an agent that sends the requests of one Service, without Node's Agent around it. Throws EVENKEEL_OPTION. */
 export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCoreParts['errorOf']): AgentCore {
   refuseRepeats(options);
   checkKeys('options', options, agentOptionNames);
@@ -194,7 +193,7 @@ export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCore
   });
 }
 
-/** Refuses options for requests that are sent more than once: once a request has its connection, Node sends it, and only once. */
+/** Refuses options for requests that are sent more than once, because Node sends a request that has its connection, and only once. */
 function refuseRepeats(options: AgentOptions): void {
   const { hedge, retry } = (options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
   const repeats = {
@@ -214,9 +213,9 @@ function refuseRepeats(options: AgentOptions): void {
   }
 }
 
-/** Node's own Agent class, which requests and clients check for, delegating to `core`. */
+/** Creates an instance of Node's own Agent class, which requests and clients check for, and which delegates to `core`. */
 function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
-  // Without `keepAlive` Node would ask every pod to close after each response.
+  // Without `keepAlive` Node would ask every pod to close the connection after each response.
   const agent = new (protocol === 'https:' ? HttpsAgent : nodeHttp.Agent)({ keepAlive: true });
   const connect = agent.createConnection.bind(agent);
   const methods = {
@@ -237,5 +236,5 @@ function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
   return agent as HttpServiceAgent;
 }
 
-/** A function that reads the key of hash pickers from a request. */
+/** Returns the key for hash pickers from a request. */
 export type RequestKey = (request: ClientRequest) => string | null | undefined;

@@ -27,13 +27,13 @@ import { type AgentOptions, agentOptionNames, openCore } from './agent.js';
 import type { AgentCore, AgentCoreParts, ByName } from './agent-core.js';
 import { hasOwnWay, identityOf, tlsOf } from './request-identity.js';
 
-/** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackAgent`. */
+/** Options for one Service of an app. They have no `fallbackAgent`, because a Service's agent gets no requests for other hosts. */
 export type ServiceOptions = Omit<AgentOptions, 'fallbackAgent'>;
 
 /** Options of `createAppAgents`. */
 export interface AppAgentsOptions extends AppOptions<ServiceOptions> {
   /**
-   * Where all other requests go: an Agent as `http`, one as `https`. Destroying these stays up to the caller.
+   * Where requests for other hosts go: an Agent as `http`, one as `https`. Destroying these stays up to the caller.
    * @defaultValue Node's global agents, as they are when `createAppAgents` is called
    */
   readonly fallbackAgents?:
@@ -59,28 +59,28 @@ export const appAgentsTable: OptionTable<(typeof appTable)['defaults'] & { reado
     fallbackAgents: checkedOption(fallbackTable.defaults, (_name, value) => fallbackTable.resolve(value)),
   });
 
-/** Agents for everything an app sends through `node:http` and `node:https`. */
+/** Agents for everything that an app sends through `node:http` and `node:https`. */
 export interface AppAgents extends AsyncDisposable {
-  /** For requests to `http:` URLs: `http.globalAgent`, or the option `agent`. */
+  /** The agent for requests to `http:` URLs: assign it to `http.globalAgent`, or pass it as the option `agent`. */
   readonly http: HttpAgent;
-  /** For requests to `https:` URLs: `https.globalAgent`, or the option `agent`. */
+  /** The agent for requests to `https:` URLs: assign it to `https.globalAgent`, or pass it as the option `agent`. */
   readonly https: HttpsAgent;
-  /** The balancers of the Services in use, by the origin each was first called with. */
+  /** The balancers of the Services in use, by the origin with which each Service was first called. */
   readonly balancers: ReadonlyMap<string, Balancer<HttpAgent>>;
   /** Which Services are balanced, which hosts are not, and why. */
   snapshot(): AppSnapshot;
-  /** Requests to Services that run finish; later ones go to `fallbackAgents`. Resolves when the sockets to pods are closed. */
+  /** Lets running requests to Services finish; later requests go to `fallbackAgents`. Resolves when the sockets to pods are closed. */
   close(): Promise<void>;
-  /** Cuts requests to Services that run; later ones go to `fallbackAgents`. Resolves when the sockets to pods are closed. */
+  /** Cuts running requests to Services; later requests go to `fallbackAgents`. Resolves when the sockets to pods are closed. */
   destroy(): Promise<void>;
 }
 
 /**
  * Creates agents for a whole app: requests to Kubernetes Services are spread over their pods, all others go to the agents that were there
  * before. DNS decides which hosts are Services, once per host, or the option `services` does. Host headers and TLS names stay those of the
- * request. A request with TLS options of its own is sent over connections that only requests with the same options share. One that says
- * how to connect (`createConnection`, `lookup`, `localAddress`, `family`, `checkServerIdentity`, a Unix socket), or that is for a proxy, is
- * left alone.
+ * request. A request with TLS options of its own is sent over connections that only requests with the same options share. A request that
+ * says how to connect (`createConnection`, `lookup`, `localAddress`, `family`, `checkServerIdentity`, a Unix socket), or that is for a
+ * proxy, is left alone.
  *
  * @throws EVENKEEL_OPTION for an invalid option.
  * @example const agents = createAppAgents(); http.globalAgent = agents.http; https.globalAgent = agents.https;
@@ -92,7 +92,7 @@ export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
   return new RoutingAgents(router, http as HttpAgent & RequestTaker, https as HttpsAgent & RequestTaker);
 }
 
-/** Creates what decides for each request of an app where it goes. Throws EVENKEEL_OPTION. */
+/** Creates the router that decides for each request of an app where it goes. Throws EVENKEEL_OPTION. */
 export function openAppRouter({
   errorOf,
   ...options
@@ -106,7 +106,7 @@ export function openAppRouter({
   return new AppRouter(resolved, errorOf);
 }
 
-/** Checks the options of one Service by opening and closing a core with them, which does nothing before its balancer is used. */
+/** Checks the options of one Service by opening and closing an agent core with them, which does nothing before its balancer is used. */
 function checkServiceOptions(options: ServiceOptions): void {
   openCore(new URL('https://service.namespace'), options).destroy();
 }
@@ -144,7 +144,7 @@ class RoutingAgents implements AppAgents {
     return this.close();
   }
 
-  /** Node's own Agent class, which requests and clients check for. */
+  /** Creates an instance of Node's own Agent class, which requests and clients check for. */
   #agentOf(protocol: 'http:' | 'https:', fallback: RequestTaker): HttpsAgent {
     const agent = new (protocol === 'https:' ? HttpsAgent : nodeHttp.Agent)({ keepAlive: true });
     const onward: Onward = (request, options) => fallback.addRequest(request, options);
@@ -161,7 +161,7 @@ class RoutingAgents implements AppAgents {
   }
 }
 
-/** Decides for each request of an app whether a pod gets it, or whoever got it before. */
+/** Decides for each request of an app whether it goes to a pod, or to the agent that got it before. */
 export class AppRouter {
   readonly services: AppServices<AgentCore>;
   readonly #clock: Clock;
@@ -175,7 +175,7 @@ export class AppRouter {
     this.#errorOf = errorOf;
   }
 
-  /** Sends a request to a pod of its Service, now or when DNS has answered, or has `onward` send it. */
+  /** Sends a request to a pod of its Service, now or when DNS has answered, or lets `onward` send it. */
   route(protocol: string, request: ClientRequest, options: RequestOptions, onward: Onward): void {
     if (hasOwnWay(protocol, request, options) || this.services.isClosed) {
       onward(request, options);
@@ -184,16 +184,16 @@ export class AppRouter {
     const tls = protocol === 'https:' ? tlsOf(options) : undefined;
     const identity = tls === undefined ? '' : identityOf(tls);
     const text = `${protocol}//${options.host}:${options.port}${identity}`;
-    const known = this.services.known(text);
-    if (known === undefined)
+    const service = this.services.known(text);
+    if (service === undefined)
       this.#decide({ url: urlOf(protocol, options), text, tls, identity }, request, options, onward);
     else {
-      known.uses++;
-      known.client.take(request, options);
+      service.uses++;
+      service.client.take(request, options);
     }
   }
 
-  /** Decides where a request goes. Whether its host is a Service is not remembered here. */
+  /** Decides where a request goes. `AppServices` remembers which hosts are Services. */
   #decide(target: Target, request: ClientRequest, options: RequestOptions, onward: Onward): void {
     let verdict: boolean | Promise<boolean>;
     try {
@@ -202,7 +202,8 @@ export class AppRouter {
       endWithoutSocket(request, asError(error));
       return;
     }
-    // While a library mocks sockets, DNS is queried all the same, for later requests. A mock only needs the name, which DNS need not know.
+    // DNS is queried in any case, for later requests. While a mock answers, a request does not wait for DNS, which need not know the mocked
+    // host.
     const mayWait = !this.services.isCrowded && !(this.services.queriesDns && socketsAreMocked());
     if (verdict === true) this.#balance(target, request, options, onward);
     else if (verdict === false || !mayWait) onward(request, options);
@@ -250,21 +251,21 @@ export class AppRouter {
   }
 
   socketsOf(protocol: string, kind: 'sockets' | 'freeSockets'): ByName<unknown> {
-    const all: ByName<unknown> = {};
+    const byName: ByName<unknown> = {};
     for (const { origin, client } of this.services.all) {
       if (origin.protocol !== protocol) continue;
       for (const [name, sockets] of Object.entries(client.socketsOf(kind)))
-        all[name] = [...(all[name] ?? []), ...sockets];
+        byName[name] = [...(byName[name] ?? []), ...sockets];
     }
-    return all;
+    return byName;
   }
 }
 
-/** Where a request goes, and with which TLS options of its own. */
+/** The host that a request is for, and the request's own TLS options. */
 interface Target {
-  /** The URL of the host; undefined if its name cannot be part of a URL. */
+  /** The URL of the host; undefined if the host's name cannot be part of a URL. */
   readonly url: URL | undefined;
-  /** The text by which the decision about the host is remembered. */
+  /** The text by which the Service of the host is remembered. */
   readonly text: string;
   readonly tls: ConnectionOptions | undefined;
   readonly identity: string;

@@ -29,26 +29,27 @@ import {
 import { outcomeOfAbort, outcomeOfBroken, refusedAttempt } from './outcome.js';
 import type { PodAgent, SocketSeeker } from './pod-agent.js';
 
-/** What the calls of one agent share. */
+/** What all requests of one agent share. */
 export interface CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
-  /** The origin of the agent's target, for messages. */
+  /** The origin of the agent's target, for error messages. */
   readonly origin: string;
-  /** Which pods the agent's requests ask for load reports. */
+  /** Which of the agent's requests ask their pod for a load report. */
   readonly askForReports: AskForReports;
-  /** A request started, or stopped, waiting for a pod. */
+  /** Called when a request starts to wait for a pod; `served` is called when it stops. */
   waits(request: ClientRequest): void;
   served(request: ClientRequest): void;
-  /** Whether the agent's balancer is closed: requests then stay on the pods they have. */
+  /** Whether the agent's balancer is closed: its requests then stay with the pods that were picked. */
   readonly isClosing: boolean;
   /** Converts an error to the one that the request's caller gets. */
   errorOf(error: Error): Error;
 }
 
 /**
- * One request, from its start to the end of its lease. Until it has a socket it can move to another pod, as often as the retry budget
- * allows. From then on Node owns it, and it is only watched: our listeners must not change what happens if the caller has none.
+ * One request of node:http, from its start to the end of its lease. Until it has a socket it can move to another pod, as often as the retry
+ * budget allows. From then on Node owns the request, which is only watched: evenkeel's listeners must not change what happens if the caller
+ * has none.
  */
 export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   readonly request: ClientRequest;
@@ -56,20 +57,20 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   priority: Priority | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #attempts: Attempts<PodAgent>;
-  /** What watches the request while it has no socket. */
+  /** Watches the request while it has no socket. */
   #pending: PendingRequest | undefined;
-  /** Whether the request has its socket, has failed or was given up: it needs no socket any longer. */
+  /** Whether the request has its socket, has failed or was given up, so that it needs no socket any longer. */
   #settled = false;
   /** The request's deadline, if it has one. */
   #deadline: RequestDeadline | undefined;
   #isLate = false;
   #socket: Socket | undefined;
-  /** The pod's load report; null until it is known. */
+  /** The load report in the response; null until the response was read for it. */
   #report: LoadReport | undefined | null = null;
-  /** The endpoint that the request went to; kept after its lease was concluded. */
+  /** The endpoint that the request went to; kept after its lease has ended. */
   #endpoint: Endpoint | undefined;
   #reportAsking: ReportAsking | undefined;
-  /** Whether the request has our header that asks its pod for a load report. */
+  /** Whether evenkeel has added the header that asks the pod for a load report. */
   #asksForReport = false;
   readonly #onResponse = (): void => this.#began();
 
@@ -101,7 +102,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     this.#deadline = deadline;
   }
 
-  /** The deadline passed. Node reports it like any error of the request; a complete response is not affected. */
+  /** The request's deadline has passed. Node reports that like any error of the request; a complete response is not affected. */
   timedOut(): void {
     const { request } = this;
     if (request.destroyed || responseOf(request)?.complete) return;
@@ -110,16 +111,16 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     const { limitMs } = this.#deadline as RequestDeadline;
     const { method } = request;
     const error = deadlineError({ origin, method, limitMs, running: [this], tried: this.#attempts.tried });
-    // Readers of the response, if there is one, get the error as well; both ways destroy the socket.
+    // If there is a response, its readers get the error as well; both ways destroy the socket.
     (responseOf(request) ?? request).destroy(error);
   }
 
-  /** The lease of the running attempt: where the request went. */
+  /** The lease of the running attempt, which says where the request went. */
   get lease(): CallLease<PodAgent> | undefined {
     return this.#attempts.lease;
   }
 
-  /** How far the request has come, for messages. */
+  /** How far the request has come, for error messages. */
   get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
     const { lease } = this;
     if (lease === undefined) return 'waiting';
@@ -128,7 +129,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   }
 
   begin(): void {
-    // A request that has to wait gets its pod when Node has built its headers.
+    // Node has built the headers of a request that had to wait by the time it gets its pod, so the header is added now.
     if (this.#owner.askForReports === 'always') this.#askForReport(true);
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
@@ -162,15 +163,16 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   served(): void {
     this.#settled = true;
     this.#pending?.release();
-    // Whichever comes first: when a caller retries in its error handler, the pod must already be judged.
-    // Each may fire more than once, which costs less than `once`.
+    // Both events are listened to, because when a caller retries in its error handler, the pod must already be judged. Each listener may be
+    // called more than once, which costs less than `once`.
     this.request.on(errorMonitor, (error: Error) => this.#over(error));
     this.request.on('close', () => this.#over(undefined));
     this.request.on('socket', (socket) => this.#listen(socket));
   }
 
   /**
-   * Follows the request on its socket. It does not listen for `response`: Node would then no longer discard a response that nobody reads.
+   * Follows the request on its socket. There is no listener for `response`, because Node would then no longer discard a response that
+   * nobody reads.
    */
   #listen(socket: Socket): void {
     this.#socket = socket;
@@ -200,7 +202,10 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     return report;
   }
 
-  /** Makes the request ask its pod for a load report, or not, unless its caller does, or Node has already built its headers. */
+  /**
+   * Adds or removes the header that asks the pod for a load report, unless the caller has set that header, or Node has already built the
+   * head.
+   */
   #askForReport(asks: boolean): void {
     const { request } = this;
     if (asks === this.#asksForReport || request.headersSent) return;
@@ -214,7 +219,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   #outcomeOf(response: IncomingMessage): Outcome {
     const { statusCode = 0, headers } = response;
     const report = this.#reportOf(response);
-    // Nothing else of an ordinary response is read.
+    // Nothing else of an ordinary response is read, to save time.
     if (statusCode < 400 && report === undefined) return outcomes.success;
     return outcomeOfAnswer(statusCode, (name) => headers[name], report, this.#endpoint);
   }
@@ -223,7 +228,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     this.#attempts.fail({ ...refusedAttempt(error), method: this.request.method });
   }
 
-  /** Watches the request, because from here on the caller may give it up before there is a socket. */
+  /** Watches the request, because from here on the caller may give it up before it has a socket. */
   #hold(): void {
     if (this.#settled) return;
     this.#pending ??= new PendingRequest(this.request, this.#owner.clock, () => this.#abandoned());
@@ -245,7 +250,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     endWithoutSocket(this.request, error === undefined ? undefined : this.#owner.errorOf(error));
   }
 
-  /** The request is over, however it ended. */
+  /** The request has ended, whether with an error or not. */
   #over(error: Error | undefined): void {
     const { lease } = this;
     if (lease === undefined) return;
@@ -280,7 +285,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     lease.handle.lost(error ?? new Error('the pod ended the connection'), unanswered);
   }
 
-  /** The connection belongs to the caller from now on; it counts as a call on the pod until it is closed. */
+  /** The connection was upgraded and belongs to the caller from now on. It counts as a running call on its pod until it is closed. */
   #detached(response: IncomingMessage, socket: Socket): void {
     const attempts = this.#attempts;
     const outcome = this.#outcomeOf(response);
@@ -300,7 +305,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     return lease.answered || responseOf(this.request) !== undefined;
   }
 
-  /** The outcome of a request when its caller gives up, or its deadline passes. */
+  /** The outcome of a request whose caller gave up, or whose deadline passed. */
   #outcomeOfAbort(lease: CallLease<PodAgent>): Outcome {
     const limitMs = this.#isLate ? this.#deadline?.limitMs : undefined;
     return outcomeOfAbort(this.#owner.clock.now() - lease.startedMs, limitMs, this.#isAnswered(lease));

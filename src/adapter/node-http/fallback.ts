@@ -5,20 +5,20 @@ import { endWithoutSocket, type RequestOptions, type RequestTaker } from '../htt
 import type { MockedDial } from '../http/mocked-dial.js';
 import { nodeHttp } from '../kit/index.js';
 
-/** Options of `Fallback`. */
+/** What `Fallback` needs to send requests to other hosts. */
 export interface FallbackOptions {
-  /** The user's agent, which this never destroys. */
+  /** The application's agent for other hosts, which evenkeel never destroys. */
   readonly fallbackAgent: RequestTaker | undefined;
-  /** The target's protocol, which our own agent uses too. */
+  /** The target's protocol, which an agent that evenkeel creates has too. */
   readonly protocol: string;
   readonly clock: Clock;
-  /** How our own Agent opens sockets. @defaultValue as Node does */
+  /** How an Agent that evenkeel creates opens sockets. @defaultValue as Node does */
   readonly dial?: MockedDial | undefined;
-  /** How long requests of our own Agent may take to finish at `close`, in ms. */
+  /** How long the Agent's running requests may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
 }
 
-/** Where requests for other hosts go: the agent that was passed, or our own, created on first use. */
+/** Sends requests for other hosts: by the application's agent, or by an Agent that is created on first use. */
 export class Fallback {
   readonly #options: FallbackOptions;
   #agent: HttpAgent | undefined;
@@ -28,7 +28,7 @@ export class Fallback {
     this.#options = options;
   }
 
-  /** The agent for other hosts that evenkeel created, if it was needed. */
+  /** The agent for other hosts that evenkeel created, if one was needed. */
   get own(): HttpAgent | undefined {
     return this.#agent;
   }
@@ -58,7 +58,7 @@ export class Fallback {
   }
 
   #ownAgent(): RequestTaker {
-    // Like Node's global agents.
+    // The Agent has the options of Node's global agents.
     if (this.#agent === undefined) {
       const { protocol, dial } = this.#options;
       this.#agent = new (protocol === 'https:' ? HttpsAgent : nodeHttp.Agent)({ keepAlive: true, timeout: 5_000 });
@@ -68,7 +68,7 @@ export class Fallback {
   }
 }
 
-/** What Node's Agent calls for a new socket. */
+/** The method that Node's Agent calls for a new socket, for an Agent whose sockets a mock takes for sockets to the Service. */
 function opener(dial: MockedDial): HttpAgent['createConnection'] {
   return ({ host, port }, created) => {
     dial.connect({ host: host ?? 'localhost', port: Number(port) }, (error, socket) => {

@@ -2,18 +2,18 @@ import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../index.js';
 import type { SocketTaker } from '../http/internals.js';
 
-/** A socket is given up this long before the pod would close it, in ms, if the pod allows that much. */
+/** How long before the pod would close an idle socket the socket is closed, in ms, if the pod's idle timeout is long enough. */
 const MARGIN_MS = 2_000;
 /**
- * A socket is given up at least this long before the pod would close it, in ms. A pod that allows less gets one request per connection, as
- * with Node's own Agent.
+ * The least time before the pod would close an idle socket at which the socket is closed, in ms. If the pod's idle timeout is shorter than
+ * that, each connection carries one request, as with Node's own Agent.
  */
 const MIN_MARGIN_MS = 1_000;
 
 /**
  * How long a socket may be idle, in ms; 0 = it must not be used again.
  *
- * @param limitMs The limit of our own side.
+ * @param limitMs The limit that evenkeel's options set.
  * @param hint The Keep-Alive header of the last response, such as `timeout=5`.
  */
 export function keepAliveMs(limitMs: number, hint: unknown): number {
@@ -24,19 +24,19 @@ export function keepAliveMs(limitMs: number, hint: unknown): number {
   return Math.max(0, Math.min(limitMs, endsMs - marginMs));
 }
 
-/** The state of one socket; created when it is opened, so that a request allocates nothing. */
+/** The state of one socket; created when the socket is opened, so that a request allocates nothing. */
 interface SocketState {
   isIdle: boolean;
-  /** When the socket last became idle, and how long it may be idle, in ms. */
+  /** When the socket last became idle, a time of the injected clock, and how long it may be idle, in ms. */
   sinceMs: number;
   limitMs: number;
-  /** When the socket last became idle, in real time: see `network` of the constructor. */
+  /** When the socket last became idle, in real time, which measures how long the pod has had to close it. */
   restsSinceMs: number;
 }
 
 /**
- * The idle sockets of one pod: how long each has been idle, and which may carry a request. One timer for all closes those that were idle for too long. One listener per
- * socket, for its whole life, closes those on which the pod sends data without a request.
+ * The idle sockets of one pod: how long each has been idle, and which may carry a request. One timer for all sockets closes those that were
+ * idle for too long. One listener per socket, for its whole life, closes sockets on which the pod sends data without a request.
  */
 export class IdleSockets {
   readonly trial: ReuseTrial;
@@ -57,10 +57,10 @@ export class IdleSockets {
     this.#network = network;
   }
 
-  /** Starts to watch a socket that is in use. Call the result to stop, when the socket is given away. */
+  /** Starts to watch a socket that is in use. Call the result to stop, when the socket is handed to its caller. */
   watch(socket: Socket): () => void {
     const state: SocketState = { isIdle: false, sinceMs: 0, limitMs: 0, restsSinceMs: 0 };
-    // Whatever a pod sends unasked (a 408 before it closes) must not reach the next request.
+    // Data that a pod sends without a request (a 408 before it closes) must not reach the next request.
     const onData = (): void => {
       if (state.isIdle) socket.destroy();
     };
@@ -78,7 +78,7 @@ export class IdleSockets {
     return forget;
   }
 
-  /** A watched socket has become idle, and may be idle for `limitMs`. */
+  /** Notes that a watched socket has become idle, and may be idle for `limitMs`. */
   add(socket: Socket, limitMs: number): void {
     const state = this.#states.get(socket);
     if (state === undefined) return;
@@ -89,13 +89,13 @@ export class IdleSockets {
     if (state.sinceMs + limitMs < this.#sweepMs) this.#sweepAfter(limitMs, state.sinceMs);
   }
 
-  /** The idle socket is in use again. */
+  /** Notes that an idle socket is in use again. */
   remove(socket: Socket): void {
     const state = this.#states.get(socket);
     if (state !== undefined) state.isIdle = false;
   }
 
-  /** How long a socket has been idle, in ms; undefined if it is not idle, or was for too long. */
+  /** How long a socket has been idle, in ms; undefined if it is not idle, or was idle for too long. */
   idleMs(socket: Socket): number | undefined {
     const state = this.#states.get(socket);
     if (state === undefined || !state.isIdle) return undefined;
@@ -103,16 +103,16 @@ export class IdleSockets {
     return idleMs < state.limitMs ? idleMs : undefined;
   }
 
-  /** How long the pod has had to close an idle socket, in ms; undefined if it is not idle. */
+  /** How long the pod has had to close an idle socket, in ms; undefined if the socket is not idle. */
   restedMs(socket: Socket): number | undefined {
     const state = this.#states.get(socket);
     return state?.isIdle ? this.#network.now() - state.restsSinceMs : undefined;
   }
 
-  /** How long the last of these sockets has been idle, in ms: Node's Agent takes it next. Removes unusable ones first. */
+  /** How long the last of these sockets has been idle, in ms; Node's Agent takes that socket next. Removes unusable sockets first. */
   newestMs(sockets: Socket[] | undefined): number | undefined {
     for (let socket = sockets?.at(-1); socket !== undefined; socket = sockets?.at(-1)) {
-      // The socket may be idle for too long already, because timers are late when the event loop is busy.
+      // The socket may have been idle for too long already, because timers are late when the event loop is busy.
       const idleMs = this.idleMs(socket);
       if (idleMs !== undefined && isOpen(socket)) return idleMs;
       sockets?.pop();
@@ -121,21 +121,24 @@ export class IdleSockets {
     return undefined;
   }
 
-  /** What a request does if there are these idle sockets. @param untilMs Until when it may wait. @param isFull No other may be opened. */
+  /**
+   * Decides what a request does if there are these idle sockets. @param untilMs Until when the request may wait. @param isFull Whether no
+   * further socket may be opened.
+   */
   decide(sockets: readonly Socket[], untilMs: number, isFull: boolean): Reuse {
     return this.trial.decide(this.restedMs(sockets[0] as Socket) ?? 0, untilMs, isFull);
   }
 
   /**
-   * During the trial of a pod's idle connections: puts the socket a request may use where Node's Agent takes it next. Returns false if
-   * there is none.
+   * Moves a socket that a request may use to where Node's Agent takes it next, during the trial of a pod's idle connections. Returns false
+   * if there is no such socket.
    */
   putForward(sockets: Socket[], request: SocketTaker, untilMs: number, isFull: boolean): boolean {
     const { trial } = this;
     if (!trial.mayTry(untilMs, isFull)) return false;
     for (let index = sockets.length - 1; index >= 0; index--) {
       const socket = sockets[index] as Socket;
-      // Unusable ones are closed when it is their turn.
+      // An unusable socket is closed when it is its turn.
       if (!isOpen(socket) || !trial.hasRested(this.restedMs(socket) ?? 0)) continue;
       sockets.splice(index, 1);
       sockets.push(socket);
@@ -145,10 +148,10 @@ export class IdleSockets {
     return false;
   }
 
-  /** The pod's agent stops: no socket becomes idle any longer. */
+  /** Stops the timer, because the pod's agent stops: no socket becomes idle any longer. */
   stop(): void {
     this.#sweep?.cancel();
-    // With the sweep in the past, no socket that becomes idle sets a timer.
+    // With this time in the past, no socket that becomes idle sets a timer.
     this.#sweepMs = Number.NEGATIVE_INFINITY;
   }
 
@@ -177,59 +180,62 @@ function isOpen(socket: Socket): boolean {
   return !socket.destroyed && socket.writable && !socket.readableEnded;
 }
 
-/** Whether a pod's connections can be reused after a response, as far as is known. */
+/** Whether a pod keeps its connections open after a response, as far as is known. */
 type Keeps = 'unknown' | 'yes' | 'no';
 
-/** A connection has rested after being idle for this long, in ms: a pod that closes connections after responses has mostly done so. */
-const REST_MS = 5;
-/** If the pod did close a connection that had rested, the next ones have rested after at least this long, in ms. */
-const LONG_REST_MS = 100;
 /**
- * If the pod did close a connection that had rested, the next ones have rested after this many times the longest time that was not enough.
+ * How long a connection must be idle, in ms, to count as rested: a pod that closes connections after responses has mostly done so by then.
  */
+const REST_MS = 5;
+/** How long a connection must at least be idle, in ms, to count as rested after the pod has closed a rested connection. */
+const LONG_REST_MS = 100;
+/** The factor by which the required rest grows over the longest rest that was not enough, after the pod has closed a rested connection. */
 const REST_FACTOR = 2;
-/** A connection that was idle for at most this long was closed because of the response, not an idle timeout, in ms. */
+/**
+ * A connection that was idle for at most this long when the pod closed it, in ms, was closed because of the response, not because of an
+ * idle timeout.
+ */
 const HANG_UP_MS = 25;
-/** The longest time that a connection is required to rest before it carries another request, in ms. */
+/** The longest rest that is required of a connection before it carries another request, in ms. */
 const MAX_REST_MS = 1_000;
 /** How long requests wait for the first connection that carries a second request, in ms. */
 const TRIAL_MS = 25;
 
-/** What a request does if there are idle connections. */
+/** What a request does if there are idle connections: use one, dial a new one, or wait until one has rested. */
 export type Reuse = 'use' | 'dial' | 'wait';
 
 /**
- * Whether the connections of one pod can be reused. If the pod closes them unannounced after each response, they are useless as soon as
- * a response has arrived. So one request tries, on a connection that has rested, and the others briefly wait for the result. If the
- * pod did close it, no request waits any longer, and each gets a new connection.
+ * Finds out whether the connections of one pod can be reused. If the pod closes them unannounced after each response, they are useless as
+ * soon as a response has arrived. So one request tries a connection that has rested, and the others briefly wait for the result. If the pod
+ * did close it, no request waits any longer, and each gets a new connection.
  *
- * This waits for the network, so it uses real time, even if a test controls all other clocks.
+ * The trial waits for the network, so it uses real time, even if a test controls all other clocks.
  */
 export class ReuseTrial {
   readonly #clock: Clock;
   #keeps: Keeps = 'unknown';
-  /** How long a connection must have been idle, in ms, while it is not known whether the pod keeps them. */
+  /** How long a connection must have been idle, in ms, while it is not known whether the pod keeps connections open. */
   #restMs = REST_MS;
-  /** The first request on a reused connection to the pod. */
+  /** The first request on a reused connection to the pod, while the trial runs. */
   #request: SocketTaker | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Whether a connection to the pod carried more than one request: from then on connections are reused immediately. */
+  /** Whether a connection to the pod has carried a second request, so that connections are reused immediately. */
   get isPassed(): boolean {
     return this.#keeps === 'yes';
   }
 
-  /** Until when a new request may wait for a connection that has rested, as a time of the clock. */
+  /** Until when a new request may wait for a connection that has rested, a time of the trial's clock. */
   get deadlineMs(): number {
     return this.#clock.now() + TRIAL_MS;
   }
 
   /**
-   * What a request does while it is not known whether the pod keeps its connections. @param idleMs How long the connection that rests
-   * longest has been idle. @param isFull No other connection may be opened.
+   * Decides what a request does while it is not known whether the pod keeps its connections open. @param idleMs How long the connection
+   * that rests longest has been idle. @param isFull Whether no further connection may be opened.
    */
   decide(idleMs: number, untilMs: number, isFull: boolean): Reuse {
     if (this.#keeps === 'yes') return 'use';
@@ -243,7 +249,7 @@ export class ReuseTrial {
     return idleMs >= this.#restMs;
   }
 
-  /** Whether a request may use a connection that has rested. If no other can be opened it does not wait for long. */
+  /** Whether a request may use a connection that has rested. If no further connection can be opened, the request does not wait for long. */
   mayTry(untilMs: number, isFull: boolean): boolean {
     if (this.#keeps !== 'unknown' || this.#request === undefined) return true;
     return isFull && this.#clock.now() >= untilMs;
@@ -254,7 +260,7 @@ export class ReuseTrial {
     this.#clock.timer(again, REST_MS).ref();
   }
 
-  /** Notes that this request uses a connection which has rested: how that goes shows what the pod does with idle connections. */
+  /** Notes that this request uses a connection that has rested; its result shows whether the pod keeps idle connections open. */
   tries(request: SocketTaker): void {
     if (this.#keeps !== 'unknown') return;
     this.#request = request;
@@ -263,18 +269,18 @@ export class ReuseTrial {
     });
   }
 
-  /** A response arrived on a reused connection to the pod. */
+  /** Notes that a response arrived on a reused connection to the pod. */
   passed(): void {
     this.#keeps = 'yes';
   }
 
-  /** A request died without a response on a reused connection. */
+  /** Notes that a request was lost without a response on a reused connection. */
   lost(): void {
     if (this.#keeps === 'yes') this.#keeps = 'unknown';
     else this.#hangsUp(this.#restMs);
   }
 
-  /** The pod closed a connection that had been idle for this long, in ms. */
+  /** Notes that the pod closed a connection that had been idle for this long, in ms. */
   ended(idleMs: number): void {
     if (this.#keeps !== 'yes' && idleMs < HANG_UP_MS) this.#hangsUp(idleMs);
   }

@@ -18,11 +18,11 @@ import type { PodLink } from '../http/pod-link.js';
 import { afterPendingIo, nodeHttp, type ReportAsking } from '../kit/index.js';
 import { IdleSockets, keepAliveMs } from './idle-sockets.js';
 
-/** A request that needs a socket. Exactly one of `served` and `refused` is called, unless it stops needing one before. */
+/** A request that needs a socket. Exactly one of `served` and `refused` is called, unless the request stops needing a socket before. */
 export interface SocketSeeker {
   readonly request: SocketTaker;
   readonly wanted: boolean;
-  /** Whether the request should be refused, and go to another pod, rather than use a connection that is being given up. */
+  /** Whether the request should be refused, so that it moves to another pod, rather than use a connection that is being given up. */
   readonly movable: boolean;
   /** Whether the request's pod has left the Service since it was picked. */
   readonly podLeft: boolean;
@@ -32,7 +32,7 @@ export interface SocketSeeker {
   refused(error: Error): void;
 }
 
-/** The parts of a `PodAgent`. */
+/** What a `PodAgent` needs. */
 export interface PodAgentParts {
   readonly endpoint: Endpoint;
   readonly origin: URL;
@@ -43,31 +43,34 @@ export interface PodAgentParts {
   readonly clock: Clock;
 }
 
-/** Node's callback for a socket, or the error of opening it. */
+/** The callback by which Node's Agent gets a socket, or the error of opening it. */
 type SocketCreated = (error: Error | null, socket?: Duplex) => void;
 
-/** Before a socket that was idle for longer than this is used, it is checked whether the pod has closed it, in ms. */
-const LOOK_AFTER_MS = 5;
+/**
+ * A socket that was idle for longer than this, in ms, is used only after pending events were read, which show whether the pod has closed
+ * it.
+ */
+const CHECK_AFTER_MS = 5;
 
 /**
- * The keep-alive Agent of one pod. Whatever host a request names, its sockets go to this pod. A request only gets a socket that is
+ * The keep-alive Agent of one pod. Whatever host a request names, the Agent's sockets go to this pod. A request only gets a socket that is
  * already open; until then it can move to another pod.
  */
 export class PodAgent extends nodeHttp.Agent {
   readonly #parts: PodAgentParts;
-  /** What Node's Agent gets as the options of every request, since sockets to a pod do not depend on what a request says. */
+  /** The options that Node's Agent gets for every request, because sockets to a pod do not depend on a request's own options. */
   readonly #options: { readonly host: string; readonly port: number; readonly servername: '' };
   readonly #name: string;
   readonly #idle: IdleSockets;
-  /** Sockets that belong to their caller since an upgrade. */
+  /** The sockets that belong to their caller since an upgrade. */
   readonly #detached = new WeakSet<Socket>();
-  /** The open socket for the request that is being served. */
+  /** The open socket that Node's Agent is about to get for the request being served. */
   #fresh: Socket | undefined;
   #closing = false;
   #cut = false;
 
   constructor(parts: PodAgentParts) {
-    // No limits here: the balancer sends no more requests than `connections`.
+    // The Agent has no limits of its own, because the balancer sends the pod no more requests than `connections`.
     super({ keepAlive: true, maxFreeSockets: parts.connections });
     const { endpoint, origin, clock } = parts;
     this.#parts = parts;
@@ -93,13 +96,13 @@ export class PodAgent extends nodeHttp.Agent {
     return this.#detached.has(socket as Socket);
   }
 
-  /** A request died with its socket. @param unanswered On a reused connection, before any byte of a response. */
+  /** A request was lost with its socket. @param unanswered Whether that happened on a reused connection, before any byte of a response. */
   lost(error: Error, unanswered: boolean): void {
     if (unanswered) this.#idle.trial.lost();
     this.#parts.link.lost(error);
   }
 
-  /** Called by `http.request` for each request with this agent. */
+  /** Takes a request; `http.request` calls this method for each request with this agent. */
   addRequest(request: ClientRequest): void {
     this.serve({
       request,
@@ -111,17 +114,17 @@ export class PodAgent extends nodeHttp.Agent {
     });
   }
 
-  /** Finds a socket for a request: an idle one, the one opened ahead, or a new one. May call back at once. */
+  /** Finds a socket for a request: an idle one, the spare one, or a new one. May call back at once. */
   serve(seeker: SocketSeeker): void {
     if (this.#refuses(seeker)) return;
     const idleMs = this.#idle.newestMs(this.#free);
     if (idleMs === undefined && !this.#parts.link.sockets.hasSpare) this.#dial(seeker);
     else if (!this.#idle.trial.isPassed && idleMs !== undefined) this.#rest(seeker, this.#idle.trial.deadlineMs);
-    else if (idleMs !== undefined && idleMs <= LOOK_AFTER_MS) this.#hand(seeker, undefined);
+    else if (idleMs !== undefined && idleMs <= CHECK_AFTER_MS) this.#hand(seeker, undefined);
     else afterPendingIo(() => this.#serveNow(seeker, Number.NEGATIVE_INFINITY));
   }
 
-  /** Accepts no more requests; running ones finish, and then their sockets close. */
+  /** Accepts no more requests; running requests finish, and then their sockets close. */
   stop(): void {
     this.#closing = true;
     this.#idle.stop();
@@ -130,7 +133,7 @@ export class PodAgent extends nodeHttp.Agent {
     }
   }
 
-  /** Cuts all sockets, upgraded ones too. */
+  /** Cuts all sockets to the pod, including upgraded ones. */
   cut(): void {
     this.#cut = true;
     this.#parts.link.cut();
@@ -141,8 +144,8 @@ export class PodAgent extends nodeHttp.Agent {
   }
 
   /**
-   * Node asks for a socket after `#hand` found one. There is none if a library in between destroyed the idle socket, as nock and msw do
-   * with sockets older than themselves. Then a new one is opened.
+   * Returns the socket that `#hand` found for a request; Node calls this. If a library in between destroyed an idle socket, as nock and msw
+   * do with sockets older than themselves, there is none, and a new one is opened.
    */
   override createConnection(_options: unknown, created: SocketCreated): Duplex | undefined {
     const socket = this.#fresh;
@@ -166,7 +169,7 @@ export class PodAgent extends nodeHttp.Agent {
     return socket;
   }
 
-  /** A request has ended cleanly. Returns whether its socket is kept for another request. */
+  /** Called when a request has ended in order. Returns whether its socket is kept for another request. */
   override keepSocketAlive(duplex: Duplex): boolean {
     const socket = duplex as Socket;
     const request = requestOn(socket);
@@ -178,7 +181,7 @@ export class PodAgent extends nodeHttp.Agent {
     if (request?.reusedSocket) this.#idle.trial.passed();
     this.#idle.add(socket, limitMs);
     socket.unref();
-    // A request's timeout must not affect the next one: some clients leave listeners for it on their sockets.
+    // A request's timeout must not affect the next request: some clients leave listeners for it on their sockets.
     if (socket.timeout) socket.setTimeout(0);
     return true;
   }
@@ -189,16 +192,19 @@ export class PodAgent extends nodeHttp.Agent {
     this.#idle.remove(socket);
   }
 
-  /** The pod may not keep its connections open: the request uses one that has rested, waits for one, or gets a new one. */
+  /**
+   * Serves a request while it is not known whether the pod keeps its connections open: the request uses a connection that has rested, waits
+   * for one, or gets a new one.
+   */
   #rest(seeker: SocketSeeker, untilMs: number): void {
     const what = this.#idle.decide(this.#free as Socket[], untilMs, this.#isFull);
     if (what === 'use') afterPendingIo(() => this.#serveNow(seeker, untilMs));
     else if (what === 'dial') this.#dial(seeker);
-    // Our timers have no async context, but the request's events need the caller's.
+    // The clock's timers have no async context, but the request's events need the caller's.
     else this.#idle.trial.wait(AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs))));
   }
 
-  /** Node's list of idle sockets, oldest first. */
+  /** Node's list of the pod's idle sockets, oldest first. */
   get #free(): Socket[] | undefined {
     return freeSocketsOf(this, this.#name);
   }
@@ -239,9 +245,9 @@ export class PodAgent extends nodeHttp.Agent {
     });
   }
 
-  /** Whether a request must no longer be sent to this pod. */
+  /** Refuses a request that must no longer be sent to this pod, and returns whether it did. */
   #refuses(seeker: SocketSeeker): boolean {
-    // The most expensive check comes last: nearly every pod stays.
+    // The most expensive check comes last, because nearly every pod stays.
     if (this.#cut || ((this.#closing || seeker.podLeft) && seeker.movable)) {
       seeker.refused(new Error(`the connection to ${this.#name} is being given up`));
       return true;
@@ -249,11 +255,11 @@ export class PodAgent extends nodeHttp.Agent {
     return false;
   }
 
-  /** Lets Node's Agent assign its newest idle socket to the request, or the fresh one. */
+  /** Lets Node's Agent assign a socket to the request: `fresh` if there is one, otherwise its newest idle socket. */
   #hand(seeker: SocketSeeker, fresh: Socket | undefined): void {
     this.#fresh = fresh;
     seeker.served();
-    // Node's Agent does not see sockets that have not rested.
+    // Idle sockets that have not rested are hidden from Node's Agent.
     if (fresh !== undefined && !this.#idle.trial.isPassed) {
       withoutFreeSockets(this, this.#name, () => addRequest(this, seeker.request, this.#options));
     } else addRequest(this, seeker.request, this.#options);

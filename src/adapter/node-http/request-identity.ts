@@ -4,7 +4,7 @@ import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
 import type { RequestOptions } from '../http/internals.js';
 import { pickNames } from '../kit/index.js';
 
-/** Options of a request that decide with whom it shares a connection over TLS, as for Node's own Agent. */
+/** TLS options of a request that decide with which other requests it shares a connection, as for Node's own Agent. */
 const tlsNames = [
   'ca',
   'cert',
@@ -26,29 +26,29 @@ const tlsNames = [
   'sigalgs',
 ] as const satisfies readonly (keyof ConnectionOptions)[];
 
-/** Options of a request that say how it is to be connected. Only Node, or the caller, can do as they say. */
+/** Options of a request that say how to connect. Only Node, or the caller, can do what they say. */
 const wayNames = ['socketPath', 'createConnection', 'lookup', 'localAddress', 'localPort', 'family'] as const;
-/** Options of a request over TLS that say how it is to be connected. */
+/** Options of a request over TLS that say how to connect. */
 const tlsWayNames = ['secureContext', 'ALPNProtocols', 'socket', 'pskCallback'] as const;
 
 const SLASH = 47;
 
-/** Whether a request has a way of its own: to a proxy, through a tunnel, or over a connection that its options describe. */
+/** Whether a request says itself how to connect: through a proxy, through a tunnel, or as its options describe. */
 export function hasOwnWay(protocol: string, { path, method }: ClientRequest, options: RequestOptions): boolean {
   if (path.charCodeAt(0) !== SLASH || method === 'CONNECT' || names(options, wayNames)) return true;
   if (protocol !== 'https:') return false;
   const { checkServerIdentity: check = checkServerIdentity } = options as ConnectionOptions;
-  // got passes the function that Node uses anyway.
+  // got passes the function that Node uses by default.
   return check !== checkServerIdentity || names(options, tlsWayNames);
 }
 
 function names(options: object, wanted: readonly string[]): boolean {
   const values = options as Readonly<Record<string, unknown>>;
-  // 0 as a family means both.
+  // A `family` of 0 means both address families.
   return wanted.some((name) => values[name] !== undefined && values[name] !== null && values[name] !== 0);
 }
 
-/** The TLS options of a request; undefined if it has none, or only what holds anyway. */
+/** The TLS options of a request; undefined if it has none, or only defaults. */
 export function tlsOf(options: RequestOptions): ConnectionOptions | undefined {
   const own = pickNames(options as ConnectionOptions, tlsNames) as { rejectUnauthorized?: boolean | undefined };
   if (own.rejectUnauthorized === true) delete own.rejectUnauthorized;
@@ -56,7 +56,7 @@ export function tlsOf(options: RequestOptions): ConnectionOptions | undefined {
   return undefined;
 }
 
-/** A text that differs for TLS options that differ, so that they do not share a connection. */
+/** A text that differs for different TLS options, so that requests with different options do not share a connection. */
 export function identityOf(tls: ConnectionOptions): string {
   const name = globalAgent.getName({ ...tls, host: '', port: '' } as never);
   return `${name}:${tls.passphrase ?? ''}`;

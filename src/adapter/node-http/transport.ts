@@ -12,53 +12,52 @@ import { httpTransportTable, MAX_TIME_MS, protocolOf, resolveHttpTransport } fro
 import { type Filled, nodeHttp, numberOption, type OptionTable, optionTable } from '../kit/index.js';
 import { PodAgent } from './pod-agent.js';
 
-/** How the sockets to each pod are opened and used. */
+/** Options for the sockets to each pod: how they are opened and used. */
 export interface NodeHttpConnectionOptions {
   /**
-   * Maximum sockets per pod; each carries one request at a time. Further requests wait for one. At most 128 of a pod are being
-   * opened at a time.
-   * @defaultValue Infinity: as many as requests run at once, as the ordinary client does
+   * The most sockets per pod; each carries one request at a time. Further requests wait for a socket. At most 128 sockets to a pod are
+   * being opened at a time.
+   * @defaultValue Infinity: as many as requests run at once, as with Node's own Agent
    */
   readonly connections?: number | undefined;
   /**
-   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; those of a single request have no
-   * effect. The name that is sent and checked is the Service's unless `servername` says otherwise. Or a function, sync or async,
-   * called for each new connection, within its connect timeout: for certificates that are renewed. If it throws, the error is
+   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; TLS settings of a single request have no
+   * effect. The name that is sent and checked is the Service's unless `servername` says otherwise. A function, sync or async, is called for
+   * each new connection, within its connect timeout: for certificates that are renewed. If the function throws, the error is
    * EVENKEEL_OPTION and does not count against the pod. @defaultValue {}
    * @see docs/guide/http-tls.md#certificates-that-are-renewed
    */
   readonly tls?: TlsOption | undefined;
   /**
-   * How often the function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other
-   * certificates or keys (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, the connection is replaced: a new one is
-   * opened first, and running requests finish on the old one. Infinity = never. @defaultValue 60000
+   * How often a function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other certificates or keys
+   * (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, that connection is replaced: a new one is opened first, and running
+   * requests finish on the old one. Infinity = never. @defaultValue 60000
    * @see docs/guide/http-tls.md#certificates-that-are-renewed
    */
   readonly credentialsRefreshMs?: number | undefined;
   /**
-   * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, until 2 s before that expires (1 s if
-   * it is below 4).
-   * @defaultValue 60000
+   * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, the socket is kept until 2 s before that expires
+   * (at least 1 s before, if the timeout is below 4 s). @defaultValue 60000
    */
   readonly keepAliveTimeoutMs?: number | undefined;
-  /** Idle time after which TCP checks whether the peer is alive, in ms. @defaultValue 15000 */
+  /** Idle time after which TCP probes whether the other side is alive, in ms. @defaultValue 15000 */
   readonly tcpKeepAliveMs?: number | undefined;
   /**
-   * Path that active health checks GET, such as `/healthz`; a status below 400 is healthy.
-   * @defaultValue nothing: a check then opens a connection
+   * The path that active health checks GET, such as `/healthz`; a status below 400 means healthy. @defaultValue none: a check only opens a
+   * connection
    */
   readonly healthPath?: string | undefined;
 }
 
 /** Options of `nodeHttpTransport`. */
 export interface NodeHttpTransportOptions extends NodeHttpConnectionOptions {
-  /** The Service as `http://name:port` or `https://name:port`: over TLS its name is sent and checked. */
+  /** The Service as `http://name:port` or `https://name:port`; over TLS its name is sent and checked. */
   readonly origin: string | URL;
-  /** Time to open one connection, in ms. @defaultValue 2000 */
+  /** The longest time to open one connection, in ms. @defaultValue 2000 */
   readonly connectTimeoutMs?: number | undefined;
-  /** All time it uses. For tests. @defaultValue the system's clock */
+  /** The clock that is used for all times, for tests. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
-  /** All chance it uses. For tests. @defaultValue the system's randomness */
+  /** The source of all randomness, for tests. @defaultValue the system's randomness */
   readonly rng?: Rng | undefined;
 }
 
@@ -81,21 +80,21 @@ const dialErrors: DialErrors = {
 };
 
 /**
- * Opens one keep-alive Agent per pod: whatever host its requests name, its sockets go to the pod's address. The first socket is
- * opened ahead of the first request.
+ * Creates a transport that opens one keep-alive Agent per pod: whatever host its requests name, its sockets go to the pod's address. The
+ * first socket is opened before the first request.
  *
- * @param options Throws EVENKEEL_OPTION if invalid.
+ * @param options Checked; throws EVENKEEL_OPTION if one is invalid.
  */
 export function nodeHttpTransport(options: NodeHttpTransportOptions): Transport<Agent> {
   return new PodTransport(options);
 }
 
-/** The parts of a pod's connection. */
+/** What a connection to one pod needs. */
 interface PodConnectionParts extends CommonParts {
   readonly keepAliveTimeoutMs: number;
 }
 
-/** The transport behind `nodeHttpTransport`. `createAgent` uses it directly, since it needs more of the Agents and a list of all of them. */
+/** The transport behind `nodeHttpTransport`. `createAgent` uses this class directly, because it needs the Agents of all pods. */
 export class PodTransport implements Transport<PodAgent> {
   readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
@@ -111,7 +110,7 @@ export class PodTransport implements Transport<PodAgent> {
     return this.#open;
   }
 
-  /** How sockets to the pods of the transport are opened. */
+  /** The options with which sockets to the pods are opened. */
   get dial(): DialOptions {
     return this.#parts.dial;
   }
@@ -132,7 +131,7 @@ function connectionParts(options: NodeHttpTransportOptions): Omit<PodConnectionP
   return { ...resolveHttpTransport(options, { allowH2: false, errors: dialErrors }), keepAliveTimeoutMs };
 }
 
-/** One pod for `node:http`: a keep-alive Agent whose sockets go to its address. */
+/** One pod for `node:http`: a keep-alive Agent whose sockets go to the pod's address. */
 class AgentUser implements PodUser<PodAgent> {
   readonly handle: PodAgent;
   readonly #origin: URL;

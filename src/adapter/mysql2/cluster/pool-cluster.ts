@@ -188,7 +188,9 @@ function follow(options: PoolClusterOptions, events: Events): readonly Service[]
   const services: Service[] = [];
   try {
     for (const [name, serviceOptions] of Object.entries(servicesOf(options))) {
-      services.push(createService(name, serviceOptions, events, { subchannelChanged: (event) => tellChange(event, events) }));
+      services.push(
+        createService(name, serviceOptions, events, { subchannelChanged: (event) => tellChange(event, events) }),
+      );
     }
   } catch (error) {
     for (const { balancer } of services) void balancer.close();
