@@ -41,7 +41,7 @@ export type MetricName =
   | 'evenkeel.endpoint.place'
   | ConventionMetricName;
 
-/** Every metric of evenkeel's own, by its name in OpenTelemetry. */
+/** All of evenkeel's metrics, by their name in OpenTelemetry. */
 export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
   'evenkeel.attempt.duration': {
     kind: 'histogram',

@@ -11,30 +11,30 @@ import { type Recorder, TargetMeter } from './target-meter.js';
 
 type Live = LiveBalancer<BalancerSnapshot>;
 
-/** What an application requests beyond the metrics that are always reported. */
+/** Which metrics an application wants besides those that are always reported. */
 export interface Selection {
-  /** How many endpoints of a balancer get their own series. */
+  /** How many endpoints of each balancer get series of their own. */
   readonly perEndpoint: number;
   readonly conventions: readonly Convention[];
 }
 
-/** Targets beyond this many share one series, called `other`. */
+/** This many targets get series of their own; all further targets share series under the name `other`. */
 const MAX_TARGETS = 1_000;
 
 /**
- * Measures every balancer of this thread, including those created before it: durations as calls end, everything else from snapshots
- * on demand. The counts of closed balancers are kept.
+ * Measures every balancer of this thread, including those created before it: durations when calls end, everything else from snapshots when
+ * metrics are read. Counts of closed balancers are kept.
  */
 export class Collector implements BalancerWatcher<BalancerSnapshot> {
   readonly recorders: Set<Recorder> = new Set();
   readonly #clock: Clock;
   readonly #maxTargets: number;
   readonly #meters = new Map<string, TargetMeter>();
-  /** The final counts of closed balancers, by target. */
+  /** The final counts of closed balancers, by their target. */
   readonly #closed = new SeriesSet();
-  /** The naming conventions whose metrics were requested. */
+  /** The naming conventions under whose names calls are measured. */
   readonly #wanted = new Set<Convention>();
-  /** Durations of calls by protocol; the key is a text of what they measure. */
+  /** Durations by protocol and server. The key is a JSON text of both. */
   readonly #protocols = new Map<string, ProtocolDurations>();
   readonly #recent = new WeakMap<Live, RecentPicks>();
   readonly #unwatch: () => void;
@@ -45,7 +45,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     this.#unwatch = liveBalancers.watch(this);
   }
 
-  /** Stops measuring the balancers. */
+  /** Stops measuring all balancers. */
   stop(): void {
     this.#unwatch();
     for (const balancer of liveBalancers) {
@@ -54,7 +54,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     }
   }
 
-  /** From now on measures metrics with the names of these conventions. */
+  /** From now on, calls are measured under the names of these conventions too. */
   want(conventions: readonly Convention[]): void {
     if (conventions.every((convention) => this.#wanted.has(convention))) return;
     for (const convention of conventions) this.#wanted.add(convention);
@@ -205,7 +205,7 @@ function addEndpoint(set: SeriesSet, target: string, endpoint: EndpointSnapshot)
   if (endpoint.place !== undefined) set.add('evenkeel.endpoint.place', of, endpoint.place);
 }
 
-/** How many connections are open, and how many of them are in use: a call needs one at most. */
+/** How many connections are open, and how many of them are in use. Each running call is assumed to use one connection. */
 function connectionsOf({ endpoints }: BalancerSnapshot): { readonly open: number; readonly active: number } {
   let open = 0;
   let active = 0;
@@ -250,13 +250,13 @@ function addConnections(
 
 let collector: Collector | undefined;
 
-/** This thread's collector; measuring begins with the first call. */
+/** Returns this thread's collector. The first call creates it, and measuring begins. */
 export function theCollector(): Collector {
   collector ??= new Collector();
   return collector;
 }
 
-/** Names of the metrics whose values are observed, not recorded. */
+/** The names of all metrics except histograms: their values are read when metrics are collected. */
 export const observedMetrics: readonly MetricName[] = (Object.keys(catalogue) as MetricName[]).filter(
   (name) => catalogue[name].kind !== 'histogram',
 );

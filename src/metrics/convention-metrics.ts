@@ -1,6 +1,6 @@
 import type { Metric } from './metric.js';
 
-/** Names of the metrics that conventions define. */
+/** The names of metrics that OpenTelemetry or gRPC define, and that evenkeel can report too. */
 export type ConventionMetricName =
   | 'http.client.request.duration'
   | 'http.client.open_connections'
@@ -17,7 +17,7 @@ export type ConventionMetricName =
   | 'db.client.connection.count'
   | 'db.client.connection.pending_requests';
 
-/** The metrics that conventions define, by name. */
+/** The metrics that OpenTelemetry or gRPC define, by name. */
 export const conventionMetrics: Readonly<Record<ConventionMetricName, Metric>> = Object.freeze({
   'http.client.request.duration': {
     kind: 'histogram',

@@ -8,8 +8,8 @@ export type { Convention, Metric } from './metric.js';
 export type { MetricsOptions };
 
 /**
- * The metrics of every balancer of this thread in Prometheus' text format, for a `/metrics` page, on its own or after the output of
- * prom-client. Durations are measured from its first call on. Throws EVENKEEL_OPTION.
+ * Returns the metrics of every balancer of this thread in Prometheus' text format, for a `/metrics` page; the text can follow that of
+ * prom-client. Durations are measured from the first call of this function on. Throws EVENKEEL_OPTION for invalid options.
  *
  * @example response.setHeader('content-type', 'text/plain; version=0.0.4').end(prometheusText());
  */

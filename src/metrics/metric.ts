@@ -1,16 +1,15 @@
 import type { Protocol } from '../observe/live-balancers.js';
 
-/** Naming conventions that metrics may use besides evenkeel's own: OpenTelemetry's for HTTP and databases, gRPC's proposals for gRPC. */
+/**
+ * A naming convention under which metrics can be reported in addition to evenkeel's own names: OpenTelemetry's for HTTP, RPC and databases,
+ * and gRPC's.
+ */
 export type Convention = Protocol['conventions'] | 'rpc';
 
 /** All naming conventions. */
 export const conventions: readonly Convention[] = Object.freeze(['http', 'grpc', 'rpc', 'db']);
 
-/**
- * - `counter`: only grows, even as balancers of the same target come and go.
- * - `gauge`: the current value. For several balancers of one target, their sum, maximum or minimum (`combine`).
- * - `histogram`: durations.
- */
+/** The description of one metric. */
 export interface Metric {
   /** `counter` only grows; `gauge` is a value of the moment; `histogram` counts durations in buckets. */
   readonly kind: 'counter' | 'gauge' | 'histogram';
@@ -18,14 +17,17 @@ export interface Metric {
   readonly unit: `{${string}}` | '1' | 's';
   /** What the metric means, in one sentence that is passed to OpenTelemetry and Prometheus. */
   readonly description: string;
-  /** How the values of several balancers with the same attributes become one. @defaultValue 'sum' */
+  /** How the values of several balancers with equal attributes become one value. @defaultValue 'sum' */
   readonly combine?: 'sum' | 'largest' | 'smallest';
-  /** Whether the gauge's series add up to a whole: an `UpDownCounter` in OpenTelemetry. */
+  /** Whether the series of a gauge add up to a whole, which makes it an `UpDownCounter` in OpenTelemetry. */
   readonly additive?: true;
-  /** The naming convention that the metric belongs to: it is reported only if that is enabled. */
+  /**
+   * The naming convention that the metric belongs to. It is reported only if the options name that convention. Absent = a metric of
+   * evenkeel's own.
+   */
   readonly convention?: Convention;
-  /** Names of the metric's attributes in addition to `evenkeel.target`, or to those of the server in metrics of a convention. */
+  /** The names of the metric's attributes, in addition to `evenkeel.target`, or to the server's attributes for metrics of a convention. */
   readonly attributes?: readonly string[];
-  /** Whether it also has one series per endpoint; only where the option `perEndpoint` asks for them. */
+  /** Whether the metric has one series per endpoint, which is reported only with the option `perEndpoint`. */
   readonly perEndpoint?: true;
 }

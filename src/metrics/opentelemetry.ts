@@ -11,7 +11,7 @@ interface InstrumentOptions {
   advice?: { explicitBucketBoundaries: number[] };
 }
 
-/** The part of a `Meter` of `@opentelemetry/api` that `instrument` uses. */
+/** The part of a `Meter` of `@opentelemetry/api` that evenkeel uses. */
 export interface MeterLike {
   /** Creates an instrument for durations, in seconds. */
   createHistogram(
@@ -22,12 +22,12 @@ export interface MeterLike {
   createObservableCounter(name: string, options: InstrumentOptions): object;
   /** Creates an instrument for values of the moment, such as the age of a set. */
   createObservableGauge(name: string, options: InstrumentOptions): object;
-  /** Creates an instrument for values of the moment that add up, such as calls in flight. */
+  /** Creates an instrument for values of the moment that add up to a whole, such as calls in flight. */
   createObservableUpDownCounter(name: string, options: InstrumentOptions): object;
-  /** Called once: all series are then read together whenever the reader collects. */
+  /** Registers a function that reports all series together whenever a reader collects. Called once. */
   // biome-ignore lint/suspicious/noExplicitAny: the meter's own instruments go in, of a type only its version knows.
   addBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
-  /** Ends the calls of a callback that was added with `addBatchObservableCallback`. */
+  /** Removes a function that was added with `addBatchObservableCallback`. */
   // biome-ignore lint/suspicious/noExplicitAny: as above.
   removeBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
 }
@@ -36,10 +36,12 @@ interface BatchResult {
   observe(observable: object, value: number, attributes: SeriesAttributes): void;
 }
 
-/** For each meter, the function that ends the reports to it. Two reports to the same meter would count every duration twice. */
+/** For each meter that gets reports, the function that ends them. Reporting twice to one meter would count every duration twice. */
 const bound = new WeakMap<MeterLike, () => void>();
 
-/** Creates an OpenTelemetry instrument on `meter` for each metric of evenkeel, once per meter. Returns a function that ends the reports. */
+/**
+ * Creates an OpenTelemetry instrument on `meter` for each of evenkeel's metrics, once per meter. Returns a function that ends the reports.
+ */
 export function bind(meter: MeterLike, selection: Selection): () => void {
   const { perEndpoint, conventions } = selection;
   const known = bound.get(meter);

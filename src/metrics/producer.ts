@@ -5,13 +5,16 @@ import { durationBounds, Histogram } from './histogram.js';
 import type { Metric } from './metric.js';
 import type { Series, SeriesAttributes } from './series.js';
 
-/** A time as OpenTelemetry has it: seconds since 1970, and nanoseconds. */
+/** A time in OpenTelemetry's form: seconds since 1970, and nanoseconds. */
 type Time = [seconds: number, nanoseconds: number];
 
-/** `AggregationTemporality` of `@opentelemetry/sdk-metrics`: the same numbers in 1.x, 2.x and 3.x, as in all enums below. */
+/**
+ * The values of `AggregationTemporality` in `@opentelemetry/sdk-metrics`. All numbers of enums in this file are equal in its versions 1.x,
+ * 2.x and 3.x.
+ */
 const temporalities = { delta: 0, cumulative: 1 } as const;
 
-/** How values are reported: since the process started, or since the last report. */
+/** How counts are reported: `cumulative` since the process started, or `delta` since the last report. */
 export type Temporality = keyof typeof temporalities;
 
 interface Point<Value> {
@@ -31,13 +34,13 @@ interface Descriptor {
   name: string;
   description: string;
   unit: string;
-  /** The type of the values; 1 = DOUBLE. */
+  /** The type of the values: 1 = DOUBLE. */
   valueType: 1;
   // biome-ignore lint/suspicious/noExplicitAny: 1.x has it, as an enum of strings, which no string fits.
   type: any;
 }
 
-/** One metric with its series, as `@opentelemetry/sdk-metrics` passes it to exporters. */
+/** One metric with its series, in the form that `@opentelemetry/sdk-metrics` passes to exporters. */
 export type MetricDataLike = {
   /** The metric's name, unit and description. */
   descriptor: Descriptor;
@@ -45,7 +48,7 @@ export type MetricDataLike = {
   aggregationTemporality: 0 | 1;
 } & (
   | {
-      /** What the metric is: 0 = histogram, 2 = gauge, 3 = sum. */
+      /** The kind of the metric: 0 = histogram, 2 = gauge, 3 = sum. */
       dataPointType: 0;
       /** The metric's values, one for each set of attributes. */
       dataPoints: Point<Buckets>[];
@@ -54,14 +57,14 @@ export type MetricDataLike = {
   | {
       dataPointType: 3;
       dataPoints: Point<number>[];
-      /** Whether the sum only grows. */
+      /** Whether the sum can only grow. */
       isMonotonic: boolean;
     }
 );
 
-/** A `MetricProducer` of `@opentelemetry/sdk-metrics`. */
+/** The interface `MetricProducer` of `@opentelemetry/sdk-metrics`. */
 export interface MetricProducerLike {
-  /** All series at this moment. Called by a metric reader; never rejects, what fails is in `errors`. */
+  /** Returns all series at this moment. Metric readers call it. Never rejects; failures are in `errors`. */
   collect(): Promise<{
     resourceMetrics: {
       // biome-ignore lint/suspicious/noExplicitAny: readers put their own resource in its place.
@@ -72,10 +75,13 @@ export interface MetricProducerLike {
   }>;
 }
 
-/** The values of each series at the last report, to report differences. */
+/** The value of each series at the last report, from which differences are computed. */
 type Before = ReadonlyMap<string, number | Histogram>;
 
-/** Reports the collector's counts, without any cost per call. A producer that reports differences serves one reader. */
+/**
+ * Reports the collector's counts to an OpenTelemetry reader, without any cost per call. A producer that reports differences (`delta`) can
+ * serve only one reader.
+ */
 export class Producer implements MetricProducerLike {
   readonly #collector: Collector;
   readonly #selection: Selection;
@@ -127,7 +133,7 @@ export class Producer implements MetricProducerLike {
         const dataPoints = series.map((one) =>
           numberPoint(one, additive ? { startTime: this.#beganAt, endTime } : times, 0),
         );
-        // Sums that can also fall are reported as they are, even if differences are wanted.
+        // Sums that can also fall are always reported as totals, even if differences are wanted.
         if (additive) {
           const aggregationTemporality = temporalities.cumulative;
           metrics.push({ ...common, aggregationTemporality, dataPointType: 3, dataPoints, isMonotonic: false });
@@ -164,7 +170,7 @@ type Times = Pick<Point<never>, 'startTime' | 'endTime'>;
 
 function numberPoint({ attributes, value }: Series, times: Times, before: number): Point<number> {
   const now = value as number;
-  // An endpoint that came back counts its calls from 0 again.
+  // An endpoint that left and came back counts its calls from 0 again.
   return { ...times, attributes: copied(attributes), value: now >= before ? now - before : now };
 }
 
@@ -176,7 +182,7 @@ function histogramPoint({ attributes, value }: Series, times: Times, before: His
   return { ...times, attributes: copied(attributes), value: { buckets, sum: sum - (before?.sum ?? 0), count } };
 }
 
-/** A copy of a series' attributes, because exporters may add to it. */
+/** Copies a series' attributes, because exporters may add to them. */
 const copied = (attributes: SeriesAttributes): Record<string, string | number> => ({ ...attributes });
 
 function timeIn(delayMs: number): Time {

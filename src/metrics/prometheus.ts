@@ -3,7 +3,7 @@ import { durationBounds, type Histogram } from './histogram.js';
 import type { Metric } from './metric.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
 
-/** The name of a metric in Prometheus, as OpenTelemetry's exporter forms it. */
+/** Returns the name of a metric in Prometheus, formed as OpenTelemetry's exporter does. */
 export function prometheusName(name: MetricName): string {
   const { kind, unit }: Metric = catalogue[name];
   const parts = [name.replaceAll('.', '_')];
@@ -13,10 +13,10 @@ export function prometheusName(name: MetricName): string {
   return parts.join('_');
 }
 
-/** All series of a set in Prometheus' text format, version 0.0.4. */
+/** Writes all series of a set in Prometheus' text format, version 0.0.4. */
 export function prometheusFormat(set: SeriesSet): string {
   const lines: string[] = [];
-  // The text of a series' attributes is kept, because metrics of one endpoint share the same object.
+  // The texts of attributes are kept, because the metrics of one endpoint share one attributes object.
   const known = new Map<SeriesAttributes, string>();
   const labelsOf = (attributes: SeriesAttributes): string => {
     let text = known.get(attributes);

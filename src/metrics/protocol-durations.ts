@@ -5,10 +5,10 @@ import type { Convention } from './metric.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
 import { type Alias, Durations, type Recorder } from './target-meter.js';
 
-/** Maximum series of one protocol and server; further operations share `_OTHER` (HTTP) or `other`. */
+/** The largest number of series for one protocol and server. Further operations share the name `_OTHER` (HTTP) or `other`. */
 const MAX_SERIES = 300;
 
-/** HTTP methods known to the conventions; any other is reported as `_OTHER`. */
+/** The HTTP methods that OpenTelemetry's conventions name; any other is reported as `_OTHER`. */
 const httpMethods: ReadonlySet<string> = new Set([
   ...['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'CONNECT', 'TRACE', 'QUERY'],
 ]);
@@ -21,7 +21,7 @@ const UNKNOWN = 2;
 
 type End = number | string;
 
-/** Durations of one operation by outcome, so that recording takes two look-ups. */
+/** The durations of one operation by how it ended, so that recording one takes two look-ups. */
 type ByEnd = Map<End, Durations>;
 
 interface Words {
@@ -29,12 +29,13 @@ interface Words {
   readonly calls?: MetricName;
   readonly other: string;
   /**
-   * The operation as it is reported, or `other` where only some operations have a name of their own: whoever sends requests chooses them.
+   * Returns the operation under the name that is reported. Operations without a name of their own become `other`, because whoever sends
+   * requests could invent any number of names.
    */
   operation(operation: string): string;
-  /** The status as it is reported, or one name for all that it should not be: the server chooses it. */
+  /** Returns the status under the name that is reported. Unknown ones share a name, because the server could invent any number of them. */
   status(status: End): End;
-  /** The attributes by which the conventions name an operation. */
+  /** The attributes by which a naming convention describes an operation. */
   named(operation: string): SeriesAttributes;
   ended(end: End): SeriesAttributes;
 }
@@ -73,10 +74,10 @@ const words: Readonly<Record<Protocol['conventions'], Words>> = {
   },
 };
 
-/** Whether a status is an error code of a database: a number, or an SQLSTATE. */
+/** Whether a status is a database's error code: a number, or an SQLSTATE. */
 const isCode = (end: End): boolean => typeof end === 'number' || /^[0-9A-Z]{5}$/.test(end);
 
-/** OpenTelemetry's name and attributes for the durations that gRPC's own convention has under these attributes. */
+/** Returns OpenTelemetry's name and attributes for durations that gRPC's convention names differently. */
 function rpcCall(attributes: SeriesAttributes): Alias {
   const status = String(attributes['grpc.status']);
   const [, address, port] = /^(.*):(\d+)$/.exec(String(attributes['grpc.target'])) ?? [];
@@ -93,7 +94,7 @@ function rpcCall(attributes: SeriesAttributes): Alias {
   };
 }
 
-/** Measures calls under the names of their protocol's conventions, for all balancers with the same server and protocol. */
+/** Measures calls under the names of their protocol's convention, for all balancers with the same protocol and server. */
 export class ProtocolDurations implements ProtocolMeter {
   readonly #protocol: Protocol;
   readonly #words: Words;
@@ -117,7 +118,7 @@ export class ProtocolDurations implements ProtocolMeter {
   }
 
   attemptEnded({ operation, status }: CallNote, { kind, cause }: Outcome, durationMs: number): void {
-    // Nothing was sent in this attempt, so the conventions do not count it.
+    // Nothing was sent in this attempt, and the conventions count only what was sent.
     if (kind === 'not-started' && status === undefined) return;
     const ended = kind === 'success' ? 'success' : (cause ?? kind);
     const end = status === undefined ? ended : this.#words.status(status);
@@ -144,7 +145,7 @@ export class ProtocolDurations implements ProtocolMeter {
   #at(operations: Map<string, ByEnd>, name: MetricName, operation: string, end: End): Durations {
     const found = operations.get(operation)?.get(end);
     if (found !== undefined) return found;
-    // The maps have one entry per series: operations that share one were given the same name before.
+    // The maps have one entry per series, because operations that share a series got the same name before this.
     const isFull = this.#all.length >= MAX_SERIES;
     const known = isFull ? this.#words.other : operation;
     const knownEnd = isFull && this.#protocol.conventions === 'db' && isCode(end) ? 'other' : end;
@@ -163,7 +164,7 @@ export class ProtocolDurations implements ProtocolMeter {
     return durations;
   }
 
-  /** The series with these attributes; several operations may share it. */
+  /** Returns the series with these attributes; several operations may share it. */
   #series(name: MetricName, attributes: SeriesAttributes): Durations {
     const text = JSON.stringify(attributes);
     const same = this.#all.find((one) => one.name === name && JSON.stringify(one.attributes) === text);

@@ -1,17 +1,20 @@
 import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
 
-/** The length of the window in which recent picks are counted, in ms: at least this, and at most twice this. */
+/** Recent picks are those of a window that is at least this long, in ms, and at most twice as long. */
 const WINDOW_MS = 60_000;
-/** With fewer picks per endpoint than this, how even they are means nothing. */
+/** With fewer picks per endpoint than this, chance decides how even they are, and nothing is reported. */
 const MIN_PICKS = 10;
 
 interface Mark {
   readonly atMs: number;
-  /** How many picks each endpoint has had so far, by endpoint key. */
+  /** How many picks each endpoint had so far, by its key. */
   readonly started: ReadonlyMap<string, number>;
 }
 
-/** Which endpoints of a balancer were picked recently: how evenly, and in which zones. Updated now and then, not per call. */
+/**
+ * How recent picks of a balancer were spread over its endpoints: how evenly, and over which zones. It is updated when metrics are read, not
+ * per call.
+ */
 export class RecentPicks {
   #before: Mark;
   #last: Mark;
@@ -21,10 +24,11 @@ export class RecentPicks {
     this.#before = this.#last;
   }
 
-  /** Takes a snapshot into account. Returns the picks since the window began, for the current endpoints. */
+  /** Takes a snapshot into account. Returns how the picks since the window began were spread over the current endpoints. */
   look({ endpoints }: BalancerSnapshot, nowMs: number): RecentShares {
     if (this.#before.started.size === 0 && endpoints.length > 0) {
-      // The counts of a first snapshot start when the balancer was created; endpoints that come later are new.
+      // The counts in a first snapshot go back to when the balancer was created, so its endpoints begin at 0. Endpoints that come later are
+      // new.
       this.#last = { atMs: this.#last.atMs, started: new Map(endpoints.map(({ key }) => [key, 0])) };
       this.#before = this.#last;
     }
@@ -41,17 +45,20 @@ export class RecentPicks {
 
 export interface RecentShares {
   /**
-   * The most picks of a ready endpoint, divided by the mean, by weight. Undefined with too few picks, and where the picker keeps an order
-   * of preference: one client then uses as few endpoints as it has calls in flight, and only many clients together are even.
+   * The most picks of any ready endpoint, as a multiple of the mean by weight. Undefined after too few picks, and if the picker keeps an
+   * order of preference: one client then uses only as many endpoints as it has calls in flight, and only many clients together spread calls
+   * evenly.
    */
   readonly most: number | undefined;
-  /** The fewest picks of a ready endpoint, divided by the mean, by weight; undefined where `most` is. */
+  /** The fewest picks of any ready endpoint, as a multiple of the mean by weight; undefined where `most` is undefined. */
   readonly least: number | undefined;
-  /** The picks by zone of their endpoints; empty if no zone is known. */
+  /** The share of picks that went to each zone; empty if no zone is known. */
   readonly zones: ReadonlyMap<string, number>;
 }
 
-/** The most and the fewest picks of an endpoint, as multiples of the mean. Leaves out endpoints that joined within the window. */
+/**
+ * Returns the most and the fewest picks of an endpoint, as multiples of the mean. Endpoints that joined within the window are left out.
+ */
 function extremes(
   endpoints: readonly EndpointSnapshot[],
   picks: readonly number[],

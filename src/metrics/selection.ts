@@ -4,16 +4,19 @@ import { checkedOption, numberOption, type OptionTable, optionTable } from '../r
 import { type Selection, theCollector } from './collector.js';
 import { conventions as allConventions, type Convention } from './metric.js';
 
-/** Options of all ways to read metrics. */
+/**
+ * Options of every function that reports metrics: which endpoints get series of their own, and under which naming conventions metrics are
+ * reported too. An invalid option throws EVENKEEL_OPTION.
+ */
 export interface MetricsOptions {
   /**
-   * How many endpoints of each balancer get their own series (`evenkeel.endpoint.*`), at most 10,000. Pods come and go, so
-   * each rolling update adds as many series as the Service has pods. @defaultValue 0
+   * How many endpoints of each balancer get series of their own (`evenkeel.endpoint.*`), at most 10,000. Pods come and go, so each rolling
+   * update adds as many series as the Service has pods. @defaultValue 0
    */
   readonly perEndpoint?: number | undefined;
   /**
-   * Also report under the names of conventions: `http.client.*`, `rpc.client.*` and `db.client.*` of OpenTelemetry, `grpc.*` of gRPC. Leave out those that
-   * one of your instrumentations already reports. @defaultValue []
+   * Naming conventions under which metrics are reported in addition to evenkeel's own names: `http.client.*`, `rpc.client.*` and
+   * `db.client.*` of OpenTelemetry, `grpc.*` of gRPC. Leave out those that one of your instrumentations already reports. @defaultValue []
    */
   readonly conventions?: readonly Convention[] | undefined;
 }
@@ -30,7 +33,7 @@ export const metricsTable: OptionTable<Complete<MetricsOptions>> = optionTable('
   }),
 });
 
-/** Reads the options of a way to read metrics; what they select is measured from now on. Throws EVENKEEL_OPTION. */
+/** Checks the options for reporting metrics and returns what they select, which is measured from now on. Throws EVENKEEL_OPTION. */
 export function selectionOf(options: MetricsOptions): Selection {
   const selection = metricsTable.resolveOwn(options);
   theCollector().want(selection.conventions);

@@ -1,16 +1,16 @@
 import { catalogue, type MetricName } from './catalogue.js';
 import type { Histogram } from './histogram.js';
 
-/** A series' attribute values by name. */
+/** The attributes of a series, by name. */
 export type SeriesAttributes = Readonly<Record<string, string | number>>;
 
-/** One series of a metric. */
+/** One series: a metric's value for one set of attributes. */
 export interface Series {
   readonly attributes: SeriesAttributes;
   value: number | Histogram;
 }
 
-/** The values of all metrics at one moment. Several balancers for one target are combined as the catalogue says. */
+/** The values of all metrics at one moment. Values of several balancers with one target are combined as the metric's `combine` says. */
 export class SeriesSet {
   readonly #metrics = new Map<MetricName, Map<string, Series>>();
 
@@ -22,7 +22,7 @@ export class SeriesSet {
     return [...this.#metrics.keys()];
   }
 
-  /** Adds a value to a series. Ignores values that are not finite. */
+  /** Adds a balancer's value to a series. Values that are not finite are ignored. */
   add(name: MetricName, attributes: SeriesAttributes, value: number): void {
     if (!Number.isFinite(value)) return;
     const { combine = 'sum' } = catalogue[name];
@@ -42,7 +42,7 @@ export class SeriesSet {
       metric = new Map();
       this.#metrics.set(name, metric);
     }
-    // The series' key joins the attribute values with NUL, because no name in Kubernetes has one.
+    // The key of a series joins its attribute values with NUL, which no name in Kubernetes contains.
     const key = Object.values(attributes).join('\0');
     let series = metric.get(key);
     if (series === undefined) {

@@ -4,10 +4,10 @@ import type { MetricName } from './catalogue.js';
 import { Histogram } from './histogram.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
 
-/** Called for each measured duration, in addition to the histogram: an OpenTelemetry meter. */
+/** Called for each measured duration, in addition to counting it in the histogram. Each OpenTelemetry meter has one. */
 export type Recorder = (name: MetricName, seconds: number, attributes: SeriesAttributes) => void;
 
-/** A second name, with attributes of its own, under which a series is also reported. */
+/** A second name, with attributes of its own, under which a series is reported too. */
 export interface Alias {
   readonly name: MetricName;
   readonly attributes: SeriesAttributes;
@@ -18,7 +18,7 @@ export class Durations {
   readonly histogram: Histogram = new Histogram();
   readonly name: MetricName;
   readonly attributes: SeriesAttributes;
-  /** Another name under which these durations are also reported. */
+  /** The second name under which these durations are reported too; undefined if there is none. */
   readonly alias: Alias | undefined;
   readonly #recorders: ReadonlySet<Recorder>;
 
@@ -44,7 +44,7 @@ export class TargetMeter implements CallMeter {
   readonly #target: string;
   readonly #recorders: ReadonlySet<Recorder>;
   readonly #all: Durations[] = [];
-  /** The histogram of successful calls: most calls succeed, so it needs no look-up. */
+  /** The histogram of successful calls. It is kept separately so that it needs no look-up, because most calls succeed. */
   readonly #succeeded: Durations;
   readonly #byOutcome = new Map<string, Durations>();
   readonly #served: Durations;

@@ -1,25 +1,27 @@
 import type { Observer, ObserverEvents } from './observer.js';
 
-/** How connections to endpoints opened and ended; those replaced because of their age are not counted. All numbers only grow. */
+/**
+ * How many connections to endpoints opened, and how they ended. Those replaced because of their age are not counted. The numbers only grow.
+ */
 export interface ConnectionCounts {
   readonly opened: number;
-  /** Attempts to open a connection that failed. */
+  /** How many attempts to open a connection failed. */
   readonly notOpened: number;
-  /** Open connections that ended with an error. */
+  /** How many open connections ended with an error. */
   readonly lost: number;
-  /** Open connections that the other side ended in order. */
+  /** How many open connections the server ended without an error. */
   readonly ended: number;
-  /** Connections that were closed because the endpoint left, or the balancer closed. */
+  /** How many connections were closed because their endpoint left or the balancer closed. */
   readonly left: number;
 }
 
 /** Why endpoints were ejected; `other` if the stage gave no cause. */
 export type EjectionCause = NonNullable<ObserverEvents['ejected']['cause']> | 'other';
 
-/** How a plain target finds its endpoints now. */
+/** How the endpoints of a plain target are found now. */
 export type DiscoveryState = Omit<ObserverEvents['discoveryChanged'], 'target'>;
 
-/** What the events of a balancer add up to, for snapshots. Listens to rare events only, so calls cost nothing more. */
+/** Adds up a balancer's events for snapshots. It listens only to rare events, so calls cost nothing more. */
 export class EventCounts {
   discovery: DiscoveryState | undefined;
   isPanicking = false;
@@ -40,11 +42,11 @@ export class EventCounts {
     left: 0,
   };
   resolveFailures = 0;
-  /** Why each ejected endpoint was ejected, by the key of the endpoint. */
+  /** Why each ejected endpoint was ejected, by the endpoint's key. */
   readonly #reasons = new Map<string, string>();
   readonly #connected = new Set<string>();
 
-  /** Why the endpoint of this key is ejected; undefined if it is not. */
+  /** Why the endpoint with this key is ejected; undefined if it is not. */
   ejectedBecause(key: string): string | undefined {
     return this.#reasons.get(key);
   }

@@ -1,22 +1,22 @@
 import type { Outcome } from '../endpoint/outcome.js';
 
-/** Measures the calls of one balancer. Called on the path of every call: it allocates nothing. */
+/** Measures the calls of one balancer. Its methods run for every call and allocate nothing. */
 export interface CallMeter {
-  /** An attempt ended, `durationMs` after it was given its endpoint. */
+  /** An attempt ended, `durationMs` after it got its endpoint. */
   attemptEnded(outcome: Outcome, durationMs: number): void;
-  /** A call waited for an endpoint, or for its turn; `served` says whether it got one. */
+  /** A call no longer waits for an endpoint or for the limit; `served` says whether it got an endpoint. */
   waited(durationMs: number, served: boolean): void;
 }
 
 /**
- * The protocol of a transport, for metrics with the names of conventions (`metricProducer({ conventions })`): which conventions, and the
- * attributes that all its calls share. One constant object for each client.
+ * The protocol of a transport, for metrics under the names of naming conventions (`metricProducer({ conventions })`). Each client has one
+ * constant object.
  */
 export interface Protocol {
   readonly conventions: 'http' | 'grpc' | 'db';
   /** The attributes that all calls of the client share, by name, such as `server.address`. */
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** How attempts to connect ended; only for gRPC. */
+  /** How attempts to connect ended, for gRPC's metrics; absent for other protocols. */
   readonly connections?: ConnectionAttempts;
 }
 
@@ -27,46 +27,51 @@ export interface ConnectionAttempts {
   readonly disconnections: number;
 }
 
-/** Describes a call in terms of its protocol. Adapters make one for each attempt, only while calls are measured. */
+/**
+ * Describes an attempt in terms of its protocol, for metrics. Adapters create one per attempt, but only while calls are measured by
+ * protocol.
+ */
 export interface CallNote {
-  /** What the call does: the HTTP method, the gRPC method or the database's operation. */
+  /** What the call does: its HTTP method, its gRPC method, or the database operation. */
   readonly operation: string;
-  /** The status of the call's response in terms of the protocol; undefined until there is one. */
+  /** The status of the response, in terms of the protocol; undefined until there is a response. */
   status: number | string | undefined;
 }
 
-/** Measures the calls of balancers with one protocol, by operation. Called on the path of every call: it allocates nothing. */
+/** Measures calls of balancers with one protocol, by operation. Its methods run for every call and allocate nothing. */
 export interface ProtocolMeter {
-  /** An attempt starts. Only for protocols where started attempts are counted. */
+  /** An attempt starts. Called only for protocols whose metrics count started attempts. */
   attemptStarted(operation: string): void;
   attemptEnded(note: CallNote, outcome: Outcome, durationMs: number): void;
-  /** A call has ended over all its attempts. Only for protocols whose calls are retried outside the balancer. */
+  /** A call has ended after all its attempts. Called only for protocols whose calls are retried outside the balancer. */
   callEnded(operation: string, status: number, durationMs: number): void;
 }
 
-/** A balancer as seen by code that reads all balancers of a thread. */
+/** The part of a balancer that code for all balancers of a thread needs, such as metrics and the admin page. */
 export interface LiveBalancer<Snapshot> {
-  /** The name of the balancer's resolver: the target, as a rule. */
+  /** The name of the balancer's resolver, which is the target unless a resolver has another name. */
   readonly name: string;
-  /** Measures the balancer's calls; undefined while metrics are off. */
+  /** Measures the balancer's calls; undefined while nobody reads metrics. */
   meter: CallMeter | undefined;
   /** The protocol of the balancer's transport, if known. */
   readonly protocol: Protocol | undefined;
-  /** Measures the balancer's calls by operation; undefined unless metrics with the names of the protocol are on. */
+  /** Measures the balancer's calls by operation; undefined unless metrics by protocol are read. */
   protocolMeter: ProtocolMeter | undefined;
   /** Records the balancer's calls; undefined without a recorder. */
   readonly recorder?: { dump(options?: { readonly pseudonyms?: boolean }): Uint8Array<ArrayBuffer> } | undefined;
   snapshot(): Snapshot;
 }
 
-/** Measures balancers: those that exist, and every one created later. */
+/** Notified of balancers: of those that exist, and of each one created later. */
 export interface BalancerWatcher<Snapshot> {
   created(balancer: LiveBalancer<Snapshot>): void;
   /** The balancer is about to close. */
   closed(balancer: LiveBalancer<Snapshot>): void;
 }
 
-/** The balancers of a thread that are not closed. The balancers are held weakly: one that was dropped without being closed is forgotten. */
+/**
+ * The balancers of a thread that are not closed. They are held weakly, so a balancer that was dropped without being closed is forgotten.
+ */
 export class LiveBalancers<Snapshot> {
   readonly #all = new Set<WeakRef<LiveBalancer<Snapshot>>>();
   readonly #refs = new WeakMap<LiveBalancer<Snapshot>, WeakRef<LiveBalancer<Snapshot>>>();
@@ -95,7 +100,7 @@ export class LiveBalancers<Snapshot> {
     for (const watcher of this.#watchers) watcher.closed(balancer);
   }
 
-  /** Starts to notify the watcher of balancers. Returns a function that ends this. */
+  /** Starts to notify a watcher of balancers. Returns a function that ends this. */
   watch(watcher: BalancerWatcher<Snapshot>): () => void {
     this.#watchers.add(watcher);
     for (const balancer of this) watcher.created(balancer);

@@ -5,25 +5,25 @@ import type { EvenkeelError, ResolveError } from '../errors.js';
 import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import { attemptChannels, callChannels } from './traces.js';
 
-/** States of a subchannel, in gRPC's words. */
+/** The states of a subchannel, mostly in gRPC's words. */
 export type SubchannelState = 'idle' | 'connecting' | 'ready' | 'backoff' | 'draining' | 'closed';
 
-/** The values that an observer's hooks receive: plain objects, created after the fact and owned by the hook. */
+/** What the hooks of an observer get. Each event is a plain object that is created for the hook. */
 export interface ObserverEvents {
   /** The resolver published a set. */
   resolved: { readonly endpoints: readonly Endpoint[]; readonly version: number; readonly reason?: string };
-  /** The resolver could not get a set; the last one stays in use. Once per kind of failure, not per attempt. */
+  /** The resolver could not get a set; the last one stays in use. Emitted once per kind of failure, not per attempt. */
   resolveFailed: { readonly error: ResolveError; readonly stale: boolean };
   /** The resolver's last set was confirmed after a failure. */
   resolveRecovered: { readonly staleForMs: number };
-  /** A plain target uses another discovery mode: which one, why, and what would be better. */
+  /** A plain target's endpoints are found in another way: in which, why, and what would be better. */
   discoveryChanged: {
     readonly target: string;
     readonly mode: string;
     readonly reason: string;
     readonly advice?: string;
   };
-  /** The subchannel of an endpoint changed its state; `error` is what ended its connection or attempt. */
+  /** The subchannel of an endpoint changed its state; `error` is what ended its connection or its attempt to connect. */
   subchannelChanged: {
     readonly endpoint: Endpoint;
     readonly from: SubchannelState;
@@ -36,19 +36,19 @@ export interface ObserverEvents {
     /** Why the endpoint was ejected, in words for people. */
     readonly reason: string;
     /**
-     * Why the endpoint was ejected, for programs: failures in a row, calls without an answer, the share of failures, a failed call on
-     * probation, failed health probes (`activeHealth`), or the server's own report (MySQL, PostgreSQL, Redis), which is reported once more
-     * when its reason changes.
+     * Why the endpoint was ejected, for programs: failures in a row, calls without a response, the share of failures, a failed call on
+     * probation, failed health probes (`activeHealth`), or the server's own word (MySQL, PostgreSQL, Redis), which is reported again when
+     * its reason changes.
      */
     readonly cause?: 'consecutive' | 'unanswered' | 'ratio' | 'probation' | 'probe' | 'server';
-    /** For how long the endpoint is ejected, in ms; with `server`, how soon the server is asked again. */
+    /** For how long the endpoint is ejected, in ms; with the cause `server`, how soon the server is checked again. */
     readonly durationMs: number;
   };
-  /** The endpoint is no longer suspect: it gets calls again. `reason` says why, in words for people. */
+  /** The endpoint is no longer suspect and gets calls again. `reason` says why, in words for people. */
   restored: { readonly endpoint: Endpoint; readonly reason: string };
-  /** All endpoints are used because too many are suspect (true), or no longer (false). */
+  /** `panicking` is true when all endpoints are used because too many are suspect, and false when this is over. */
   panicChanged: { readonly panicking: boolean; readonly suspects: number; readonly total: number };
-  /** One attempt of a call ended; `retrying`: another follows on another endpoint. */
+  /** One attempt of a call ended. `retrying` says whether another attempt follows on another endpoint. */
   attemptEnded: {
     readonly endpoint: Endpoint;
     readonly outcome: Outcome;
@@ -59,9 +59,9 @@ export interface ObserverEvents {
     readonly hedged?: boolean;
     readonly error?: unknown;
   };
-  /** A call got no endpoint, and its caller this error; its `code` says why, such as EVENKEEL_NOT_READY. */
+  /** A call got no endpoint, and its caller got this error, whose `code` says why, such as EVENKEEL_NOT_READY. */
   refused: { readonly error: EvenkeelError };
-  /** Something unexpected was handled; worth a log line. */
+  /** Something unexpected happened and was handled; it is worth a line in a log. */
   warned: { readonly message: string; readonly error?: unknown };
 }
 
@@ -81,14 +81,14 @@ export const observerEventNames: readonly (keyof ObserverEvents)[] = Object.free
 ] as const satisfies readonly (keyof ObserverEvents)[]);
 
 /**
- * Hooks by event name. They are called synchronously, in the middle of other work, and may call the balancer. Errors a hook throws or
- * rejects with are swallowed, because observing must not break anything.
+ * An application's hooks, by event name. Hooks are called synchronously, in the middle of other work, and may call the balancer. Errors
+ * that a hook throws or rejects with are ignored, because observing must not break anything.
  */
 export type Observer = {
   readonly [Event in keyof ObserverEvents]?: ((event: ObserverEvents[Event]) => void) | undefined;
 };
 
-/** Whether anything listens to `event`: lets call sites skip creating its value. */
+/** Whether anything listens to `event`. If not, the event's object need not be created. */
 export function observes(observer: Observer, event: keyof ObserverEvents): boolean {
   return observer[event] !== undefined;
 }
@@ -97,12 +97,12 @@ const { start, end, asyncStart, asyncEnd, error } = callChannels;
 const { start: sent, end: began, asyncStart: ending, asyncEnd: ended, error: failed } = attemptChannels;
 
 /**
- * The channel on which undici publishes a new request. Tools that make spans of undici's requests take the parent from the async context: a
- * retry or a hedge starts in the context of a socket or a timer, and only a traced call restores its own.
+ * The channel on which undici publishes new requests. Tools that create spans for undici's requests take the parent from the async context.
+ * A retry or a hedge starts in the context of a socket or a timer, and only a traced call restores its own.
  */
 const undiciRequests = channel('undici:request:create');
 
-/** Whether calls are traced. On the path of every call. It does not use `TracingChannel.hasSubscribers`, which not every runtime has. */
+/** Whether calls are traced. Runs for every call. It does not use `TracingChannel.hasSubscribers`, which some runtimes do not have. */
 export function isTraced(): boolean {
   return (
     undiciRequests.hasSubscribers ||
@@ -119,7 +119,7 @@ export function isTraced(): boolean {
   );
 }
 
-/** Calls an observer's hook for `event`; what the hook throws or rejects with is swallowed. */
+/** Calls the observer's hook for `event`. Errors that the hook throws or rejects with are ignored. */
 export function notify<Event extends keyof ObserverEvents>(
   observer: Observer,
   event: Event,
@@ -128,14 +128,14 @@ export function notify<Event extends keyof ObserverEvents>(
   const hook = observer[event];
   if (hook === undefined) return;
   try {
-    // The type of a hook also allows an async function, whose rejection must not stay unhandled.
+    // A hook may be an async function, whose rejection must not stay unhandled.
     ignoreRejection(hook.call(observer, value));
   } catch {
-    // What a hook throws is the observer's own problem.
+    // An error that a hook throws is the application's own problem.
   }
 }
 
-/** An observer that forwards every event to several observers. */
+/** Creates an observer that passes every event on to several observers. */
 export function combineObservers(observers: readonly Observer[]): Observer {
   return observerOf(
     (event) => observers.some((observer) => observes(observer, event)),
@@ -145,7 +145,7 @@ export function combineObservers(observers: readonly Observer[]): Observer {
   );
 }
 
-/** An observer whose hooks all call `tell`; a hook is present only while something `listens` to its event. */
+/** Creates an observer whose hooks all call `tell`. A hook exists only while something `listens` to its event. */
 export function observerOf(
   listens: (event: keyof ObserverEvents) => boolean,
   tell: <Event extends keyof ObserverEvents>(event: Event, value: ObserverEvents[Event]) => void,
@@ -158,15 +158,15 @@ export function observerOf(
   return observer;
 }
 
-/** What is published on `evenkeel:<event>`: the observer's value, and the name of the resolver. */
+/** The messages on the diagnostics channels `evenkeel:<event>`: what an observer gets, and the name of the resolver. */
 export type DiagnosticsEvents = {
   readonly [Event in keyof ObserverEvents]: ObserverEvents[Event] & { readonly resolver: string };
 };
 
 /**
- * An observer that forwards to `counts` and `observer`, and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with the
- * event's value plus `resolver`, the name of the resolver. While an event has no subscriber and neither of the two has a hook for it, this
- * observer has no such hook either, so that a call site can skip the work (`observes`).
+ * Creates an observer that passes events on to `counts` and `observer`, and publishes them on the `node:diagnostics_channel` named
+ * `evenkeel:<event>`, together with the name of the resolver. While nothing listens to an event, this observer has no hook for it, so that
+ * callers can skip the work (`observes`).
  */
 export function withDiagnostics(observer: Observer, resolver: string, counts: Observer = {}): Observer {
   const channels = Object.fromEntries(

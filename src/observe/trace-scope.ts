@@ -6,8 +6,8 @@ type Wrap = (run: () => void) => void;
 const inBackground = { requireManualDestroy: true };
 
 /**
- * One operation on the channels of a `TracingChannel`: `start` around its synchronous part, then `end`, and when the operation is over
- * `error` if it failed, `asyncStart` and `asyncEnd`. Later work of the operation runs in the async context of its start.
+ * Publishes one operation on the channels of a `TracingChannel`: `start` and `end` around its synchronous part, and when the operation is
+ * over, `error` if it failed, then `asyncStart` and `asyncEnd`. Later parts of the operation run in the async context of its start.
  */
 export class TraceScope {
   readonly #channels: TraceChannels;
@@ -23,12 +23,12 @@ export class TraceScope {
     this.#message = message;
   }
 
-  /** Whether the operation has ended: nothing more is published about it. */
+  /** Whether the operation has ended, so that nothing more is published about it. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** To be called from within `start`: the rest of the operation runs inside `wrap`. */
+  /** Makes the rest of the operation run inside `wrap`. To be called by subscribers of `start`. */
   around(wrap: Wrap): void {
     this.#wraps.push(wrap);
   }
@@ -51,12 +51,12 @@ export class TraceScope {
     }
   }
 
-  /** Runs `work` in the async context of the operation's start. */
+  /** Runs `work` in the async context in which the operation started. */
   run<T>(work: () => T): T {
     return this.#context === undefined ? work() : this.#context.runInAsyncScope(work);
   }
 
-  /** The operation has ended. Calls of this method after the first do nothing. */
+  /** Ends the operation. Further calls of this method do nothing. */
   end(error: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -75,8 +75,8 @@ export class TraceScope {
 }
 
 /**
- * Runs `work` once, inside all of `wraps`, even if one of them throws or does not call it. Like errors of subscribers, errors of `wraps`
- * are uncaught.
+ * Runs `work` once, inside all of `wraps`, even if one of them throws or does not call its argument. An error of a wrap becomes an uncaught
+ * exception, as an error of a subscriber does.
  */
 function inside<T>(wraps: readonly Wrap[], work: () => T): T {
   if (wraps.length === 0) return work();

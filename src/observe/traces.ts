@@ -2,10 +2,10 @@ import { type Channel, channel } from 'node:diagnostics_channel';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Outcome } from '../endpoint/outcome.js';
 
-/** Why an attempt was made: `move` follows an attempt of which nothing was sent; `hedge` runs beside a slow one. */
+/** Why an attempt was made: `retry` follows a failure, `move` an attempt of which nothing was sent; `hedge` runs beside a slow attempt. */
 export type AttemptReason = 'first' | 'retry' | 'move' | 'hedge';
 
-/** What a traced call is: its protocol, method and Service. */
+/** Describes a traced call: its protocol, method and Service. */
 export interface CallFacts {
   /** The protocol of the call: `http`, `grpc`, `mysql`, `postgresql`, `redis`, `rsocket`, `tcp`, or `custom` for `balancer.run`. */
   readonly protocol: string;
@@ -17,7 +17,7 @@ export interface CallFacts {
 
 /** The message of the tracing channel `evenkeel:call`: one object per call, filled in as the call proceeds. */
 export interface TracedCall extends CallFacts {
-  /** The name of the resolver: as a rule the target. */
+  /** The name of the resolver, which is the target unless a resolver has another name. */
   readonly target: string;
   /** Attempts of the call made so far. */
   readonly attempts: number;
@@ -25,38 +25,41 @@ export interface TracedCall extends CallFacts {
   readonly waitedMs: number;
   /** How the call ended; undefined while it runs. */
   readonly outcome: Outcome | undefined;
-  /** The error that the call's caller got instead of a result. */
+  /** The error that the caller got in place of a result. */
   readonly error: unknown;
-  /** The status of the response that the caller got: of HTTP, or the name of a gRPC status. Undefined if there is none. */
+  /** The status of the response that the caller got: an HTTP status, or the name of a gRPC status. Undefined if there is none. */
   readonly status: number | string | undefined;
   /**
-   * For subscribers of `start` whose context is kept by something other than an AsyncLocalStorage: the rest of the call runs inside `wrap`,
-   * which must call the function it receives, at once.
+   * Runs the rest of the call inside `wrap`, which must call its argument at once. For subscribers of `start` whose context is not an
+   * AsyncLocalStorage.
    */
   around(wrap: (run: () => void) => void): void;
 }
 
 /** The message of the tracing channel `evenkeel:attempt`: one object per attempt. */
 export interface TracedAttempt {
-  /** The call that this is an attempt of; the same object for all its attempts. */
+  /** The call that this attempt belongs to; the same object for all attempts of a call. */
   readonly call: TracedCall;
   /** The endpoint the attempt goes to: address and port, the pod's name and zone where they are known. */
   readonly endpoint: Endpoint;
-  /** The place that the endpoint had in the client's order of preference, from 1; undefined if the picker keeps none. */
+  /** The endpoint's place in the client's order of preference at the time of the attempt, from 1; undefined if no order is kept. */
   readonly place: number | undefined;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
   /** Why the attempt was made: as the first, after a failure, after an attempt of which nothing was sent, or beside a slow one. */
   readonly reason: AttemptReason;
-  /** How long the call waited for this endpoint, in ms; 0 if it did not have to. */
+  /** How long the call waited for this endpoint, in ms; 0 if it did not wait. */
   readonly waitedMs: number;
   /** How the attempt ended; undefined while it runs. */
   readonly outcome: Outcome | undefined;
-  /** What the attempt failed with; undefined while it runs and after a success. */
+  /** The error with which the attempt failed; undefined while it runs and after a success. */
   readonly error: unknown;
-  /** The status of the response to the attempt: of HTTP, or the name of a gRPC status; undefined without a response. */
+  /** The status of the response to this attempt: an HTTP status, or the name of a gRPC status. Undefined without a response. */
   readonly status: number | string | undefined;
-  /** Adds a header, or gRPC metadata, to this attempt, from within `start`. Undefined where that is not possible. */
+  /**
+   * Adds a header, or gRPC metadata, to this attempt. Works only within a subscriber of `start`. Undefined if the protocol cannot add
+   * headers.
+   */
   readonly setHeader: ((name: string, value: string) => void) | undefined;
   /** Wraps the rest of the attempt, as `TracedCall.around` does for a call. */
   around(wrap: (run: () => void) => void): void;
@@ -80,7 +83,7 @@ const channelsOf = (name: string): TraceChannels => ({
   error: channel(`tracing:${name}:error`),
 });
 
-/** The channels of calls: from the start of a call until its caller has the result. */
+/** The tracing channels of calls. A call lasts from its start until its caller has the result. */
 export const callChannels: TraceChannels = channelsOf('evenkeel:call');
-/** The channels of attempts: from when an attempt has an endpoint until its end. */
+/** The tracing channels of attempts. An attempt lasts from when it has an endpoint until it ends. */
 export const attemptChannels: TraceChannels = channelsOf('evenkeel:attempt');

@@ -1,12 +1,12 @@
 import type { Clock } from '../runtime/clock.js';
 import { notify, type Observer } from './observer.js';
 
-/** Handled problems of the same kind are reported at most once in this time, in ms. */
+/** A handled problem of one kind is reported at most once in this time, in ms. */
 const AGAIN_AFTER_MS = 60_000;
 
 /**
- * Reports handled problems with plug-ins (a stage, a picker, a transport) as `warned`. They may occur with every call, so each
- * kind is reported at most once a minute.
+ * Reports handled problems with plug-ins (a stage, a picker, a transport) as the event `warned`. Such a problem may occur with every call,
+ * so each kind is reported at most once a minute.
  */
 export class Warnings {
   readonly #observer: Observer;
@@ -18,7 +18,10 @@ export class Warnings {
     this.#clock = clock;
   }
 
-  /** Emits `warned`, unless the same message was emitted a short time ago. @param message Also the kind: it must contain no addresses or numbers, or memory grows. */
+  /**
+   * Emits `warned`, unless an equal message was emitted less than a minute ago. @param message Says what happened, and stands for the kind
+   * of problem. It must contain no addresses or numbers, because every different message is remembered.
+   */
   warn(message: string, error: unknown): void {
     const nowMs = this.#clock.now();
     const warnedAtMs = this.#warnedAtMs.get(message);

@@ -2,20 +2,20 @@ import { type Attributes, type Span, SpanStatusCode } from '@opentelemetry/api';
 import type { Outcome } from '../endpoint/outcome.js';
 import type { TracedAttempt, TracedCall } from '../observe/traces.js';
 
-/** The parts of a Service's name, for attributes of spans. */
+/** A Service's name in the form of attributes of a span. */
 interface ServerName {
   readonly 'server.address'?: string;
   readonly 'server.port'?: number;
 }
 
-/** How many Services' names are kept in parsed form. */
+/** How many Services' names are cached in parsed form. */
 const MAX_REMEMBERED = 1_000;
 const remembered = new Map<string, ServerName>();
 
-/** Matches a Service's name, optionally with a scheme before it and a port after it. */
+/** Matches a Service's name with an optional scheme and port. */
 const NAME = /^(?:[a-z][a-z0-9+.-]*:\/\/)?(\[[^\]]+\]|[^\s:/,[\]]+)(?::(\d+))?$/i;
 
-/** The parts of a Service's name as a client names its server: an origin, or `host:port`. */
+/** Returns the attributes for a Service's name, which is an origin or `host:port`. */
 function serverOf(service: string): ServerName {
   let server = remembered.get(service);
   if (server === undefined) {
@@ -29,7 +29,7 @@ function serverOf(service: string): ServerName {
   return server;
 }
 
-/** Attributes of a call's span at its start. */
+/** The attributes that a call's span has from its start. */
 export function atCall({ target, protocol, method, service = target }: TracedCall): Attributes {
   return {
     'evenkeel.target': target,
@@ -39,7 +39,7 @@ export function atCall({ target, protocol, method, service = target }: TracedCal
   };
 }
 
-/** Attributes of an attempt's span at its start. */
+/** The attributes that an attempt's span has from its start. */
 export function atAttempt({ call, endpoint, place, attempt, reason, waitedMs }: TracedAttempt): Attributes {
   const { address, port, name, uid, zone, nodeName } = endpoint;
   return {
@@ -58,7 +58,7 @@ export function atAttempt({ call, endpoint, place, attempt, reason, waitedMs }: 
   };
 }
 
-/** The attribute for the status of a response, by protocol. */
+/** The name of the attribute for a response's status, by protocol. */
 const statusNames: ReadonlyMap<string, string> = new Map([
   ['http', 'http.response.status_code'],
   ['grpc', 'rpc.response.status_code'],
@@ -84,14 +84,14 @@ export function finish(
   span.setStatus({ code: SpanStatusCode.ERROR, ...(message !== undefined && { message }) });
 }
 
-/** The name of an outcome, as in our metrics: the cause if there is one, otherwise the kind. */
+/** The name of an outcome in spans and metrics: its cause if there is one, otherwise its kind. */
 function nameOf(outcome: Outcome | undefined): string {
   return outcome?.cause ?? outcome?.kind ?? 'unknown';
 }
 
 /**
- * The type of an error for a span: its code if it has one, otherwise its class name. A thrown value that is not an error is not shown: it
- * may contain anything.
+ * The type of an error for a span: its code if it has one, otherwise the name of its class. A thrown value that is no error is not shown,
+ * because it may contain anything.
  */
 function typeOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return '_OTHER';

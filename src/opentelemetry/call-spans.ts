@@ -9,26 +9,26 @@ import {
 } from '../observe/traces.js';
 import { atAttempt, atCall, finish } from './attributes.js';
 
-/** A span that has not ended, and the context that contains it. */
+/** A span that has not ended, and a context in which it is the current span. */
 interface OpenSpan {
   readonly span: Span;
   readonly context: Context;
 }
 
 /**
- * Marks messages of the tracing channels that already have a span, so that no other tracer, in this copy of evenkeel or another, creates a
- * second one.
+ * Marks a message of the tracing channels for which a span was created, so that no second tracer, perhaps of another copy of evenkeel,
+ * creates another.
  */
 const taken: unique symbol = Symbol.for('evenkeel.opentelemetry.taken') as never;
 
 /**
- * The channel on which undici publishes a new request. Undici's instrumentation subscribes to it, and adds the headers for its own span.
+ * The channel on which undici publishes new requests. If undici's instrumentation subscribes to it, that adds the headers of its own span.
  */
 const undiciRequests = channel('undici:request:create');
 
 type Listener = (message: unknown) => void;
 
-/** Spans of all calls and attempts of this process, from the tracing channels. */
+/** Creates spans for all calls and attempts of this process, from the messages of the tracing channels. */
 export class CallSpans {
   readonly #tracer: Tracer;
   readonly #attemptKind: SpanKind;
@@ -91,7 +91,7 @@ export class CallSpans {
     const call = this.#calls.get(attempt.call);
     const parent = call?.context ?? context.active();
     if (call?.span.isRecording() === false) {
-      // The call's span is not recorded, so its attempts get no spans and the span's context is passed on.
+      // If a call's span is not recorded, its attempts get no spans, and servers get the call's span as parent.
       this.#tell(attempt, parent);
       return;
     }
@@ -115,7 +115,7 @@ export class CallSpans {
     opened.span.end();
   }
 
-  /** Sends the server the span that is its parent, in headers, unless another instrumentation's client span will be the parent. */
+  /** Tells the server, in headers, which span is its parent, unless another instrumentation's client span will be the parent. */
   #tell({ call, setHeader }: TracedAttempt, own: Context): void {
     if (!this.#propagates || setHeader === undefined) return;
     if (call.protocol === 'http' && undiciRequests.hasSubscribers) return;
@@ -123,7 +123,7 @@ export class CallSpans {
   }
 }
 
-/** Whether no other tracer has created a span for this message; if so, marks it as taken. */
+/** Marks a message as having a span. Returns false if another tracer marked it before. */
 function take(message: object): boolean {
   const marked = message as { [taken]?: true };
   if (marked[taken]) return false;

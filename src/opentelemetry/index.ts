@@ -12,33 +12,37 @@ export {
   metricProducer,
 } from './metrics.js';
 
-/** Options of `instrumentTraces`. */
+/**
+ * Options of `instrumentTraces`: which tracer, whether servers are told of spans, and the kind of the attempts' spans. An invalid option
+ * throws EVENKEEL_OPTION.
+ */
 export interface TracesOptions {
   /** The tracer that creates the spans. @defaultValue `trace.getTracer('evenkeel')` of the global tracer provider */
   readonly tracer?: Tracer | undefined;
   /**
-   * Whether each attempt sends its span to the server as the parent of the server's span, in the headers of the global propagator: over
-   * gRPC, and over HTTP unless an instrumentation of undici does. @defaultValue true
+   * Whether each attempt tells the server, in the headers of the global propagator, that the attempt's span is the parent of the server's.
+   * This applies to gRPC, and to HTTP unless an instrumentation of undici does it. @defaultValue true
    */
   readonly propagate?: boolean | undefined;
   /**
-   * The kind of the attempts' spans. `client` is for processes in which no instrumentation of undici, grpc-js, mysql2 … creates client
+   * The kind of the attempts' spans. Use `client` in processes where no instrumentation of undici, grpc-js, mysql2 or others creates client
    * spans; otherwise a dashboard would count calls twice. @defaultValue 'internal'
    */
   readonly attemptKind?: 'internal' | 'client' | undefined;
 }
 
-/** Stops tracing, and ends open spans. */
+/** What `instrumentTraces` returns, to end the tracing. */
 export interface Traces {
-  /** Stops tracing: starts no further spans, and ends open ones. */
+  /** Ends the tracing: no further spans are started, and open ones are ended. */
   readonly stop: () => void;
-  /** Number of open spans. */
+  /** How many spans are open now. */
   readonly open: number;
 }
 
 /**
- * Creates a span for every call of this process, and one for each of its attempts. The attempt runs in its span's context, so spans of
- * other instrumentations become its children. Spans and attributes: docs/reference/traces.md. Throws EVENKEEL_OPTION.
+ * Creates a span for every call of this process, and one for each of its attempts. An attempt runs in the context of its span, so spans of
+ * other instrumentations become its children. docs/reference/traces.md lists spans and attributes. Throws EVENKEEL_OPTION for invalid
+ * options.
  *
  * @example instrumentTraces();
  */

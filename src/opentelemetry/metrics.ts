@@ -6,15 +6,15 @@ import { checkKeys, optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { choiceOption, optionTable } from '../runtime/options.js';
 
-/** Options of `instrumentMetrics`. */
+/** Options of `instrumentMetrics`: the meter, and which metrics are reported. An invalid option throws EVENKEEL_OPTION. */
 export interface InstrumentMetricsOptions extends MetricsOptions {
   /** The meter that reports the metrics. @defaultValue `metrics.getMeter('evenkeel')` of the global meter provider */
   readonly meter?: MeterLike | undefined;
 }
 
 /**
- * Measures every balancer of this thread, including existing ones, and reports to OpenTelemetry. Returns `stop`, which ends the
- * reports. A second call with the same meter changes nothing. Throws EVENKEEL_OPTION. Metrics: docs/reference/metrics.md.
+ * Measures every balancer of this thread, including existing ones, and reports to OpenTelemetry. Returns `stop`, which ends the reports. A
+ * second call with the same meter changes nothing. docs/reference/metrics.md lists the metrics. Throws EVENKEEL_OPTION for invalid options.
  *
  * @example instrumentMetrics();
  */
@@ -28,11 +28,11 @@ export function instrumentMetrics(options: InstrumentMetricsOptions = {}): { rea
   return { stop: bind(meter, selection) };
 }
 
-/** Options of `metricProducer`. */
+/** Options of `metricProducer`: how counts are reported, and which metrics. An invalid option throws EVENKEEL_OPTION. */
 export interface MetricProducerOptions extends MetricsOptions {
   /**
-   * How counts are reported. `cumulative`: counts since the process started. `delta`: counts since the last report, for backends that want
-   * differences; such a producer serves one reader. @defaultValue 'cumulative'
+   * How counts are reported. `cumulative`: since the process started. `delta`: since the last report, for backends that want differences;
+   * such a producer can serve only one reader. @defaultValue 'cumulative'
    */
   readonly temporality?: Temporality | undefined;
 }
@@ -43,9 +43,9 @@ const producerTable = optionTable<Complete<MetricProducerOptions>>('options', {
 });
 
 /**
- * The metrics of every balancer of this thread for the `metricProducers` of an OpenTelemetry reader or Prometheus exporter
- * (`@opentelemetry/sdk-metrics` 1.17 and later). The same metrics as with `instrumentMetrics()`, so use one of the two; this one
- * costs next to nothing per call. Throws EVENKEEL_OPTION.
+ * Returns a producer of the metrics of every balancer of this thread, for the `metricProducers` of an OpenTelemetry reader or Prometheus
+ * exporter (`@opentelemetry/sdk-metrics` 1.17 and later). It reports the metrics that `instrumentMetrics()` does, so use one of the two;
+ * the producer costs next to nothing per call. Throws EVENKEEL_OPTION for invalid options.
  *
  * @example new PeriodicExportingMetricReader({ exporter, metricProducers: [metricProducer()] });
  */

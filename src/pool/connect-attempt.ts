@@ -10,32 +10,37 @@ import type { Connection, Transport } from './transport.js';
 export interface ConnectAttemptParts<C> {
   readonly transport: Transport<C>;
   readonly endpoint: Endpoint;
-  /** The time limit for each of the endpoint's addresses, in ms. */
+  /** How long connecting to one of the endpoint's addresses may take, in ms. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly gate: ConnectGate;
-  /** Recent consecutive failures of the endpoint: attempts to endpoints with fewer go first; also passed to the transport. */
+  /**
+   * How many attempts in a row failed on the endpoint recently. Attempts to endpoints with fewer failures go first; the transport gets this
+   * number too.
+   */
   readonly failures: number;
   /**
-   * The attempt got a connection. Exactly one of `opened` and `failed` is called, once, never synchronously; neither after `callOff`.
-   * @param address Which of the endpoint's addresses the connection was opened to.
+   * The attempt got a connection. Either `opened` or `failed` is called, once and never synchronously; neither is called after `callOff`.
+   *
+   * @param address The address of the endpoint to which the connection was opened.
    */
   opened(connection: Connection<C>, address: string): void;
   failed(error: EvenkeelError): void;
-  /** Takes a connection that arrives after the attempt was called off. */
+  /** Gets rid of a connection that arrives after the attempt was called off. */
   discard(connection: Connection<C>): void;
 }
 
 /**
- * One attempt at a connection: waits its turn, then connects within a time limit, to the endpoint's other address if the first
- * fails. Also handles a transport that ignores its signal, throws instead of rejecting, or delivers something that is not a connection.
+ * One attempt to connect to an endpoint. It waits its turn, then connects within a time limit; if that fails, it tries the endpoint's other
+ * address. It also copes with a transport that ignores its signal, throws instead of rejecting, or delivers something that is not a
+ * connection.
  */
 export class ConnectAttempt<C> implements GateVisitor {
   readonly #parts: ConnectAttemptParts<C>;
   #over = false;
-  /** The endpoint as it is dialed now: with the address in front that is being tried. */
+  /** The endpoint as it is dialed now, with the address that is being tried in front. */
   #dialed: Endpoint;
-  /** The part of the error message about the endpoint's first address, which could not be connected to. */
+  /** The beginning of the error message, about the endpoint's first address, to which no connection could be opened. */
   #before = '';
   #timer: Timer | undefined;
   #limit: AbortController | undefined;
@@ -46,7 +51,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     parts.gate.enter(this, parts.failures);
   }
 
-  /** The attempt's turn has come. Only the gate calls this, and the attempt itself for the endpoint's other address. */
+  /** Begins to connect, when the attempt's turn has come. The gate calls this, and the attempt itself for the endpoint's other address. */
   begin(): void {
     const { transport, timeoutMs, clock, failures } = this.#parts;
     const limit = new AbortController();
@@ -64,7 +69,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     );
   }
 
-  /** The connection is no longer wanted. Does nothing if the attempt to connect is over. */
+  /** Ends the attempt because the connection is no longer wanted. Does nothing if the attempt is over. */
   callOff(): void {
     if (this.#over) return;
     this.#end(false);
@@ -72,7 +77,10 @@ export class ConnectAttempt<C> implements GateVisitor {
     this.#limit?.abort(new EvenkeelError('EVENKEEL_CLOSED', `connecting to ${address} was canceled`));
   }
 
-  /** The transport has delivered a connection. @param limit Of which dial: that to the first address may end after it was given up. */
+  /**
+   * Takes what the transport delivered. @param limit The controller of the dial that delivered it: the dial to the first address may still
+   * deliver after it was given up.
+   */
   #delivered(connection: Connection<C>, limit: AbortController): void {
     const isCurrent = !this.#over && limit === this.#limit;
     const instead = notAConnection(connection);
@@ -98,7 +106,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     this.#tryOther(`${endpointAddress(this.#dialed)} did not accept a connection within ${timeoutMs} ms`);
   }
 
-  /** One address could not be connected to: dials the endpoint's other address, unless there is none, or this was the other one. */
+  /** Connecting to one address failed. Dials the endpoint's other address, unless there is none or it was tried too. */
   #tryOther(message: string, cause?: unknown): void {
     const { endpoint } = this.#parts;
     if (endpoint.otherAddress === undefined || this.#dialed !== endpoint) {
@@ -132,7 +140,7 @@ export class ConnectAttempt<C> implements GateVisitor {
   }
 }
 
-/** Why `value` is not a connection, in words; undefined if it is one. */
+/** Says in words why `value` is not a connection; undefined if it is one. */
 function notAConnection(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return String(value);
   const { closed, close, leaving, outdated } = value as {
@@ -142,7 +150,7 @@ function notAConnection(value: unknown): string | undefined {
     readonly outdated?: unknown;
   };
   const missing: string[] = [];
-  // A capacity of NaN would make all comparisons false: the connection would stay ready and never be picked.
+  // A capacity of NaN makes every comparison false, so such a connection would be ready and never picked.
   if (!hasCapacity(value)) missing.push('capacity (a number)');
   if (!isPromise(closed)) missing.push('closed (a promise)');
   if (leaving !== undefined && !isPromise(leaving)) missing.push('leaving (a promise)');
@@ -160,7 +168,7 @@ function hasCapacity(connection: { readonly capacity?: unknown }): boolean {
     const { capacity } = connection;
     return typeof capacity === 'number' && !Number.isNaN(capacity);
   } catch {
-    // The property exists; reading it throws, which a pick notices.
+    // The property exists, but reading it throws. A later pick will notice that.
     return true;
   }
 }

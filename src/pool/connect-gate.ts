@@ -1,21 +1,18 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** An attempt to connect, which waits at the gate for its turn. */
+/** An attempt to connect that waits at the gate for its turn. */
 export interface GateVisitor {
-  /** The attempt may start to connect now. It must call the gate's `left` once, and must not throw. */
+  /** The attempt may begin to connect now. It must call `left` of the gate once, and must not throw. */
   begin(): void;
 }
 
-/**
- * An endpoint with at most this many consecutive failures may just be starting: it does not queue behind endpoints that are
- * gone.
- */
+/** An endpoint with at most this many failures in a row may just be starting, so it does not queue behind endpoints that are gone. */
 const FEW_FAILURES = 3;
 
 /**
- * Limits concurrent connection attempts; the others wait their turn, first come first served. Attempts to endpoints that failed
- * recently wait behind all others and get at most half of the slots: a hundred endpoints that hang until their timeout must not
- * keep a new pod waiting. A budget limits them too, and every other turn is for those that failed only a few times.
+ * Limits how many attempts to connect run at once; the others wait, first come first served. Attempts to endpoints that failed recently
+ * wait behind all others and get at most half of the slots, because a hundred endpoints that hang until their timeout must not keep a new
+ * pod waiting. A budget limits them too, and every other turn is for endpoints that failed only a few times.
  */
 export class ConnectGate {
   readonly #limit: number;
@@ -28,9 +25,9 @@ export class ConnectGate {
   readonly #runningAgain = new Set<GateVisitor>();
   #running = 0;
   #admitting = false;
-  /** Whether the last turn for endpoints that failed recently went to one that had failed often. */
+  /** Whether the last attempt to an endpoint that failed recently was to one that had failed often. */
   #wasLong = false;
-  /** The timer that runs while an attempt waits for the budget of dials. */
+  /** Runs while an attempt waits until the budget can pay for it. */
   #timer: Timer | undefined;
 
   constructor(limit: number, clock: Clock) {
@@ -40,8 +37,8 @@ export class ConnectGate {
   }
 
   /**
-   * Calls the visitor's `begin` as soon as there is a free slot, possibly synchronously. @param failures Recent consecutive failures of the
-   * visitor's endpoint.
+   * Calls the visitor's `begin` as soon as there is a free slot, possibly synchronously. @param failures How many attempts in a row failed
+   * on the visitor's endpoint recently.
    */
   enter(visitor: GateVisitor, failures: number): void {
     const waiting = failures === 0 ? this.#waiting : failures <= FEW_FAILURES ? this.#waitingAgain : this.#waitingLong;
@@ -49,7 +46,7 @@ export class ConnectGate {
     if (!this.#admitting) this.#admit();
   }
 
-  /** The visitor stops waiting at the gate. Returns false if its attempt has already started. */
+  /** Makes the visitor stop waiting at the gate. Returns false if its attempt has already begun. */
   giveUp(visitor: GateVisitor): boolean {
     const waited =
       this.#waiting.delete(visitor) || this.#waitingAgain.delete(visitor) || this.#waitingLong.delete(visitor);
@@ -57,14 +54,17 @@ export class ConnectGate {
     return waited;
   }
 
-  /** A started attempt is over. @param connected Whether the attempt got a connection. */
+  /** An attempt that had begun is over. @param connected Whether the attempt got a connection. */
   left(visitor: GateVisitor, connected: boolean): void {
     this.#running--;
     if (this.#runningAgain.delete(visitor) && connected) this.#budget.giveBack();
     this.#admitLater();
   }
 
-  /** Admits waiting attempts at the end of the turn: otherwise calling off thousands of attempts would start each of them first. */
+  /**
+   * Admits waiting attempts at the end of this turn. If they were admitted at once, calling off thousands of attempts would begin each of
+   * them first.
+   */
   #admitLater(): void {
     if (this.#admitting) return;
     this.#admitting = true;
@@ -84,7 +84,7 @@ export class ConnectGate {
     }
   }
 
-  /** Starts an attempt to an endpoint that failed recently. Returns false if none waits, or there is no room or no budget for it. */
+  /** Begins an attempt to an endpoint that failed recently. Returns false if none waits, or if there is no slot or budget for it. */
   #admitAgain(): boolean {
     if (this.#waitingAgain.size + this.#waitingLong.size === 0) return false;
     if (this.#runningAgain.size >= this.#limitAgain) return false;
@@ -117,21 +117,21 @@ export class ConnectGate {
   }
 }
 
-/** Dials per second to endpoints that failed recently. */
+/** How many attempts per second the budget pays for on endpoints that failed recently. */
 const PER_SECOND = 50;
-/** The most dials the budget can pay for at once: what it gains in a second. */
+/** The budget holds at most this many attempts: what it gains in a second. */
 const LIMIT = PER_SECOND;
 
 /**
- * Limits dials to endpoints that do not answer. Each endpoint has its own pauses, but thousands of them (a partition, or a
- * Service whose pods are gone) would together cost a core and a storm of SYNs. A token bucket; a successful dial is refunded,
- * so that endpoints that return are connected without delay.
+ * Limits attempts to endpoints that do not answer. Each endpoint has pauses of its own, but thousands of them (a partition, or a Service
+ * whose pods are gone) would together cost a core and a storm of SYNs. It is a token bucket. An attempt that succeeds is refunded, so that
+ * endpoints that return are connected without delay.
  */
 class DialBudget {
   #tokens = LIMIT;
   #updatedMs = Number.NEGATIVE_INFINITY;
 
-  /** Pays for a dial, if the budget allows. Returns whether it did. */
+  /** Pays for an attempt if the budget allows. Returns whether it did. */
   take(nowMs: number): boolean {
     this.#tokens = Math.min(LIMIT, this.#tokens + Math.max(0, nowMs - this.#updatedMs) * (PER_SECOND / 1_000));
     this.#updatedMs = nowMs;
@@ -140,12 +140,12 @@ class DialBudget {
     return true;
   }
 
-  /** A dial that was paid for succeeded, and is refunded. */
+  /** Refunds an attempt that succeeded. */
   giveBack(): void {
     this.#tokens = Math.min(LIMIT, this.#tokens + 1);
   }
 
-  /** Time until the budget can pay for the next dial, in whole ms, as of the last `take`. */
+  /** How long it takes until the budget can pay for the next attempt, in whole ms, as of the last `take`. */
   get waitMs(): number {
     return Math.max(1, Math.ceil((1 - this.#tokens) * (1_000 / PER_SECOND)));
   }

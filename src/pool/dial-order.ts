@@ -7,14 +7,12 @@ interface Newcomer<C> {
   readonly weight: number;
 }
 
-/**
- * This many endpoints are drawn for the first calls after a start: the first call goes to one of them, the second to the other.
- */
+/** How many endpoints are drawn for the first calls after a start. The first call goes to one of them, the second call to the other. */
 const DRAWN = 2;
 
 /**
- * The order in which new endpoints are connected: drawn by weight, standby ones last. The first to be connected gets the first
- * calls; in list order that would be the same endpoint for every starting client.
+ * Returns new endpoints in the order in which they are connected: drawn at random by weight, those on standby last. The first to be
+ * connected gets the first calls; in list order, that would be the same endpoint for every client that starts.
  * Source: weighted sampling without replacement (Efraimidis, Spirakis, IPL 97(5), 2006).
  */
 export function inDrawnOrder<C, N extends Newcomer<C>>(newcomers: readonly N[], rng: Rng): N[] {
@@ -28,31 +26,33 @@ export function inDrawnOrder<C, N extends Newcomer<C>>(newcomers: readonly N[], 
 }
 
 /**
- * The endpoints that get the first calls after a start, when nothing was connected before: the first of the drawn order that do
- * not fail. Not simply those that connect first, because that would be the nearest or idlest endpoint for every client.
+ * The endpoints that get the first calls after a start, when nothing was connected before: the first of the drawn order that do not fail.
+ * Taking those that connect first would favor the nearest or idlest endpoint in every client.
  */
 export class FirstDrawn<C> {
-  /** The endpoints that may get the first calls, with the first drawn at the end, where removing one moves little. */
+  /** The endpoints that may get the first calls. The first of the drawn order is at the end, where removing it moves no others. */
   #order: Subchannel<C>[] = [];
   #isHalfServed = false;
 
-  /** Nothing is connected, and these endpoints are about to be, in this order, after those that were added before. */
+  /**
+   * Adds endpoints that are about to be connected in this order while nothing is connected. They come after those that were added before.
+   */
   add(newcomers: readonly Newcomer<C>[]): void {
     const order = newcomers.filter(hasShare).map(({ subchannel }) => subchannel);
     this.#order = [...order.reverse(), ...this.#order];
   }
 
-  /** The start is over: endpoints are no longer drawn for first calls. */
+  /** Ends the start: no endpoint is reserved for first calls any longer. */
   end(): void {
     if (this.#order.length > 0) this.#order = [];
   }
 
-  /** Whether one of the drawn endpoints has had a call and another has not; as of the last `waiting`. */
+  /** Whether one of the drawn endpoints has had a call and another has not, as of the last read of `waiting`. */
   get isHalfServed(): boolean {
     return this.#isHalfServed;
   }
 
-  /** Drawn endpoints without a call so far, connecting or ready, at most two. */
+  /** The drawn endpoints, at most two, that have had no call yet and are connecting or ready. */
   get waiting(): readonly Subchannel<C>[] {
     const order = this.#order;
     const waiting: Subchannel<C>[] = [];

@@ -3,7 +3,7 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 
-/** How long an idle endpoint that left the set is kept in case it returns, whatever the drain timeout. In ms. */
+/** An idle endpoint that left the set is kept for at most this long in case it returns, even if the drain timeout is longer. In ms. */
 const RETURN_WITHIN_MS = 30_000;
 
 /** What `DrainLimits` needs from its subchannel. `options.drainTimeoutMs` is how long calls may take to finish; Infinity = no limit. */
@@ -12,7 +12,7 @@ export interface DrainOwner {
   readonly options: ResolvedPoolOptions;
 }
 
-/** The two limits of a draining endpoint: the time it has to come back to the set, and the time it has to finish its calls. */
+/** The two time limits of a draining endpoint: until when it may return to the set, and until when its calls may finish. */
 export class DrainLimits {
   readonly #owner: DrainOwner;
   readonly #notReturned: () => void;
@@ -20,7 +20,7 @@ export class DrainLimits {
   #timer: Timer | undefined;
 
   /**
-   * @param notReturned Called when the endpoint has not come back in time: it may close once it is idle.
+   * @param notReturned Called when the endpoint has not returned in time: from now on it may close once it is idle.
    * @param timedOut Called when calls have not finished in time: those still running are cut. Called after `notReturned`.
    */
   constructor(owner: DrainOwner, notReturned: () => void, timedOut: () => void) {
@@ -45,18 +45,18 @@ export class DrainLimits {
   }
 }
 
-/** The reason of `lease.leaving`: calls on this endpoint should move. */
+/** The reason of the signal `lease.leaving`: says which endpoint leaves, and until when calls may stay on it. */
 export interface Leaving {
   /** The endpoint that leaves. */
   readonly endpoint: Endpoint;
   /**
-   * Until when calls may stay, on the balancer's clock (`performance.now()` by default); then those still running are cut. Infinity = no
-   * limit.
+   * Until when calls may stay, in ms on the balancer's clock (`performance.now()` by default). Calls that still run then are cut. Infinity
+   * = no limit.
    */
   readonly untilMs: number;
 }
 
-/** The signal by which calls learn that their endpoint leaves. Created on demand, because most calls never read it. */
+/** The signal that tells calls that their endpoint leaves. It is created when it is first read, because most calls never read it. */
 export class LeaveNotice {
   #controller: AbortController | undefined;
   #leaving: Leaving | undefined;
@@ -64,7 +64,7 @@ export class LeaveNotice {
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      // All calls of the endpoint listen to this one signal.
+      // All calls on the endpoint may listen to this one signal, so Node must not warn about many listeners.
       setMaxListeners(0, this.#controller.signal);
       if (this.#leaving !== undefined) this.#controller.abort(this.#leaving);
     }
@@ -76,7 +76,7 @@ export class LeaveNotice {
     this.#controller?.abort(leaving);
   }
 
-  /** The endpoint does not leave after all: calls that start from now on get a new signal. */
+  /** The endpoint does not leave after all. Calls that start from now on get a new signal. */
   withdraw(): void {
     if (this.#leaving === undefined) return;
     this.#leaving = undefined;

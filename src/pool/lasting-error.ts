@@ -4,15 +4,15 @@ import { asError } from '../errors.js';
 const lasting = new WeakSet<object>();
 
 /**
- * Marks an error of `connect` as one that only a change of the configuration fixes, such as an unknown user. Calls do not wait while
- * every endpoint fails in this way. Connection attempts continue, so that calls succeed again soon after the change.
+ * Marks an error of `connect` as one that goes away only when somebody changes the configuration, such as an unknown user. Calls do not
+ * wait while every endpoint fails with such an error. Attempts to connect go on, so that calls succeed again soon after the change.
  */
 export function markLasting<E extends object>(error: E): E {
   lasting.add(error);
   return error;
 }
 
-/** TLS errors that come from the configuration of either side. */
+/** Codes of TLS errors that come from the configuration of the client or the server. */
 const TLS_MISTAKES: ReadonlySet<unknown> = new Set([
   'ERR_TLS_CERT_ALTNAME_INVALID',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -26,15 +26,15 @@ const TLS_MISTAKES: ReadonlySet<unknown> = new Set([
   'CERT_NOT_YET_VALID',
   'ERR_SSL_WRONG_VERSION_NUMBER',
   'ERR_SSL_PACKET_LENGTH_TOO_LONG',
-  // TLS alerts in which the other side rejects how we connect (RFC 8446 section 6.2): the protocol above TLS, versions and ciphers, the
-  // name.
+  // TLS alerts with which the server rejects how the client connects (RFC 8446, section 6.2): the protocol above TLS, the version, the
+  // ciphers, or the name.
   'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL',
   'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION',
   'ERR_SSL_UNSUPPORTED_PROTOCOL',
   'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE',
   'ERR_SSL_TLSV1_ALERT_INSUFFICIENT_SECURITY',
   'ERR_SSL_TLSV1_UNRECOGNIZED_NAME',
-  // TLS alerts in which the other side rejects our certificate.
+  // TLS alerts with which the server rejects the client's certificate.
   'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED',
   'ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE',
   'ERR_SSL_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE',
@@ -45,7 +45,7 @@ const TLS_MISTAKES: ReadonlySet<unknown> = new Set([
   'ERR_SSL_TLSV1_ALERT_ACCESS_DENIED',
 ]);
 
-/** Whether an error of `connect` will not go away by itself. */
+/** Whether an error of `connect` goes away only when somebody changes the configuration. */
 export function isLasting(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;
   return lasting.has(error) || TLS_MISTAKES.has((error as { readonly code?: unknown }).code);

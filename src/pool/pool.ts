@@ -26,29 +26,32 @@ export interface PoolParts<C> {
   readonly options: ResolvedPoolOptions;
   readonly load: LoadFactory;
   readonly recording?: SubchannelRecording | undefined;
-  /** The trackers of all stages for a new endpoint. */
+  /** Creates the trackers that all stages want for a new endpoint. */
   readonly track: (endpoint: Endpoint) => readonly Tracker[];
-  /** A subchannel became ready or stopped being so. */
+  /** Called when a subchannel became ready, or is ready no longer. */
   readonly changed: () => void;
-  /** A subchannel can carry more calls. */
+  /** Called when a subchannel can carry more calls than before. */
   readonly capacityGained: () => void;
-  /** Connections fail: a hint for the resolver to look again. */
+  /** Called when connections fail, so that the resolver looks again. */
   readonly troubled: () => void;
 }
 
-/** A subchannel that is in the set, with the weight the stages gave it. */
+/** A subchannel whose endpoint is in the set, with the weight that the stages gave it. */
 export interface Member<C> {
   readonly subchannel: Subchannel<C>;
-  /** The share of picks relative to other members; 0 = standby. */
+  /** The endpoint's share of picks relative to others; 0 = standby. */
   readonly weight: number;
   readonly suspect: boolean;
 }
 
-/** Keeps one subchannel per endpoint of the set: endpoints that leave drain, endpoints that return are revived. */
+/**
+ * Keeps one subchannel for each endpoint of the set. The subchannels of endpoints that leave drain; if an endpoint returns, its subchannel
+ * is revived.
+ */
 export class Pool<C> {
   readonly #parts: PoolParts<C>;
   readonly #owner: SubchannelOwner<C>;
-  /** Every subchannel that is not closed yet, including draining ones, by the key of its endpoint. */
+  /** Every subchannel that is not closed, including draining ones, by the key of its endpoint. */
   readonly #subchannels = new Map<string, Subchannel<C>>();
   readonly #retiring: Retiring<C>;
   /** The endpoints that get the first calls after a start. */
@@ -56,7 +59,7 @@ export class Pool<C> {
   #members: readonly Member<C>[] = [];
   /** The loads of all subchannels, for loads that compare them. */
   readonly #loads = { loads: new Set<Load>() };
-  /** Calls started on subchannels that are now closed. */
+  /** How many calls were started on subchannels that are closed now. */
   #startedBefore = 0;
   #closing = false;
   #allClosed: (() => void) | undefined;
@@ -82,17 +85,17 @@ export class Pool<C> {
     };
   }
 
-  /** The members of the current set, in its order. */
+  /** The subchannels of the endpoints in the current set, in the set's order. */
   get members(): readonly Member<C>[] {
     return this.#members;
   }
 
-  /** Whether a member with a weight above 0 is connected. */
+  /** Whether any endpoint of the set with a weight above 0 is connected. */
   get hasReady(): boolean {
     return this.#members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready');
   }
 
-  /** Whether a member with a weight above 0 is connected that is not in `avoid`. */
+  /** Whether any endpoint of the set with a weight above 0 is connected whose subchannel is not in `avoid`. */
   hasReadyBut(avoid: ReadonlySet<Subchannel<C>>): boolean {
     return this.#members.some(
       ({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready' && !avoid.has(subchannel),
@@ -115,12 +118,12 @@ export class Pool<C> {
     for (const { subchannel } of this.#members) subchannel.hurry(sinceMs);
   }
 
-  /** Members of the set and draining subchannels. */
+  /** All subchannels that are not closed: those of the set, and draining ones. */
   get subchannels(): Iterable<Subchannel<C>> {
     return this.#subchannels.values();
   }
 
-  /** Calls started on the pool's endpoints since its creation. */
+  /** How many calls were started on the pool's endpoints since the pool was created. */
   get started(): number {
     let started = this.#startedBefore;
     for (const subchannel of this.#subchannels.values()) started += subchannel.started;
@@ -131,7 +134,7 @@ export class Pool<C> {
     return this.#subchannels.get(key);
   }
 
-  /** Checks whether an endpoint is alive. Rejects if it is not, if there is no connection to it, or if the transport has no ping. */
+  /** Checks whether an endpoint is alive. Rejects if it is not, if there is no connection to it, or if the transport has no `ping`. */
   async ping(key: string, signal: AbortSignal): Promise<void> {
     const subchannel = this.#subchannels.get(key);
     if (subchannel === undefined) throw new Error(`no connection to ${key}`);
@@ -139,19 +142,19 @@ export class Pool<C> {
   }
 
   /**
-   * Makes the pool follow `set`. `known` is everything the resolver listed, by key: the pod of an endpoint that left the
-   * set may be terminating, and so will not return.
+   * Makes the pool follow `set`. `known` is everything that the resolver listed, by key: it shows whether the pod of an endpoint that left
+   * the set is terminating and will not return.
    */
   reconcile(set: EndpointSet, known: ReadonlyMap<string, Endpoint>): void {
     const staying = new Set<string>();
     const members: Member<C>[] = [];
     const newcomers: Member<C>[] = [];
     for (const entry of set.entries) {
-      // An observer may have closed the balancer meanwhile.
+      // An observer may have closed the balancer during an earlier step of this loop.
       if (this.#closing) return;
       staying.add(entry.endpoint.key);
       const member = this.#member(entry);
-      // A stage, or a load that was just made for the endpoint, may have closed the balancer.
+      // While the endpoint's subchannel was created, a stage or its new load may have closed the balancer.
       if (this.#closing) {
         member.subchannel.drain(true);
         return;
@@ -166,14 +169,14 @@ export class Pool<C> {
     for (const [key, subchannel] of this.#subchannels) {
       if (staying.has(key)) continue;
       subchannel.drain(known.get(key)?.conditions.terminating ?? false);
-      // Calls that wait here for a connection go elsewhere. Not if all drain because the balancer closes: those calls have nowhere else to
-      // go.
+      // Calls that wait here for a connection go to other endpoints. When the balancer closes, all endpoints drain without this step, since
+      // their calls have nowhere else to go.
       subchannel.handBack();
     }
   }
 
   /**
-   * Drains all subchannels; resolves when every subchannel and connection is closed. Calls still running when `signal` aborts are cut. May
+   * Drains all subchannels. Resolves when every subchannel and connection is closed. Calls that still run when `signal` aborts are cut. May
    * be called only once.
    */
   async close(signal: AbortSignal): Promise<void> {

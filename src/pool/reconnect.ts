@@ -4,14 +4,13 @@ import type { Rng } from '../runtime/rng.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 
 /**
- * A connection that ended sooner than this without a successful call was useless: reconnecting immediately would be a hot loop.
- * In ms.
+ * A connection that ended sooner than this, in ms, without a successful call was useless; reconnecting at once could become a hot loop.
  */
 const MIN_USEFUL_LIFE_MS = 1_000;
 /**
- * What replaces `MIN_USEFUL_LIFE_MS` where the other side asked for the end of the connection: a server with a short maximum age. A busy
- * server, or one with a busy client, may well have answered no call in that time; to pause would then leave the endpoint unused for several
- * such ages. In ms.
+ * Used in place of `MIN_USEFUL_LIFE_MS` for a connection whose server asked for its end, in ms. Such a server has a short maximum age for
+ * connections. If server or client is busy, no call may have been answered in that time; a pause would then leave the endpoint unused for
+ * several such ages.
  */
 const MIN_ASKED_LIFE_MS = 50;
 
@@ -23,25 +22,25 @@ export interface ReconnectOwner {
 }
 
 /**
- * How an open connection ended: the other side asked for its end and lets its calls finish (GOAWAY, maximum age), or it was
- * closed without or with an error.
+ * How an open connection ended. `leaving`: the server asked for its end and lets calls finish (GOAWAY, maximum age). `closed`: without an
+ * error. `failed`: with an error.
  */
 export type EndOfConnection = 'leaving' | 'closed' | 'failed';
 
-/** What the end of a connection means for the next one. */
+/** What the end of a connection means for opening the next one. */
 export interface EndedLife {
-  /** How long the connection lived, in ms. */
+  /** How long the connection was open, in ms. */
   readonly livedMs: number;
-  /** Whether another connection may be opened immediately. */
+  /** Whether the next connection may be opened at once. */
   readonly atOnce: boolean;
 }
 
-/** Decides when a subchannel reconnects: immediately, or after a pause that grows with consecutive failures. */
+/** Decides when a subchannel reconnects: at once, or after a pause that grows with each failure in a row. */
 export class Reconnect {
   readonly #owner: ReconnectOwner;
   readonly #due: () => void;
   #connectedAtMs = 0;
-  /** Failed connections since the last useful one; the exponent of the backoff between attempts to connect. */
+  /** How many connections failed since the last useful one. It is the exponent of the growing pause. */
   #failures = 0;
   #timer: Timer | undefined;
 
@@ -50,7 +49,7 @@ export class Reconnect {
     this.#due = due;
   }
 
-  /** Recent consecutive failures to connect, or to stay connected usefully. */
+  /** How many times in a row connecting failed recently, or a connection ended too soon to be useful. */
   get failures(): number {
     return this.#failures;
   }
@@ -60,8 +59,8 @@ export class Reconnect {
   }
 
   /**
-   * The subchannel's connection ended. One that lived longer than the longest pause resets the failures. So does a connection that was
-   * useful until the other side asked for its end: that is how a server with a short maximum age works.
+   * Called when the subchannel's connection ended. A connection that lived longer than the longest pause resets the failures. So does one
+   * that was useful until its server asked for its end, because servers with a short maximum age work in this way.
    *
    * @param succeeded Whether a call succeeded on the connection.
    */
@@ -79,7 +78,7 @@ export class Reconnect {
     this.#failures++;
   }
 
-  /** Calls the owner's `due` after the pause before the next attempt to connect. */
+  /** Starts the pause before the next attempt to connect. At its end, the owner's `due` is called. */
   pause(): void {
     const { clock, rng, options } = this.#owner;
     const { reconnectInitialMs: initialMs, reconnectMaxMs: maxMs } = options;

@@ -4,13 +4,16 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { jittered, type Rng } from '../runtime/rng.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 
-/** Random variation of the age at which connections are replaced, so that the connections of a rollout do not all end together. */
+/**
+ * The age at which a connection is replaced varies at random by this share, so that the connections opened in a rollout do not all end
+ * together.
+ */
 const AGE_JITTER_RATIO = 0.5;
-/** The pause before the next attempt to replace an outdated connection, in ms. */
+/** How long to wait before the next attempt to replace an outdated connection, in ms. */
 const RETRY_MS = 10_000;
 /**
- * Node keeps a list for each different delay of its timers until that delay is over, even if all its timers are cancelled. Delays
- * above `LONG_MS` are therefore whole seconds. In ms.
+ * Timers longer than `LONG_MS` are set to whole seconds: Node keeps a list for each different delay until that delay is over, even if all
+ * timers in it are cancelled. In ms.
  */
 const LONG_MS = 60_000;
 const SECOND_MS = 1_000;
@@ -23,7 +26,7 @@ export interface RecycleOwner {
 }
 
 /**
- * Reports when a connection is to be replaced: at its maximum age, or when it is outdated. The connection's age grows while `Recycle` is
+ * Says when a connection is to be replaced: at its maximum age, or when it is outdated. The connection also ages while this object is
  * stopped.
  */
 export class Recycle {
@@ -38,15 +41,15 @@ export class Recycle {
     this.#due = due;
   }
 
-  /** The subchannel has a new connection, with a new lifetime. */
+  /** The subchannel has a new connection, whose lifetime begins. */
   renew(endpoint: Endpoint): void {
     this.#isOutdated = false;
     this.#giveAge(endpoint);
   }
 
   /**
-   * No replacement could be opened, so the connection stays. An outdated one is to be replaced again soon, any other after another
-   * lifetime.
+   * No replacement could be opened, so the connection stays. If it is outdated, the next attempt to replace it follows soon, otherwise
+   * after another lifetime.
    */
   postpone(endpoint: Endpoint): void {
     if (!this.#isOutdated) {
@@ -58,7 +61,7 @@ export class Recycle {
     this.resume();
   }
 
-  /** The connection is outdated, and should be replaced now, or when `resume` is called. */
+  /** The connection is outdated, so it is to be replaced now, or when `resume` is called. */
   outdated(): void {
     this.#isOutdated = true;
     this.#expiresAtMs = this.#owner.clock.now();
@@ -72,7 +75,7 @@ export class Recycle {
     this.resume();
   }
 
-  /** Continues after `stop`, with the same connection. */
+  /** Goes on after `stop`, for the connection that was current before. */
   resume(): void {
     this.stop();
     if (this.#expiresAtMs === Number.POSITIVE_INFINITY) return;

@@ -11,19 +11,19 @@ export interface RetiringOwner {
   readonly warnings: Warnings;
 }
 
-/** How long a cut connection may take to close, in ms; a hanging transport must not hang `close`. */
+/** How long a connection that was cut may take to close, in ms, because a transport that hangs must not make `close` hang. */
 const CUT_PATIENCE_MS = 5_000;
-/** How far apart at least the questions are whether a connection without a time limit is still needed, in ms. */
+/** How often a connection that outlived the drain timeout is checked for whether it is still needed, at most, in ms. */
 const MIN_ASK_MS = 1_000;
 
-/** Whether calls may still run on a retired connection. While it returns true, the connection is not cut. */
+/** Whether calls may still run on a retiring connection. While this returns true, the connection is not cut. */
 type IsNeeded = () => boolean;
 const never: IsNeeded = () => false;
 
-/** Connections that get no new calls and are not closed yet. */
+/** The connections that get no new calls and are not closed yet. */
 export class Retiring<C> {
   readonly #owner: RetiringOwner;
-  /** Each retiring connection's controller, by the promise of its close; aborting it cuts what still runs on the connection. */
+  /** For each retiring connection, by the promise of its `close`, the controller that cuts what still runs on it. */
   readonly #limits = new Map<Promise<void>, AbortController>();
 
   constructor(owner: RetiringOwner) {
@@ -31,13 +31,13 @@ export class Retiring<C> {
   }
 
   /**
-   * Lets running calls finish on a connection, then closes it; or cuts them immediately. A connection that has not closed by the drain
-   * timeout is cut, as soon as it is no longer needed. The returned function cuts it.
+   * Lets running calls on a connection finish and then closes it, or cuts them at once. A connection that has not closed by the drain
+   * timeout is cut as soon as it is no longer needed. Returns a function that cuts it.
    */
   add(connection: Connection<C>, how: 'finish' | 'cut', isNeeded: IsNeeded = never): () => void {
     const limit = new AbortController();
     const abort = (): void => limit.abort();
-    // Each connection has a signal of its own: listeners on a shared one would accumulate.
+    // Each connection has a signal of its own, because listeners on a shared one would accumulate.
     if (how === 'cut') abort();
     const closed = this.#close(connection, { signal: limit.signal, abort, isNeeded });
     this.#limits.set(closed, limit);
@@ -86,52 +86,52 @@ export class Retiring<C> {
   }
 }
 
-/** Until when a retiring connection may finish its calls. */
+/** What decides until when a retiring connection may finish its calls. */
 interface Limit {
   readonly signal: AbortSignal;
   readonly abort: () => void;
   readonly isNeeded: IsNeeded;
 }
 
-/** Closes a connection. A `close` that throws breaks the contract of transports; this function then rejects. */
+/** Closes a connection. If its `close` throws, against the contract, the returned promise rejects. */
 async function closing<C>(connection: Connection<C>, signal: AbortSignal): Promise<void> {
   await connection.close(signal);
 }
 
 /**
- * The connections of a subchannel that get no new calls but are not closed yet: replaced ones, and ones the other side is closing.
- * Their calls may take as long as they want. The drain timeout is for endpoints that leave.
+ * The connections of one subchannel that get no new calls and are not closed yet: replaced ones, and ones that the server is closing. Their
+ * calls may take as long as they want, since the drain timeout is only for endpoints that leave.
  */
 export class FinishingConnections<C> {
   readonly #owner: SubchannelOwner<C>;
   readonly #isNeeded: IsNeeded;
-  /** The connections, each with the function that cuts it. */
+  /** The finishing connections, each with the function that cuts it. */
   readonly #connections = new Map<Connection<C>, () => void>();
 
-  /** @param isNeeded Says whether any call of the subchannel is running. */
+  /** @param isNeeded Returns whether any call of the subchannel is running. */
   constructor(owner: SubchannelOwner<C>, isNeeded: IsNeeded) {
     this.#owner = owner;
     this.#isNeeded = isNeeded;
   }
 
-  /** No new call uses the connection; running ones may finish. */
+  /** Takes a connection that gets no new calls; its running calls may finish. */
   add(connection: Connection<C>): void {
     const closed = (): void => void this.#connections.delete(connection);
     this.#connections.set(connection, this.#owner.retire(connection, 'finish', this.#isNeeded));
     connection.closed.then(closed, closed);
   }
 
-  /** The time of the endpoint is over: cuts what runs on these connections. */
+  /** Cuts the calls on all finishing connections, because their endpoint's time is over. */
   cut(): void {
     for (const cut of this.#connections.values()) cut();
   }
 
-  /** The endpoint left the set: calls `left` on all of these connections and on the current one. */
+  /** The endpoint left the set: calls `left` of all finishing connections and of the current one. */
   left(current: Connection<C> | undefined): void {
     for (const connection of [...this.#connections.keys(), current]) this.#notify(() => connection?.left?.());
   }
 
-  /** The endpoint is back in the set: calls `returned` on the current connection. */
+  /** The endpoint is back in the set: calls `returned` of the current connection. */
   returned(current: Connection<C> | undefined): void {
     this.#notify(() => current?.returned?.());
   }

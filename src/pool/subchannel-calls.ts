@@ -16,46 +16,48 @@ import type { Connection } from './transport.js';
 /** A server's `Retry-After` is honored for up to this long, in ms. */
 const MAX_PUSHBACK_MS = 60_000;
 /**
- * No limit, and a limit that must be read from the connection at each pick. Values for a limit of calls. Both are small integers: comparing
- * them does not touch the heap.
+ * Values for a subchannel's limit of calls: no limit, and a limit that must be read from the connection at each pick. Both are small
+ * integers, which V8 does not put on the heap.
  */
 export const UNLIMITED: number = 2 ** 30;
 const ASK = -1;
 
 /**
- * The part of a subchannel that calls touch: capacity, counters, load, trackers. It is one object with the rest of the
- * subchannel, and comes first, so that the fields of a pick, a start and an end share cache lines. With thousands of endpoints,
- * most of the cost of a pick is waiting for memory.
+ * The part of a subchannel that calls touch: capacity, counters, load and trackers. It shares an object with the rest of the subchannel and
+ * comes first in it, so that the fields of a pick, a start and an end share cache lines. With thousands of endpoints, most of the cost of a
+ * pick is waiting for memory.
  */
 export abstract class SubchannelCalls<C> {
   /** Calls begun on the endpoint since it was added. */
   started = 0;
-  /** Whether a successful call would change nothing but the load and the counters `started` and `inFlight`. */
+  /**
+   * Whether a successful call would change only the load and the counters `started` and `inFlight`, so that its end can take a short way.
+   */
   #onlyCounts = false;
-  /** When a call last ended other than by a timeout, in whole ms modulo 2^32, and how many had started by then. */
+  /** When a call last ended with anything but a timeout, in whole ms modulo 2^32, and how many calls had started by then. */
   #lastAnswerMs: number;
   #startedByLastAnswer = 0;
-  /** How many calls may run on the connection, or `ASK`. */
+  /** How many calls may run on the connection; `ASK` = this must be read from the connection. */
   #limit = 0;
-  /** Calls running now, on the current connection and on any that is retiring. */
+  /** How many calls run now, on the current connection and on those that are finishing. */
   inFlight = 0;
-  /** The rule that computes the endpoint's load; undefined if the load is calls in flight. */
+  /** The rule that computes the endpoint's load; undefined if the load is the number of calls in flight. */
   readonly #rule: LoadRule | undefined;
-  /** Computes the cost of a call, as `LoadRule.calls`. */
+  /** Computes the cost of a call for loads that count calls, as `LoadRule.calls`. */
   readonly #calls: CostOfCalls | undefined;
-  /** The array with the numbers of this endpoint's load, and where they begin in it. */
+  /** The array with the numbers of this endpoint's load, and the index at which they begin. */
   readonly #numbers: Float64Array;
   readonly #at: number;
-  // Every call touches the fields above this line.
+  // Every call touches the fields above; the following ones are needed less often.
   readonly load: Load;
   #connection: Connection<C> | undefined;
   /** Whether the connection reports changes of its capacity. */
   #isWatched = false;
-  /** Which round of its probation the endpoint is in; undefined while it is not on probation. */
+  /** In which round of its probation the endpoint is; undefined while it is not on probation. */
   #probation: number | undefined;
-  /** Whether no tracker of a stage would learn from a successful call. */
+  /** Whether no stage's tracker would learn anything from a successful call. */
   #trackersIgnoreSuccess = false;
-  /** How many calls had ended when the stages' trackers last got one. */
+  /** How many calls had ended when the stages' trackers were last notified of one. */
   #endedAtLastReport = 0;
   /** How many calls may run while the endpoint is on probation. */
   #probationLimit = 0;
@@ -68,13 +70,13 @@ export abstract class SubchannelCalls<C> {
   /** The subchannel's number in a recording; only the recording reads and writes it. */
   recordedAs = -1;
   readonly #recording: SubchannelRecording | undefined;
-  /** Unsuccessful calls on the endpoint since creation. */
+  /** How many calls on the endpoint were not successful since the subchannel was created. */
   #unsuccessful = 0;
-  /** Failed calls on the endpoint since creation, including those for which no connection could be opened. */
+  /** How many calls on the endpoint failed since the subchannel was created, including those for which no connection could be opened. */
   failed = 0;
   /**
-   * The end of the pause that the endpoint requested (`Retry-After`). Until then, on the clock in ms, no response is retried on this
-   * endpoint.
+   * Until when the endpoint asked clients to pause (`Retry-After`), in ms on the balancer's clock. Until then, no response is given up to
+   * retry the call on this endpoint.
    */
   pushedBackUntilMs = 0;
   /** The subchannel's state; only `Subchannel` writes it. */
@@ -101,13 +103,13 @@ export abstract class SubchannelCalls<C> {
     this.load = load;
   }
 
-  /** A call on the subchannel ended, and all counters are updated. */
+  /** Called when a call on the subchannel has ended and all counters are updated. */
   protected abstract callEnded(): void;
 
-  /** The connection can carry more calls than before. */
+  /** Called when the connection can carry more calls than before. */
   protected abstract capacityGained(): void;
 
-  /** The connection that new calls use; present only in `ready` and `draining`. */
+  /** The connection that new calls use. Undefined in all states but `ready` and `draining`. */
   get connection(): Connection<C> | undefined {
     return this.#connection;
   }
@@ -137,13 +139,15 @@ export abstract class SubchannelCalls<C> {
     return this.#probation === undefined ? connection.capacity : Math.min(connection.capacity, this.#probationLimit);
   }
 
-  /** Whether the endpoint can take one more call now. Pickers use this instead of a capacity, because a boolean is never boxed. */
+  /**
+   * Whether the endpoint can take one more call now. Pickers read this and not a capacity, because V8 never puts a boolean on the heap.
+   */
   get hasRoom(): boolean {
     const limit = this.#limit;
     return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
   }
 
-  /** Successful calls since creation. Computed from the other counters, so that a success need not count. */
+  /** How many calls on the endpoint succeeded. Computed from other counters, so that a success need not be counted. */
   protected get succeeded(): number {
     return this.started - this.inFlight - this.#unsuccessful;
   }
@@ -162,12 +166,12 @@ export abstract class SubchannelCalls<C> {
     return rule?.unit === undefined ? 0 : rule.unit(this.#numbers, this.#at);
   }
 
-  /** How many endpoints the subchannel's load wants compared for a call. */
+  /** How many endpoints a picker should compare for a call, according to the subchannel's load. */
   get choices(): number {
     return this.#rule?.choices ?? DEFAULT_CHOICES;
   }
 
-  /** A load report of the endpoint arrived with the response to a running call. Never throws. */
+  /** Passes on a load report of the endpoint that arrived while a call was running. Never throws. */
   reported(report: LoadReport, nowMs: number): void {
     const rule = this.#rule;
     if (rule?.reported === undefined) return;
@@ -180,8 +184,8 @@ export abstract class SubchannelCalls<C> {
   }
 
   /**
-   * Puts the endpoint on probation: it may get one call more than are running now, then one at a time. A further round allows one call more
-   * while calls of the previous round are still running. `undefined` ends the probation.
+   * Puts the endpoint on probation: it may get one call more than are running now, then one at a time. Each further round allows one more
+   * call even if calls of the round before still run. `undefined` ends the probation.
    */
   setProbation(round: number | undefined): void {
     if (round === this.#probation) return;
@@ -206,10 +210,11 @@ export abstract class SubchannelCalls<C> {
   }
 
   /**
-   * A call that started at `startedMs` ended. Never throws.
-   * @param measuredFromMs When the measured part of the call began: `startedMs`, unless less than the whole call is measured. No default,
-   * because that would put the number on the heap for every call.
-   * @param isMeasured Whether the duration is meaningful; false if our own event loop was blocked.
+   * A call that started at `startedMs` has ended. Never throws.
+   *
+   * @param measuredFromMs When the measured part of the call began: `startedMs`, unless only a part of the call is measured. It has no
+   * default, because V8 would then put the number on the heap for every call.
+   * @param isMeasured Whether the call's duration means something; false if this process's event loop was blocked.
    */
   end(startedMs: number, nowMs: number, outcome: Outcome, measuredFromMs: number, isMeasured = true): void {
     this.inFlight--;
@@ -220,7 +225,7 @@ export abstract class SubchannelCalls<C> {
     } else this.#ended(startedMs, nowMs, outcome, measuredFromMs, isMeasured);
   }
 
-  /** A running call has shown that the endpoint works. Stages count that as a success, in addition to the end of the call. */
+  /** A running call has shown that the endpoint works. Stages count this as a success, and the end of the call as well. */
   confirm(startedMs: number): void {
     if (this.#onlyCounts || this.state === 'closed') return;
     const nowMs = this.#clock.now();
@@ -238,7 +243,7 @@ export abstract class SubchannelCalls<C> {
 
   #ended(startedMs: number, nowMs: number, outcome: Outcome, measuredFromMs: number, isMeasured: boolean): void {
     if (outcome.kind !== 'success') this.#unsuccessful++;
-    // Capacity freed by a call that started before the probation is not for a call on probation.
+    // If a call ends that started before the probation, the room it leaves is not for a further call on probation.
     if (this.#probation !== undefined && startedMs < this.#probationSinceMs) {
       this.#probationLimit--;
       this.#updateLimit();
@@ -249,7 +254,8 @@ export abstract class SubchannelCalls<C> {
       this.pushedBackUntilMs = Math.max(this.pushedBackUntilMs, nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS));
     }
     if (this.#rule !== undefined) this.#tellEnd(this.#rule, measuredFromMs, nowMs, outcome, isMeasured);
-    // Calls that were cut end after the stages have forgotten the endpoint. Stages need the whole length of a stream, not its latency.
+    // After the subchannel is closed, stages have forgotten the endpoint, so calls that were cut are not reported to them. Stages get the
+    // whole duration of a call, even if only the start of a stream counts as its latency.
     if (this.state !== 'closed') this.#track(outcome, nowMs - startedMs, nowMs | 0);
     this.callEnded();
   }
@@ -272,7 +278,7 @@ export abstract class SubchannelCalls<C> {
     this.#startedByLastAnswer = this.started;
   }
 
-  /** After this, a successful call may mean something to a tracker again. */
+  /** Makes the next successful call reach the trackers again, because it may mean something to them now. */
   protected forgetWhatTrackersIgnore(): void {
     this.#trackersIgnoreSuccess = false;
     this.#onlyCounts = false;

@@ -18,17 +18,17 @@ export interface SubchannelOwner<C> {
   readonly gate: ConnectGate;
   readonly options: ResolvedPoolOptions;
   readonly recording?: SubchannelRecording | undefined;
-  /** The subchannel became ready or stopped being so. */
+  /** Called when the subchannel became ready, or is ready no longer. */
   readinessChanged(): void;
-  /** The subchannel's connection can carry more calls: waiting callers may be served. */
+  /** Called when the subchannel's connection can carry more calls than before, so that waiting callers may be served. */
   capacityGained(): void;
-  /** A connection could not be opened or was lost: a hint for the resolver. */
+  /** Called when a connection could not be opened or was lost, so that the resolver looks again. */
   troubled(): void;
   /**
-   * Takes over a connection that gets no new calls: running calls are cut immediately, or finish within the drain timeout; with `isNeeded`,
-   * within the time until it returns false. The returned function cuts them.
+   * Takes over a connection that gets no new calls. Running calls are cut at once, or may finish within the drain timeout; with `isNeeded`,
+   * also later while that returns true. Returns a function that cuts them.
    */
   retire(connection: Connection<C>, how: 'finish' | 'cut', isNeeded?: () => boolean): () => void;
-  /** The subchannel reached `closed` and will never be used again. */
+  /** Called when the subchannel is `closed`. It is never used again. */
   subchannelClosed(subchannel: { readonly endpoint: Endpoint }): void;
 }

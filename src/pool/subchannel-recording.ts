@@ -4,7 +4,7 @@ import type { Load } from '../load/load.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Connection } from './transport.js';
 
-/** A subchannel as its recording sees it. */
+/** The part of a subchannel that recordings read. */
 export interface RecordedSubchannel {
   /** The subchannel's number in the recording; only the recording reads and writes it. */
   recordedAs: number;
@@ -13,7 +13,7 @@ export interface RecordedSubchannel {
   readonly capacity: number;
 }
 
-/** What a recording needs from a new subchannel. */
+/** What a recording reads of a new subchannel, in addition. */
 export interface SubchannelToRecord extends RecordedSubchannel {
   readonly endpoint: Endpoint;
   readonly load: Load;
@@ -21,16 +21,16 @@ export interface SubchannelToRecord extends RecordedSubchannel {
   readonly started: number;
 }
 
-/** Records the subchannels of a balancer. Its methods are called in the middle of other work and must not call the balancer. */
+/** Records the subchannels of a balancer. Its methods are called in the middle of other work, so they must not call the balancer. */
 export interface SubchannelRecording {
   created(subchannel: SubchannelToRecord): void;
-  /** The state or the capacity of the subchannel changed. */
+  /** The state or the capacity of the subchannel has changed. */
   changed(subchannel: RecordedSubchannel): void;
-  /** The subchannel is gone for good. */
+  /** The subchannel is closed and will not be used again. */
   closed(subchannel: RecordedSubchannel): void;
-  /** A load report arrived for the subchannel, and its load is about to get the report. */
+  /** A load report has arrived for the subchannel, whose load gets it next. */
   reported(subchannel: RecordedSubchannel, report: LoadReport, nowMs: number): void;
-  /** A call on the subchannel is about to end, with the arguments of `SubchannelCalls.end`. */
+  /** A call on the subchannel is about to end, with these arguments for `SubchannelCalls.end`. */
   ended(
     subchannel: RecordedSubchannel,
     call: number,

@@ -16,24 +16,24 @@ import type { Connection } from './transport.js';
 export type { SubchannelOwner, SubchannelState };
 
 /**
- * The slot for one endpoint: its connection, state, counters and load.
+ * What the pool keeps for one endpoint: its connection, state, counters and load.
  *
  * ```
  * idle → connecting ⇄ backoff      any of these → draining → closed
  *   ↑        ⇅                                      ↓ (came back)
  *   └───── ready                                 ready or connecting
  * ```
- * The subchannel keeps a connection open from `open` to `drain`: a lost one is reopened. `closed` is final.
+ * From `open` to `drain`, the subchannel keeps a connection open: a lost one is reopened. `closed` is final.
  *
- * Observers and trackers are called in the middle of this and may call the balancer, even close it. So the state is consistent
- * before they are called, and the code after the call checks whether it still applies.
+ * Observers and trackers are called in the middle of a change and may call the balancer, even close it. So the state is consistent before
+ * they are called, and the code after such a call checks whether it still applies.
  */
 export class Subchannel<C> extends SubchannelCalls<C> {
   /** While draining: whether the subchannel closes as soon as no call is running. */
   #closeWhenIdle = false;
-  /** The latest data of this endpoint, with the address in front that is in use; the endpoint's key never changes. */
+  /** The latest data of this endpoint, with the address that is in use in front. The endpoint's key never changes. */
   endpoint: Endpoint;
-  /** What ended the last connection or attempt to connect; undefined after a success. */
+  /** The error that ended the last connection or attempt to connect; undefined after a success. */
   lastError: Error | undefined;
   /**
    * When the endpoint refused the last attempt to connect, on the clock in ms; -Infinity if it accepted it or did not answer in time, or if
@@ -41,14 +41,14 @@ export class Subchannel<C> extends SubchannelCalls<C> {
    */
   refusedMs: number = Number.NEGATIVE_INFINITY;
   readonly #owner: SubchannelOwner<C>;
-  /** The latest data of this endpoint from the set, with the address in front that is dialed first. */
+  /** The latest data of this endpoint from the set, with the address that is dialed first in front. */
   #listed: Endpoint;
   readonly #reconnect: Reconnect;
   readonly #recycle: Recycle;
   readonly #drainLimits: DrainLimits;
   readonly #notice = new LeaveNotice();
   readonly #finishing: FinishingConnections<C>;
-  /** Successful calls of the subchannel before its current connection. */
+  /** How many calls of the subchannel had succeeded when its current connection was opened. */
   #succeededBefore = 0;
   /** When the pause before the next attempt to connect began, on the clock in ms. */
   #pausedMs = Number.NEGATIVE_INFINITY;
@@ -72,12 +72,12 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     );
   }
 
-  /** Aborts when the endpoint leaves the set, or is closed; its reason is a `Leaving`. */
+  /** Aborts when the endpoint leaves the set or is closed. The signal's reason is a `Leaving`. */
   get leaving(): AbortSignal {
     return this.#notice.signal;
   }
 
-  /** The set has new data of the endpoint. A connection to an address that the pod still has stays. */
+  /** Takes new data of the endpoint from the set. A connection stays if its address is still one of the pod's. */
   update(endpoint: Endpoint): void {
     if (endpoint === this.#listed) return;
     const had = this.#listed;
@@ -86,7 +86,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.endpoint = used === endpoint.otherAddress ? withOtherFirst(endpoint) : endpoint;
     const { connection, state } = this;
     if (connection !== undefined && this.endpoint.address !== used) {
-      // Another pod may get the endpoint's old address, so it is not dialed again for this one.
+      // The endpoint no longer has this address. Another pod may get it, so it must not be dialed for this endpoint again.
       this.#finishing.add(connection);
       this.#disconnected('leaving');
     } else if (state === 'backoff' && addressesOf(endpoint).some((address) => !addressesOf(had).includes(address))) {
@@ -108,7 +108,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     return true;
   }
 
-  /** Starts to connect; only the pool calls this, once. */
+  /** Begins to connect. The pool calls this once. */
   open(): void {
     this.#connect();
   }
@@ -121,8 +121,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   /**
-   * The endpoint left the set: no new calls from now on, running ones finish. With `gone` (its pod is terminating) the subchannel closes as
-   * soon as no call is running; otherwise it is kept in case the endpoint returns, with its connection if it has one.
+   * The endpoint left the set, so it gets no new calls and running ones finish. With `gone` (the pod is terminating), the subchannel closes
+   * as soon as no call is running; otherwise it is kept, with its connection, in case the endpoint returns.
    */
   drain(gone: boolean): void {
     if (gone) this.#closeWhenIdle = true;
@@ -136,13 +136,13 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#finishIfDone();
   }
 
-  /** Other endpoints may be in the set: calls waiting for a connection to this one go there. */
+  /** Sends calls that wait for a connection to this endpoint to other endpoints, while this one drains. */
   handBack(): void {
     if (this.state !== 'draining') return;
     this.#finishing.left(this.connection);
   }
 
-  /** The endpoint returned to the set before its subchannel was closed: keeps its connection, load and trackers. */
+  /** The endpoint returned to the set before its subchannel was closed. The subchannel goes on with its connection, load and trackers. */
   revive(): void {
     if (this.state !== 'draining') return;
     this.#closeWhenIdle = false;
@@ -160,7 +160,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#finish('cut');
   }
 
-  /** Checks whether the other side is alive. Rejects if it is not, without a connection, or if the transport has no ping. */
+  /** Checks whether the server is alive. Rejects if it is not, if there is no connection, or if the transport has no `ping`. */
   async ping(signal: AbortSignal): Promise<void> {
     const connection = this.connection;
     if (connection === undefined) throw this.lastError ?? new Error(`${this.endpoint.key} has no connection`);
@@ -234,7 +234,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#succeededBefore = this.succeeded;
     this.#reconnect.connected();
     this.#recycle.renew(this.endpoint);
-    // Neither promise of a connection should reject; if one does, the connection has ended as with any other end.
+    // A connection's promises should not reject. If one does, that counts as the end of the connection.
     const ended = (error: unknown): void => {
       if (this.connection !== connection) return;
       if (error === undefined) this.#disconnected('closed');
@@ -250,13 +250,13 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     const outdated = (): void => {
       if (this.connection !== connection) return;
       this.#recycle.outdated();
-      // While the subchannel drains, no connection is opened; if the endpoint returns, recycling goes on.
+      // A draining subchannel opens no connection. If the endpoint returns, the outdated connection is replaced then.
       if (this.state === 'ready') this.#recycle.resume();
     };
     connection.outdated?.then(outdated, outdated);
   }
 
-  /** The connection takes no more calls: the connection closed, or the other side wants it to end while its calls finish. */
+  /** The connection takes no more calls, because it closed or because the server wants it to end after its calls have finished. */
   #disconnected(how: EndOfConnection, error?: Error): void {
     this.connection = undefined;
     this.forgetWhatTrackersIgnore();
@@ -274,7 +274,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
   }
 
-  /** The other side ended the connection as soon as it was open. Nothing failed, so the subchannel is idle during the pause. */
+  /** The server ended the connection as soon as it was open. Nothing failed, so the subchannel is `idle` during the pause. */
   #rest(): void {
     this.#reconnect.failed();
     this.trackers.disconnected(undefined);
@@ -284,11 +284,11 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   /**
-   * There is no connection, because of a failure: the subchannel pauses, then tries again. `reason` says why in words, even if the end was
-   * clean.
+   * The connection, or the attempt to open one, failed. The subchannel pauses and then connects again. `reason` says why in words, even if
+   * the connection ended without an error.
    */
   #lost(error: Error | undefined, reason: Error): void {
-    // A function of the application failed while connecting: nothing was learned about the endpoint, so the pause does not grow.
+    // A function of the application failed while connecting. This says nothing about the endpoint, so the pause does not grow.
     const isOurs = isPerEndpointError(reason) || (reason.cause instanceof Error && isPerEndpointError(reason.cause));
     if (!isOurs) this.#reconnect.failed();
     this.lastError = reason;
@@ -300,7 +300,9 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (!isOurs) this.#owner.troubled();
   }
 
-  /** The subchannel's connection has reached its maximum age or is outdated: its replacement is opened before it closes. */
+  /**
+   * Replaces the connection, which has reached its maximum age or is outdated. The new connection is opened before the old one is closed.
+   */
   #replace(): void {
     this.#attemptConnection(
       1, // a replacement is not urgent: attempts to other endpoints go first
@@ -309,7 +311,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
         this.#adopt(connection, address);
         if (old !== undefined) this.#finishing.add(old);
       },
-      // The old connection still works: keep it, and try again later to replace it.
+      // No replacement could be opened, but the old connection still works, so it stays and is to be replaced later.
       () => this.#recycle.postpone(this.endpoint),
     );
   }
@@ -341,8 +343,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   /**
-   * All changes of the subchannel's state go through here. Returns false if the state is not `to` afterwards: the subchannel is closed, or
-   * an observer changed its state.
+   * Every change of the subchannel's state goes through this method. Returns false if the state is not `to` afterwards, because the
+   * subchannel is closed or because an observer changed its state again.
    */
   #transition(to: SubchannelState, error?: Error): boolean {
     const from = this.state;

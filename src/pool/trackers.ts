@@ -2,15 +2,17 @@ import type { Outcome } from '../endpoint/outcome.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Tracker } from '../stage/stage.js';
 
-/** An endpoint counts as silent if no call on it ended during this share of the time that a call took to time out. */
+/** When a call timed out, its endpoint counts as silent if no other call ended on it during this share of that time. */
 const SILENT_RATIO = 0.75;
-/** An endpoint counts as silent if no call on it ended for this long, in ms: shorter pauses are ordinary. */
+/** An endpoint does not count as silent before no call has ended on it for this long, in ms, because shorter pauses are ordinary. */
 const SILENT_MS = 250;
 
-/** All trackers of one subchannel. An error that one tracker throws is reported, and stops neither the others nor the call. */
+/**
+ * All trackers of one subchannel. If one of them throws, the error is reported, and neither the other trackers nor the call are affected.
+ */
 export class Trackers {
   readonly #trackers: readonly Tracker[];
-  /** The trackers that have a `completed`. */
+  /** The trackers that have a method `completed`. */
   readonly #listening: readonly Tracker[];
   readonly #warnings: Warnings;
 
@@ -28,7 +30,7 @@ export class Trackers {
     this.#tell((tracker) => tracker.disconnected?.(error));
   }
 
-  /** Whether a success would now change nothing for any of the trackers. */
+  /** Whether a successful call would change nothing for any of the trackers now. */
   get ignoreSuccess(): boolean {
     try {
       for (const tracker of this.#listening) if (tracker.ignoresSuccess !== true) return false;
@@ -40,10 +42,11 @@ export class Trackers {
   }
 
   /**
-   * Passes the end of a call to the trackers. On the path of every call, except for successes that all trackers ignore.
-   * @param silentMs How long ago a call last ended other than by a timeout.
-   * @param begunSince Calls started on the subchannel since that call ended.
-   * @param skipped Successes since the last call of this method.
+   * Passes the end of a call to the trackers. Called for every call, except for successes that all trackers ignore.
+   *
+   * @param silentMs How long ago a call last ended with anything but a timeout, in ms.
+   * @param begunSince How many calls have started on the subchannel since then.
+   * @param skipped How many successes were not passed on since the last call of this method.
    */
   completed(outcome: Outcome, latencyMs: number, silentMs: number, begunSince: number, skipped: number): void {
     const trackers = this.#listening;

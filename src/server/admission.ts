@@ -15,8 +15,8 @@ export interface AdmissionOptions {
 }
 
 /**
- * How many requests are served at once. Further requests wait before they begin, by priority, and are shed by the same rules as a
- * balancer's calls: it is the same waiting room.
+ * Limits how many requests a pod serves at once. Further requests wait before they begin, by priority, and are shed by the rules for a
+ * balancer's calls, because both use `WaitingRoom`.
  */
 export class Admission {
   readonly #limit: CallLimit;
@@ -70,11 +70,11 @@ export class Admission {
   }
 
   /**
-   * Lets a request begin. Returns undefined if it may begin at once; otherwise a promise that resolves when it may, and rejects when it is
-   * refused.
+   * Lets a request begin, at once or later. Returns undefined if the request begins at once; otherwise a promise that resolves when it may
+   * begin, and rejects if it is refused.
    */
   enter(call: ServedCall): Promise<true> | undefined {
-    // Requests that already wait for the limit go first.
+    // Requests that already wait for the limit begin before this one.
     this.#room.wake();
     if (this.#room.size === 0 && this.#limit.hasRoom) {
       this.#begin();
@@ -84,7 +84,7 @@ export class Admission {
     return this.#wait(call);
   }
 
-  /** A request whose handler began has ended. */
+  /** A request whose handler had begun has ended. */
   left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void {
     const { begunMs } = call;
     if (begunMs === undefined) return;
@@ -98,8 +98,8 @@ export class Admission {
   }
 
   /**
-   * A request gives its place within the limit back while its handler waits for a body that does not come. Senders that never finish would
-   * otherwise take all places. Returns whether the request had a place.
+   * A request whose handler waits for a body that does not come no longer counts against the limit. Otherwise senders that never finish
+   * would use up the whole limit. Returns whether the request had counted.
    */
   leaves(call: ServedCall): boolean {
     if (call.begunMs === undefined) return false;
@@ -111,7 +111,7 @@ export class Admission {
   }
 
   /**
-   * The body of a request is there: the request takes a place within the limit again, even if none is free, because it is already being
+   * The body of a request has arrived. The request counts against the limit again, even if that is reached, because it is already being
    * served.
    */
   returns(call: ServedCall): void {
@@ -128,7 +128,7 @@ export class Admission {
     const timeoutMs = this.#waitTimeoutMs;
     await this.#room.wait({ key: undefined, avoid: undefined, signal, timeoutMs, priority, deadlineMs });
     call.begunMs = this.#clock.now();
-    // While the request waited, its caller may have left.
+    // While the request waited for the limit, its caller may have left.
     if (!signal.aborted) return true;
     this.left(call, false, false);
     throw signal.reason;

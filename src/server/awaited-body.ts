@@ -2,12 +2,12 @@ import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.
 import type { Admission } from './admission.js';
 import type { ServedCall } from './served-call.js';
 
-/** How long a request holds its place within the limit while its body is incomplete, in ms. Bodies usually come with their headers. */
+/** For how long a request with an incomplete body counts against the limit, in ms. Bodies usually arrive together with their headers. */
 const HOLD_MS = 200;
 
 /**
- * The body of a request that is being served. While it does not come, the request gives its place back: a few senders that never
- * finish would otherwise take all places of a limit.
+ * Watches the body of a request that is being served. If the body does not arrive, the request stops counting against the limit; otherwise
+ * a few senders that never finish would use up the whole limit.
  */
 export class AwaitedBody implements Timed {
   readonly #admission: Admission;
@@ -16,7 +16,7 @@ export class AwaitedBody implements Timed {
   readonly #timer: SharedTimer;
   #isAway = false;
 
-  /** @param stalled Called once, if the request is still being served after `HOLD_MS`, with whether the body is incomplete. */
+  /** @param stalled Called once if the request is still served after `HOLD_MS`. Returns whether its body is incomplete. */
   constructor(admission: Admission, call: ServedCall, timers: SharedTimers, stalled: () => boolean) {
     this.#admission = admission;
     this.#call = call;
@@ -29,7 +29,7 @@ export class AwaitedBody implements Timed {
     if (this.#stalled()) this.#isAway = this.#admission.leaves(this.#call);
   }
 
-  /** The body is complete, or the first message of a gRPC call is there. */
+  /** The body is complete, or the first message of a gRPC call has arrived. */
   arrived(): void {
     this.cancel();
     if (this.#isAway && !this.#call.isOver) this.#admission.returns(this.#call);

@@ -21,10 +21,10 @@ import { Samples } from './samples.js';
 import { noContext, ServedContext } from './served-context.js';
 import { PrimaryCounts, WorkerCount } from './worker-counts.js';
 
-/** A listener of `http.createServer` or `http2.createSecureServer`. */
+/** A request listener, as `http.createServer` or `http2.createSecureServer` takes it. */
 type Listener<Request, Response> = (request: Request, response: Response) => unknown;
 
-/** The part of a Koa context used here. */
+/** The part of a Koa context that evenkeel uses. */
 interface KoaContext {
   respond?: boolean;
   readonly req: IncomingMessage | Http2ServerRequest;
@@ -32,54 +32,55 @@ interface KoaContext {
 }
 
 /**
- * The server's side of load balancing. Create one per process and attach it to every server in it. Its middleware must come first,
- * so that it sees a request when it arrives.
+ * What a server does for load balancing. Create one per process and attach it to every server of the process. Its middleware must come
+ * first, so that it sees requests when they arrive.
  */
 export interface Backend extends AsyncDisposable {
   /** Wraps the listener of `http.createServer`, `https.createServer` or `http2.createSecureServer`. */
   http(listener: Listener<IncomingMessage, ServerResponse>): Listener<IncomingMessage, ServerResponse>;
   http(listener: Listener<Http2ServerRequest, Http2ServerResponse>): Listener<Http2ServerRequest, Http2ServerResponse>;
-  /** Middleware for Express, Nest, and others that call it with request, response and next. */
+  /** Middleware for Express, Nest, and other frameworks whose middleware takes request, response and next. */
   readonly express: (request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => void;
-  /** A plugin for Fastify: `await app.register(pod.fastify)`. */
+  /** A plugin for Fastify: `await app.register(backend.fastify)`. */
   readonly fastify: FastifyPlugin;
   /** Middleware for Koa. */
   readonly koa: (context: KoaContext, next: () => Promise<unknown>) => Promise<unknown>;
   /**
-   * An interceptor for grpc-js servers: `new Server({ interceptors: [backend.grpc] })`. `never` stands for a class of grpc-js, which is
-   * not imported here.
+   * An interceptor for grpc-js servers: `new Server({ interceptors: [backend.grpc] })`. `never` stands for a class of grpc-js, which is not
+   * imported here.
    */
   readonly grpc: (method: unknown, call: unknown) => never;
   /**
-   * Aborts when the caller leaves before the response is complete, and at the deadline. Pass it to whatever the handler awaits.
+   * Returns a signal that aborts when the caller leaves before the response is complete, and at the deadline. Pass it to whatever the
+   * handler awaits.
    *
-   * @param request The request Node passed to the listener (the same in Express and Nest; `request.raw` in Fastify, `context.req` in
-   * Koa), or the call a grpc-js handler gets.
+   * @param request The request that Node passed to the listener (the same in Express and Nest; `request.raw` in Fastify, `context.req` in
+   * Koa), or the call that a grpc-js handler gets.
    */
   signal(request: object): AbortSignal;
   /**
-   * Finds the request that the running code is serving; with `context: true`. Pass it to clients so that their calls inherit deadline
-   * and priority: `createDispatcher(target, { propagate: { context: backend.context } })`.
+   * Finds the request that the running code is serving; needs `context: true`. Pass it to clients so that their calls inherit deadline and
+   * priority: `createDispatcher(target, { propagate: { context: backend.context } })`.
    */
   readonly context: CallContext;
-  /** How many requests this process serves now. */
+  /** How many requests this process is serving now. */
   readonly inFlight: number;
-  /** The load report that callers get now. */
+  /** The load report that callers would get now. */
   readonly load: ReportedLoad;
-  /** The current limit, how many requests run and wait, and how many were refused because of it; undefined without a limit. */
+  /** The limit at this moment, how many requests run and wait, and how many were refused because of it; undefined without a limit. */
   readonly limit:
     | { readonly max: number; readonly running: number; readonly waiting: number; readonly shed: number }
     | undefined;
-  /** How many requests were refused because of `refuseWhileBusy`. Their callers sent them to other pods. */
+  /** How many requests were refused because of `refuseWhileBusy`. Their callers have sent them to other pods. */
   readonly sentElsewhere: number;
-  /** Stops sampling; requests are still counted. */
+  /** Stops sampling the load; requests are still counted. */
   close(): Promise<void>;
 }
 
 /**
- * Counts the requests of this process, and tells callers that ask how busy it is. evenkeel's clients ask automatically, with the
- * request header `endpoint-load-metrics-format`. Requests whose deadline is over or whose caller is gone are not begun, and with a
- * `limit` neither are those that wait too long.
+ * Counts the requests of this process, and tells callers that ask for it how busy the process is. evenkeel's clients ask automatically,
+ * with the request header `endpoint-load-metrics-format`. Requests whose deadline has passed or whose caller has left are not begun, and
+ * with a `limit` neither are those that wait too long.
  *
  * @throws EVENKEEL_OPTION for invalid options.
  * @example const backend = createBackend(); http.createServer(backend.http(app)).listen(8080);
@@ -101,7 +102,7 @@ class ServingBackend implements Backend {
   readonly #reporter: LoadReporter | undefined;
   readonly #samples: Samples | undefined;
   readonly #queueing: Queueing | undefined;
-  /** Adds up the counts of a cluster's workers. */
+  /** In a cluster, adds up the request counts of the workers; undefined without reports. */
   readonly #workers: { close(): void } | undefined;
 
   constructor(options: BackendOptions) {
@@ -138,7 +139,7 @@ class ServingBackend implements Backend {
     });
     this.#http = http;
     const grpc = new GrpcCalls({ ...parts, count: this.#count, priorityHeader: resolved.priorityHeader });
-    // These are functions, because frameworks call them without their object.
+    // These members are functions of their own, because frameworks call them without the object they belong to.
     this.express = (request, response, next) => void http.begin(request, response, () => next());
     this.koa = (koa, next) => {
       const leave = (): void => {

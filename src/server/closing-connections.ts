@@ -1,21 +1,22 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** A connection of a server that lives for hours, such as a WebSocket. */
+/** A connection that a server keeps open for hours, such as a WebSocket. */
 interface LivingConnection {
   once(event: 'close', listener: () => void): unknown;
 }
 
-/** When long-lived connections are closed, in ms. */
+/** When a pod that shuts down closes its long-lived connections, in ms. */
 export interface ConnectionTimes {
-  /** How long clients have to leave by themselves, in ms, from the moment the pod closes. */
+  /** How long clients have to leave by themselves after the pod began to close, in ms. */
   readonly leaveMs: number;
-  /** The time in ms over which connections that have not left are closed. */
+  /** Over how much time the connections that have not left are closed, in ms. */
   readonly spreadMs: number;
 }
 
 /**
- * Closes long-lived connections. Clients that know that the pod is leaving leave by themselves, one by one; those that are still there
- * after `leaveMs` are closed, evenly spread over `spreadMs`, so that clients do not all reconnect to other pods at once.
+ * Closes the long-lived connections of a pod that shuts down. Clients that watch the Service leave by themselves, one by one. Connections
+ * that are still there after `leaveMs` are closed, evenly spread over `spreadMs`, so that clients do not all reconnect to other pods at
+ * once.
  */
 export class ClosingConnections<C extends LivingConnection> {
   readonly #open: ReadonlySet<C>;
@@ -25,7 +26,10 @@ export class ClosingConnections<C extends LivingConnection> {
   readonly #timers = new Set<Timer>();
   #isClosing = false;
 
-  /** @param open The open connections, kept up to date by the caller. @param close Closes one connection as its protocol does. */
+  /**
+   * @param open The set of open connections, which the caller keeps up to date. @param close Closes one connection with its protocol's own
+   * goodbye.
+   */
   constructor(open: ReadonlySet<C>, close: (connection: C) => void, clock: Clock, times: ConnectionTimes) {
     this.#open = open;
     this.#close = close;
@@ -38,7 +42,7 @@ export class ClosingConnections<C extends LivingConnection> {
     if (this.#isClosing) this.#close(connection);
   }
 
-  /** The pod begins to close: the clients of its connections are told to leave. */
+  /** The pod begins to close, and its clients have `leaveMs` to leave by themselves. */
   begin(): void {
     if (!this.#isClosing) this.#after(this.#times.leaveMs, () => this.#spread());
   }

@@ -1,33 +1,33 @@
 import { checkFunction } from '../runtime/check.js';
 
-/** A server of this pod that is shutting down. */
+/** A server of a pod that is shutting down, for whichever protocol. */
 export interface ClosingServer {
-  /** The process is going to shut down, but no caller is told yet. */
+  /** The process is about to shut down, but callers are not told yet. */
   leave?(): void;
-  /** The server tells callers not to come back; it still serves running and new requests. */
+  /** The server tells its callers not to come back. It still serves running and new requests. */
   close(): void;
-  /** The server closes idle connections and accepts no new ones. Resolves when nothing runs any more. */
+  /** The server closes idle connections and accepts no new ones. Resolves when nothing runs on it any more. */
   end(): Promise<void>;
-  /** The server closes connections that were to stay longer. @defaultValue it has none */
+  /** Closes connections that were meant to stay longer. @defaultValue the server has no such connections */
   hurry?(): void;
-  /** The server ends whatever still runs. */
+  /** Ends whatever still runs on the server. */
   cut(): void;
 }
 
-/** The part of a grpc-js server used here. */
+/** The part of a grpc-js server that evenkeel uses. */
 export interface GrpcServer {
   tryShutdown(callback: (error?: Error) => void): void;
   forceShutdown(): void;
 }
 
-/** Shuts a grpc-js server down: `tryShutdown` sends GOAWAY and lets running calls finish. */
+/** Shuts down a grpc-js server with `tryShutdown`, which sends GOAWAY and lets running calls finish. */
 export function grpcClosing(server: GrpcServer): ClosingServer {
   checkFunction('grpc.tryShutdown', server?.tryShutdown);
   checkFunction('grpc.forceShutdown', server.forceShutdown);
   let closed: Promise<void> | undefined;
   return {
     close() {
-      // An error of `tryShutdown` means that the server was not running, so nothing is left to do.
+      // An error of `tryShutdown` means that the server was not running, so there is nothing left to do.
       closed ??= new Promise((resolve) => server.tryShutdown(() => resolve()));
     },
     end: async () => closed,

@@ -7,7 +7,7 @@ import type { ClosingServer } from './closing-grpc.js';
 
 /**
  * Shuts down a server of `node:http`, `node:https` or `node:http2`. Once it closes, each response carries `Connection: close`, and HTTP/2
- * connections get GOAWAY. It keeps listening until the end, because callers that do not know yet would be refused.
+ * connections get GOAWAY. The server keeps listening until the end, because callers that do not know of the shutdown yet would be refused.
  */
 export function httpClosing(server: HttpServer | Http2Server): ClosingServer {
   checkFunction('http.close', server?.close);
@@ -29,14 +29,15 @@ class ClosingHttp implements ClosingServer {
       socket.once('close', () => this.#sockets.delete(socket));
     };
     server.on('connection', opened);
-    // Both sockets of a TLS connection are followed: one is cut before its handshake, the other is closed by Node when idle.
+    // Of a TLS connection both sockets are tracked: the raw one so that it can be cut before the handshake, and the TLS socket because Node
+    // closes that one when idle.
     server.on('secureConnection', opened);
     server.on('session', (session: Http2Session) => {
       this.#sessions.add(session);
       session.once('close', () => this.#sessions.delete(session));
       if (this.#isClosing) session.close();
     });
-    // This listener comes first, so that it runs before the application responds.
+    // This listener is registered before the application's, so that it runs before the application responds.
     server.prependListener('request', (_request: IncomingMessage, response: ServerResponse) => {
       this.#running.add(response);
       response.once('close', () => this.#running.delete(response));
@@ -57,9 +58,9 @@ class ClosingHttp implements ClosingServer {
 
   end(): Promise<void> {
     return new Promise((resolve) => {
-      // Connections whose requests have arrived but not been read yet look idle.
+      // A connection whose next request has arrived but was not read yet looks idle, so pending input is read first.
       afterPendingIo(() => {
-        // An error of `close` means that the server is not listening; it may still have connections.
+        // An error of `close` means that the server is not listening. It may still have connections.
         this.#server.close(() => this.#whenAllClosed(resolve));
         this.#server.closeIdleConnections?.();
       });
@@ -72,8 +73,9 @@ class ClosingHttp implements ClosingServer {
   }
 
   /**
-   * Node closes a connection that was idle for `keepAliveTimeout`, which it has announced: clients that go by it close theirs at the
-   * same moment, or use it once more. From now on the clients close first; those that ignore the timeout are closed at the end.
+   * Stops Node from closing idle connections. Node would close a connection that was idle for the `keepAliveTimeout` that it has announced;
+   * clients that respect that close theirs at the same moment, or use them once more. From now on clients close first; connections of
+   * clients that ignore the timeout are closed at the end.
    */
   #keepIdle(): void {
     const busy = new Set<Socket | null>();

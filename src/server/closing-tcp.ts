@@ -5,13 +5,14 @@ import type { Clock } from '../runtime/clock.js';
 import { ClosingConnections, type ConnectionTimes } from './closing-connections.js';
 import type { ClosingServer } from './closing-grpc.js';
 
-/** Names of methods that only HTTP servers have. Connections of those are not closed by the option `tcp`. */
+/** Names of methods that only HTTP servers have, whose connections the option `tcp` must not close. */
 const ofHttp = ['closeIdleConnections', 'updateSettings'];
 
 /**
- * Shuts down a server of `node:net` or `node:tls`. It keeps listening until the end, because clients that do not know yet would be refused.
+ * Shuts down a server of `node:net` or `node:tls`. The server keeps listening until the end, because clients that do not know of the
+ * shutdown yet would be refused.
  *
- * @param finish Closes a connection as its protocol does.
+ * @param finish Closes one connection with its protocol's own goodbye.
  */
 export function tcpClosing(
   server: Server,
@@ -25,13 +26,13 @@ export function tcpClosing(
     throw optionError('tcp', 'a server of node:net or node:tls; one of HTTP belongs to http', server);
   }
   const sockets = new Set<Socket>();
-  /** The connections that the application has; over TLS it gets one after the handshake. */
+  /** The connections that the application knows; with TLS it gets a connection after the handshake. */
   const open = server instanceof TlsServer ? new Set<Socket>() : sockets;
   const close = (socket: Socket): void => {
     try {
       finish(socket);
     } catch {
-      // `finish` may throw, for example because the socket can no longer be written to.
+      // The application's `finish` may throw, for example because the socket can no longer be written to.
       socket.destroy();
     }
   };
@@ -49,7 +50,7 @@ export function tcpClosing(
     close: () => connections.begin(),
     end: () =>
       new Promise((resolve) => {
-        // An error of `close` means that the server is not listening; it may still have connections.
+        // An error of `close` means that the server is not listening. It may still have connections.
         server.close(() => void connections.ended().then(resolve));
       }),
     hurry: () => connections.closeAll(),

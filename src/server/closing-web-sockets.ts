@@ -3,20 +3,22 @@ import type { Clock } from '../runtime/clock.js';
 import { ClosingConnections, type ConnectionTimes } from './closing-connections.js';
 import type { ClosingServer } from './closing-grpc.js';
 
-/** The part of a WebSocket of the package `ws` used here. */
+/** The part of a WebSocket of the package `ws` that evenkeel uses. */
 interface WebSocket {
   close(code: number, reason: string): void;
   terminate(): void;
   once(event: 'close', listener: () => void): unknown;
 }
 
-/** The part of a `WebSocketServer` of the package `ws` used here. */
+/** The part of a `WebSocketServer` of the package `ws` that evenkeel uses. */
 export interface WebSockets {
   readonly clients: ReadonlySet<WebSocket>;
   on(event: 'connection', listener: (socket: WebSocket) => void): unknown;
 }
 
-/** Service Restart (RFC 6455 registry): a client should connect again, a little later. */
+/**
+ * The WebSocket close code 1012, Service Restart (IANA registry of RFC 6455), after which a client should connect again a little later.
+ */
 const SERVICE_RESTART = 1012;
 const REASON = 'the pod is leaving';
 

@@ -1,7 +1,7 @@
 import { promises } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
-/** Reads small files; undefined for one that is missing or unreadable. */
+/** Reads a small file; undefined if it is missing or unreadable. */
 export type ReadText = (path: string) => Promise<string | undefined>;
 
 export const readText: ReadText = async (path) => {
@@ -12,11 +12,11 @@ export const readText: ReadText = async (path) => {
   }
 };
 
-/** The CPU this pod may use, and how much it has used. */
+/** How much CPU this pod may use, and how much it has used. */
 export interface CpuBudget {
-  /** How many cores the process may use, including fractions. */
+  /** How many cores the pod may use, including fractions. */
   readonly cores: number;
-  /** CPU time used so far by everything under the limit, in ms; undefined if it can no longer be read. */
+  /** Returns the CPU time that everything under this limit has used so far, in ms; undefined if it can no longer be read. */
   usedMs(): Promise<number | undefined>;
 }
 
@@ -24,8 +24,8 @@ export interface CpuBudget {
 const ROOT = '/sys/fs/cgroup';
 
 /**
- * The tightest CPU limit of this process's cgroups (v2 or v1), with the time used by all processes in that cgroup. Without a limit:
- * the node's cores, and the time of this process alone.
+ * Finds the tightest CPU limit of this process's cgroups (v2 or v1), and the CPU time that all processes in that cgroup use. Without a
+ * limit, it is the node's cores, and the time of this process alone.
  */
 export async function cpuBudget(read: ReadText): Promise<CpuBudget> {
   const own = (await read('/proc/self/cgroup')) ?? '';
@@ -40,7 +40,9 @@ const noLimit: CpuBudget = {
   },
 };
 
-/** The CPU limit of cgroups v2. `cpu.max` is `quota period` in µs, or `max period`. A host's root has none. */
+/**
+ * The CPU limit by cgroups v2. A file `cpu.max` contains `quota period` in µs, or `max period`. The root cgroup of a host has no such file.
+ */
 async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefined> {
   const path = /^0::(.*)/m.exec(own)?.[1];
   if (path === undefined) return undefined;
@@ -60,7 +62,7 @@ async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefi
   return tightest;
 }
 
-/** Reads the cgroup's path from lines such as `4:cpu,cpuacct:/kubepods/pod1`. */
+/** Finds the path of the process's cgroup for CPU in lines such as `4:cpu,cpuacct:/kubepods/pod1`. */
 function pathOfCpu(own: string): string | undefined {
   for (const line of own.split('\n')) {
     const [, controllers = '', ...path] = line.split(':');
@@ -69,7 +71,7 @@ function pathOfCpu(own: string): string | undefined {
   return undefined;
 }
 
-/** The CPU limit of cgroups v1. Quota and period are separate files, in µs; a quota of -1 means no limit. */
+/** The CPU limit by cgroups v1. Quota and period are in separate files, in µs; a quota of -1 means that there is no limit. */
 async function budgetV1(read: ReadText, own: string): Promise<CpuBudget | undefined> {
   const path = pathOfCpu(own);
   if (path === undefined) return undefined;
@@ -98,12 +100,12 @@ function coresOf(quota: number | undefined, period: number | undefined): number 
 }
 
 /**
- * The path of a cgroup and its parents: `/a/b`, `/a`, and the root as ''. In a container the root is the container's own, whatever path the
- * kernel reports.
+ * Returns the path of a cgroup and those of its parents: `/a/b`, `/a`, and '' for the root. Inside a container the root is the container's
+ * own cgroup, whatever path the kernel reports.
  */
 function upwards(path: string): string[] {
   const folders: string[] = [];
-  // A path from another namespace starts with `/..`; then only the root can be read.
+  // The path of a cgroup in another namespace starts with `/..`; then only the root can be read.
   const parts = path.split('/').filter((part) => part !== '' && part !== '..' && part !== '.');
   for (let length = parts.length; length >= 0; length--)
     folders.push(

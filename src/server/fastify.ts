@@ -6,24 +6,24 @@ interface FastifyRequest {
 
 interface FastifyReply {
   readonly raw: HttpResponse;
-  /** Tells Fastify to leave the response to the code that calls this. */
+  /** Makes Fastify leave the response to the code that calls this. */
   hijack(): unknown;
 }
 
 type FastifyHook = (request: FastifyRequest, reply: FastifyReply, done: () => void) => void;
 
-/** The part of Fastify used here, without importing it. */
+/** The part of a Fastify instance that evenkeel uses, declared here so that Fastify is not imported. */
 interface FastifyInstance {
   addHook(name: 'onRequest' | 'preValidation', hook: FastifyHook): unknown;
 }
 
-/** A plugin for `register`. */
+/** A plugin for Fastify's `register`. */
 export type FastifyPlugin = (instance: FastifyInstance, options: unknown, done: (error?: Error) => void) => void;
 
-/** Receives requests from the plugin, wherever in the application they are served. */
+/** Gets the requests that the Fastify plugin sees, from anywhere in the application. */
 export interface FastifyListener {
   begin(request: HttpRequest, response: HttpResponse, serve: () => void, leave: () => void): void;
-  /** Continues a request whose body has been read. Undefined = this is not needed. */
+  /** Continues a request whose body Fastify has read. Undefined = not needed. */
   readonly resume: ((response: HttpResponse, serve: () => void) => void) | undefined;
 }
 

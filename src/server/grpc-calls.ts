@@ -14,17 +14,20 @@ import type { ServedContext } from './served-context.js';
 
 /** The gRPC trailer that carries a load report. */
 const TRAILER = `${loadReportHeader}-bin`;
-/** gRPC status codes for a failure of the server: UNKNOWN, INTERNAL, UNAVAILABLE, DATA_LOSS. */
+/** gRPC status codes that mean a failure of the server: UNKNOWN, INTERNAL, UNAVAILABLE, DATA_LOSS. */
 const failures: ReadonlySet<number> = new Set([2, 13, 14, 15]);
 const DEADLINE_EXCEEDED = 4;
 const RESOURCE_EXHAUSTED = 8;
 /** The gRPC trailer that says how long a client should wait before it tries again, in ms (gRFC A6). */
 const PUSHBACK = 'grpc-retry-pushback-ms';
 
-/** The property of a request's metadata that holds its call. The objects that handlers get share nothing else with ours. */
+/**
+ * The property of a request's metadata that holds evenkeel's call. The metadata is the only object that a handler's call shares with the
+ * intercepted one.
+ */
 const servedBy: unique symbol = Symbol('evenkeel.servedBy');
 
-/** The part of grpc-js used here; it is not imported, since its classes come with each call. */
+/** The part of grpc-js that evenkeel uses. grpc-js is not imported, because its classes come with each call. */
 interface Metadata {
   get(name: string): unknown[];
   set(name: string, value: string | Buffer): void;
@@ -56,7 +59,7 @@ interface Method {
   readonly path: string;
 }
 
-/** What handles the gRPC calls of a pod. */
+/** The parts of a pod that handle its gRPC calls. */
 export interface GrpcCallsParts extends ServedCallOwner {
   readonly count: RequestCount;
   readonly rules: RequestRules;
@@ -67,8 +70,9 @@ export interface GrpcCallsParts extends ServedCallOwner {
 }
 
 /**
- * Handles a call on a grpc-js server: counts it and serves it now, makes it wait, or refuses it. Adds a report to its status if the
- * call asks for one. Calls are changed in place, because those of later versions may have more methods than are known here.
+ * Handles the calls of a grpc-js server: counts each call, and serves it now, makes it wait, or refuses it. Adds a load report to the
+ * status if the call asked for one. Methods of grpc-js's call object are replaced in place, because later versions may add methods that a
+ * wrapper would lack.
  */
 export class GrpcCalls {
   readonly #parts: GrpcCallsParts;
@@ -82,7 +86,7 @@ export class GrpcCalls {
   }
 }
 
-/** The pod's record of the call that a handler received. Throws EVENKEEL_OPTION for a call of another server. */
+/** Finds evenkeel's call for the call that a handler received. Throws EVENKEEL_OPTION for a call of another server. */
 export function grpcCallOf(handled: { readonly metadata: object }): ServedCall {
   const call = (handled.metadata as Partial<Metadata>)[servedBy];
   if (call === undefined) throw optionError('call', 'a call that this pod serves', handled);
@@ -94,7 +98,7 @@ class GrpcCall {
   readonly #method: Method;
   readonly #call: ServerCall;
   readonly #sendStatus: ServerCall['sendStatus'];
-  /** The metadata of the request; undefined until it is received. */
+  /** The metadata of the request; undefined until it has arrived. */
   #requestMetadata: Metadata | undefined;
   #served: ServedCall | undefined;
   #body: AwaitedBody | undefined;
@@ -123,7 +127,7 @@ class GrpcCall {
     };
     call.sendStatus = (status) => {
       const reportedStatus = this.#withReport(status);
-      // grpc-js usually sets this status itself, at the call's deadline.
+      // grpc-js itself usually sends this status, at the call's deadline.
       if (status.code === DEADLINE_EXCEEDED) this.#served?.timedOut();
       this.#over(true, failures.has(status.code));
       this.#sendStatus.call(call, reportedStatus);
@@ -143,7 +147,7 @@ class GrpcCall {
       this.#parts.count.began();
       this.#admit(() => onReceiveMetadata.call(listener, metadata));
     };
-    // grpc-js calls `onCancel` at the end of every call, not only of cancelled ones.
+    // grpc-js calls `onCancel` at the end of every call, even if it was not cancelled.
     listener.onCancel = () => {
       this.#over(false, false);
       onCancel.call(listener);
@@ -153,8 +157,8 @@ class GrpcCall {
   }
 
   /**
-   * Waits for the first message of a call: grpc-js takes no message before the call is begun, and from then on the call's place within the
-   * limit depends on the first one.
+   * Notices the first message of a call. grpc-js reads no message before the call is begun; from then on, the call stops counting against
+   * the limit if its first message does not come.
    */
   #awaitMessage(listener: Listener): void {
     const { onReceiveMessage, onReceiveHalfClose } = listener;
@@ -173,7 +177,7 @@ class GrpcCall {
     };
   }
 
-  /** Keeps the async context of the call for its handler: grpc-js calls handlers when a message arrives, outside any async context. */
+  /** Runs the handler in the async context of its call, because grpc-js calls handlers when a message arrives, outside any context. */
   #keepContext(listener: Listener): void {
     const { context } = this.#parts;
     if (context === undefined) return;
@@ -186,7 +190,7 @@ class GrpcCall {
     const { admission, rules, context } = this.#parts;
     const begin = context === undefined ? serve : () => context.run(this.served, serve);
     const { getDeadline } = this.#call;
-    // The signal and the timer are created only if they are needed: most calls have neither.
+    // Signal and timer are created only when needed, because most calls need neither.
     if (
       getDeadline !== undefined &&
       getDeadline.call(this.#call) !== Number.POSITIVE_INFINITY &&
@@ -223,7 +227,7 @@ class GrpcCall {
     this.#served?.over(isAnswered, isFailure);
   }
 
-  /** How much time the call has, in ms from now. grpc-js ends the call at that time. */
+  /** How much time the call has, in ms from now. grpc-js ends the call at that moment. */
   get #deadlineMs(): number | undefined {
     const date = this.#call.getDeadline?.();
     const remainingMs = date === undefined || date === Number.POSITIVE_INFINITY ? undefined : untilDate(Number(date));
@@ -241,15 +245,15 @@ class GrpcCall {
     return { path: this.#method.path, metadata: this.#requestMetadata as Metadata, getPeer: () => call.getPeer() };
   }
 
-  /** The mark of the address the call came to. */
+  /** The mark of the address at which the call arrived. */
   get #mark(): string | undefined {
     const { localAddress, localPort } = this.#call.getConnectionInfo?.() ?? {};
     return localAddress === undefined || localPort === undefined ? undefined : addressMark(localAddress, localPort);
   }
 
   /**
-   * The status with a report in its trailers, or, if the call does not ask for one, a note that calls may: in every status, because
-   * clients share connections. Leaves the application's own metadata unchanged.
+   * Adds a load report to the trailers of the status if the call asked for one. If not, adds an announcement that calls may ask; every
+   * status needs it, because clients share connections. The application's own metadata object is not changed.
    */
   #withReport(status: Status): Status {
     const { reporter } = this.#parts;
@@ -258,7 +262,7 @@ class GrpcCall {
     const asksForReport = requestMetadata.get(loadReportFormatHeader).length > 0;
     const name = asksForReport ? TRAILER : reportsHeader;
     const { metadata } = status;
-    // The application sends its own load report, which stays unchanged.
+    // If the application sends a load report of its own, that report stays.
     if (metadata != null && metadata.get(name).length > 0) return status;
     const value = asksForReport ? reporter.message() : this.#mark;
     if (value === undefined) return status;

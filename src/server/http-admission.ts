@@ -14,16 +14,16 @@ import type { RequestRules } from './request-rules.js';
 import { ServedCall, type ServedCallOwner } from './served-call.js';
 import type { ServedContext } from './served-context.js';
 
-/** The property of a request that holds its response. */
+/** The property of a request that holds the request's response. */
 const answeredBy = Symbol('evenkeel.answeredBy');
-/** The property of a response that holds the call it belongs to. */
+/** The property of a response that holds the `ServedCall` of its request. */
 const servedCall = Symbol('evenkeel.servedCall');
-/** The property of a connection that counts its requests that have not asked for a report. */
+/** The property of a connection that counts the requests which have not asked for a load report. */
 const withoutReport = Symbol('evenkeel.unasking');
 
 /**
- * The first response on a connection says that requests may ask for a report, and after that one in this many: a proxy in between may
- * use the connection for several clients. Responses to requests that ask do not count.
+ * Of the requests on a connection that do not ask for a load report, the first and every 64th get the announcement that requests may ask.
+ * Repeating it is necessary because a proxy may use the connection for several clients.
  */
 const TOLD_ONE_IN = 64;
 
@@ -32,22 +32,22 @@ interface Marked {
   [servedCall]?: ServedCall;
 }
 
-/** What handles the HTTP requests of a pod. */
+/** The parts of a pod that handle its HTTP requests. */
 export interface HttpAdmissionParts extends ServedCallOwner {
   readonly requests: HttpRequests;
   readonly headers: RequestHeaders;
   readonly rules: RequestRules;
   readonly reporter: LoadReporter | undefined;
-  /** What decides whether this pod is busier than others; undefined: requests are not refused for that. */
+  /** Decides whether this pod is busier than others; undefined = requests are not refused for that reason. */
   readonly queueing: Queueing | undefined;
   readonly admission: Admission | undefined;
   readonly context: ServedContext | undefined;
 }
 
-/** Handles an incoming HTTP request: serves it now, makes it wait, or refuses it. */
+/** Handles each HTTP request that arrives: serves it now, makes it wait, or refuses it. */
 export class HttpAdmission {
   readonly #parts: HttpAdmissionParts;
-  /** Whether every request is followed to its end, and not only those with a deadline. */
+  /** Whether every request is tracked to its end. Otherwise only those with a deadline are. */
   readonly #followsAll: boolean;
 
   constructor(parts: HttpAdmissionParts) {
@@ -57,7 +57,8 @@ export class HttpAdmission {
 
   /**
    * @param serve Serves the request; not called if the request is not begun.
-   * @param leave Tells the framework to leave it alone: it is not begun, and is answered here if the caller is still there.
+   * @param leave Makes the framework leave the request alone, because it is not begun. If the caller is still there, the refusal is sent
+   * here.
    */
   begin<T>(
     request: HttpRequest,
@@ -103,7 +104,7 @@ export class HttpAdmission {
     return waiting.then(serveNow, turnAway) as Promise<Awaited<T> | undefined>;
   }
 
-  /** A request's call. Throws EVENKEEL_OPTION for a request this pod has not seen. */
+  /** Returns a request's call. Throws EVENKEEL_OPTION for a request that this pod has not seen. */
   callOf(request: HttpRequest): ServedCall {
     const answer = (request as Marked)?.[answeredBy];
     if (answer === undefined) throw optionError('request', 'a request that this pod serves', request);
@@ -115,7 +116,10 @@ export class HttpAdmission {
     return call;
   }
 
-  /** Refuses a request whose caller said that it has other pods, if requests queue here and not there. Returns whether it refused. */
+  /**
+   * Refuses a request whose caller said that it has other pods, if requests queue on this pod and not on those. Returns whether it refused
+   * the request.
+   */
   #refusesBusy(request: HttpRequest, response: HttpResponse): boolean {
     const { queueing, reporter, headers } = this.#parts;
     const { offer, format } = headers;
@@ -139,7 +143,7 @@ export class HttpAdmission {
     }
   }
 
-  /** Watches the body of a request: the request's place within the limit depends on it. */
+  /** Watches a request's body, because a request whose body does not come stops counting against the limit. */
   #await(request: HttpRequest, call: ServedCall, admission: Admission): void {
     const body = new AwaitedBody(admission, call, this.#parts.timers, () => {
       if (isReceived(request)) return false;
@@ -153,7 +157,7 @@ export class HttpAdmission {
     return context === undefined ? serve() : context.run(call, serve);
   }
 
-  /** Continues a request whose body was read, which loses the async context it was begun in. */
+  /** Runs `serve` in the async context in which the request began, which is lost when a framework reads the request's body. */
   resume(response: HttpResponse, serve: () => void): void {
     const { context } = this.#parts;
     const call = (response as Marked)[servedCall];
@@ -162,7 +166,7 @@ export class HttpAdmission {
   }
 }
 
-/** Whether the response should tell the caller of a request that requests may ask for a load report. */
+/** Whether this response should announce that requests may ask for a load report. */
 function isDueForOffer(request: HttpRequest): boolean {
   const connection = ('stream' in request ? request.stream.session : request.socket) as
     | { [withoutReport]?: number }

@@ -4,21 +4,21 @@ import type { HttpRequest, HttpResponse } from './http-requests.js';
 
 /** Why a request is refused, and when its caller may try again. */
 export interface HttpRefusal {
-  /** The reason, as it is shown to the caller. */
+  /** The reason in the words that the caller sees. */
   readonly text: string;
-  /** When the caller may try again, in ms; undefined = not at all, because the deadline is over. */
+  /** When the caller may try again, in ms; undefined = not at all, because its deadline has passed. */
   readonly retryAfterMs: number | undefined;
 }
 
-/** Answers 503 and says that the request was not begun, for a caller that said it could go elsewhere. */
+/** Responds 503 and says that the request was not begun, to a caller that said it could use another pod. */
 export function answerBusy(response: HttpResponse, mark: string, report: readonly [name: string, value: string]): void {
   const headers = { 'content-length': '0', [notBegunHeader]: busyMark(mark), [report[0]]: report[1] };
-  // The responses of both HTTP versions accept these headers.
+  // The types of both HTTP versions' responses differ, but both accept these arguments.
   (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
   response.end();
 }
 
-/** Answers 503 and says that the request was not begun. */
+/** Responds 503 and says that the request was not begun. */
 export function answerNotBegun(
   request: HttpRequest,
   response: HttpResponse,
@@ -32,7 +32,7 @@ export function answerNotBegun(
   if (retryAfterMs !== undefined) headers['retry-after'] = String(Math.ceil(retryAfterMs / 1_000));
   const mark = markOf(request);
   if (mark !== undefined) headers[notBegunHeader] = mark;
-  // The responses of both HTTP versions accept these headers.
+  // The types of both HTTP versions' responses differ, but both accept these arguments.
   (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
   response.end(text);
 }

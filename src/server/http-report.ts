@@ -3,10 +3,10 @@ import { loadReportHeader, reportsHeader } from '../load/orca.js';
 import type { HttpResponse } from './http-requests.js';
 import type { LoadReporter, ReportFormat } from './load-reporter.js';
 
-/** `writeHead` in both HTTP versions. */
+/** The method `writeHead`, in a form that fits both HTTP versions. */
 type WriteHead = (this: HttpResponse, status: number, ...rest: unknown[]) => HttpResponse;
 
-/** Adds a report to the response. It is created when the head is written, as late as possible for a header. */
+/** Adds a load report to the response. The report is created when the head is written, as late as a header can be. */
 export function reportOn(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {
   addToHead(response, nameOf(format), () => reporter.header(format));
 }
@@ -16,7 +16,7 @@ export function nameOf(format: ReportFormat): string {
   return format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
 }
 
-/** Says in the response that requests may ask for a report. */
+/** Announces in the response that requests may ask for a load report. */
 export function announceOn(response: HttpResponse, mark: string): void {
   addToHead(response, reportsHeader, () => mark);
 }
@@ -29,18 +29,18 @@ function addToHead(response: HttpResponse, name: string, value: () => string): v
   const adding: WriteHead = function (status, ...rest) {
     if (isWritten || response.headersSent) return writeHead.call(this, status, ...rest);
     isWritten = true;
-    // This is the form in which Node and nearly everyone else calls `writeHead`.
+    // Node itself, and nearly everyone else, calls `writeHead` with the status alone.
     if (rest.length === 0) {
       if (!response.hasHeader(name)) response.setHeader(name, value());
       return writeHead.call(this, status);
     }
     return writeHead.call(this, status, ...withHeader(response, rest, name, value));
   };
-  // The method is replaced, because Node also calls it for responses whose head the application never writes.
+  // The method is replaced, because Node also calls it for responses whose head the application does not write itself.
   (response as { writeHead: WriteHead }).writeHead = adding;
 }
 
-/** The arguments of `writeHead` after the status, with the header in the headers argument, or set separately. */
+/** Adds the header to the headers in the arguments of `writeHead`, or sets it separately. Returns the arguments after the status. */
 function withHeader(
   response: HttpResponse,
   rest: readonly unknown[],
@@ -49,7 +49,7 @@ function withHeader(
 ): readonly unknown[] {
   const at = typeof rest[0] === 'string' || rest[0] === undefined || rest[0] === null ? 1 : 0;
   const headers = rest[at];
-  // Node merges headers set earlier with those passed here, and loses lists of pairs when it does.
+  // Node merges the headers in the arguments with headers that were set before, and when it does so it loses lists of pairs.
   const isMerged = typeof headers !== 'object' || headers === null || 'stream' in response;
   if (isMerged || response.getHeaderNames().length > 0) {
     if (!response.hasHeader(name)) response.setHeader(name, value());

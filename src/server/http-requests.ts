@@ -3,13 +3,16 @@ import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { RequestCount } from './request-count.js';
 
-/** A request of node:http, or of node:http2's compatibility API. */
+/** A request of `node:http`, or of the compatibility API of `node:http2`. */
 export type HttpRequest = IncomingMessage | Http2ServerRequest;
 export type HttpResponse = ServerResponse | Http2ServerResponse;
 
-/** The property of a response that holds who has counted it. A WeakSet would cost more than everything else here. */
+/**
+ * The property of a response that holds the `HttpRequests` that has counted its request. A WeakSet would cost more than everything else in
+ * this file.
+ */
 const countedBy = Symbol('evenkeel.countedBy');
-/** The property of a socket that holds its requests whose responses have no socket yet. */
+/** The property of a socket that holds its pipelined requests, whose responses have no socket yet. */
 const queuedRequests = Symbol('evenkeel.queuedRequests');
 
 interface Marked {
@@ -20,13 +23,13 @@ interface MarkedSocket extends Socket {
   [queuedRequests]?: Set<() => void>;
 }
 
-/** Follows one request. */
+/** Notified of the end of one request. */
 export interface RequestFollower {
-  /** @param isAnswered Whether the whole response was sent. @param isFailure Whether that means a failure on this side. */
+  /** @param isAnswered Whether the whole response was sent. @param isFailure Whether the response means that the server failed. */
   over(isAnswered: boolean, isFailure: boolean): void;
 }
 
-/** Counts the requests of HTTP servers, each once, no matter how many layers of an application report it. */
+/** Counts the requests of HTTP servers. Each counts once, even if several layers of an application report it. */
 export class HttpRequests {
   readonly #count: RequestCount;
 
@@ -34,13 +37,13 @@ export class HttpRequests {
     this.#count = count;
   }
 
-  /** Whether a request is new, already reported, or over: the caller may be gone before a middleware runs. */
+  /** Whether a request is new, was reported before, or is over: its caller may have left before a middleware runs. */
   meets(response: HttpResponse): 'new' | 'known' | 'gone' {
     if ((response as Marked)[countedBy] === this) return 'known';
     return isOver(response) ? 'gone' : 'new';
   }
 
-  /** Counts a new request, and calls `follower` when it is over. */
+  /** Counts a new request, and calls `follower` when the request is over. */
   began(request: HttpRequest, response: HttpResponse, follower: RequestFollower | undefined): void {
     (response as Marked)[countedBy] = this;
     const count = this.#count;
@@ -55,7 +58,7 @@ export class HttpRequests {
     });
   }
 
-  /** Follows a request without counting it. */
+  /** Calls `follower` when a request is over, without counting the request. */
   follow(request: HttpRequest, response: HttpResponse, follower: RequestFollower): void {
     const over = (): void => follower.over(isAnswered(response), false);
     if (isOver(response)) over();
@@ -69,13 +72,13 @@ function follow(request: HttpRequest, response: HttpResponse, over: () => void):
     followQueued(over, request as IncomingMessage, response as ServerResponse);
     return;
   }
-  // `close` is emitted after every kind of end, including a lost connection.
+  // Node emits `close` after every kind of end, even after a lost connection.
   response.on('close', over);
 }
 
 /**
- * A response without a socket waits behind others on the same connection (pipelining), or was created for an upgrade or for a test
- * without a connection. Node does not say when such a connection is lost.
+ * Calls `over` at the end of a request whose response has no socket, possibly twice. Such a response waits behind others on its connection
+ * (pipelining), or was created for an upgrade or by a test. Node does not emit `close` on it when the connection is lost.
  */
 function followQueued(over: () => void, { socket }: { readonly socket: MarkedSocket }, response: ServerResponse): void {
   const ended = (): void => {
@@ -100,7 +103,7 @@ function queueOf(socket: MarkedSocket): Set<() => void> | undefined {
   return queue;
 }
 
-/** Whether the whole response was sent, as far as this side can know. */
+/** Whether the whole response was sent, as far as the server can know. */
 function isAnswered(response: HttpResponse): boolean {
   const { writableFinished, writableEnded } = response;
   return 'stream' in response ? writableEnded : writableFinished;

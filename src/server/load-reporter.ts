@@ -3,26 +3,26 @@ import { encodeLoadReport } from './orca-message.js';
 import type { ReportedLoad } from './reported-load.js';
 import type { Samples } from './samples.js';
 
-/** Formats of a report: text and JSON for HTTP, ORCA's protobuf message for gRPC (base64 in HTTP). */
+/** The formats of a load report: text and JSON for HTTP, and ORCA's protobuf message for gRPC (base64 in HTTP). */
 export type ReportFormat = 'TEXT' | 'JSON' | 'BIN';
 
-/** How many load reports are kept as text until the next sample. */
+/** How many load reports are cached as text until the next sample. */
 const MAX_KEPT = 256;
 
-/** The source of the number of requests in flight. */
+/** Where the number of requests in flight comes from. */
 export interface InFlightSource {
   /** How many requests are in flight; undefined while unknown. */
   readonly inFlight: number | undefined;
 }
 
-/** Writes reports. Everything but the number of requests in flight is sampled in advance and kept in its final form. */
+/** Writes load reports. All of a report except the number of requests in flight is sampled in advance and cached in its final form. */
 export class LoadReporter {
   readonly #inFlight: InFlightSource;
   readonly #samples: Samples;
-  /** The sample from which the cached parts of reports were made. */
+  /** The sample from which the cached texts were made. */
   #of: ReportedLoad | undefined;
   #text = '';
-  /** Load reports as text, by the number of requests in flight. */
+  /** Load reports as text, cached by the number of requests in flight. */
   readonly #texts = new Map<number, string>();
   #json = '';
 
@@ -31,7 +31,7 @@ export class LoadReporter {
     this.#samples = samples;
   }
 
-  /** The report as an object. */
+  /** The current load report as an object. */
   get load(): ReportedLoad {
     const { load } = this.#samples;
     const { inFlight } = this.#inFlight;
@@ -39,7 +39,7 @@ export class LoadReporter {
     return { ...load, named_metrics: { [inFlightMetric]: inFlight, ...load.named_metrics } };
   }
 
-  /** The report as a header's value. */
+  /** Returns the current load report as the value of a header. */
   header(format: ReportFormat): string {
     if (format === 'BIN') return this.message().toString('base64');
     this.#prepare();
@@ -58,7 +58,7 @@ export class LoadReporter {
     return text;
   }
 
-  /** The report as ORCA's message. */
+  /** Returns the current load report as ORCA's protobuf message. */
   message(): Buffer {
     return encodeLoadReport(this.load);
   }

@@ -16,86 +16,90 @@ import {
 } from '../runtime/options.js';
 import type { HttpRequest } from './http-requests.js';
 
-/** The part of a grpc-js call, before its handler begins, that options may use. */
+/** The part of a grpc-js call that functions in the options may read before the call's handler begins. */
 export interface GrpcRequest {
   /** The method's path, such as `/shop.v1.Orders/Get`. */
   readonly path: string;
-  /** The caller's metadata; `get` returns all values of an entry, none as an empty array. */
+  /** The caller's metadata. `get` returns all values of an entry, or an empty array if there are none. */
   readonly metadata: { get(name: string): unknown[] };
-  /** The caller's address. */
+  /** Returns the caller's address. */
   getPeer(): string;
 }
 
-/** The argument of the application's functions: an HTTP/1 or HTTP/2 request, or a gRPC call (which has `metadata`). */
+/** What functions in the options get: an HTTP/1 or HTTP/2 request, or a gRPC call, which can be told by its `metadata`. */
 export type IncomingRequest = HttpRequest | GrpcRequest;
 
-/** Options of `createBackend`. */
+/** Options of `createBackend`: load reports, a limit on requests, deadlines and priorities. An invalid option throws EVENKEEL_OPTION. */
 export interface BackendOptions {
-  /** What this pod tells callers that ask how busy it is; false = nothing. @defaultValue {}, see `ReportOptions` */
+  /** What load reports contain for callers that ask for them; false = there are no reports. @defaultValue {}, see `ReportOptions` */
   readonly reports?: ReportOptions | false | undefined;
   /**
-   * Whether HTTP requests whose caller has another pod are refused while they would queue here and not there: the caller, a
-   * client of evenkeel that said so, sends them to another pod, at most twice. Needs `reports`. @defaultValue false
-   * @see docs/guide/server.md#sending-requests-elsewhere-while-busy
+   * Whether an HTTP request is refused while it would queue on this pod and its caller has another pod where it would not. The caller, a
+   * client of evenkeel that said so, then sends it to another pod; that happens to one request at most twice. Needs `reports`.
+   * @defaultValue false @see docs/guide/server.md#sending-requests-elsewhere-while-busy
    */
   readonly refuseWhileBusy?: boolean | undefined;
   /**
-   * How many requests are served at once: `fixed(n)` or `adaptive()`. Others wait before they begin, and get 503
-   * (RESOURCE_EXHAUSTED) if they wait too long. A request counts until its response is complete. @defaultValue none: all at once
+   * How many requests are served at once: `fixed(n)` or `adaptive()`. Further requests wait before they begin, and get 503
+   * (RESOURCE_EXHAUSTED) if they wait too long. A request counts until its response is complete. @defaultValue none: all are served at once
    */
   readonly limit?: LimitFactory | undefined;
   /** How many requests may wait for the limit. @defaultValue 1000 */
   readonly maxWaiting?: number | undefined;
   /** How long a request may wait for the limit, in ms; usually the limit's `shedAfterMs` comes first. @defaultValue 10000 */
   readonly waitTimeoutMs?: number | undefined;
-  /** When a refused caller may try again, in ms; HTTP says it in whole seconds. @defaultValue 1000 */
+  /** When a refused caller may try again, in ms; HTTP rounds it up to whole seconds. @defaultValue 1000 */
   readonly retryAfterMs?: number | undefined;
-  /** Requests that neither wait for the limit nor count: health checks, event streams. @defaultValue none */
+  /**
+   * Returns whether a request neither waits for the limit nor counts against it, such as health checks and event streams. @defaultValue
+   * none
+   */
   readonly unlimited?: ((request: IncomingRequest) => boolean) | undefined;
-  /** How long any request may take, in ms. Callers can only shorten it. @defaultValue as long as the caller says */
+  /** How long any request may take, in ms. Callers can only shorten this time. @defaultValue none: as long as the caller allows */
   readonly deadlineMs?: number | undefined;
   /**
-   * The header that says how long the caller will wait, in ms; false = ignored. gRPC has `grpc-timeout`.
+   * The header that says how long the caller will wait, in ms; false = it is not read. For gRPC calls, `grpc-timeout` is read.
    * @defaultValue 'x-envoy-expected-rq-timeout-ms'
    */
   readonly deadlineHeader?: string | false | undefined;
   /**
-   * The priority of a request.
-   * @defaultValue the caller's, if `trust` allows it, else 'default'
-   * @see docs/guide/overload.md#priorities
+   * Returns the priority of a request. @defaultValue the caller's if `trust` allows it, else 'default' @see
+   * docs/guide/overload.md#priorities
    */
   readonly priority?: ((request: IncomingRequest) => Priority | undefined) | undefined;
-  /** The header, or gRPC metadata, that carries the priority; false = ignored. @defaultValue 'x-request-priority' */
+  /** The header, or gRPC metadata key, that carries a request's priority; false = it is not read. @defaultValue 'x-request-priority' */
   readonly priorityHeader?: string | false | undefined;
-  /** Whether to trust a caller's priority. Called only if the caller sends one. @defaultValue trust none */
+  /**
+   * Returns whether the priority that a request's caller set is accepted. Called only for requests that carry one. @defaultValue none is
+   * accepted
+   */
   readonly trust?: ((request: IncomingRequest) => boolean) | undefined;
   /**
-   * Whether code can find out which request it is serving (`backend.context`), so that its outgoing calls inherit deadline and
-   * priority. Costs an AsyncLocalStorage per request. @defaultValue false
-   * @see docs/guide/deadlines.md
+   * Whether running code can find the request that it serves (`backend.context`), so that its outgoing calls inherit deadline and priority.
+   * Costs an AsyncLocalStorage run per request. @defaultValue false @see docs/guide/deadlines.md
    */
   readonly context?: boolean | undefined;
-  /** All time it uses. For tests. @defaultValue the system's clock */
+  /** The clock by which all time is measured; tests pass their own. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
 }
 
-/** The contents of a report, besides the number of requests in flight. */
+/** What load reports contain besides the number of requests in flight. An invalid option throws EVENKEEL_OPTION. */
 export interface ReportOptions {
   /**
-   * How full the application is, from 0 to 1 and above. Called once per sample; errors are ignored.
-   * @defaultValue the larger of event loop and CPU utilization
+   * Returns how full the application is, from 0 to 1 and above. Called once per sample; errors are ignored. @defaultValue the larger of
+   * event loop and CPU utilization
    */
   readonly utilization?: (() => number) | undefined;
   /**
-   * The application's own metrics, as numbers from 0 up: at most 32, with names of letters, digits and `_.:/-`. Called once per
+   * Returns the application's own metrics, as numbers from 0 up: at most 32, with names of letters, digits and `_.:/-`. Called once per
    * sample; errors and invalid entries are ignored. @defaultValue none
    */
   readonly metrics?: (() => Readonly<Record<string, number>>) | undefined;
-  /** How often to sample, in ms. @defaultValue 1000 */
+  /** How often the load is sampled, in ms. @defaultValue 1000 */
   readonly sampleMs?: number | undefined;
 }
 
-/** The options of reports after defaults were filled in and everything was checked. */
+/** The options of load reports, with defaults filled in and everything checked. */
 export type ResolvedReportOptions = Filled<ReportOptions, 'utilization' | 'metrics'>;
 
 export const reportTable: OptionTable<ResolvedReportOptions> = optionTable('reports', {
@@ -104,7 +108,7 @@ export const reportTable: OptionTable<ResolvedReportOptions> = optionTable('repo
   sampleMs: numberOption(1_000, { min: 10, max: 3_600_000 }),
 });
 
-/** The options of a backend after defaults were filled in and everything was checked. Headers are in lower case. */
+/** The options of a backend, with defaults filled in and everything checked. Names of headers are in lower case. */
 export type ResolvedBackendOptions = Filled<
   Omit<BackendOptions, 'reports' | 'deadlineHeader' | 'priorityHeader'>,
   'limit' | 'unlimited' | 'deadlineMs' | 'priority' | 'trust'
@@ -137,7 +141,7 @@ export const backendTable: OptionTable<ResolvedBackendOptions> = optionTable('op
   clock: clockOption,
 });
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
+/** Fills in the defaults of a backend's options and checks them. Throws EVENKEEL_OPTION. */
 export function resolveBackendOptions(options: BackendOptions): ResolvedBackendOptions {
   const resolved = backendTable.resolve(options);
   if (resolved.refuseWhileBusy && resolved.reports === undefined) {

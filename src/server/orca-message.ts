@@ -1,17 +1,17 @@
 import type { ReportedLoad } from './reported-load.js';
 
-/** Field numbers of `xds.data.orca.v3.OrcaLoadReport`. */
+/** Field numbers in ORCA's message `xds.data.orca.v3.OrcaLoadReport`. */
 const CPU = 1;
 const RPS = 6;
 const EPS = 7;
 const NAMED_METRICS = 8;
 const APPLICATION = 9;
 
-/** Protobuf wire types, which are the lowest three bits of a field's tag: a double, and a length-delimited value. */
+/** Protobuf's wire types for a double and for a length-delimited value: the lowest three bits of a field's tag. */
 const DOUBLE = 1;
 const BYTES = 2;
 
-/** A report as an `xds.data.orca.v3.OrcaLoadReport` in protobuf's binary form. */
+/** Encodes a load report as an `xds.data.orca.v3.OrcaLoadReport` in protobuf's binary form. */
 export function encodeLoadReport(load: ReportedLoad): Buffer {
   const parts: Buffer[] = [];
   pushDouble(parts, CPU, load.cpu_utilization);

@@ -3,23 +3,26 @@ import type { Offer } from '../propagation/may-refuse.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { InFlightSource } from './load-reporter.js';
 
-/** If fewer requests than this are in flight on a pod, none of them waits for another. */
+/** With fewer requests than this in flight on a pod, none of them waits for another. */
 const FEWEST = 2;
-/** A pod refuses requests only with this many times the requests in flight that its caller's other pods have. */
+/** A pod refuses requests only while it has this many times the requests in flight that its caller's other pods have. */
 const RATIO = 1.5;
-/** The share of time above which the event loop counts as busy, over the last `MOMENTS_MS`. */
+/** The event loop counts as busy above this share of time, averaged over the last `MOMENTS_MS`. */
 const BUSY = 0.7;
-/** How long the moments are over which the use of the event loop is measured, in ms: a pod that was idle a moment ago can begin at once. */
+/**
+ * Over how much time the use of the event loop is averaged, in ms. It is short, because a pod that was idle a moment ago can begin a
+ * request at once.
+ */
 const MOMENTS_MS = 10;
-/** Milliseconds between two measurements of the event loop's use. */
+/** How often the use of the event loop is measured, in ms. */
 const LOOK_MS = 5;
-/** How long the event loop is watched after the last request that may go elsewhere, in ms. */
+/** The event loop is watched until this many ms after the last request that could go to another pod. */
 const WATCHED_MS = 10_000;
 
 /**
- * Whether requests queue here and not elsewhere: the event loop is busy, so that each further request makes the others slower, and more
- * requests are in flight than on the caller's other pods. Handlers that wait for a database leave the event loop idle, however many
- * there are; and where all pods are equally full, it is no use to go elsewhere.
+ * Finds out whether requests queue on this pod and not on others: its event loop is busy, so each further request makes the others slower,
+ * and it has more requests in flight than its caller's other pods. Handlers that wait for a database leave the event loop idle, however
+ * many there are; and where all pods are equally full, going to another pod is no use.
  */
 export class Queueing {
   /** How many requests were refused so far because the pod was busy. */
@@ -28,13 +31,13 @@ export class Queueing {
   readonly #clock: Clock;
   readonly #eventLoop: () => EventLoopUtilization;
   #last: EventLoopUtilization;
-  /** The share of time that the event loop was busy lately, 0 to 1. */
+  /** The share of time in which the event loop was busy lately, 0 to 1. */
   #busy = 0;
   #lastRequestMs = 0;
-  /** The timer between two measurements of the event loop's use; it runs while the event loop is watched. */
+  /** Runs until the next measurement of the event loop's use; undefined while the event loop is not watched. */
   #timer: Timer | undefined;
 
-  /** @param eventLoop Returns the use of the event loop since the process began. */
+  /** @param eventLoop Returns how much the event loop was used since the process began. */
   constructor(
     inFlight: InFlightSource,
     clock: Clock,
@@ -46,7 +49,7 @@ export class Queueing {
     this.#last = eventLoop();
   }
 
-  /** Whether a request that arrives now should go to another pod. The request is not counted as in flight yet. */
+  /** Whether a request that arrives now should be refused, so that it goes to another pod. The request does not count as in flight yet. */
   refuses({ left, typical }: Offer): boolean {
     this.#lastRequestMs = this.#clock.now();
     if (this.#timer === undefined) this.#start();
@@ -62,7 +65,7 @@ export class Queueing {
     this.#timer = undefined;
   }
 
-  /** Begins to watch the event loop: nothing is known about its last moments yet. */
+  /** Begins to watch the event loop. Nothing is known yet about how busy it was lately. */
   #start(): void {
     this.#last = this.#eventLoop();
     this.#busy = 0;

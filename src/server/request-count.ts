@@ -1,9 +1,9 @@
-/** The requests of this process: how many are in flight now, and totals of started and failed ones. */
+/** Counts the requests of this process: how many are in flight now, and how many have begun and failed in total. */
 export class RequestCount {
   inFlight = 0;
-  /** How many requests were started in this process. */
+  /** How many requests have begun in this process. */
   begun = 0;
-  /** How many requests ended with a failure on our side: 5xx, or the like. */
+  /** How many requests ended with a failure of the server, such as status 500. */
   failed = 0;
 
   began(): void {

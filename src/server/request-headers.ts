@@ -3,24 +3,24 @@ import { mayRefuseHeader, type Offer, parseOffer } from '../propagation/may-refu
 import { parseDeadline } from '../propagation/propagated.js';
 import type { ReportFormat } from './load-reporter.js';
 
-/** A header name to compare with where there is no header to look for: no header has it. */
+/** Compared with header names in place of a header that is not to be read. No header has this name. */
 const NONE = ' ';
 
-/** The names of the headers to read; undefined = that one is not read. */
+/** The names of the headers to read; undefined = this header is not read. */
 export interface HeaderNames {
   readonly deadline: string | undefined;
   readonly priority: string | undefined;
 }
 
 /**
- * What a request's headers tell a pod. Reads the raw headers once: Node creates the headers object only on access, which costs more
- * than all of this. One object for all requests: use it before reading the next request.
+ * Reads what a request's headers tell the pod. It reads the raw headers, because Node creates the headers object only on access, which
+ * costs more than all of this. One object serves all requests, so its values must be used before the next request is read.
  */
 export class RequestHeaders {
   format: ReportFormat | undefined;
   deadlineMs: number | undefined;
   priority: string | undefined;
-  /** The caller's offer to be refused; undefined if the request must be served here. */
+  /** The caller's offer that its request may be refused; undefined if the request must be served here. */
   offer: Offer | undefined;
   readonly #deadline: string;
   readonly #priority: string;
@@ -44,7 +44,7 @@ export class RequestHeaders {
         this.format ??= formatOf(rawHeaders[index + 1] as string);
       } else if (length === deadline.length && isName(name, deadline)) {
         const deadlineMs = parseDeadline(rawHeaders[index + 1]);
-        // A second deadline header can only shorten the first, no matter who added it.
+        // If a request has a second deadline header, it can only shorten the first, whoever added it.
         if (deadlineMs !== undefined) this.deadlineMs = Math.min(deadlineMs, this.deadlineMs ?? deadlineMs);
       } else if (length === priority.length && isName(name, priority)) {
         this.priority ??= rawHeaders[index + 1] as string;

@@ -4,7 +4,7 @@ import { shorter } from '../propagation/propagated.js';
 import type { HttpRefusal } from './http-refusal.js';
 import type { IncomingRequest, ResolvedBackendOptions } from './options.js';
 
-/** Applies a pod's options to a request. If a function of the application throws, its result counts as undefined. */
+/** Applies a backend's options to a request. If a function in the options throws, its result counts as undefined. */
 export class RequestRules {
   readonly #options: ResolvedBackendOptions;
 
@@ -12,12 +12,12 @@ export class RequestRules {
     this.#options = options;
   }
 
-  /** The deadline of a request in ms: the caller's, shortened to the pod's own. */
+  /** The deadline of a request, in ms from now: the shorter of the caller's and the pod's own. */
   deadlineMs(callersMs: number | undefined): number | undefined {
     return shorter(callersMs, this.#options.deadlineMs);
   }
 
-  /** The priority of a request: the application's choice, else that of a trusted caller. */
+  /** The priority of a request: what the application's function says, else what a trusted caller says. */
   priority(request: IncomingRequest, callers: unknown): Priority | undefined {
     const { priority, trust } = this.#options;
     const own = resultOf(priority, request);
@@ -29,7 +29,9 @@ export class RequestRules {
     return resultOf(this.#options.unlimited, request) === true;
   }
 
-  /** What a caller is told that is refused with `error`; `retryAfterMs` is undefined if its deadline is over. */
+  /**
+   * What the caller of a request that was refused with `error` is told. `retryAfterMs` is undefined if the caller's deadline has passed.
+   */
   refusal(error: unknown): HttpRefusal {
     const isOverload = isEvenkeelError(error, 'EVENKEEL_OVERLOAD') || isEvenkeelError(error, 'EVENKEEL_QUEUE_FULL');
     return isOverload ? { text: 'overloaded', retryAfterMs: this.#options.retryAfterMs } : late;

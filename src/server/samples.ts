@@ -4,31 +4,33 @@ import { type CpuBudget, cpuBudget, type ReadText } from './cpu-limit.js';
 import type { ReportedLoad } from './reported-load.js';
 import type { RequestCount } from './request-count.js';
 
-/** The sources from which the samples of a load report are taken. */
+/** Where the samples in a load report come from. */
 export interface SamplesParts {
   readonly clock: Clock;
   readonly count: RequestCount;
-  /** The interval between two samples, in ms. */
+  /** How often a sample is taken, in ms. */
   readonly sampleMs: number;
-  /** The application's own value for how full it is. */
+  /** Returns how full the application is, by its own measure. */
   readonly utilization: (() => number) | undefined;
   readonly metrics: (() => Readonly<Record<string, number>>) | undefined;
   readonly read: ReadText;
-  /** The use of the event loop since the start, or since an earlier reading. */
+  /** Returns how much the event loop was used since the process began, or since an earlier reading. */
   readonly eventLoop?: (since?: EventLoopUtilization) => EventLoopUtilization;
 }
 
-/** Milliseconds between two readings of the CPU limits: Kubernetes can change them while a pod runs. */
+/** How often the CPU limits are read, in ms, because Kubernetes can change them while a pod runs. */
 const LIMITS_EVERY_MS = 30_000;
-/** How many own metrics an application may have, and which names are valid: a header has no room for more. */
+/** How many metrics of its own an application may report, and which names they may have, because a header has no room for more. */
 const MAX_METRICS = 32;
 const METRIC_NAME = /^[\w.:/-]{1,64}$/;
 
 const nothing: ReportedLoad = Object.freeze({ named_metrics: Object.freeze({}) });
 
-/** Everything in a report but the number of requests in flight. Sampled in the background, so that no request pays for it. */
+/**
+ * Samples everything in a load report except the number of requests in flight. It works in the background, so that no request pays for it.
+ */
 export class Samples {
-  /** The latest sample of the pod's load; a new object each time. */
+  /** The latest sample of the pod's load. Each sample is a new object. */
   load: ReportedLoad = nothing;
   readonly #parts: SamplesParts;
   readonly #eventLoop: (since?: EventLoopUtilization) => EventLoopUtilization;
@@ -55,13 +57,13 @@ export class Samples {
     this.#timer?.cancel();
   }
 
-  /** Takes a sample and schedules the next. Never rejects. */
+  /** Takes a sample and schedules the next one. Never rejects. */
   async #next(): Promise<void> {
     const { clock, sampleMs } = this.#parts;
     try {
       await this.#sample();
     } catch {
-      // The error is ignored: the file with the CPU time may be readable next time.
+      // The error is ignored, because the file with the CPU time may be readable again at the next sample.
     }
     if (!this.#closed) this.#timer = clock.timer(() => void this.#next(), sampleMs);
   }
@@ -92,7 +94,7 @@ export class Samples {
         ...(application !== undefined && { application_utilization: rounded(application) }),
         ...(cpu !== undefined && { cpu_utilization: rounded(cpu) }),
         rps_fractional: perSecond(begun - this.#begun),
-        // A value is left out if it is 0: every byte of a header costs the requests that ask for it.
+        // A value of 0 is left out, because every byte of a header costs the requests that ask for it.
         ...(failed > this.#failed && { eps: perSecond(failed - this.#failed) }),
         named_metrics: { evenkeel_event_loop: rounded(eventLoop), ...ownMetrics(resultOf(metrics)) },
       };
@@ -109,7 +111,7 @@ export class Samples {
     if (clock.now() - this.#budgetAtMs >= LIMITS_EVERY_MS) {
       this.#budgetAtMs = clock.now();
       const budget = await cpuBudget(read);
-      // A changed limit may belong to another cgroup, whose times are unrelated to earlier readings.
+      // If the limit changed, it may belong to another cgroup, whose CPU time has nothing to do with earlier readings.
       if (budget.cores !== this.#budget?.cores) this.#usedMs = undefined;
       this.#budget = budget;
     }
@@ -117,7 +119,7 @@ export class Samples {
   }
 }
 
-/** The result of a function of the application; undefined if it throws. */
+/** Returns the result of an application's function; undefined if the function throws. */
 function resultOf<T>(callback: (() => T) | undefined): T | undefined {
   try {
     return callback?.();
@@ -126,14 +128,14 @@ function resultOf<T>(callback: (() => T) | undefined): T | undefined {
   }
 }
 
-/** The valid ones among the application's own metrics; the others are left out. */
+/** Returns the valid ones among the application's own metrics; the others are left out. */
 function ownMetrics(metrics: unknown): Record<string, number> {
   const own: Record<string, number> = {};
   if (typeof metrics !== 'object' || metrics === null) return own;
   let left = MAX_METRICS;
   for (const [name, value] of Object.entries(metrics)) {
     if (left === 0) break;
-    // Names that start with evenkeel_ are reserved.
+    // Names that start with `evenkeel_` are reserved for evenkeel's own metrics.
     if (!METRIC_NAME.test(name) || name.startsWith('evenkeel_') || !isMeasure(value)) continue;
     own[name] = value;
     left--;

@@ -4,33 +4,33 @@ import type { Priority } from '../propagation/priority.js';
 import type { Clock } from '../runtime/clock.js';
 import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.js';
 
-/** What the requests of a pod share. */
+/** What the calls of one pod have in common. */
 export interface ServedCallOwner {
   readonly clock: Clock;
   readonly timers: SharedTimers;
-  /** Notified when a call of the pod is over. */
+  /** Notified when a call is over; undefined without a limit. */
   readonly admission: { left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void } | undefined;
 }
 
-/** One request while it is served: what is left of its time, its priority, and a signal for its handler. */
+/** One request while it is served: how much time it has left, its priority, and a signal for its handler. */
 export class ServedCall implements ServedRequest, Timed {
   readonly priority: Priority | undefined;
-  /** When the request's handler began, on the pod's clock; undefined while the request waits. */
+  /** When the request's handler began, in ms on the pod's clock; undefined while the request waits or does not count against the limit. */
   begunMs: number | undefined;
-  /** When the request arrived, on the pod's clock. */
+  /** When the request arrived, in ms on the pod's clock. */
   readonly cameMs: number;
-  /** The watch on the request's body, while the request's turn depends on that. */
+  /** The watch on the request's body; undefined if no limit depends on the body. */
   body: { cancel(): void } | undefined;
   readonly #owner: ServedCallOwner;
   readonly #dueMs: number;
-  /** The controller of the request's signal, created on first access: most handlers do not use the signal. */
+  /** Controls the signal of the request; created when the signal is first read, because most handlers do not use it. */
   #controller: AbortController | undefined;
   #timer: SharedTimer | undefined;
   #isOver = false;
-  /** Whether the caller left before the request was answered. */
+  /** Whether the caller left before the response was complete. */
   #isAbandoned = false;
 
-  /** @param deadlineMs The caller's deadline, in ms from now; undefined = none. */
+  /** @param deadlineMs The request's deadline, in ms from now; undefined = none. */
   constructor(owner: ServedCallOwner, deadlineMs: number | undefined, priority: Priority | undefined) {
     this.#owner = owner;
     this.cameMs = owner.clock.now();

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { CallContext } from '../propagation/call-context.js';
 import type { ServedCall } from './served-call.js';
 
-/** Knows which request the running code serves. */
+/** Finds the request that the running code serves, by Node's AsyncLocalStorage. */
 export class ServedContext implements CallContext {
   readonly #storage = new AsyncLocalStorage<ServedCall>();
 
@@ -15,5 +15,5 @@ export class ServedContext implements CallContext {
   }
 }
 
-/** The context of a pod that was created without `context: true`: no code serves a request. */
+/** The context of a backend that was created without `context: true`. It never finds a request. */
 export const noContext: CallContext = Object.freeze({ current: () => undefined });

@@ -20,7 +20,9 @@ import { httpClosing } from './closing-http.js';
 import { tcpClosing } from './closing-tcp.js';
 import { type WebSockets, webSocketClosing } from './closing-web-sockets.js';
 
-/** Options of `gracefulShutdown`. */
+/**
+ * Options of `gracefulShutdown`: which servers to shut down, and how long each step may take. An invalid option throws EVENKEEL_OPTION.
+ */
 export interface ShutdownOptions {
   /**
    * Servers of `node:http`, `node:https` or `node:http2`, one or several. Express and Koa: what `listen` returns; Fastify:
@@ -33,39 +35,39 @@ export interface ShutdownOptions {
   readonly webSockets?: WebSockets | undefined;
   /** Servers of `node:net` or `node:tls`, for other protocols, one or several. @defaultValue none */
   readonly tcp?: TcpServer | readonly TcpServer[] | undefined;
-  /** Closes a connection of `tcp` as its protocol does. @defaultValue `socket.end()` */
+  /** Closes a connection of `tcp` with its protocol's own goodbye. @defaultValue `socket.end()` */
   readonly finish?: ((socket: Socket) => void) | undefined;
   /**
-   * Signals that begin it; a second one cuts it short. Windows delivers no SIGTERM; there Ctrl-C is `SIGINT`. @defaultValue
-   * ['SIGTERM']
+   * The signals that begin the shutdown; a second signal cuts it short. Windows delivers no SIGTERM; Ctrl-C is `SIGINT` there.
+   * @defaultValue ['SIGTERM']
    */
   readonly signals?: readonly NodeJS.Signals[] | undefined;
   /**
-   * How long everything is served as before, so that callers can learn that this pod is leaving, in ms. Takes the place of
+   * How long all requests are served as before after the signal, in ms, so that callers can learn that this pod is leaving. Replaces
    * `preStop: sleep`. @defaultValue 2000
    */
   readonly delayMs?: number | undefined;
   /**
-   * How long idle connections then stay open, in ms: a request on one is answered, with the hint not to use it again.
-   * @defaultValue 5000
+   * How long idle connections stay open after `delayMs`, in ms. A request on such a connection is answered, and its response says not to
+   * use the connection again. @defaultValue 5000
    */
   readonly idleMs?: number | undefined;
   /**
-   * How long WebSockets and connections of `tcp` stay open after `delayMs`, in ms: clients that watch leave by themselves within
-   * `leaveSpreadMs`, 10 s by default. The others are then closed one by one over `idleMs`, earlier if `drainTimeoutMs` needs it.
-   * @defaultValue 10000
+   * How long WebSockets and connections of `tcp` stay open after `delayMs`, in ms. Clients that watch the Service leave by themselves
+   * within `leaveSpreadMs`, 10 s by default. The other connections are then closed one by one over `idleMs`, earlier if `drainTimeoutMs`
+   * needs it. @defaultValue 10000
    */
   readonly leaveMs?: number | undefined;
   /**
-   * What still runs this long after the signal is cut, in ms. Must be less than `terminationGracePeriodSeconds`. @defaultValue
+   * How long after the signal everything that still runs is cut, in ms. Must be less than `terminationGracePeriodSeconds`. @defaultValue
    * 25000
    */
   readonly drainTimeoutMs?: number | undefined;
-  /** Called when nothing runs any more, to close databases and the like. Errors are ignored. @defaultValue none */
+  /** Called when nothing runs any more, for example to close databases. Errors are ignored. @defaultValue none */
   readonly onDrained?: (() => unknown) | undefined;
-  /** Whether the process exits with 0 at the end. @defaultValue true */
+  /** Whether the process exits with code 0 at the end of the shutdown. @defaultValue true */
   readonly exit?: boolean | undefined;
-  /** All time it uses. For tests. @defaultValue the system's clock */
+  /** The clock by which all time is measured; tests pass their own. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
 }
 
@@ -97,37 +99,40 @@ export const shutdownTable: OptionTable<Filled<ShutdownOptions, 'http' | 'grpc' 
     clock: clockOption,
   });
 
-/** The defaults of `gracefulShutdown`; see `docs/guide/graceful-rollout.md`. */
+/** The defaults of the times of `gracefulShutdown`; see `docs/guide/graceful-rollout.md`. */
 export const shutdownDefaults: Pick<
   Complete<ShutdownOptions>,
   'delayMs' | 'idleMs' | 'leaveMs' | 'drainTimeoutMs'
 > = shutdownTable.defaults;
 
-/** How long before `drainTimeoutMs` the last long-lived connection is closed, in ms: closing takes a round trip. */
+/** The last long-lived connection is closed this many ms before `drainTimeoutMs`, because closing takes a round trip. */
 const CLOSE_MS = 1_000;
 
-/** Controls how a pod starts and leaves. */
+/** Controls how a pod becomes ready and how it leaves. */
 export interface Shutdown {
-  /** Aborts when the shutdown begins: background work should end. */
+  /** Aborts when the shutdown begins, so that background work can end. */
   readonly signal: AbortSignal;
-  /** Whether readiness is true: after `ready()`, until the servers stop listening. */
+  /** Whether the pod is ready: from `ready()` until the servers stop listening. */
   readonly isReady: boolean;
-  /** The application has started and can take requests. */
+  /** Call this when the application has started and can take requests. */
   ready(): void;
-  /** A handler for the readiness probe: 200 while ready, else 503. During a shutdown 200 until the servers stop listening. */
+  /**
+   * A handler for the readiness probe: 200 while ready, else 503. A pod stays ready during its shutdown until the servers stop listening.
+   */
   readonly readiness: (request: IncomingMessage, response: ServerResponse) => void;
-  /** A handler for the liveness probe: 200, during a shutdown too. */
+  /** A handler for the liveness probe: always 200, even during a shutdown. */
   readonly liveness: (request: IncomingMessage, response: ServerResponse) => void;
-  /** A handler for the startup probe: 503 until `ready()`, then 200, during a shutdown too. */
+  /** A handler for the startup probe: 503 until `ready()`, then 200, even during a shutdown. */
   readonly startup: (request: IncomingMessage, response: ServerResponse) => void;
-  /** Begins the shutdown like a signal; a second call cuts it short. Resolves when nothing runs any more, before the exit. */
+  /** Begins the shutdown as a signal does; a second call cuts it short. Resolves when nothing runs any more, before the process exits. */
   begin(): Promise<void>;
 }
 
 /**
- * Lets this process exit without losing a request. At SIGTERM it serves on for `delayMs`, then responds with `Connection: close`
- * (GOAWAY in HTTP/2 and gRPC), closes idle connections, and exits with 0 when nothing runs. WebSockets and raw TCP connections may
- * stay for `leaveMs` more, because clients that watch leave by themselves. Replaces a `preStop` hook that sleeps.
+ * Lets this process exit without losing a request. After SIGTERM, requests are served as before for `delayMs`. Then responses carry
+ * `Connection: close` (GOAWAY in HTTP/2 and gRPC), idle connections are closed, and the process exits with 0 when nothing runs. WebSockets
+ * and raw TCP connections may stay for `leaveMs` more, because clients that watch the Service leave by themselves. Replaces a `preStop`
+ * hook that sleeps.
  *
  * @throws EVENKEEL_OPTION for invalid options.
  * @example const shutdown = gracefulShutdown({ http: server }); shutdown.ready();
@@ -190,8 +195,8 @@ class PodShutdown implements Shutdown {
   }
 
   get isReady(): boolean {
-    // The slice of the pod already says `terminating`. If all pods of a Service leave at once, those still ready get the requests, and a
-    // probe that fails takes that away while requests are still served.
+    // EndpointSlices already show the pod as `terminating`. If all pods of a Service leave at once, requests go to those whose readiness
+    // probe still succeeds, so the probe must not fail while requests are served.
     return this.#isStarted && this.#phase !== 'ending';
   }
 
@@ -224,12 +229,12 @@ class PodShutdown implements Shutdown {
     try {
       await this.#onDrained?.();
     } catch {
-      // `onDrained` failed, but nothing can handle the error, and the process is about to exit.
+      // `onDrained` failed, but nobody can handle its error, and the process is about to exit.
     }
     if (this.#exits) process.exit(0);
   }
 
-  /** Closes the servers: they tell their callers not to come back. */
+  /** Makes the servers tell their callers not to come back. */
   #close(): void {
     if (this.#phase !== 'leaving') return;
     this.#phase = 'closing';
@@ -237,7 +242,7 @@ class PodShutdown implements Shutdown {
     this.#next(() => this.#end(), this.#idleMs);
   }
 
-  /** Closes the idle connections of the servers. The shutdown is done when nothing runs. */
+  /** Closes the idle connections of the servers. The shutdown is over when nothing runs any more. */
   #end(): void {
     if (this.#phase !== 'closing') return;
     this.#phase = 'ending';

@@ -3,12 +3,15 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import type { InFlightSource } from './load-reporter.js';
 import type { RequestCount } from './request-count.js';
 
-/** Milliseconds between two messages in which workers and primary share their request counts. */
+/** How often workers and the primary exchange their request counts, in ms. */
 const SHARE_MS = 50;
-/** Milliseconds between two attempts of a worker to reach its primary until that answers; a primary without evenkeel never does. */
+/** How often a worker tries to reach its primary until that answers, in ms. A primary without evenkeel never answers. */
 const TRY_MS = 1_000;
 
-/** Workers send their own count to the primary, which sends back the sum of the others. */
+/**
+ * The message between workers and primary. A worker sends its own request count; the primary sends back the sum of the other workers'
+ * counts.
+ */
 interface CountMessage {
   readonly evenkeel: 'in-flight';
   readonly count: number;
@@ -25,8 +28,8 @@ type EventListener = (...values: never[]) => void;
 const listenersOf = new WeakMap<EventSource, Map<string, Set<EventListener>>>();
 
 /**
- * Listens to the cluster or the process with one listener of each event, no matter how many pods there are: Node warns of leaks from
- * the eleventh on. Returns a function that stops listening.
+ * Listens to an event of the cluster or the process. All listeners to one event share a single listener of Node's, because Node warns of a
+ * leak from the eleventh on. Returns a function that stops listening.
  */
 function listen(source: EventSource, event: string, listener: EventListener): () => void {
   const events = listenersOf.get(source) ?? new Map<string, Set<EventListener>>();
@@ -50,12 +53,12 @@ function listen(source: EventSource, event: string, listener: EventListener): ()
   };
 }
 
-/** The part of a Node worker process that is used here. */
+/** The part of Node's `process` in a worker that evenkeel uses. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'off' | 'send'>;
 
 /**
- * The requests of all workers of a cluster, as one worker knows them: its own count, plus the latest count of the others. They share
- * one port, so to callers they are one server. Unknown until the primary has answered.
+ * The number of requests of all workers of a cluster, as one worker knows it: its own count plus the others' latest. The workers share one
+ * port, so to callers they are one server. Undefined until the primary has answered.
  */
 export class WorkerCount implements InFlightSource {
   readonly #count: RequestCount;
@@ -95,7 +98,7 @@ export class WorkerCount implements InFlightSource {
     const { inFlight } = this.#count;
     if (this.#others === undefined || inFlight !== this.#sent) {
       this.#sent = inFlight;
-      // The callback of `send` receives the error if the primary is gone.
+      // `send` passes its error to this callback if the primary is gone, which must not throw.
       this.#process.send?.(
         { evenkeel: 'in-flight', count: inFlight } satisfies CountMessage,
         undefined,
@@ -107,11 +110,11 @@ export class WorkerCount implements InFlightSource {
   }
 }
 
-/** In the primary of a cluster: sends each worker the number of requests of the others. */
+/** Sends each worker the number of the other workers' requests, in the primary of a cluster. */
 export class PrimaryCounts {
   readonly #stops: readonly (() => void)[];
   readonly #clock: Clock;
-  /** For each worker: its own request count, and the count of the others that it was last sent. */
+  /** For each worker: its own request count, and the others' count that it was last sent. */
   readonly #workers = new Map<Worker, { count: number; sent: number | undefined }>();
   #timer: Timer | undefined;
   readonly #onMessage = (worker: Worker, message: unknown): void => {
