@@ -221,28 +221,42 @@ function isOfWs(connect) {
 }
 
 /**
- * WebSockets of the library ws, which connects by itself with a function of one of these names; with an agent in its place, its
- * upgrade is a request like others.
+ * Requests that connect by themselves, with the option `createConnection` and no agent. Those of the library ws are known by the name or the
+ * text of that function; with an agent in its place, their upgrade is a request like others. The rest is left alone.
  */
 function patchUpgrades(module, Agent, mayBeService) {
-  const { request } = module;
   let agent;
-  const balancedRequest = {
-    request(options) {
-      const connect = typeof options === 'object' && options !== null && !options.agent && options.createConnection;
-      if (isOff || !connect || options.socketPath || !mayBeService(options.host)) return request.apply(this, arguments);
-      if (!isOfWs(connect)) {
-        leave('a request of node:http with createConnection', 'an agent in its place');
-        return request.apply(this, arguments);
-      }
-      if (agent === undefined) agent = new Agent();
-      return request.call(this, Object.assign({}, options, { agent, createConnection: undefined }));
-    },
-  }.request;
-  module.request = balancedRequest;
-  undo.push(() => {
-    if (module.request === balancedRequest) module.request = request;
-  });
+  for (const name of ['request', 'get']) {
+    const { [name]: original } = module;
+    const balanced = {
+      [name](first, second) {
+        const isUrl = typeof first === 'string' || first instanceof URL;
+        const options = (isUrl ? second : first) || {};
+        const connect = !options.agent && !options.socketPath && options.createConnection;
+        if (isOff || !connect || !mayBeService(options.hostname || options.host || (isUrl && hostnameOf(first)))) {
+          return original.apply(this, arguments);
+        }
+        if (isUrl || !isOfWs(connect)) {
+          leave('a request of node:http with createConnection', 'an agent in its place');
+          return original.apply(this, arguments);
+        }
+        if (agent === undefined) agent = new Agent();
+        return original.call(this, Object.assign({}, options, { agent, createConnection: undefined }), second);
+      },
+    }[name];
+    module[name] = balanced;
+    undo.push(() => {
+      if (module[name] === balanced) module[name] = original;
+    });
+  }
+}
+
+function hostnameOf(url) {
+  try {
+    return new URL(url).hostname;
+  } catch (_error) {
+    return undefined;
+  }
 }
 
 /** The global dispatchers of undici 6 and 7 (and Node to 24), and of undici 8 (and Node 26). */
@@ -254,6 +268,7 @@ const OWN_DISPATCHER =
 const passed = new Set();
 const MAX_HOSTS = 2000;
 const balanced = new WeakSet();
+const leftDispatchers = new WeakSet();
 let balanceDispatchers = () => false;
 
 /** The Agent behind a global dispatcher: what undici 8 puts around its own for older copies hides it. */
@@ -325,18 +340,16 @@ function patchFetch(mayBeService, engineOf) {
       const dispatcher = globalThis[symbol];
       if (dispatcher === undefined || dispatcher === null || balanced.has(dispatcher)) continue;
       const agent = agentBehind(dispatcher);
-      if (!isPlainAgent(agent)) {
+      if (leftDispatchers.has(agent)) continue;
+      const own = agentOptions(agent);
+      const isPlain = isPlainAgent(agent);
+      if (!isPlain || saysHow(own)) {
+        leftDispatchers.add(agent);
         const name = agent.constructor && agent.constructor.name;
         leave(
-          `the global dispatcher ${name} of undici, which is no plain Agent`,
-          'compose it with appInterceptor() of evenkeel/undici',
-        );
-        continue;
-      }
-      const own = agentOptions(agent);
-      if (saysHow(own)) {
-        leave(
-          'a global dispatcher of undici that says how to connect',
+          isPlain
+            ? 'a global dispatcher of undici that says how to connect'
+            : `the global dispatcher ${name} of undici, which is no plain Agent`,
           'compose it with appInterceptor() of evenkeel/undici',
         );
         continue;
@@ -427,7 +440,23 @@ function patchOrigin() {
   }
 }
 
-/** Copies of undici and of grpc-js when they are loaded, by `require` and by `import`: both are CommonJS. */
+/** Native modules that open connections of their own, which no JavaScript sees, and what to write to have them spread over pods. */
+const nativeClients = new Map([
+  [
+    '@temporalio/core-bridge',
+    "if Temporal's server is a Service, make it headless, and NativeConnection.connect({ address, dnsLoadBalancingConfig: { resolutionInterval: '30s' } })",
+  ],
+  ['node-libcurl', 'if it calls a Service, fetch or http.request in its place'],
+]);
+
+/** The native client that a file belongs to. */
+function nativeClientOf(file) {
+  return Array.from(nativeClients.keys()).find(
+    (name) => file.replace(/\\/g, '/').indexOf(`/node_modules/${name}/`) !== -1,
+  );
+}
+
+/** Copies of undici and of grpc-js when they are loaded, by `require` and by `import`: both are CommonJS. Also native clients. */
 function patchModules(mayBeService, engineOf) {
   const Module = require('module');
   const { dirname, join } = require('path');
@@ -446,6 +475,9 @@ function patchModules(mayBeService, engineOf) {
         const folder = dirname(file);
         const moduleOf = (name) => Module._cache[join(folder, name)];
         patchGrpc(loaded, moduleOf('client.js'), moduleOf('channel.js'), mayBeService, engineOf);
+      } else if (request.endsWith('.node')) {
+        const client = nativeClientOf(Module._resolveFilename(request, parent, isMain));
+        if (client !== undefined && !left.has(client)) leave(client, nativeClients.get(client));
       }
     } catch (error) {
       giveUp(error);
@@ -499,8 +531,8 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
   /** The options with which a client for `address` is balanced; undefined if it is not to be. */
   const optionsFor = (address, options) => {
     const host = hostOf(address);
-    const isTheirs = options && (options.channelOverride || options.channelFactoryOverride);
-    if (isTheirs || host === undefined || !mayBeService(host) || usesProxy(host, options)) return undefined;
+    if (hasOwnChannel(options) || host === undefined || !mayBeService(host) || usesProxy(host, options))
+      return undefined;
     const engine = getEngine();
     if (engine === undefined) return undefined;
     if (engine.grpc !== grpc) {
@@ -515,6 +547,9 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
       return undefined;
     }
   };
+  const hasOwnChannel = (options) => Boolean(options && (options.channelOverride || options.channelFactoryOverride));
+  /** Whether a channel is being made for a client that is not to be balanced. */
+  let isDecided = false;
   const { Client } = clientModule.exports;
   const { ChannelImplementation: Channel } = channelModule.exports;
   const named = (made, name) => Object.defineProperty(made, 'name', { value: name });
@@ -522,13 +557,18 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
     class extends Client {
       constructor(address, credentials, options) {
         const own = optionsFor(address, options);
-        super(address, credentials, own === undefined ? options : Object.assign({}, options, own));
+        isDecided = own === undefined && !hasOwnChannel(options);
+        try {
+          super(address, credentials, own === undefined ? options : Object.assign({}, options, own));
+        } finally {
+          isDecided = false;
+        }
       }
     },
     'Client',
   );
   function BalancedChannel(address, credentials, options) {
-    const own = optionsFor(address, options);
+    const own = isDecided ? undefined : optionsFor(address, options);
     if (own !== undefined) return own.channelFactoryOverride(address, credentials, options || {});
     return Reflect.construct(Channel, [address, credentials, options], new.target || BalancedChannel);
   }

@@ -1,8 +1,9 @@
-import { spawn } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { execFile, spawn } from 'node:child_process';
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -57,8 +58,16 @@ interface Result {
   readonly code: number | null;
 }
 
+interface LeftClient {
+  readonly what: string;
+  readonly count: number;
+  readonly remedy: string;
+}
+
 interface Running {
   readonly result: Promise<Result>;
+  /** Resolves when the app has sent its first message. */
+  readonly message: Promise<unknown>;
   /** Ends after the requests that run. */
   stop(): void;
 }
@@ -100,7 +109,8 @@ function start(
       resolve({ ...counts, stderr, code });
     });
   });
-  return { result, stop: () => child.send('stop') };
+  const message = new Promise<unknown>((resolve) => void child.once('message', resolve));
+  return { result, message, stop: () => child.send('stop') };
 }
 
 const orders = 'http://orders.shop:8080/v1/orders/42';
@@ -634,30 +644,93 @@ describe('an undici Agent that the app made the global dispatcher', () => {
 });
 
 describe('clients that are not balanced', () => {
-  it('are listed with what to write: dispatchers of the app’s own, and requests that say how to connect', async () => {
-    const script = `
-      const http = require('node:http');
+  it('are listed by the admin page and by doctor, each with what to write', async () => {
+    const port = await freePort();
+    const folder = join(world.folder, 'left');
+    const modules = join(folder, 'node_modules');
+    const temporal = join(modules, '@temporalio/core-bridge');
+    await mkdir(temporal, { recursive: true });
+    await cp(join(root, 'node_modules/@grpc/grpc-js'), join(modules, '@grpc/grpc-js'), { recursive: true });
+    await writeFile(
+      join(temporal, 'index.js'),
+      `for (let call = 0; call < 2; call++) require('./releases/index.node');`,
+    );
+    await mkdir(join(temporal, 'releases'));
+    await writeFile(join(temporal, 'releases/index.node'), '');
+    const file = join(folder, 'app.cjs');
+    await writeFile(
+      file,
+      `const http = require('node:http');
       const net = require('node:net');
-      const { Pool, request } = require('undici');
+      const get = (options) => new Promise((resolve) => http.get('${orders}', options, (response) => response.resume().on('end', resolve)).on('error', resolve));
+      class OwnAgent extends http.Agent {}
       (async () => {
+        await get({ agent: new OwnAgent() });
+        await get({ agent: new http.Agent({ maxTotalSockets: 1 }) });
+        await get({ createConnection: () => net.connect(${outside.port}, '127.0.0.1') });
+
+        const { Agent, EnvHttpProxyAgent, Pool, request, setGlobalDispatcher } = require('undici');
         await (await request('${orders}')).body.dump();
         const pool = new Pool('http://legacy.shop:${outside.port}');
         await (await pool.request({ path: '/', method: 'GET' })).body.dump();
         await pool.close();
-        const createConnection = (options) => net.connect(${outside.port}, '127.0.0.1');
-        await new Promise((resolve) => http.request({ host: 'legacy.shop', createConnection }, (response) => response.resume().on('end', resolve)).end());
-        const { left } = globalThis[Symbol.for('evenkeel.register')];
-        console.log(JSON.stringify({ pods: Object.fromEntries([...left].map(([what, { count }]) => [what, count])), failed: {} }));
-        process.exit();
-      })();`;
-    const { pods: seen, stderr } = await start(['-e', script], {}, ['--require', toLoopback]).result;
-    expect({ seen, stderr }).toEqual({
-      seen: {
-        'a Pool, Client or Agent of undici that the app made': 1,
-        'a request of node:http with createConnection': 1,
-      },
-      stderr: '',
-    });
+        for (const dispatcher of [new EnvHttpProxyAgent(), new Agent({ connect: () => {} })]) {
+          setGlobalDispatcher(dispatcher);
+          for (let call = 0; call < 2; call++) require('undici');
+        }
+
+        const { Client, credentials } = require('@grpc/grpc-js');
+        new Client('said.shop:50051', credentials.createInsecure()).close();
+        process.env.grpc_proxy = 'http://127.0.0.1:1';
+        new Client('said.shop:50051', credentials.createInsecure()).close();
+
+        // The file stands for a native module, and has nothing to load.
+        require('node:module')._extensions['.node'] = () => {};
+        require('@temporalio/core-bridge');
+        process.send('done');
+        process.on('message', () => process.exit());
+      })();`,
+    );
+    const env = { EVENKEEL_ADMIN: String(port), NODE_PATH: join(root, 'node_modules') };
+    const running = start([file], env, ['--require', toLoopback]);
+    await running.message;
+    const page = `http://127.0.0.1:${port}/`;
+    const { left } = (await (await fetch(`${page}balancers`)).json()) as { readonly left: readonly LeftClient[] };
+    const doctor = await promisify(execFile)(process.execPath, [
+      join(root, 'dist/cli/evenkeel.js'),
+      ...['doctor', `static:127.0.0.1:${outside.port}`, '--no-connect', '--admin', page],
+    ]).catch((error: { readonly stdout: string }) => error);
+    running.stop();
+    expect((await running.result).stderr).toBe('');
+    expect(left).toEqual(
+      [
+        ['OwnAgent of node:http', 'createAgent of evenkeel/node-http in its place'],
+        ['an agent of node:http with maxTotalSockets', 'maxSockets in its place'],
+        ['a request of node:http with createConnection', 'an agent in its place'],
+        [
+          'a Pool, Client or Agent of undici that the app made',
+          'if it calls a Service, createDispatcher of evenkeel/undici in its place, or the global dispatcher',
+        ],
+        [
+          'the global dispatcher EnvHttpProxyAgent of undici, which is no plain Agent',
+          'compose it with appInterceptor() of evenkeel/undici',
+        ],
+        [
+          'a global dispatcher of undici that says how to connect',
+          'compose it with appInterceptor() of evenkeel/undici',
+        ],
+        ['@grpc/grpc-js', 'install evenkeel beside it, as a dependency of the app'],
+        ['@grpc/grpc-js through a proxy', 'no_grpc_proxy=said.shop in the environment'],
+        [
+          '@temporalio/core-bridge',
+          "if Temporal's server is a Service, make it headless, and NativeConnection.connect({ address, dnsLoadBalancingConfig: { resolutionInterval: '30s' } })",
+        ],
+      ].map(([what, remedy]) => ({ what, count: 1, remedy })),
+    );
+    for (const { what, remedy } of left) {
+      expect(doctor.stdout).toContain(`not balanced: ${what}, 1 time\n`);
+      expect(doctor.stdout).toContain(`To balance ${what}: ${remedy}\n`);
+    }
   });
 });
 
