@@ -3,7 +3,7 @@ import { type Clock, EvenkeelError, type PickSet, type ResolveError, type Timer 
 import { balancerDefaults, type Subchannel } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
-/** Why calls of a channel fail. The code is in the message of each call's error, and in its metadata as `evenkeel-code`. */
+/** Why the calls of a channel fail. The error's code is in the message of each call's status, and in its metadata as `evenkeel-code`. */
 export class PickFailure {
   readonly error: EvenkeelError;
   /** Whether calls with `waitForReady` fail as well. */
@@ -18,7 +18,7 @@ export class PickFailure {
     this.details = `${error.message} (${error.code})`;
   }
 
-  /** The pick result for one failing call. Its metadata is a copy, because grpc-js writes to it. */
+  /** The pick result by which one call fails. Its metadata is a copy, because grpc-js writes to it. */
   result(): experimental.PickResult {
     const { TRANSIENT_FAILURE, DROP } = experimental.PickResultType;
     const metadata = new Metadata();
@@ -33,20 +33,20 @@ export class PickFailure {
   }
 }
 
-/** The error for calls on a channel that was closed, or whose balancer was closed. */
+/** Creates the error for calls on a channel that was closed, or whose balancer was closed. */
 export function closedError(service: string): EvenkeelError {
   return new EvenkeelError('EVENKEEL_CLOSED', `${service}: the channel is closed`);
 }
 
-/** What decides whether a call waits or fails. */
+/** The options that decide whether a call waits or fails. */
 export interface AdmissionOptions {
-  /** The name of the Service, which every message contains, and whether the channel is closed and places no more calls. */
+  /** The channel: the name of its Service, which every message contains, and whether it is closed and places no more calls. */
   readonly channel: { readonly service: string; readonly closed: boolean };
   readonly clock: Clock;
   readonly waitTimeoutMs?: number | undefined;
   readonly maxWaiting?: number | undefined;
   readonly waitForEndpoints?: boolean | undefined;
-  /** Whether the Service is known to have no usable endpoint, as opposed to none with weight just now. */
+  /** Whether the Service is known to have no usable endpoint, rather than only none with weight just now. */
   readonly isEmpty: () => boolean;
 }
 
@@ -54,9 +54,9 @@ export interface AdmissionOptions {
 const RECOUNT_MS = 100;
 
 /**
- * The state of a channel in gRPC's terms, and what happens to a call that cannot be placed: it waits while that may help, otherwise it
- * fails with a message that says why. Calls wait inside grpc-js; here only their number is known, and how long no call was placed. A
- * call that has waited for `waitTimeoutMs` fails when it is tried again.
+ * The state of a channel in gRPC's terms, and the decision about calls that cannot be placed: a call waits while that may help, otherwise
+ * it fails with a message that says why. Calls wait inside grpc-js, so this class only knows how many wait, and for how long no call was
+ * placed. A call that has waited for `waitTimeoutMs` fails when it is tried again.
  */
 export class Admission {
   readonly #channel: AdmissionOptions['channel'];
@@ -68,13 +68,13 @@ export class Admission {
   readonly #changed: () => void;
   readonly #full: PickFailure;
   /**
-   * How many calls have been made to wait since all were last tried again; those that gave up since then are still counted. Only
-   * `Admission` writes it.
+   * How many calls have been made to wait since all waiting calls were last tried again, including calls that gave up since then. Only
+   * `Admission` writes this field.
    */
   waiting = 0;
-  /** Whether a call was made to wait and none has been placed since; the next call that is placed must report that (`placed`). */
+  /** Whether a call was made to wait and none has been placed since; `placed` must then be called for the next call that is placed. */
   isWaited = false;
-  /** Whether all waiting calls are to be tried again, because one of them need not wait any longer whatever the state of the channel. */
+  /** Whether all waiting calls are to be tried again because one of them need not wait any longer, whatever the state of the channel. */
   isSettled = false;
   /** The endpoints to pick from; undefined until the resolver has delivered its first set. */
   #set: PickSet<Subchannel<PodConnection>> | undefined;
@@ -104,7 +104,7 @@ export class Admission {
     this.#full = new PickFailure(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
   }
 
-  /** Why calls fail, as of the last `assess`; undefined if they do not. */
+  /** Why calls fail, as of the last `assess`; undefined while they are placed or wait. */
   get refusal(): PickFailure | undefined {
     return this.#refusal;
   }
@@ -116,7 +116,7 @@ export class Admission {
     this.#staleError = undefined;
   }
 
-  /** The resolver failed. @param stale There is a set, which stays in use; if it is empty, `error` says why. */
+  /** The resolver failed. @param stale Whether there is a set, which stays in use; if that set is empty, `error` says why. */
   resolveFailed(error: ResolveError, stale: boolean): void {
     if (stale) this.#staleError = error;
     else this.#resolveError = error;
@@ -134,24 +134,24 @@ export class Admission {
     this.#changed();
   }
 
-  /** The channel is closed. */
+  /** The channel was closed. */
   closed(): void {
     this.stop();
     this.#changed();
   }
 
-  /** A call that waited for the limit on running calls, or for the retry budget, can start or is turned away. */
+  /** A call that waited for the limit on running calls, or for the retry budget, can start or is rejected. */
   settled(): void {
     this.isSettled = true;
     this.#changed();
   }
 
-  /** A call ended, or a pod can take more calls: a waiting call may start. */
+  /** A call ended, or a pod can take more calls, so that a waiting call may start. */
   capacityFreed(): void {
     if (this.waiting > 0) this.#changed();
   }
 
-  /** Stops the timers of the admission. */
+  /** Stops the timers of this admission. */
   stop(): void {
     this.#patience?.cancel();
     this.#patience = undefined;
@@ -159,7 +159,7 @@ export class Admission {
     this.#recount = undefined;
   }
 
-  /** A call was placed. To be called while `isWaited` is true. */
+  /** Notes that a call was placed. Must be called while `isWaited` is true. */
   placed(): void {
     this.isWaited = false;
     this.#patience?.cancel();
@@ -170,7 +170,7 @@ export class Admission {
     }
   }
 
-  /** A call cannot be placed now. Returns why it fails, or undefined if it should wait. */
+  /** Decides about a call that cannot be placed now. Returns why the call fails, or undefined if it should wait. */
   wait(call: { sinceMs: number | undefined }): PickFailure | undefined {
     const nowMs = this.#clock.now();
     call.sinceMs ??= nowMs;
@@ -227,7 +227,7 @@ export class Admission {
       return this.#because('EVENKEEL_NO_ENDPOINTS', reason === undefined ? why : `${why}; ${this.#unnamed(reason)}`);
     }
     if (this.#impatient) return this.#waitedTooLong();
-    // Calls fail once every endpoint has failed, until one works, as with gRPC's own policies.
+    // Calls fail once every endpoint has failed, until an endpoint is ready, as with gRPC's own policies.
     const { all } = set;
     if (
       all.length > 0 &&
@@ -240,8 +240,8 @@ export class Admission {
 
   #waitedTooLong(): PickFailure {
     const within = `no endpoint could take a call within ${this.#waitTimeoutMs} ms`;
-    const found = this.#set === undefined ? '' : ` (${describe(this.#set)})`;
-    return this.#because('EVENKEEL_NOT_READY', `${within}${found}`);
+    const statesText = this.#set === undefined ? '' : ` (${describe(this.#set)})`;
+    return this.#because('EVENKEEL_NOT_READY', `${within}${statesText}`);
   }
 
   #because(code: EvenkeelError['code'], why: string): PickFailure {
@@ -249,14 +249,14 @@ export class Admission {
     return new PickFailure(new EvenkeelError(code, `${service}: ${this.#unnamed(why)}`));
   }
 
-  /** The error message without the name of the Service, because the caller's message already begins with that name. */
+  /** Removes the Service's name from the start of a message, because the caller's message already begins with that name. */
   #unnamed(why: string): string {
     const name = `${this.#channel.service}: `;
     return why.startsWith(name) ? why.slice(name.length) : why;
   }
 }
 
-/** The states of the endpoints as text: `2 connecting, 1 at capacity; <what went wrong last>`. */
+/** Describes the states of the endpoints: `2 connecting, 1 at capacity; <what went wrong last>`. */
 function describe({ all }: PickSet<Subchannel<PodConnection>>): string {
   if (all.length === 0) return 'all are on standby';
   const states = new Map<string, number>();

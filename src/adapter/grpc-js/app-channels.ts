@@ -6,13 +6,13 @@ import { hiddenName } from './internals.js';
 import { authorityOf, type GrpcOptions, resolveGrpcOptions } from './options.js';
 import { registeredName, serviceChannelOptions } from './target.js';
 
-/** How the channels of a whole app are balanced. */
+/** Options for the channels of a whole app. */
 export interface AppChannelsOptions {
   /** Which hosts are Services. @defaultValue DNS decides */
   readonly services?: ServiceRule | undefined;
   /**
-   * How calls are balanced: the same for all Services (then without `resolver`), or a function called for each client and channel with its
-   * Service as a URL, `grpc://orders.shop:50051`; undefined = the defaults. @defaultValue {}
+   * How calls are balanced: one object for all Services (then without `resolver`), or a function that is called for each client and channel
+   * with its Service as a URL, `grpc://orders.shop:50051`; undefined means the defaults. @defaultValue {}
    */
   readonly options?: GrpcOptions | ((service: URL) => GrpcOptions | undefined) | undefined;
   /** How Services and their pods are found. @defaultValue from this pod's environment */
@@ -22,8 +22,9 @@ export interface AppChannelsOptions {
 /** The channels to all addresses that an app calls. */
 export interface AppChannels {
   /**
-   * What a client or channel for `address` adds to its options; the address is `host:port`, with or without `dns:`. Undefined if it
-   * names no Service, as with a port that cannot be. Throws EVENKEEL_OPTION for invalid options, and what a function for them throws.
+   * Returns the options that a client or channel for `address` needs in addition to its own; the address is `host:port`, with or without
+   * `dns:`. Undefined if it cannot name a Service, for example because of an invalid port. Throws EVENKEEL_OPTION for invalid options, and
+   * what a function for them throws.
    */
   optionsFor(address: string): ClientOptions | undefined;
 }
@@ -32,14 +33,14 @@ export interface AppChannels {
 const SCHEME = 'evenkeel-app';
 /** The channel option in which the resolver of an app's channel finds the `ServiceHosts` that decide whether the host is a Service. */
 const hostsKey = hiddenName('hosts');
-/** Milliseconds DNS may take to say whether a host is a Service; after that the host counts as none. */
+/** How long DNS may take to say whether a host is a Service, in ms; after that the host counts as none. */
 const LOOKUP_TIMEOUT_MS = 2_000;
 const ADDRESS = /^(?:dns:)?(?:\/\/([^/]*)\/)?(.+)$/;
 
 /**
- * Channels for whatever addresses an app has: those of Services are balanced; all others are resolved, and their pods chosen, as
+ * Creates channels for any address of an app: calls to Services are balanced; other addresses are resolved, and their servers chosen, as
  * grpc-js does it, with what their DNS records and the app's own service config say. A channel decides when it first resolves its name, and
- * again when grpc-js looks it up again.
+ * again when grpc-js looks the name up again.
  *
  * @throws EVENKEEL_OPTION for invalid options, unless a function returns them.
  */
@@ -55,16 +56,16 @@ export function openAppChannels({ services, options, discovery }: AppChannelsOpt
   return {
     optionsFor(address) {
       const [, server = '', service = ''] = ADDRESS.exec(address) ?? [];
-      const found = resolverOf(service, discovery);
-      if (found === undefined) return undefined;
-      const own = optionsOf(new URL(`grpc://${service}`));
-      const { resolver = found } = own;
+      const discovered = resolverOf(service, discovery);
+      if (discovered === undefined) return undefined;
+      const serviceOptions = optionsOf(new URL(`grpc://${service}`));
+      const { resolver = discovered } = serviceOptions;
       const resolved = resolveGrpcOptions({
-        ...own,
+        ...serviceOptions,
         resolver: typeof resolver === 'string' ? resolverFrom(resolver, discovery) : resolver,
       });
       return {
-        ...serviceChannelOptions(own),
+        ...serviceChannelOptions(serviceOptions),
         channelFactoryOverride: (_address, credentials, channelOptions) =>
           new BalancedChannel(
             `${SCHEME}://${server}/${service}`,
@@ -80,13 +81,13 @@ export function openAppChannels({ services, options, discovery }: AppChannelsOpt
 function optionsByService(options: AppChannelsOptions['options'] = {}): (service: URL) => GrpcOptions {
   if (typeof options === 'function') {
     return (service) => {
-      const own: unknown = options(service) ?? {};
-      // A promise has no options of its own, and would be taken for the defaults.
-      if (isPromise(own)) throw optionError('options()', 'options, not a promise of them', own);
-      return own as GrpcOptions;
+      const serviceOptions: unknown = options(service) ?? {};
+      // A promise has no own keys, so it would be taken for empty options.
+      if (isPromise(serviceOptions)) throw optionError('options()', 'options, not a promise of them', serviceOptions);
+      return serviceOptions as GrpcOptions;
     };
   }
-  // Throws for invalid options.
+  // Called only because it throws for invalid options.
   serviceChannelOptions(options);
   if (options.resolver !== undefined) {
     throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
@@ -94,7 +95,7 @@ function optionsByService(options: AppChannelsOptions['options'] = {}): (service
   return () => options;
 }
 
-/** Finds the endpoints of a Service; undefined if an address names none. */
+/** Returns the resolver for the Service that an address names; undefined if it names none. */
 function resolverOf(service: string, discovery: TargetOptions | undefined): Resolver | undefined {
   try {
     return resolverFrom(service, discovery);
@@ -103,7 +104,7 @@ function resolverOf(service: string, discovery: TargetOptions | undefined): Reso
   }
 }
 
-/** Resolves a name as that of a Service if it is one, else as grpc-js does. */
+/** Resolves a name as that of a Service if it is one, otherwise as grpc-js does. */
 class AppResolver implements experimental.Resolver {
   readonly #url: URL;
   readonly #hosts: ServiceHosts;
@@ -147,7 +148,7 @@ class AppResolver implements experimental.Resolver {
     this.#host.destroy();
   }
 
-  /** Once a host is known to be a Service, it stays one. */
+  /** Resolves the name. Once its host is known to be a Service, it stays one. */
   #resolve(isService: boolean): void {
     if (!isService) {
       this.#host.updateResolution();

@@ -23,16 +23,16 @@ import type { WaitingCall } from './waiting-call.js';
 const { COMPLETE } = experimental.PickResultType;
 const { OK } = statusCode;
 
-/** What all attempts of one channel's load balancing policy share. */
+/** What all attempts on one channel share. */
 export interface AttemptOwner {
   readonly admission: Admission;
 }
 
-/** A call whose duration and attempts are recorded as metrics with gRPC's names. */
+/** What records a call's duration and attempts as metrics with gRPC's names. */
 interface MeasuredCall {
   readonly meter: NonNullable<Balancer<PodConnection>['outside']['meters']['protocolMeter']>;
   readonly clock: Clock;
-  /** When the call first asked for an endpoint, on the clock that measures it. */
+  /** When the call first requested an endpoint, a time of `clock`. */
   readonly begunMs: number;
 }
 
@@ -44,36 +44,39 @@ export interface CallStatus {
 }
 
 /**
- * One call through all its attempts (retries, hedges, repeated picks). grpc-js uses it as two things: the pick information of every
- * attempt, and a filter that sees the response begin and the call end.
+ * One gRPC call through all its attempts (retries, hedges, repeated picks). grpc-js uses this object in two ways: as the pick information
+ * of every attempt, and as a filter that sees the response begin and the call end.
  */
 export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
   readonly method: Method;
-  /** The call's latest attempt, which refers to the one before it: nearly all calls have only one. */
+  /** The call's latest attempt, which refers to the one before it; nearly all calls have only one attempt. */
   last: GrpcAttempt | undefined;
   messages = 0;
-  /** Attempts of the call that were paid for from the retry budget, or were the first; 0 until the call is first to be placed. */
+  /**
+   * How many attempts of the call are paid for: the first, and those that the retry budget paid for; 0 until the call is first to be
+   * placed.
+   */
   paid = 0;
   /** How the call's last attempt failed. */
   lastStatus: CallStatus | undefined;
   /** Whether an attempt of the call waits until the retry budget covers it, or until no other attempt of the call runs. */
   isOverBudget = false;
-  /** Whether no further attempt of the call follows, so that it ends as its last attempt did. */
+  /** Whether no further attempt of the call follows, so that the call ends as its last attempt did. */
   isGivenUp = false;
-  /** Whether the caller was told how the call ended. */
+  /** Whether the caller was notified of the call's end. */
   isOver = false;
   /** The state of the wait while the call waits for an endpoint; otherwise undefined. */
   waiting: WaitingCall | undefined;
-  /** The trace of the call; undefined unless somebody traces calls. */
+  /** The trace of the call; undefined unless calls are traced. */
   trace: CallTrace | undefined;
-  /** What measures the call; undefined unless metrics with gRPC's names are on. */
+  /** Records the call as metrics; undefined unless metrics with gRPC's names are on. */
   measured: MeasuredCall | undefined;
 
   constructor(method: Method) {
     this.method = method;
   }
 
-  /** The call asks a balancer for an endpoint for the first time. */
+  /** The call requests an endpoint from a balancer for the first time. */
   begins({ outside, clock, retries }: Balancer<PodConnection>): void {
     this.paid = 1;
     const meter = outside.meters.protocolMeter;
@@ -104,7 +107,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return !this.method.repeatsRefusedOnly || this.last?.isRefused === true;
   }
 
-  /** Whether the call's last attempt was refused because its connection takes no more calls: that says nothing about the server's load. */
+  /** Whether the call's last attempt was refused because its connection takes no more calls, which says nothing about the server's load. */
   get isRefusedForFree(): boolean {
     return this.last?.isRefused === true && !this.last.isConnected;
   }
@@ -136,7 +139,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return message;
   }
 
-  /** The call is over. */
+  /** The call has ended. */
   receiveTrailers<T extends { readonly code: statusCode; readonly details?: string }>(status: T): T {
     this.isOver = true;
     if (status.code === OK) {
@@ -145,7 +148,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     }
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
     if (this.waiting !== undefined) this.waiting.callEnded(status.code);
-    // grpc-js allows a picker to end calls with only some status codes.
+    // grpc-js lets a picker end calls with some status codes only, so the last attempt's status is put in place here.
     const reported = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
     if (this.measured !== undefined) {
       const { meter, clock, begunMs } = this.measured;
@@ -156,21 +159,21 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   }
 }
 
-/** One pick, in the form grpc-js needs. Its lease begins with the pick and ends with the attempt. */
+/** One attempt of a call, as the pick result that grpc-js needs. Its lease begins with the pick and ends with the attempt. */
 export class GrpcAttempt implements experimental.PickResult {
   readonly pickResultType: experimental.PickResultType.COMPLETE = COMPLETE;
   readonly subchannel: experimental.SubchannelInterface;
   readonly status: null = null;
   readonly onCallEnded: experimental.PickResult['onCallEnded'];
   readonly lease: CallLease<PodConnection>;
-  /** The attempt of the same call before this one. */
+  /** The attempt of this call before this one. */
   readonly previous: GrpcAttempt | undefined;
   readonly #call: BalancedCall;
   readonly #leaf: Leaf;
   readonly #owner: AttemptOwner;
   isOver = false;
   #begun = false;
-  /** Whether the call made another attempt after this one; grpc-js may start that before it reports the end of this one. */
+  /** Whether the call made another attempt after this one, which grpc-js may start before it reports the end of this one. */
   #followed = false;
   #reported = false;
   #error: object | undefined;
@@ -197,7 +200,7 @@ export class GrpcAttempt implements experimental.PickResult {
     this.#trace.start(() => {});
   }
 
-  /** grpc-js sent this attempt. Between the pick and this it waits for call credentials. */
+  /** grpc-js sends this attempt now. Between the pick and this moment it waited for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
     const { measured, method } = this.#call;
@@ -217,20 +220,20 @@ export class GrpcAttempt implements experimental.PickResult {
     return this.#leaf.ready;
   }
 
-  /** The response has begun: if the calls that run are limited, another one may start. */
+  /** The response has begun, so that another call may start if the number of running calls is limited. */
   answered(): void {
     this.lease.progressed();
     this.#freed();
   }
 
-  /** Another pick for the same call follows. It replaces this attempt if this one never started because its connection was lost. */
+  /** Another pick for this call follows. It replaces this attempt if this attempt never started because its connection was lost. */
   followedByPick(): void {
     if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
     this.#followed = true;
     this.#report();
   }
 
-  /** The call is over: an unused pick is returned, and a failure was not followed by another attempt. */
+  /** The call has ended: an unused pick is returned, and a failed attempt was not followed by another. */
   callEnded(): void {
     this.#end(outcomes.notStarted);
     this.#report();
@@ -259,7 +262,7 @@ export class GrpcAttempt implements experimental.PickResult {
         if (quiet || !method.single) lease.progressed();
         if (quiet) latencyMs ??= 0;
       }
-      // The error is not an Error: its stack would be grpc-js's, and an outage causes thousands of them a second.
+      // A plain object instead of an Error: an Error's stack would be grpc-js's, and an outage causes thousands of errors a second.
       else if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
     }
     if (this.#trace !== undefined) this.#trace.status = statusCode[code];
@@ -303,8 +306,8 @@ export class GrpcAttempt implements experimental.PickResult {
   }
 
   /**
-   * Reports the end of the attempt to the observer, once it is known whether another follows: when that one starts, or when the call is
-   * over.
+   * Reports the end of the attempt to the observer, once it is known whether another attempt follows: when that starts, or when the call
+   * ends.
    */
   #report(): void {
     const { lease } = this;

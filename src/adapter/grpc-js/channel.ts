@@ -43,14 +43,14 @@ import { type TracedChannel, tracedChannel, traceFromStart, traceOfCall } from '
 /** The hidden channel option in which a load balancing policy finds the state of its channel. */
 export const stateKey: string = hiddenName('state');
 
-/** How many methods a channel remembers. */
+/** The largest number of methods whose configuration a channel remembers. */
 const MAX_METHODS = 1_000;
 
 /** What `serviceChannelOptions` adds to the options of grpc-js. */
 export class HiddenOptions {
   static readonly key: string = hiddenName('options');
   readonly options: ResolvedGrpcOptions;
-  /** Whether any number of channels may have these options. */
+  /** Whether several channels may have these options. */
   readonly isShared: boolean;
   /** The state of the one channel that has these options, if its target is a Service. */
   state: ChannelState | undefined;
@@ -60,7 +60,7 @@ export class HiddenOptions {
     this.isShared = isShared;
   }
 
-  /** grpc-js prints channel options as JSON when it traces. */
+  /** Returns a short text, because grpc-js prints channel options as JSON when it traces. */
   toJSON(): string {
     return 'evenkeel';
   }
@@ -87,8 +87,8 @@ export class BalancedChannel extends Channel {
   }
 
   /**
-   * Creates a call. A call made while a request is served gets no more time than is left of that request, and grpc-js sends this to the
-   * server.
+   * Creates a call. A call made while a request is being served gets no more time than that request has left; grpc-js sends this time to
+   * the server.
    */
   override createCall(
     method: string,
@@ -119,14 +119,14 @@ export class BalancedChannel extends Channel {
 }
 
 /**
- * Makes a call send a priority, unless its caller set one. At the point where the call is placed, the request being served is no longer
- * known.
+ * Makes a call send a priority, unless its caller set one. The priority is read now, because the request being served is no longer known
+ * when the call is placed.
  */
 function sayPriority(call: ChannelCall, name: string, priority: Priority): void {
   beginWith(call, (start, metadata, listener) => {
-    const own = metadata.clone();
-    if (own.get(name).length === 0) own.set(name, priority);
-    start(own, listener);
+    const sent = metadata.clone();
+    if (sent.get(name).length === 0) sent.set(name, priority);
+    start(sent, listener);
   });
 }
 
@@ -138,9 +138,9 @@ export interface RunningPolicy {
 }
 
 /**
- * The state of a channel, idle or not. For grpc-js it is the channel's resolver, but it resolves nothing: it gives the channel its policy,
- * whose balancer looks for endpoints from the first call on, and it gives each call its method's configuration and a `BalancedCall`,
- * the one object that follows it through its attempts.
+ * The state of a channel, whether idle or not. For grpc-js this object is the channel's resolver, but it resolves nothing: it gives the
+ * channel its policy, whose balancer looks for endpoints from the first call on, and it gives each call its method's configuration and a
+ * `BalancedCall`, the one object that follows the call through its attempts.
  */
 export class ChannelState implements experimental.Resolver, experimental.ConfigSelector {
   /** The Service's name as the application wrote it. */
@@ -190,7 +190,7 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
   updateResolution(): void {
     if (this.#phase === 'awake') return;
     this.#phase = 'awake';
-    // The contract of gRPC's resolvers forbids a synchronous report.
+    // The result is delivered later, because the contract of gRPC's resolvers forbids a synchronous report.
     queueMicrotask(() => {
       if (this.#phase !== 'awake') return;
       const { statusOrFromValue } = experimental;
@@ -298,13 +298,13 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
       onAbort(signal, aborted);
       this.#waiters.add(resume);
       if (this.channel !== undefined) this.channel.getConnectivityState(true);
-      // A channel that other code created is known not to be closed only until it first stops.
+      // A channel that other code created may be closed without evenkeel knowing once it was idle, so the wait ends there.
       else if (this.#phase === 'asleep') this.#resume();
       else this.updateResolution();
     });
   }
 
-  /** What the application gets to inspect a channel: the balancer, without the parts that are grpc-js's. */
+  /** What the application gets to inspect a channel: its balancer, without the parts that belong to grpc-js. */
   #inspected(): ChannelBalancer {
     return {
       ready: (options) => this.ready(options),

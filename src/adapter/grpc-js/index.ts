@@ -1,4 +1,4 @@
-// This import is first because it says what is wrong with a @grpc/grpc-js that cannot even be loaded.
+// Imported first, because it explains what is wrong with a @grpc/grpc-js that cannot even be loaded.
 import './check-version.js';
 
 export type { CallKey, ChannelBalancer, GrowingConnections, GrpcOptions } from './options.js';

@@ -37,7 +37,7 @@ export type UnaryResult<Response> =
 
 /**
  * One HTTP/2 connection to one pod: a subchannel of grpc-js that is used for only one connection, opened immediately. GOAWAY and a lost
- * connection look the same here; the transport decides how running calls end.
+ * connection look alike to a subchannel; grpc-js's transport decides how running calls end.
  */
 export class Leaf implements GroupMember {
   readonly subchannel: experimental.SubchannelInterface;
@@ -62,7 +62,7 @@ export class Leaf implements GroupMember {
     this.#context = context;
     this.#listener = listener;
     this.#number = context.takeNumber(key);
-    // The uid is part of a pod's identity: a later pod at the same address never gets this connection (U7).
+    // The uid is part of a pod's identity: a later pod at this address never gets this connection (U7).
     const identity = { 'evenkeel.connection': this.#number, ...(uid !== undefined && { 'evenkeel.uid': uid }) };
     try {
       this.subchannel = helper.createSubchannel({ host: address, port }, { ...args, ...identity });
@@ -89,11 +89,11 @@ export class Leaf implements GroupMember {
     const { helper, attempts } = this.#context;
     if (this.#opened) attempts.disconnections++;
     helper.removeChannelzChild(this.subchannel.getChannelzRef());
-    // A channel that is not closed stays listed in channelz forever.
+    // A channel that is not closed would stay listed in channelz forever.
     this.#ownChannel?.close();
     if (this.subchannel.getConnectivityState() === connectivityState.CONNECTING) {
-      // A dial of grpc-js cannot be canceled. The number of this connection stays taken, so that the next attempt dials again instead of
-      // waiting for it.
+      // A dial of grpc-js cannot be canceled. The number of this connection stays taken, so that the next attempt dials anew instead of
+      // waiting for this dial.
       this.subchannel.unref();
       return;
     }
@@ -103,8 +103,8 @@ export class Leaf implements GroupMember {
   }
 
   /**
-   * Makes a call of evenkeel's own over this connection: it is not balanced and contains nothing of any caller's. Rejects with the signal's
-   * reason; any answer of the server, including errors, is the result.
+   * Makes a call of evenkeel's own over this connection; the call is not balanced and contains nothing of any caller's. Rejects with the
+   * signal's reason; any answer of the server, including errors, is the result.
    */
   callUnary<Request, Response>(
     { method, encode, decode }: UnaryMethod<Request, Response>,
@@ -123,7 +123,7 @@ export class Leaf implements GroupMember {
         signal.removeEventListener('abort', onAbort);
         resolve(error === null ? { answer: answer as Response } : { error });
       };
-      // The call has no grpc-js deadline, because on such a channel the deadline's timer would outlive the call. The signal ends the call.
+      // The call has no grpc-js deadline, because the deadline's timer would outlive the call on such a channel. The signal ends the call.
       const call = client.makeUnaryRequest(method, encode, decode, request, new Metadata(), {}, done);
       signal.addEventListener('abort', onAbort, { once: true });
     });
@@ -136,7 +136,7 @@ export class Leaf implements GroupMember {
         this.#isReady();
         break;
       case connectivityState.TRANSIENT_FAILURE:
-        // The subchannel is shared, and waits after a failed attempt. The pool decides when to try again.
+        // The subchannel is shared, and waits after a failed attempt, but the pool decides when to try again.
         endBackoff(this.subchannel);
         break;
       default:
@@ -158,7 +158,7 @@ export class Leaf implements GroupMember {
     }
     switch (state) {
       case connectivityState.READY:
-        // What the server allows is known once grpc-js has told all listeners.
+        // What the server allows is known once grpc-js has notified all listeners.
         queueMicrotask(() => {
           if (this.ready) this.#isReady();
           else if (!this.#released) this.#isLost(undefined);
@@ -181,7 +181,7 @@ export class Leaf implements GroupMember {
   #isReady(): void {
     if (this.#opened) return;
     this.#opened = true;
-    // A server that allows no streams at all may allow some later, which is not noticed.
+    // At least one stream is assumed: a server that allows none may allow some later, which is not noticed.
     this.capacity = Math.min(this.capacity, Math.max(1, allowedStreams(this.subchannel)));
     this.#context.attempts.succeeded++;
     this.#listener?.ready();

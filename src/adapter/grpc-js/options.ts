@@ -31,29 +31,29 @@ import {
 } from '../kit/index.js';
 import { isHidden } from './internals.js';
 
-/** Inspects and closes the balancing of one channel; `serviceChannelOptions({ onBalancer })` provides it. */
+/** Inspects and closes the balancing of one channel; `serviceChannelOptions({ onBalancer })` provides this object. */
 export interface ChannelBalancer extends AsyncDisposable {
   /**
-   * Resolves once the first set is known, an empty one included; an idle channel starts looking for endpoints.
-   * Rejects as `Balancer.ready` does, and with EVENKEEL_CLOSED when the channel is closed.
+   * Resolves once the first endpoint set is known, even if it is empty; an idle channel starts looking for endpoints. Rejects as
+   * `Balancer.ready` does, and with EVENKEEL_CLOSED when the channel is closed.
    */
   ready(options?: { readonly signal?: AbortSignal }): Promise<void>;
-  /** The current state. An idle channel has no endpoint and no connection. */
+  /** Returns the current state. An idle channel has no endpoint and no connection. */
   snapshot(): BalancerSnapshot;
   /**
-   * Ends the balancing permanently: new calls fail, running ones finish. Closing the client does the same.
-   * Resolves when every call has ended, after `pool.drainTimeoutMs` or when `signal` aborts; calls are never cut.
+   * Ends the balancing permanently: new calls fail, running ones finish. Closing the client does this too. Resolves when every call has
+   * ended, after `pool.drainTimeoutMs` or when `signal` aborts; calls are never cut.
    */
   close(options?: { readonly signal?: AbortSignal }): Promise<void>;
 }
 
-/** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */
+/** Returns the key for hash pickers from a call's metadata; undefined = no affinity. */
 export type CallKey = (metadata: Metadata) => string | null | undefined;
 
-/** Reads the priority from a call's metadata; undefined = default. */
+/** Returns the priority from a call's metadata; undefined = 'default'. */
 export type CallPriority = (metadata: Metadata) => Priority | undefined;
 
-/** Options of grpc-js for which it declares types. */
+/** The options of grpc-js for which it declares types. */
 type KnownGrpcOptions = {
   readonly [Name in keyof ChannelOptions as Name extends `grpc.${string}` | `grpc-node.${string}`
     ? Name
@@ -61,11 +61,11 @@ type KnownGrpcOptions = {
 };
 
 /**
- * Connections to a pod that grow with its calls: when every one has as many as it may, another is opened, and one beyond `min` that
- * had no call for 5 to 10 minutes is closed.
+ * Connections to a pod that grow with its calls: when every connection has as many calls as it may, another is opened, and a connection
+ * beyond `min` that had no call for 5 to 10 minutes is closed.
  */
 export interface GrowingConnections {
-  /** How many connections to a pod stay open; calls use them first. @defaultValue 1 */
+  /** How many connections to a pod stay open; calls use these first. @defaultValue 1 */
   readonly min?: number | undefined;
   /** The largest number of connections to a pod; 1 to 100, and not below `min`. */
   readonly max: number;
@@ -73,53 +73,52 @@ export interface GrowingConnections {
 
 /**
  * Options of `serviceChannelOptions`. Keys that begin with `grpc.` or `grpc-node.`, and those of grpc-js's clients (`interceptors`,
- * `interceptor_providers`, `callInvocationTransformer`), are grpc-js's own and are passed on unchanged.
- * `retryPolicy` and `hedgingPolicy` of `grpc.service_config` say what is retried, with a new pick for each attempt; of `retry` there is
- * only the budget that pays for it.
+ * `interceptor_providers`, `callInvocationTransformer`), are grpc-js's own and are passed on unchanged. `retryPolicy` and `hedgingPolicy`
+ * of `grpc.service_config` say what is retried, with a new pick for each attempt; of evenkeel's `retry` there is only the budget that pays
+ * for the attempts.
  */
 export interface GrpcOptions
   extends Omit<BalancingOptions, 'retry' | 'waitWhileRefused'>,
     KnownGrpcOptions,
     Pick<ClientOptions, 'interceptors' | 'interceptor_providers' | 'callInvocationTransformer'> {
-  /** Limits what `retryPolicy` and `hedgingPolicy` may send. @defaultValue a fifth of the calls, and 10 per second */
-  readonly retry?: Pick<RetryOptions, 'budget'> | undefined;
   /**
-   * Where hash pickers find the key of a call: the name of a metadata entry, or a function.
-   * @defaultValue none: calls have no affinity
+   * The retry budget, which limits what `retryPolicy` and `hedgingPolicy` may send. @defaultValue a fifth of the calls, and 10 per second
    */
+  readonly retry?: Pick<RetryOptions, 'budget'> | undefined;
+  /** Where hash pickers find the key of a call: the name of a metadata entry, or a function. @defaultValue none: calls have no affinity */
   readonly key?: string | CallKey | undefined;
   /**
-   * Which calls go first where they wait for the `limit`, and which are turned away first: the name of a metadata entry, or a
-   * function. Called for every call.
+   * Where a call's priority is found: the name of a metadata entry, or a function, which is called for every call. With a `limit` it
+   * decides which waiting calls are served first and which are rejected first.
    * @defaultValue the entry `propagate.priorityHeader`, which calls made for a request that is being served inherit from it
    * (`propagate.context`)
    * @see docs/guide/overload.md#priorities
    */
   readonly priority?: string | CallPriority | undefined;
   /**
-   * What goes along with a call besides `grpc-timeout`: its priority. @defaultValue {}, see `PropagateOptions`
+   * What is sent along with a call besides `grpc-timeout`: its priority. @defaultValue {}, see `PropagateOptions`
    * @see docs/guide/deadlines.md
    */
   readonly propagate?: Omit<PropagateOptions, 'deadlineHeader'> | undefined;
   /**
-   * Connections to each pod. A number is kept open, and a call uses the one with the fewest calls. With `{ min, max }` they grow
+   * Connections to each pod. A number is how many are kept open; a call uses the one with the fewest calls. With `{ min, max }` they grow
    * with the calls. @defaultValue 1
    * @see docs/guide/grpc.md#more-calls-than-a-connection-takes
    */
   readonly connections?: number | GrowingConnections | undefined;
   /**
-   * Concurrent calls on one connection, if its server allows as many (`MAX_CONCURRENT_STREAMS`). Further calls go to another
-   * pod, or wait for any pod. @defaultValue Infinity: as many as the server allows
+   * The most concurrent calls on one connection, if its server allows as many (`MAX_CONCURRENT_STREAMS`). Further calls go to another pod,
+   * or wait for any pod. @defaultValue Infinity: as many as the server allows
    */
   readonly maxConcurrentStreams?: number | undefined;
   /**
-   * The service name for health checks (grpc.health.v1), over the connection that calls use. Only used if a stage checks
-   * health. A server without the health service counts as healthy. @defaultValue '' (the server as a whole)
+   * The service name for health checks (grpc.health.v1), over the connection that calls use. Only used if a stage checks health. A server
+   * without the health service counts as healthy. @defaultValue '' (the server as a whole)
    */
   readonly healthService?: string | undefined;
   /**
-   * Whether calls ask servers how busy they are, with the metadata `endpoint-load-metrics-format: BIN`: those to servers that
-   * have said that they report (`evenkeel/server`), or with `'always'` every call. @defaultValue true
+   * Which calls ask their server how busy it is, with the metadata `endpoint-load-metrics-format: BIN`. true: calls to servers that have
+   * said that they report (`evenkeel/server`). 'always': every call. false: none. @defaultValue true
    * @see docs/guide/server.md#what-clients-do-with-it
    */
   readonly askForReports?: AskForReports | undefined;
@@ -129,7 +128,10 @@ export interface GrpcOptions
   readonly [grpcNodeOption: `grpc-node.${string}`]: unknown;
 }
 
-/** The options that are neither grpc-js's nor those of balancing, after defaults were filled in and everything was checked. */
+/**
+ * The options of a channel that are neither grpc-js's nor those of every balancer, after defaults were filled in and everything was
+ * checked.
+ */
 export interface GrpcSettings {
   readonly key: CallKey | undefined;
   /** Where a call's priority is read: the name of a metadata entry, or a function. */
@@ -165,7 +167,7 @@ export const grpcTable: OptionTable<GrpcSettings> = optionTable('options', {
   onBalancer: functionOption<NonNullable<GrpcOptions['onBalancer']>>(),
 });
 
-/** `GrpcOptions` after defaults were filled in and everything was checked, without the options that are grpc-js's own. */
+/** The options of a channel without those that are grpc-js's own, after defaults were filled in and everything was checked. */
 export interface ResolvedGrpcOptions extends Omit<GrpcSettings, 'priority' | 'propagate'> {
   /** The options that `createBalancer` gets. */
   readonly balancing: BalancingOptions;
@@ -180,24 +182,24 @@ export interface ResolvedGrpcOptions extends Omit<GrpcSettings, 'priority' | 'pr
 /** Options of grpc-js's clients, passed on like those of its channels. */
 const clientOptionNames = ['interceptors', 'interceptor_providers', 'callInvocationTransformer'] as const;
 
-/** Whether grpc-js's channels read the option. */
+/** Whether grpc-js's channels read the option of this name. */
 function isChannelOption(name: string): boolean {
   return name.startsWith('grpc.') || name.startsWith('grpc-node.');
 }
 
-/** Whether grpc-js itself reads the option. */
+/** Whether grpc-js itself reads the option of this name. */
 export function isGrpcOption(name: string): boolean {
   return isChannelOption(name) || (clientOptionNames as readonly string[]).includes(name);
 }
 
-/** All options of grpc-js's transport and credentials. Equal channels get the same object, so that they share connections. */
+/** The options of grpc-js's transport and credentials. Channels with equal options get equal arguments, so that they share connections. */
 export function subchannelArgs(channelOptions: ChannelOptions): ChannelOptions {
   return Object.fromEntries(
     Object.entries(channelOptions).filter(([name]) => isChannelOption(name) && !isHidden(name)),
   );
 }
 
-/** Fills in defaults and checks everything but grpc-js's own options. Throws EVENKEEL_OPTION. */
+/** Fills in defaults and checks every option but grpc-js's own. Throws EVENKEEL_OPTION. */
 export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptions {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   const balancing: Record<string, unknown> = {};
@@ -256,15 +258,15 @@ function keyIn(name: string): CallKey {
   };
 }
 
-/** Schemes of target strings; anything else before the first colon is a host. */
+/** The schemes of evenkeel's target strings; anything else before the first colon is a host. */
 const SCHEMES = ['kubernetes', 'dns', 'static'];
 
-/** An address with nothing but a host name and a port, which grpc-js would resolve with DNS; it may say so with `dns:///`. */
+/** Matches an address of nothing but a host name and a port, which grpc-js would resolve with DNS; it may begin with `dns:///`. */
 const PLAIN_ADDRESS = /^(?:dns:\/\/\/)?([a-z0-9_][a-z0-9_.-]*:\w+)$/i;
 
 /**
- * The target string of evenkeel for an address that a client was created with; undefined if grpc-js must handle the address: IP
- * addresses, sockets (`unix:`) and any other scheme.
+ * The target string of evenkeel for an address that a client was created with; undefined if grpc-js must handle the address: IP addresses,
+ * sockets (`unix:`) and any other scheme.
  */
 export function serviceOf(address: string): string | undefined {
   if (/^(kubernetes|static):[^/]/.test(address)) return address;
@@ -275,7 +277,7 @@ export function serviceOf(address: string): string | undefined {
 
 /** Checks the Service name that the application passed. Throws EVENKEEL_OPTION. */
 export function checkService(service: unknown): string {
-  // The authority of the target becomes part of a URL, which cannot have a port above 65535.
+  // The name is checked as part of a URL, because its authority becomes part of one, which cannot have a port above 65535.
   const isService =
     typeof service === 'string' && /^[^\s/?#@]+$/.test(service) && URL.canParse(`http://${authorityOf(service)}`);
   if (!isService) {
@@ -285,8 +287,8 @@ export function checkService(service: unknown): string {
 }
 
 /**
- * `:authority` and the name for TLS: the Service's own host and port, whatever the pod. A named port is left out, because an authority
- * cannot contain one; for a static list it is the first address.
+ * The `:authority` of calls, and the name for TLS: the Service's own host and port, whatever the pod. A named port is left out, because an
+ * authority cannot contain one; for a static list it is the first address.
  */
 export function authorityOf(service: string): string {
   const [scheme = '', ...rest] = service.split(':');

@@ -3,7 +3,7 @@ import { type Endpoint, type LoadReport, type Outcome, outcomes } from '../../in
 import { outcomeOfGrpcStatus } from '../kit/index.js';
 import { isOwnStatus, isRefusedStream } from './internals.js';
 
-/** The end of a call, as reported to a picker. */
+/** The end of a call, as grpc-js reports it to a picker. */
 export interface EndedCall {
   readonly code: status;
   readonly details: string;
@@ -14,7 +14,7 @@ export interface EndedCall {
   readonly endpoint?: Endpoint | undefined;
 }
 
-/** What the end of a call says about its endpoint. */
+/** The outcome of a call for its endpoint. */
 export function outcomeOf({ code, details, metadata, quiet, endpoint }: EndedCall, report?: LoadReport): Outcome {
   const outcome = outcomeOfGrpcStatus(code, (name) => metadata.get(name)[0], endpoint);
   if (outcome.kind === 'success') return report === undefined ? outcome : { ...outcome, report };

@@ -11,8 +11,7 @@ import { LimitPlace, WaitingCall } from './waiting-call.js';
 
 const { DROP } = experimental.PickResultType;
 /**
- * The largest number of attempts of one call that the retry budget does not pay for, because connections that took no more calls refused
- * the earlier ones.
+ * The largest number of attempts of one call that cost no retry, because connections that took no more calls refused the earlier attempts.
  */
 const MAX_FREE = 100;
 
@@ -24,7 +23,7 @@ const queued: experimental.PickResult = Object.freeze({
   onCallEnded: null,
 });
 
-/** Converts the balancer's picks to the form grpc-js needs. There is one per policy, because the balancer swaps its own picker inside. */
+/** Converts the balancer's picks to pick results of grpc-js. There is one per policy, because the balancer swaps its own picker inside. */
 export class BalancerPicker implements experimental.Picker, AttemptOwner {
   readonly admission: Admission;
   readonly #balancer: Balancer<PodConnection>;
@@ -40,11 +39,11 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     const { metadata } = args;
     const info = pickInformationOf(args);
     const call = info instanceof BalancedCall ? info : new BalancedCall(new Method());
-    // grpc-js starts a call that was cancelled, or whose deadline passed, while the call was prepared; nobody would end that attempt.
+    // grpc-js starts a call even if it was canceled, or its deadline passed, while the call was prepared; nobody would end that attempt.
     if (call.isOver) return dropped(call.lastStatus);
     if (call.paid === 0) call.begins(this.#balancer);
     else {
-      const settled = this.#again(call, metadata);
+      const settled = this.#pickedAgain(call, metadata);
       if (settled !== undefined) return settled;
     }
     const { key, hasPriority, askForReports } = this.#options;
@@ -61,7 +60,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     }
     if (this.admission.isWaited) this.admission.placed();
     if (hasPriority) this.#sayPriority(metadata);
-    // The metadata are this attempt's own copy.
+    // The header may be set directly, because the metadata are this attempt's own copy.
     if (lease.handle.reportAsking.next(askForReports) && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
     }
@@ -70,8 +69,8 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     return attempt;
   }
 
-  /** Places a call that was placed before, or that waits. Returns the pick result if it is already certain. */
-  #again(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
+  /** Handles a repeated pick for one call (a retry, or a call that waited). Returns the pick result if it is already known. */
+  #pickedAgain(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
     const unpaid = this.#unpaid(call, metadata);
     if (unpaid !== undefined) return unpaid;
     call.followedByPick();
@@ -85,9 +84,9 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
   }
 
   /**
-   * Why an attempt may not be paid for; undefined if it may. grpc-js decides about retries and hedges, and pays for them from the
-   * balancer's budget. If that is empty, a retry is not made, and the call ends as its last attempt did; a hedge waits as long as another
-   * attempt is running. What no server has seen because its connection is leaving is free.
+   * Decides whether an attempt may be made; undefined if it may. grpc-js decides about retries and hedges, and the balancer's retry budget
+   * pays for them. If the budget is empty, a retry is not made, and the call ends as its last attempt did; a hedge waits as long as another
+   * attempt is running. An attempt is free if its predecessor was refused by a leaving connection, so that no server has seen the call.
    */
   #unpaid(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
     const { retries } = this.#balancer;
@@ -111,7 +110,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     return key === undefined ? { avoid: tried } : { key: this.#keyOf(key, metadata), avoid: tried };
   }
 
-  /** The lease that a waiting call has received. */
+  /** The lease that a call waiting for the limit on running calls has received. */
   #granted({ waiting }: BalancedCall): Lease<PodConnection> | undefined {
     const lease = waiting?.limit?.take();
     if (waiting !== undefined) waiting.limit = undefined;
@@ -159,26 +158,26 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
       call.trace?.waits();
       return queued;
     }
-    const turnedAway = refusal ?? admission.wait(waiting);
-    if (turnedAway === undefined) {
+    const failure = refusal ?? admission.wait(waiting);
+    if (failure === undefined) {
       call.trace?.waits();
       waiting.waits(this.#balancer);
       return queued;
     }
     // grpc-js keeps calls with `waitForReady` waiting.
-    if (metadata.getOptions().waitForReady === true && !turnedAway.final) {
+    if (metadata.getOptions().waitForReady === true && !failure.final) {
       waiting.waits(this.#balancer);
-      return turnedAway.result();
+      return failure.result();
     }
     waiting.waited(false);
-    outside.refuse(turnedAway.error);
-    const result = turnedAway.result();
-    // The call ends now: another attempt would be allowed only for a call that a pod refused.
+    outside.refuse(failure.error);
+    const result = failure.result();
+    // The call ends now, because its method allows another attempt only after a pod refused the call.
     return call.method.repeatsRefusedOnly ? { ...result, pickResultType: DROP } : result;
   }
 }
 
-/** The pick result for an attempt that is not made, by which the call ends. grpc-js does not retry a dropped call. */
+/** The pick result for an attempt that is not made, by which the call ends, because grpc-js does not retry a dropped call. */
 function dropped(last: CallStatus | undefined): experimental.PickResult {
   const {
     code = statusCode.UNAVAILABLE,

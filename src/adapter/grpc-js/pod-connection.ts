@@ -11,9 +11,9 @@ export interface PodContext extends LeafContext {
   grew(): void;
 }
 
-/** One pod as a channel uses it: its connections, one unless `connections` says more. */
+/** One pod as a channel uses it: one connection, or several if the option `connections` says so. */
 export class PodConnection implements Connection<PodConnection> {
-  /** Settles when the pod's first connection is ready; rejects when that cannot be opened. */
+  /** Settles when the pod's first connection is ready; rejects if that cannot be opened. */
   readonly opened: Promise<PodConnection>;
   /** Decides which calls ask the pod's server for a load report. */
   readonly reportAsking: ReportAsking = new ReportAsking();

@@ -16,8 +16,8 @@ import type { PodConnection } from './pod-connection.js';
 import { GrpcTransport } from './transport.js';
 
 /**
- * The load balancing policy. It owns one balancer from the first call, or the first one after an idle time, until the next idle time.
- * Endpoints come from the balancer's own resolver; the list grpc-js passes is empty.
+ * evenkeel's load balancing policy for grpc-js. It owns one balancer from the first call, or the first one after an idle time, until the
+ * next idle time. Endpoints come from the balancer's own resolver; the list that grpc-js passes is empty.
  */
 export class EvenkeelPolicy implements experimental.LoadBalancer {
   readonly #helper: experimental.ChannelControlHelper;
@@ -51,7 +51,7 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     }
   }
 
-  // grpc-js wants the policy to connect. The balancer does that by itself, with its own pauses.
+  // grpc-js calls these methods to make the policy connect, but the balancer does that by itself, with its own pauses.
   exitIdle(): void {}
   resetBackoff(): void {}
 
@@ -65,12 +65,12 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
 
   #cannot(details: string, picker: experimental.Picker = new experimental.UnavailablePicker({ details })): boolean {
     this.#helper.updateState(connectivityState.TRANSIENT_FAILURE, picker, details);
-    // True: the channel accepts the method configuration, so that calls get this far and learn why they fail.
+    // True means that the channel accepts the method configuration, so that calls get this far and learn why they fail.
     return true;
   }
 }
 
-/** One balancer and the channel it serves. */
+/** One balancer and the channel it serves, until the channel goes idle. */
 class Running implements RunningPolicy {
   readonly balancer: Balancer<PodConnection>;
   readonly #helper: experimental.ChannelControlHelper;
@@ -151,7 +151,7 @@ class Running implements RunningPolicy {
     also('resolved', ({ endpoints, reason }) => this.#admission.resolved(endpoints.length, reason));
     also('resolveFailed', ({ error, stale }) => this.#admission.resolveFailed(error, stale));
     also('resolveRecovered', () => this.#admission.resolveRecovered());
-    // Calls fail only once every endpoint has failed.
+    // A failed connection may change the channel's state, because calls fail once every endpoint has failed.
     also('subchannelChanged', ({ to }) => {
       if (to === 'backoff') this.#schedule();
     });
@@ -174,11 +174,11 @@ class Running implements RunningPolicy {
     const admission = this.#admission;
     const state = admission.assess();
     const { refusal, waiting, isSettled } = admission;
-    const again =
+    const retriesWaiting =
       isSettled ||
       refusal?.final === true ||
       (waiting > 0 && (state === connectivityState.READY || refusal !== undefined));
-    if (state === this.#state && !again) return;
+    if (state === this.#state && !retriesWaiting) return;
     this.#state = state;
     admission.retrying();
     this.#helper.updateState(state, this.#picker, refusal?.error.message ?? null);

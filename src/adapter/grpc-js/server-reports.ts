@@ -4,16 +4,16 @@ import { addressMark, loadReportHeader, parseLoadReport, reportsHeader } from '.
 import type { Leaf, UnaryMethod } from './leaf.js';
 
 /**
- * What a server says about itself: its load, in the trailers of calls (ORCA, gRFC A51), and its health. The few small,
- * stable messages are encoded and read by hand, without a dependency.
+ * What a server reports about itself: its load, in the trailers of calls (ORCA, gRFC A51), and its health. The few small, stable messages
+ * are encoded and decoded by hand, without a dependency.
  */
 
 /** The trailer with a server's load report in gRPC's binary form. */
 export const reportTrailer: string = `${loadReportHeader}-bin`;
-/** Load reports longer than this, in bytes, are not read; no server sends any. */
+/** The largest load report that is read, in bytes; no server sends a longer one. */
 const MAX_LENGTH = 4_096;
 
-/** Fields of `xds.data.orca.v3.OrcaLoadReport`, by number. */
+/** The fields of `xds.data.orca.v3.OrcaLoadReport`, by number. */
 const scalars: ReadonlyMap<number, Exclude<keyof LoadReport, 'namedMetrics'>> = new Map([
   [1, 'cpuUtilization'],
   [2, 'memUtilization'],
@@ -24,8 +24,8 @@ const scalars: ReadonlyMap<number, Exclude<keyof LoadReport, 'namedMetrics'>> = 
 const NAMED_METRICS = 8;
 
 /**
- * The load report in the trailers of a call, in gRPC's binary form or as the text HTTP servers send; undefined if there is none, or it
- * is invalid. Never throws.
+ * The load report in the trailers of a call, in gRPC's binary form or as the text that HTTP servers send; undefined if there is none, or if
+ * it is invalid. Never throws.
  */
 export function loadReportOf(trailers: Readonly<Record<string, string | Buffer>>): LoadReport | undefined {
   const binary = trailers[reportTrailer];
@@ -42,10 +42,10 @@ export function announcesReports(
   return trailers[reportsHeader] === addressMark(address, port);
 }
 
-/** `HealthCheckResponse.ServingStatus` of grpc.health.v1. */
+/** The names of `HealthCheckResponse.ServingStatus` of grpc.health.v1, by number. */
 const SERVING_STATUS = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
 const SERVING = 1;
-const healthQuestion: UnaryMethod<string, number> = {
+const healthCheck: UnaryMethod<string, number> = {
   method: '/grpc.health.v1.Health/Check',
   encode: encodeHealthRequest,
   decode: decodeHealthResponse,
@@ -56,7 +56,7 @@ const healthQuestion: UnaryMethod<string, number> = {
  * does not have the health service; otherwise rejects with the server's answer, or with the signal's reason.
  */
 export async function checkHealth(connection: Leaf, service: string, signal: AbortSignal): Promise<void> {
-  const { error, answer } = await connection.callUnary(healthQuestion, service, signal);
+  const { error, answer } = await connection.callUnary(healthCheck, service, signal);
   if (error === undefined) {
     if (answer === SERVING) return;
     throw new Error(`its health service answered ${SERVING_STATUS[answer] ?? answer}`);
@@ -66,7 +66,7 @@ export async function checkHealth(connection: Leaf, service: string, signal: Abo
   throw new Error(`its health service failed: ${error.message}`, { cause: error });
 }
 
-/** Reads an `OrcaLoadReport`; negative values and values that are not numbers are left out. */
+/** Decodes an `OrcaLoadReport`; negative values and values that are not numbers are left out. */
 export function decodeLoadReport(message: Buffer): LoadReport | undefined {
   if (message.length > MAX_LENGTH) return undefined;
   const report: { -readonly [Field in keyof LoadReport]: LoadReport[Field] } = {};
@@ -100,7 +100,7 @@ function isMeasure(value: number): boolean {
   return Number.isFinite(value) && value >= 0;
 }
 
-/** Encodes `HealthCheckRequest { string service = 1 }`. */
+/** Encodes a `HealthCheckRequest { string service = 1 }`. */
 export function encodeHealthRequest(service: string): Buffer {
   const text = Buffer.from(service, 'utf8');
   if (text.length === 0) return text;
@@ -110,13 +110,13 @@ export function encodeHealthRequest(service: string): Buffer {
   return Buffer.concat([Buffer.from([0x0a, ...length, rest]), text]);
 }
 
-/** Decodes `HealthCheckResponse { ServingStatus status = 1 }`; a status left out is 0, UNKNOWN. */
+/** Decodes a `HealthCheckResponse { ServingStatus status = 1 }`; a status left out is 0, UNKNOWN. */
 export function decodeHealthResponse(message: Buffer): number {
-  let found = 0;
+  let servingStatus = 0;
   readFields(message, (field, value) => {
-    if (field === 1 && typeof value === 'number') found = value;
+    if (field === 1 && typeof value === 'number') servingStatus = value;
   });
-  return found;
+  return servingStatus;
 }
 
 /**
@@ -124,11 +124,11 @@ export function decodeHealthResponse(message: Buffer): number {
  */
 type FieldVisitor = (field: number, value: number | Buffer) => void;
 
-/** Calls `visit` for each field of a protobuf message, in order. Throws a RangeError for an invalid one. */
+/** Calls `visit` for each field of a protobuf message, in order. Throws a RangeError for an invalid message. */
 export function readFields(message: Buffer, visit: FieldVisitor): void {
   let at = 0;
   const varint = (): number => {
-    // Numbers beyond 2^53 lose precision; no field we read is that large.
+    // Numbers beyond 2^53 lose precision; no field that evenkeel reads is that large.
     let value = 0;
     for (let factor = 1; ; factor *= 128) {
       const byte = message.readUInt8(at++);

@@ -6,7 +6,7 @@ type ServiceConfigOrError = NonNullable<Parameters<experimental.ResolverListener
 /** A `grpc.service_config` parsed by grpc-js. */
 export type ServiceConfig = Extract<ServiceConfigOrError, { ok: true }>['value'];
 
-/** A service config as JSON; grpc-js checked it when the channel was created. */
+/** A service config as JSON, which grpc-js checked when the channel was created. */
 interface RawServiceConfig extends Omit<Partial<ServiceConfig>, 'methodConfig'> {
   readonly methodConfig?: readonly (Omit<MethodConfig, 'timeout'> & {
     readonly timeout?: string | MethodConfig['timeout'];
@@ -14,8 +14,8 @@ interface RawServiceConfig extends Omit<Partial<ServiceConfig>, 'methodConfig'> 
 }
 
 /**
- * A gRPC method of a channel: its configuration, and what its calls have shown so far. A channel does not know whether a method streams,
- * but it matters: a quiet subscription does not mean a hanging pod.
+ * A gRPC method of a channel: its configuration, and what its calls have shown so far. A channel is not told whether a method streams, but
+ * that matters: a quiet subscription does not mean a hanging pod.
  */
 export class Method {
   /** The path of the method: `/package.Service/Method`. */
@@ -23,7 +23,10 @@ export class Method {
   readonly config: MethodConfig;
   /** Whether attempts of one call of the method may run side by side. */
   readonly isHedged: boolean;
-  /** Whether the application configured neither retries nor hedges for the method: only a call that its pod refused has another attempt. */
+  /**
+   * Whether the application configured neither retries nor hedges for the method, so that only a call that its pod refused has another
+   * attempt.
+   */
   readonly repeatsRefusedOnly: boolean;
   /** Whether a call of the method succeeded with exactly one response. */
   single = false;
@@ -39,7 +42,9 @@ export class Method {
   }
 }
 
-/** The most specific method configuration for a path: service and method, then service, then the one without a name (gRFC A2). */
+/**
+ * The most specific method configuration for a path: for service and method, else for the service, else the one without a name (gRFC A2).
+ */
 function configOf(path: string, configs: readonly MethodConfig[]): MethodConfig {
   const [service = '', method = ''] = path.split('/').filter((part) => part !== '');
   const named = (wanted: (name: MethodConfig['name'][number]) => boolean): MethodConfig | undefined =>
@@ -52,8 +57,8 @@ function configOf(path: string, configs: readonly MethodConfig[]): MethodConfig 
 }
 
 /**
- * The user's `grpc.service_config` with `policy` as the first load balancing policy. gRPC uses the first one it knows, so the user's own
- * stays behind it, unless it names `policy` itself.
+ * Returns the application's `grpc.service_config` with `policy` as the first load balancing policy. gRPC uses the first policy it knows, so
+ * the application's own stays behind it, unless it names `policy` itself.
  */
 export function mergeServiceConfig(json: string | undefined, policy: string): ServiceConfig {
   const raw = (json ? JSON.parse(json) : {}) as RawServiceConfig;

@@ -31,16 +31,16 @@ export function serviceChannelOptions(options: GrpcOptions = {}): ClientOptions 
   const resolved = resolveGrpcOptions(options);
   const own = Object.fromEntries(Object.entries(options).filter(([name]) => isGrpcOption(name)));
   return {
-    // With a proxy in the environment grpc-js would replace the target by the proxy; pods are reached directly.
+    // With a proxy in the environment, grpc-js would replace the target by the proxy, but pods are reached directly.
     'grpc.enable_http_proxy': 0,
     ...own,
     [HiddenOptions.key]: new HiddenOptions(resolved, true),
     channelFactoryOverride: (address, credentials, channelOptions) => {
       if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
-      // Libraries that build the address of host and port leave no room for a scheme.
+      // The address has no scheme if a library builds it of host and port, so a plain address counts as a Service.
       const service = serviceOf(address);
-      const ours = service === undefined ? address : serviceTarget(service);
-      return new BalancedChannel(ours, credentials, channelOptions, resolved);
+      const balancedAddress = service === undefined ? address : serviceTarget(service);
+      return new BalancedChannel(balancedAddress, credentials, channelOptions, resolved);
     },
   };
 }
@@ -56,8 +56,8 @@ function twoCopies(): EvenkeelError {
 let name: string | undefined;
 
 /**
- * The name of our target scheme and policy in grpc-js's registries, entered on first use. A second copy of evenkeel over
- * the same grpc-js takes a name of its own.
+ * Returns the name of evenkeel's target scheme and policy in grpc-js's registries, which is registered on first use. A second copy of
+ * evenkeel over one grpc-js takes a name of its own.
  */
 export function registeredName(): string {
   if (name !== undefined) return name;

@@ -10,21 +10,21 @@ export interface TracedChannel extends TracedSource {
   readonly authority: string;
 }
 
-/** What traces say about the channel of a Service with these options. */
+/** Returns what traces say about the channel of a Service with these options. */
 export function tracedChannel(service: string, { balancing, clock }: ResolvedGrpcOptions): TracedChannel {
   const { resolver = service } = balancing;
   return { name: typeof resolver === 'string' ? resolver : resolver.name, clock, authority: authorityOf(service) };
 }
 
-/** The traces of calls whose configuration grpc-js is looking up, by the identity of their metadata. */
-const begun = new WeakMap<object, CallTrace>();
+/** The traces of calls whose configuration grpc-js is looking up, by the identity of the calls' metadata. */
+const tracesByIdentity = new WeakMap<object, CallTrace>();
 
 /** Traces a call from its start, in its caller's async context, until it ends. */
 export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: string): void {
   beginWith(call, (start, metadata, listener) => {
     const trace = newTrace(channel, path);
     const own = identifiable(metadata);
-    begun.set(identityOf(own), trace);
+    tracesByIdentity.set(identityOf(own), trace);
     const tracedListener: typeof listener = {
       onReceiveMetadata: (received) => listener.onReceiveMetadata(received),
       onReceiveMessage: (message) => listener.onReceiveMessage(message),
@@ -37,9 +37,11 @@ export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: 
   });
 }
 
-/** The trace of a call whose configuration grpc-js looks up. Calls of a channel that other code created are traced only from here on. */
+/**
+ * The trace of a call whose configuration grpc-js is looking up. Calls of a channel that other code created are traced only from here on.
+ */
 export function traceOfCall(metadata: Metadata | undefined, channel: TracedChannel, path: string): CallTrace {
-  const trace = metadata && begun.get(identityOf(metadata));
+  const trace = metadata && tracesByIdentity.get(identityOf(metadata));
   if (trace !== undefined) return trace;
   const late = newTrace(channel, path);
   late.start(() => {});
@@ -53,7 +55,7 @@ export function endTrace(
 ): void {
   const name = statusCode[code];
   if (code === statusCode.OK) trace.end(outcomes.success, undefined, name);
-  // The error is not an Error: its stack would be grpc-js's.
+  // A plain object instead of an Error, whose stack would be grpc-js's.
   else trace.end(code === statusCode.CANCELLED ? outcomes.cancelled : undefined, { code: name, details }, name);
 }
 

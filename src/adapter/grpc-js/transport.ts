@@ -13,8 +13,8 @@ export class GrpcTransport implements Transport<PodConnection>, PodContext {
   readonly grew: () => void;
   readonly #connections = new Set<PodConnection>();
   /**
-   * The connection numbers in use, by the key of their endpoint. grpc-js shares a subchannel between all users with the same address and
-   * arguments. The number is one of these arguments: a replacement or second connection to a pod gets another one, and the first
+   * The connection numbers in use, by the key of their endpoint. grpc-js shares a subchannel between all users with equal address and
+   * arguments, and the number is one of these arguments: a replacement or second connection to a pod gets another number, while the first
    * connections of two clients of one Service are shared.
    */
   readonly #numbers = new Map<string, Set<number>>();
@@ -22,7 +22,7 @@ export class GrpcTransport implements Transport<PodConnection>, PodContext {
 
   /**
    * @param grew Called when a pod can take more calls than before.
-   * @param target What the channel was created with, for metrics.
+   * @param target The target that the channel was created with, for metrics.
    */
   constructor(
     helper: experimental.ChannelControlHelper,
@@ -59,7 +59,7 @@ export class GrpcTransport implements Transport<PodConnection>, PodContext {
 
   /**
    * Releases every connection within this turn. When a channel closes, grpc-js drops unused subchannels right after its policy was
-   * destroyed; connections that are still held then stay open for up to 10 s.
+   * destroyed; connections that are still held then would stay open for up to 10 s.
    */
   release(): void {
     this.#released = true;

@@ -5,20 +5,20 @@ import type { PodConnection } from './pod-connection.js';
 
 type Outside = Balancer<PodConnection>['outside'];
 
-/** Codes of errors for which a call does not wait, because waiting longer would not help it. */
+/** Error codes with which a call fails at once, because waiting longer would not help it. */
 const fullCodes: ReadonlySet<string> = new Set(['EVENKEEL_OVERLOAD', 'EVENKEEL_TOO_LATE', 'EVENKEEL_QUEUE_FULL']);
 
 /** A call that could not be placed at once. It waits in grpc-js, which tries it again, or for the limit on running calls. */
 export class WaitingCall {
-  /** Since when the call has waited for an endpoint, on the balancer's clock. */
+  /** Since when the call has waited for an endpoint, a time of the balancer's clock. */
   sinceMs: number | undefined;
   /** The call's place in the queue for the limit on running calls, until it is placed. */
   limit: LimitPlace | undefined;
-  /** The registration of the call with the balancer while it waits in grpc-js. */
+  /** The balancer's counters of waiting calls, in which the call is counted while it waits in grpc-js. */
   #outside: Outside | undefined;
   #outsideSinceMs = 0;
 
-  /** The call waits: grpc-js keeps it until there may be an endpoint for it. */
+  /** Counts the call as waiting: grpc-js keeps it until there may be an endpoint for it. */
   waits({ outside }: Balancer<PodConnection>): void {
     if (this.#outside === outside) return;
     this.waited(undefined);
@@ -26,14 +26,14 @@ export class WaitingCall {
     this.#outsideSinceMs = outside.began();
   }
 
-  /** The call no longer waits in grpc-js. @param served As for `OutsideCalls.ended`. */
+  /** Counts the call as no longer waiting in grpc-js. @param served As for `OutsideCalls.ended`. */
   waited(served: boolean | undefined): void {
     const outside = this.#outside;
     this.#outside = undefined;
     outside?.ended(this.#outsideSinceMs, served);
   }
 
-  /** The call is over. If it succeeded, it was waiting only for a further attempt. */
+  /** The call has ended. If it succeeded, it was waiting only for a further attempt. */
   callEnded(code: status): void {
     this.waited(code === status.OK ? undefined : false);
     this.limit?.leave();
@@ -41,8 +41,8 @@ export class WaitingCall {
 }
 
 /**
- * The place of a call that waits for the limit on running calls, in the balancer's own waiting room: by priority, and shed when it
- * has to be. grpc-js, where other calls wait, tries them all again in order of arrival.
+ * The place of a call that waits for the limit on running calls, in the balancer's own waiting room: it is served by priority, and shed
+ * when it has to be. grpc-js, where other calls wait, tries all of them again in order of arrival.
  */
 export class LimitPlace {
   /** Why the call fails instead of waiting; undefined if it may wait. */
@@ -81,7 +81,7 @@ export class LimitPlace {
     return lease;
   }
 
-  /** The call is over and leaves the queue. */
+  /** The call has ended and leaves the queue. */
   leave(): void {
     this.#hasLeft = true;
     this.take()?.end(outcomes.notStarted);
