@@ -1,12 +1,12 @@
-/** A typed name for extra metadata of an endpoint. Two keys with the same name are different keys. */
+/** Identifies one piece of extra metadata of endpoints, and gives its type. Two keys with equal names are different keys. */
 export interface AttributeKey<T> {
-  /** The name that messages show; it does not identify the key. */
+  /** The name that messages show; the key is identified by the object, not by its name. */
   readonly name: string;
-  /** Only for the type checker; never set. */
+  /** Carries the type for the type checker; never set. */
   readonly _type?: T;
 }
 
-/** Makes a key for metadata a resolver attaches and a stage or transport reads. */
+/** Creates a key for metadata that a resolver attaches to endpoints and a stage or transport reads. */
 export function attributeKey<T>(name: string): AttributeKey<T> {
   return Object.freeze({ name });
 }
@@ -21,12 +21,12 @@ export class Attributes {
     this.#values = values;
   }
 
-  /** The value under this very key; undefined if a resolver attached none. */
+  /** Returns the value stored under `key`; undefined if there is none. */
   get<T>(key: AttributeKey<T>): T | undefined {
     return this.#values.get(key) as T | undefined;
   }
 
-  /** A copy with one more value. */
+  /** Returns a copy with one more value. */
   with<T>(key: AttributeKey<T>, value: T): Attributes {
     return new Attributes(new Map(this.#values).set(key, value));
   }

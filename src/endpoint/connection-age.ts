@@ -1,7 +1,7 @@
 import { type AttributeKey, attributeKey } from './attributes.js';
 
 /**
- * Mean maximum age of a connection to this endpoint, in ms, ± 50 %, if shorter than the pool's `maxConnectionAgeMs`. For addresses
- * with another balancer behind them that picks per connection, such as a cluster IP.
+ * The mean maximum age of connections to this endpoint, in ms, ± 50 %, which applies if it is shorter than the pool's `maxConnectionAgeMs`.
+ * For addresses such as a cluster IP, behind which another balancer picks a pod for each connection.
  */
 export const endpointConnectionAgeMs: AttributeKey<number> = attributeKey('connection age');

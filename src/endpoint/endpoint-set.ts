@@ -1,29 +1,32 @@
 import type { Endpoint } from './endpoint.js';
 
-/** One endpoint as the stages see it. */
+/** One endpoint of a set, with what stages have decided about it. */
 export interface EndpointEntry {
-  /** The endpoint as the resolver published it; stages change only what stands beside it. */
+  /** The endpoint as the resolver published it. Stages never change it, only the other members of this entry. */
   readonly endpoint: Endpoint;
-  /** Share of picks relative to the others. 0 = standby: stay connected, do not pick. */
+  /** The endpoint's share of picks relative to the others. 0 = standby: it stays connected but is not picked. */
   readonly weight: number;
-  /** A stage (health, outlier ejection) considers it broken. Panic, the last stage, decides what that means. */
+  /** Whether a stage (health, outlier ejection) considers the endpoint broken. `panic`, the last stage, decides what follows. */
   readonly suspect: boolean;
-  /** It meets an ejection criterion, but the maximum number is already suspect: it is used, and counts towards panic. */
+  /**
+   * Whether the endpoint meets an ejection criterion while the maximum number of endpoints is already suspect. Such an endpoint is used,
+   * and counts towards panic.
+   */
   readonly overLimit?: true;
-  /** It was suspect and gets one call at a time until one succeeds. Each round increments it. */
+  /** Set while an endpoint that was suspect gets one call at a time, until one succeeds. Each further round increments the number. */
   readonly probation?: number;
 }
 
 /**
- * All endpoints at one moment: immutable, versioned, each key once. Stages turn one set into another;
- * an endpoint a stage leaves out is *absent*: no connection is kept to it.
+ * All endpoints at one moment: immutable, with a version, each key once. Stages turn one set into another; an endpoint that a stage leaves
+ * out is *absent*: no connection to it is kept.
  */
 export class EndpointSet {
-  /** Version 0, without entries: what there is before a resolver has published. */
+  /** The set before a resolver has published one: version 0, without entries. */
   static readonly empty: EndpointSet = new EndpointSet(0, []);
-  /** Increases with every set a resolver publishes; stages keep it. */
+  /** Increases with every set that a resolver publishes. Stages keep it unchanged. */
   readonly version: number;
-  /** The entries in the resolver's order, each key once. */
+  /** The entries in the order in which the resolver lists them, each key once. */
   readonly entries: readonly EndpointEntry[];
 
   private constructor(version: number, entries: readonly EndpointEntry[]) {
@@ -31,7 +34,7 @@ export class EndpointSet {
     this.entries = entries;
   }
 
-  /** A new set with the endpoints' own weights and no suspects. If several endpoints have the same key, the first is taken. */
+  /** Creates a set with the endpoints' own weights and without suspects. If several endpoints have the same key, the first counts. */
   static of(version: number, endpoints: readonly Endpoint[]): EndpointSet {
     const seen = new Set<string>();
     const entries: EndpointEntry[] = [];
@@ -43,23 +46,23 @@ export class EndpointSet {
     return new EndpointSet(version, entries);
   }
 
-  /** How many entries there are, standby and suspect ones included. */
+  /** How many entries there are, including standby and suspect ones. */
   get size(): number {
     return this.entries.length;
   }
 
-  /** A set of this version with other entries; this set itself if they are the same array. */
+  /** Returns a set of this version with other entries; this set itself if `entries` is the array it has. */
   withEntries(entries: readonly EndpointEntry[]): EndpointSet {
     return entries === this.entries ? this : new EndpointSet(this.version, entries);
   }
 
-  /** A set with the entries for which `keep` returns true; this set itself if all are kept. */
+  /** Returns a set with the entries for which `keep` returns true; this set itself if all are kept. */
   filter(keep: (entry: EndpointEntry) => boolean): EndpointSet {
     const entries = this.entries.filter(keep);
     return entries.length === this.entries.length ? this : this.withEntries(entries);
   }
 
-  /** A set whose entries were replaced one by one; this set itself if `change` returns every entry unchanged. */
+  /** Returns a set in which `change` has replaced the entries one by one; this set itself if it changed none. */
   map(change: (entry: EndpointEntry) => EndpointEntry): EndpointSet {
     let changed = false;
     const entries = this.entries.map((entry) => {

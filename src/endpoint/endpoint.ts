@@ -4,70 +4,88 @@ import { Attributes } from './attributes.js';
 
 /** A pod's state according to Kubernetes, with defaults filled in (S5). */
 export interface EndpointConditions {
-  /** It takes new calls: its readiness probe passes and it is not terminating, or the Service publishes pods that are not ready. */
+  /**
+   * Whether the pod takes new calls: its readiness probe succeeds and it is not terminating, or the Service also publishes pods that are
+   * not ready.
+   */
   readonly ready: boolean;
-  /** Its readiness probe passes, whether or not it is terminating. */
+  /** Whether the pod's readiness probe succeeds, even if the pod is terminating. */
   readonly serving: boolean;
-  /** Its pod was told to stop: running calls finish, new ones go elsewhere. */
+  /** Whether the pod was told to stop: running calls finish, new ones go to other pods. */
   readonly terminating: boolean;
 }
 
-/** A pod's address, or two, that may receive calls: plain frozen data. */
+/** A pod's address and port, or two addresses, that may receive calls. Plain frozen data. */
 export interface Endpoint {
   /**
-   * Identity (U7): `address:port`, and `#uid` if the pod's uid is known. Two endpoints with the same key are the same pod. A pod keeps
-   * its key while it has two addresses and either changes, so the key may contain an address it no longer has.
+   * Identifies the endpoint (U7): `address:port`, and `#uid` if the pod's uid is known. Endpoints with equal keys are the same pod. A pod
+   * with two addresses keeps its key when one of them changes, so the key may contain an address that the pod no longer has.
    */
   readonly key: string;
-  /** Canonical IP text, or a host name. Of two addresses the one that is dialed first, or the one in use (`lease.endpoint`). */
+  /**
+   * An IP address in canonical form, or a host name. If a pod has two addresses, this is the one that is dialed first, or the one in use
+   * (`lease.endpoint`).
+   */
   readonly address: string;
-  /** The same pod's address of the other IP family, which is dialed if `address` cannot be connected to. */
+  /**
+   * The pod's address of the other IP family, which is dialed if no connection to `address` can be opened; undefined if the pod has one
+   * address.
+   */
   readonly otherAddress: string | undefined;
   /** The port, from 1 to 65535. */
   readonly port: number;
-  /** The pod's uid: the same address with another uid is another pod. */
+  /** The pod's uid, which tells two pods apart that have had the same address; undefined if the resolver does not know it. */
   readonly uid: string | undefined;
-  /** The pod's name or host name, for people. */
+  /** The pod's name or host name, for people; undefined if the resolver does not know it. */
   readonly name: string | undefined;
   /** The zone of the pod, as in the label `topology.kubernetes.io/zone`; undefined if the resolver does not know it, as with DNS. */
   readonly zone: string | undefined;
-  /** The node the pod runs on; undefined where the resolver does not know it. */
+  /** The name of the node that the pod runs on; undefined if the resolver does not know it. */
   readonly nodeName: string | undefined;
-  /** Zones and nodes that should use this endpoint (topology hints); empty if there are none. */
+  /**
+   * Topology hints by zone: the control plane wants clients in these zones to use this endpoint. The stage `topologyHints` reads them.
+   * Empty = no hint, so clients of all zones may use it.
+   */
   readonly hintZones: readonly string[];
-  /** Nodes that should use this endpoint (topology hints); empty if there are none. */
+  /**
+   * Topology hints by node: the control plane wants clients on these nodes to use this endpoint. The stage `topologyHints` reads them.
+   * Empty = no hint, so clients on all nodes may use it.
+   */
   readonly hintNodes: readonly string[];
-  /** What Kubernetes says about the pod. Endpoints found by DNS are ready, because DNS lists no others. */
+  /** What Kubernetes says about the pod. Endpoints found by DNS count as ready, because DNS lists no others. */
   readonly conditions: EndpointConditions;
-  /** Share of traffic relative to other endpoints, above 0. 1 unless a resolver knows better. */
+  /** The endpoint's share of traffic relative to others, above 0. It is 1 unless a resolver knows better. */
   readonly weight: number;
   /** Extra metadata that a resolver attached for stages and transports. */
   readonly attributes: Attributes;
 }
 
-/** The description of an endpoint; all but address and port have defaults. */
+/** What `createEndpoint` needs to know about an endpoint; everything except address and port has defaults. */
 export interface EndpointInit {
-  /** IP address or host name; converted to its canonical form. */
+  /** An IP address or host name; it is converted to canonical form. */
   readonly address: string;
   /** The port, from 1 to 65535. */
   readonly port: number;
-  /** Another IP address of the same pod, which is dialed if `address` cannot be connected to. @defaultValue none */
+  /** Another IP address of the same pod, which is dialed if no connection to `address` can be opened. @defaultValue none */
   readonly otherAddress?: string | undefined;
-  /** The pod's uid, where it is known. @defaultValue none */
+  /** The pod's uid, if known. @defaultValue none */
   readonly uid?: string | undefined;
   /** The pod's name or host name, for people. @defaultValue none */
   readonly name?: string | undefined;
-  /** As `topology.kubernetes.io/zone`. @defaultValue none */
+  /** The pod's zone, as in the label `topology.kubernetes.io/zone`. @defaultValue none */
   readonly zone?: string | undefined;
-  /** The node the pod runs on. @defaultValue none */
+  /** The name of the node that the pod runs on. @defaultValue none */
   readonly nodeName?: string | undefined;
-  /** Zones that should use it. @defaultValue [] */
+  /** The zones whose clients should use this endpoint, for the stage `topologyHints`. @defaultValue []: no hint */
   readonly hintZones?: readonly string[] | undefined;
-  /** Nodes that should use it. @defaultValue [] */
+  /** The nodes whose clients should use this endpoint, for the stage `topologyHints`. @defaultValue []: no hint */
   readonly hintNodes?: readonly string[] | undefined;
-  /** Missing conditions default as in a slice (S5). @defaultValue ready, serving and not terminating */
+  /**
+   * The pod's state. Conditions that are left out have the defaults that they have in an EndpointSlice (S5). @defaultValue ready, serving
+   * and not terminating
+   */
   readonly conditions?: Partial<EndpointConditions> | undefined;
-  /** Share of traffic relative to other endpoints, above 0. @defaultValue 1 */
+  /** The endpoint's share of traffic relative to others, above 0. @defaultValue 1 */
   readonly weight?: number | undefined;
   /** Extra metadata for stages and transports. @defaultValue none */
   readonly attributes?: Attributes | undefined;
@@ -101,12 +119,12 @@ export function createEndpoint(init: EndpointInit): Endpoint {
   });
 }
 
-// Each condition is looked at alone: one that is present but undefined is missing too (S5).
+// Each condition has its own default, even if the others are set or it is present but undefined (S5).
 function withDefaults({ ready, serving, terminating }: Partial<EndpointConditions>): EndpointConditions {
   return Object.freeze({ ready: ready ?? true, serving: serving ?? true, terminating: terminating ?? false });
 }
 
-/** The same endpoint with its other address first; itself if it has one only. */
+/** Returns the endpoint with its other address in front; the endpoint itself if it has only one address. */
 export function withOtherFirst(endpoint: Endpoint): Endpoint {
   const { address, otherAddress } = endpoint;
   return otherAddress === undefined
@@ -114,13 +132,13 @@ export function withOtherFirst(endpoint: Endpoint): Endpoint {
     : Object.freeze({ ...endpoint, address: otherAddress, otherAddress: address });
 }
 
-/** `address:port` of an endpoint, for messages. */
+/** Returns an endpoint's `address:port`, for messages. */
 export function endpointAddress(endpoint: Endpoint): string {
   return hostPort(endpoint.address, endpoint.port);
 }
 
 /**
- * Whether `createEndpoint` created it. Resolvers and stages may be custom; an incomplete endpoint would fail in odd places
+ * Whether `value` was created by `createEndpoint`. A custom resolver or stage may return something else, which would fail in odd places
  * later.
  */
 export function isEndpoint(value: Endpoint | null | undefined): boolean {

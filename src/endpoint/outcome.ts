@@ -1,39 +1,41 @@
-/** How a call ended, in terms every stage, load and retry policy understands. Adapters map their protocol to it. */
+/** How a call ended, in terms that every stage, load and retry policy understands. Adapters convert their protocol's results to it. */
 export interface Outcome {
   /**
-   * - `success`: the endpoint did its work (an application error is a success of the endpoint).
+   * - `success`: the endpoint did its work. An error of the application, such as "not found", is a success of the endpoint.
    * - `failure`: the endpoint or the connection to it failed; `cause` says how.
    * - `cancelled`: the caller gave up, which says nothing about the endpoint.
-   * - `not-started`: nothing was sent, or the endpoint says it has not begun it; always safe to retry on another endpoint.
+   * - `not-started`: nothing was sent, or the endpoint says that it has not begun the call; always safe to retry on another endpoint.
    */
   readonly kind: 'success' | 'failure' | 'cancelled' | 'not-started';
-  /** How it failed. `status`: the response says so (5xx); `overload`: the endpoint pushes back (503 with Retry-After, 429). */
+  /**
+   * How the call failed. `status`: the response says so (5xx); `overload`: the endpoint asks for fewer calls (503 with Retry-After, 429).
+   */
   readonly cause?: OutcomeCause;
-  /** The endpoint asked not to be called again for this long, in ms. */
+  /** For how long the endpoint asked not to be called again, in ms. */
   readonly retryAfterMs?: number;
   /** The load report that came with the response. */
   readonly report?: LoadReport;
 }
 
 /**
- * How a call failed: no connection, no answer in time, a connection that broke, a response that says so, an endpoint that pushes back, or one
- * that broke the protocol's rules.
+ * How a call failed: no connection (`connect`), no response in time (`timeout`), a connection that broke (`reset`), a response that says so
+ * (`status`), an endpoint that asks for fewer calls (`overload`), or one that broke the protocol's rules (`protocol`).
  */
 export type OutcomeCause = 'connect' | 'timeout' | 'reset' | 'status' | 'overload' | 'protocol';
 
-/** A server's report about its load, as in ORCA: utilizations from 0 up, 1 = fully used. */
+/** A server's report about its load, as in ORCA. Utilizations start at 0; 1 = fully used. */
 export interface LoadReport {
-  /** How busy the application says it is, in its own measure. Used before that of the CPU where both are reported. */
+  /** How busy the application is, by its own measure. If it is reported, `cpuUtilization` does not count. */
   readonly applicationUtilization?: number | undefined;
-  /** CPU use relative to the pod's limit. */
+  /** CPU use relative to the pod's limit, from 0 up. */
   readonly cpuUtilization?: number | undefined;
   /** Memory use relative to the pod's limit, from 0 to 1. */
   readonly memUtilization?: number | undefined;
-  /** Requests per second, as reported. */
+  /** How many requests per second the server reports. */
   readonly rpsFractional?: number | undefined;
-  /** Errors per second, as reported. */
+  /** How many errors per second the server reports. */
   readonly eps?: number | undefined;
-  /** Numbers of the application's own, by name: `reported({ metric })` uses one of them. */
+  /** The application's own numbers, by name. `reported({ metric })` uses one of them. */
   readonly namedMetrics?: Readonly<Record<string, number>> | undefined;
 }
 
@@ -45,19 +47,19 @@ export const outcomes: {
   readonly success: Outcome;
   /** The caller gave up. */
   readonly cancelled: Outcome;
-  /** Nothing was sent, for a reason on our side. */
+  /** Nothing was sent, for a reason on the client's side. */
   readonly notStarted: Outcome;
   /** Nothing was sent because no connection could be opened. */
   readonly notConnected: Outcome;
-  /** The endpoint did not answer in time. */
+  /** The endpoint did not respond in time. */
   readonly timeout: Outcome;
   /** The connection broke while the call ran. */
   readonly reset: Outcome;
   /** The response says that the endpoint failed, such as 500 over HTTP. */
   readonly status: Outcome;
-  /** The endpoint pushes back, such as 429 over HTTP. */
+  /** The endpoint asks for fewer calls, as with 429 over HTTP. */
   readonly overload: Outcome;
-  /** The endpoint answered with something its protocol does not allow. */
+  /** The endpoint sent something that its protocol does not allow. */
   readonly protocol: Outcome;
 } = Object.freeze({
   success: Object.freeze({ kind: 'success' }),
@@ -72,8 +74,8 @@ export const outcomes: {
 });
 
 /**
- * `value` as an outcome that stages and loads can use, undefined if it is not one. An invalid `retryAfterMs` is dropped. On the
- * path of every call.
+ * Returns `value` as an outcome that stages and loads can use; undefined if it is no outcome. An invalid `retryAfterMs` is removed. Runs
+ * for every call.
  */
 export function usableOutcome(value: unknown): Outcome | undefined {
   if (typeof value !== 'object' || value === null) return undefined;

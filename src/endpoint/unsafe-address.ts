@@ -4,13 +4,13 @@ import { checkedOption, type Option } from '../runtime/options.js';
 import { normalizeAddress } from './address.js';
 
 /**
- * Addresses no pod has. A name or slice that points there would send requests, with their credentials, to the caller's own
- * machine, to the cloud's metadata service (`link-local` as 169.254.169.254, or `metadata`), or nowhere. The API server refuses
- * most such endpoints too; DNS refuses none.
+ * A class of addresses that no pod has. A name or slice that points to one would send requests, with their credentials, to the caller's own
+ * machine, to the cloud's metadata service (`link-local` as 169.254.169.254, or `metadata`), or nowhere. The API server refuses most such
+ * endpoints too; DNS refuses none.
  */
 export type UnsafeAddressClass = 'loopback' | 'link-local' | 'multicast' | 'unspecified' | 'metadata';
 
-/** Every class of unsafe addresses, in the order messages list them. */
+/** Every class of unsafe addresses, in the order in which messages list them. */
 const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
   'loopback',
   'link-local',
@@ -19,7 +19,7 @@ const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
   'metadata',
 ]);
 
-/** Addresses of cloud services for machines, such as those that hand out credentials, that are not link-local. */
+/** Addresses of cloud services that machines use, for example to get credentials, and that are not link-local. */
 const metadataAddresses: ReadonlySet<string> = new Set([
   // Alibaba Cloud
   '100.100.100.200',
@@ -33,12 +33,12 @@ const metadataAddresses: ReadonlySet<string> = new Set([
   'fd00:42::42',
 ]);
 
-/** The classes a resolver may publish although no pod has such an address. */
+/** The classes of unsafe addresses that a resolver may publish nevertheless. */
 export type AllowAddresses = readonly UnsafeAddressClass[];
 
 /**
- * The unsafe class of an address; `undefined` for a host name and for an address a pod may have. An IPv6 address that leads to an
- * IPv4 one (`::ffff:127.0.0.1`, `64:ff9b::7f00:1`, `2002:7f00:1::1`) counts as the IPv4 one.
+ * Returns the unsafe class of an address; `undefined` for a host name and for an address that a pod may have. An IPv6 address that leads to
+ * an IPv4 one (`::ffff:127.0.0.1`, `64:ff9b::7f00:1`, `2002:7f00:1::1`) counts as that IPv4 address.
  */
 export function classifyAddress(address: string): UnsafeAddressClass | undefined {
   const text = normalizeAddress(address.replace(/%.*/s, ''));
@@ -52,28 +52,28 @@ export function classifyAddress(address: string): UnsafeAddressClass | undefined
   }
 }
 
-// Addresses are compared as text, not with net.BlockList: a large Service has thousands of them, and this is ten times as fast.
+// Addresses are compared as text and not with net.BlockList, because a large Service has thousands of them, and this is ten times as fast.
 function classifyIPv4(text: string): UnsafeAddressClass | undefined {
   const first = Number.parseInt(text, 10);
   if (first === 127) return 'loopback';
   if (first === 169 && text.startsWith('169.254.')) return 'link-local';
   if (first >= 224 && first <= 239) return 'multicast';
   if (metadataAddresses.has(text)) return 'metadata';
-  // All of 0.0.0.0/8: some Linux calls take 0.x as "this host". A broadcast address is no single host.
+  // All of 0.0.0.0/8 is unsafe, because some Linux calls read 0.x as "this host". The broadcast address is no single host either.
   return first === 0 || text === '255.255.255.255' ? 'unspecified' : undefined;
 }
 
-/** The unsafe class of an IPv6 address. It takes canonical text, so a first group of four digits never starts with a zero. */
+/** Returns the unsafe class of an IPv6 address in canonical form, in which a group of four digits never starts with a zero. */
 function classifyIPv6(text: string): UnsafeAddressClass | undefined {
   if (text === '::1') return 'loopback';
   if (text === '::') return 'unspecified';
   if (/^fe[89ab][0-9a-f]:/.test(text)) return 'link-local';
   if (/^ff[0-9a-f]{2}:/.test(text)) return 'multicast';
-  // EC2 uses fd00:ec2::/32 for its local services, including credentials of machines and pods.
+  // EC2 uses fd00:ec2::/32 for its local services, which hand out credentials of machines and pods.
   return metadataAddresses.has(text) || text.startsWith('fd00:ec2:') ? 'metadata' : undefined;
 }
 
-/** The first unsafe class among the IPv4 addresses that an IPv6 address may lead to. */
+/** Returns the first unsafe class among the IPv4 addresses to which an IPv6 address may lead. */
 function classifyEmbedded(text: string): UnsafeAddressClass | undefined {
   for (const embedded of embeddedIPv4(groupsOf(text))) {
     const unsafe = classifyIPv4(embedded);
@@ -82,7 +82,7 @@ function classifyEmbedded(text: string): UnsafeAddressClass | undefined {
   return undefined;
 }
 
-/** The eight groups of an IPv6 address in canonical form, which may end in an IPv4 address. */
+/** Returns the eight groups of an IPv6 address in canonical form, which may end in an IPv4 address. */
 function groupsOf(text: string): readonly number[] {
   const [head = '', tail] = text.split('::');
   const parse = (part: string): number[] =>
@@ -97,28 +97,31 @@ function groupsOf(text: string): readonly number[] {
   return [...first, ...Array.from({ length: 8 - first.length - last.length }, () => 0), ...last];
 }
 
-/** Every IPv4 address that this machine, or one on the way, may derive from an IPv6 address. */
+/** Returns every IPv4 address that this machine, or one on the way, may derive from an IPv6 address. */
 function embeddedIPv4(groups: readonly number[]): readonly string[] {
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = groups;
   const found: string[] = [];
   const zeroes = (a | b | c | d) === 0;
-  // IPv4-compatible, and mapped in the two ways of SIIT (RFC 2765).
+  // IPv4-compatible addresses, and IPv4-mapped ones in both forms of SIIT (RFC 2765).
   if (zeroes && ((e === 0 && (f === 0 || f === 0xffff)) || (e === 0xffff && f === 0))) found.push(dotted(g, h));
-  // NAT64 (RFC 6052), and the prefix for local use (RFC 8215), where the position of the address depends on the prefix length.
+  // NAT64 (RFC 6052), and its prefix for local use (RFC 8215), where the position of the IPv4 address depends on the prefix length.
   if (a === 0x64 && b === 0xff9b) {
     if (c !== 1) found.push(dotted(g, h));
     else found.push(...localNat64(d, e, f, g, h));
   }
   // 6to4 (RFC 3056).
   if (a === 0x2002) found.push(dotted(b, c));
-  // Teredo (RFC 4380): a server, and a client with inverted bits.
+  // Teredo (RFC 4380) contains two addresses: that of a server, and that of a client with inverted bits.
   if (a === 0x2001 && b === 0) found.push(dotted(c, d), dotted(g ^ 0xffff, h ^ 0xffff));
   // ISATAP (RFC 5214), under any prefix.
   if (f === 0x5efe && (e & 0xfcff) === 0) found.push(dotted(g, h));
   return found;
 }
 
-/** The IPv4 addresses at the positions for prefix lengths 96, 48, 56 and 64. Leading zeroes mean that the prefix is a different one. */
+/**
+ * Returns the IPv4 addresses at the positions for the prefix lengths 96, 48, 56 and 64. One that starts with 0 is dropped, because then the
+ * prefix has another length.
+ */
 function localNat64(d: number, e: number, f: number, g: number, h: number): readonly string[] {
   if ((g & 255) !== 0 || h !== 0) return [dotted(g, h)];
   const [low, high] = [e & 255, f >> 8];
@@ -132,13 +135,13 @@ function dotted(high: number, low: number): string {
   return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
 }
 
-/** Addresses split by whether they may be used. */
+/** Items split by whether their addresses may be used. */
 export interface SafeAddresses<T> {
   readonly allowed: readonly T[];
   readonly refused: readonly { readonly item: T; readonly address: string; readonly class: UnsafeAddressClass }[];
 }
 
-/** Splits `items` by their address: unsafe ones are refused unless `allowAddresses` names their class. */
+/** Splits `items` by their addresses: an unsafe address is refused unless `allowAddresses` names its class. */
 export function filterUnsafe<T>(
   items: readonly T[],
   addressOf: (item: T) => string,
@@ -155,7 +158,7 @@ export function filterUnsafe<T>(
   return { allowed, refused };
 }
 
-/** One sentence for an observer or error: which addresses were refused, why, and the option that allows them. */
+/** Says in one sentence, for an observer or an error, which addresses were refused, why, and which option allows them. */
 export function describeRefused(source: string, refused: SafeAddresses<unknown>['refused']): string {
   const [first] = refused;
   if (first === undefined) return '';

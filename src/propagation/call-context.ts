@@ -1,18 +1,18 @@
 import type { Priority } from './priority.js';
 
-/** What outgoing calls inherit from the request being served. */
+/** What outgoing calls inherit from the request that is being served. */
 export interface ServedRequest {
-  /** What is left of the caller's time, in ms; 0 or less if it is over; undefined = no deadline. */
+  /** How much of its caller's time the request has left, in ms; 0 or less = none; undefined = it has no deadline. */
   readonly remainingMs: number | undefined;
   /** The priority of the request; undefined = none. */
   readonly priority: Priority | undefined;
 }
 
 /**
- * Finds the request that the currently running code serves. `createBackend({ context: true }).context` is one, based on
- * AsyncLocalStorage; an application that keeps its own context can pass its own.
+ * Finds the request that the running code serves. `createBackend({ context: true }).context` is such an object, based on AsyncLocalStorage;
+ * an application that has a context of its own can pass an object of its own.
  */
 export interface CallContext {
-  /** The request that is being served; undefined outside of one. Called for every call. */
+  /** Returns the request that is being served; undefined outside of one. Called for every outgoing call. */
   current(): ServedRequest | undefined;
 }

@@ -1,11 +1,11 @@
-/** Request header in which a caller offers that its request be refused. */
+/** Request header with which a caller offers that the pod may refuse its request, because it has other pods. */
 export const mayRefuseHeader = 'evenkeel-may-refuse';
 
-/** What a caller says if it has another pod for its request, should this one be busier. */
+/** What the caller says in its offer that the request may be refused. */
 export interface Offer {
-  /** How many pods may still refuse the request, this one included. */
+  /** How many pods may still refuse the request, including this one. */
   readonly left: number;
-  /** Requests in flight on a pod, as the pods of the Service have reported on average. */
+  /** How many requests a pod of the Service has in flight on average, by the pods' own reports. */
   readonly typical: number;
 }
 

@@ -1,18 +1,18 @@
 import { hash32 } from '../runtime/hash.js';
 
 /**
- * The response header, or gRPC trailer, that says the server has not begun the request: it may be sent to another endpoint,
- * whatever its method. Its value names the address that says so.
+ * The response header, or gRPC trailer, with which a server says that it has not begun the request, so that it may be sent to another
+ * endpoint, whatever its method. The value is the server's `addressMark`.
  */
 export const notBegunHeader = 'evenkeel-not-begun';
 
-/** The marks of addresses computed so far, by address; a server has few. */
+/** The marks computed so far, by address and port; a server has few. */
 const known = new Map<string, string>();
 const MAX_KNOWN = 256;
 
 /**
- * A text that identifies an address without revealing it. A client compares it with the address it connected to: a gateway that passes on
- * such a response from a server behind it has begun the request itself, and is not believed.
+ * Returns a text that identifies an address without revealing it. A client compares it with the address to which it is connected: a gateway
+ * that passes on the response of a server behind it has itself begun the request, so its word must not count.
  */
 export function addressMark(address: string, port: number): string {
   const text = `${address.startsWith('::ffff:') ? address.slice(7) : address}|${port}`;
@@ -24,8 +24,8 @@ export function addressMark(address: string, port: number): string {
   return mark;
 }
 
-/** The mark of a server that did not begin a request because others have less to do. */
+/** The value of `notBegunHeader` from a server that did not begin a request because other pods have less to do. */
 export const busyMark = (mark: string): string => `${mark}; busy`;
 
-/** The mark of a server that may refuse requests because others have less to do. */
+/** The value with which a server announces that it may refuse requests because other pods have less to do. */
 export const refusingMark = (mark: string): string => `${mark}; may-refuse`;

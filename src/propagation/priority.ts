@@ -1,11 +1,9 @@
 import { optionError } from '../runtime/check.js';
 
-/**
- * Which waiting calls go first, and which are shed first. Without a `limit` no call is shed.
- */
+/** Which waiting calls go first, and which are shed first. Without a `limit`, no call is shed. */
 export type Priority = 'critical' | 'default' | 'sheddable';
 
-/** All priorities, from the first served to the last. */
+/** All priorities, in the order in which waiting calls are served. */
 export const priorities: readonly Priority[] = ['critical', 'default', 'sheddable'];
 
 /** Whether a value, such as that of a header, is one of the priorities. */

@@ -2,19 +2,19 @@ import { optionError } from '../runtime/check.js';
 import { checkedOption, type Option } from '../runtime/options.js';
 
 /**
- * How long the caller will wait for the response, in whole ms: a duration, so clocks need not agree. Envoy sends it upstream, and
- * removes it from requests that come from outside.
+ * The request header that says how long the caller will wait for the response, in whole ms. It is a duration, so clocks need not agree.
+ * Envoy sends it upstream, and removes it from requests that come from outside.
  */
 export const deadlineHeader = 'x-envoy-expected-rq-timeout-ms';
-/** The priority of a request, as a header or gRPC metadata. */
+/** The header, or gRPC metadata key, that carries a request's priority. */
 export const priorityHeader = 'x-request-priority';
 
-/** The longest deadline accepted from a header, in ms. */
+/** The longest deadline that is accepted from a header, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
 const MAX_DIGITS = 15;
 const ZERO = 48;
 
-/** The option for the name of a header, converted to lower case; undefined for false. */
+/** Creates an option for the name of a header. The name is converted to lower case; false becomes undefined. */
 export function headerOption(usual: string): Option<string | undefined> {
   return checkedOption<string | undefined>(usual, (name, value) => {
     if (value === false) return undefined;
@@ -25,7 +25,7 @@ export function headerOption(usual: string): Option<string | undefined> {
   });
 }
 
-/** Reads a deadline, in ms, from the value of a header; undefined if it is not one. */
+/** Reads a deadline, in ms, from the value of a header; undefined if the value is invalid. */
 export function parseDeadline(value: unknown): number | undefined {
   if (typeof value !== 'string' || value.length === 0 || value.length > MAX_DIGITS) return undefined;
   // This runs for every request, and a regular expression takes ten times as long.
@@ -38,12 +38,12 @@ export function parseDeadline(value: unknown): number | undefined {
   return Math.min(ms, MAX_DEADLINE_MS);
 }
 
-/** Formats a deadline as the value of a header: whole ms, never more than what is left. */
+/** Writes a deadline as the value of a header: whole ms, never more than what is left. */
 export function formatDeadline(remainingMs: number): string {
   return String(Math.max(0, Math.floor(remainingMs)));
 }
 
-/** The shorter of two times in ms; undefined = no limit. */
+/** Returns the shorter of two times in ms; undefined = no limit. */
 export function shorter(a: number | undefined, b: number | undefined): number | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return Math.min(a, b);

@@ -1,19 +1,19 @@
 import type { ServiceRule } from '../adapter/kit/index.js';
 import { isEvenkeelError, type TargetOptions } from '../index.js';
 
-/** What `register.cjs` passes to the engine of each library. */
+/** What `register.cjs` passes to the engine of each library that it balances. */
 export interface EngineOptions {
-  /** Hosts that are Services, and no others; undefined: DNS decides. */
+  /** The hosts that are Services; all others are none. Undefined = DNS decides. */
   readonly listed: readonly string[] | undefined;
   /** Short names of Services that the engine leaves alone. */
   readonly excluded: ReadonlySet<string>;
   /** What `EVENKEEL_CONFIG` exports. */
   readonly config: RegisterConfig;
-  /** The short name of a Service, such as `orders.shop`, whichever way `host` spells it. */
+  /** Returns the short name of a Service, such as `orders.shop`, however `host` spells it. */
   shortName(host: string): string;
 }
 
-/** What a module named by `EVENKEEL_CONFIG` may export. */
+/** What the module that `EVENKEEL_CONFIG` names may export. */
 export interface RegisterConfig {
   readonly http?: unknown;
   readonly fetch?: unknown;
@@ -21,15 +21,15 @@ export interface RegisterConfig {
   readonly discovery?: TargetOptions | undefined;
 }
 
-/** Which hosts are Services, as the options of an app take it. */
+/** Returns the rule for which hosts are Services, in the form that the options of an app take. */
 export function servicesRule({ listed, excluded, shortName }: EngineOptions): ServiceRule {
   if (listed !== undefined) return listed.filter((host) => !excluded.has(shortName(host)));
   return ({ hostname }) => (excluded.has(shortName(hostname)) ? false : undefined);
 }
 
 /**
- * How Services are found for an app that has not asked for evenkeel: it does not wait for an API server that gives no answer, such as one
- * behind a network policy. Until the API server answers, requests go where DNS says.
+ * Returns how Services are found for an app that does not know of evenkeel. Such an app must not wait for an API server that does not
+ * respond, for example behind a network policy. Until the API server responds, requests go where DNS says.
  */
 export function discoveryOf({ config }: EngineOptions): TargetOptions {
   return { sliceGraceMs: 300, ...config.discovery };
@@ -53,7 +53,8 @@ function withOwnDefaults(options: unknown): unknown {
 }
 
 /**
- * An error as an app without evenkeel would get it: apps match the codes of Node and of their library. evenkeel's own error is its `cause`.
+ * Converts an error to the one that an app would get without evenkeel, because apps look at the codes of Node and of their library.
+ * evenkeel's own error becomes its `cause`.
  *
  * @param timeoutCode The library's own code for a connection that could not be opened in time.
  */
@@ -65,7 +66,7 @@ export function stockError(error: Error, host: string, timeoutCode = 'ETIMEDOUT'
   return Object.assign(new Error(`connect ${code} ${host}`, { cause: error }), { code, syscall: 'connect' });
 }
 
-/** The error of Node, OpenSSL or undici behind an error of evenkeel: apps know its code and other fields. */
+/** Finds the error of Node, OpenSSL or undici behind an error of evenkeel, because apps know its code and other fields. */
 function libraryErrorOf(error: Error): NodeJS.ErrnoException | undefined {
   for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
     const { code } = cause as NodeJS.ErrnoException;

@@ -2,7 +2,7 @@ import * as grpc from '@grpc/grpc-js';
 import { type AppChannels, type AppChannelsOptions, openAppChannels } from '../adapter/grpc-js/app-channels.js';
 import { discoveryOf, type EngineOptions, servicesRule } from './engine.js';
 
-/** Balances channels of grpc-js. */
+/** Balances the channels of grpc-js that an app creates. */
 export interface GrpcEngine extends AppChannels {
   /** The copy of grpc-js whose channels this engine can balance. */
   readonly grpc: unknown;
@@ -17,7 +17,7 @@ export function createEngine(options: EngineOptions): GrpcEngine {
   });
   return {
     ...channels,
-    // The namespace object of an import has the module's exports under names of its own; what `require` returns is its default export.
+    // The object that `require` returns is the default export of what `import` returns.
     grpc: (grpc as { readonly default?: unknown }).default ?? grpc,
   };
 }

@@ -6,7 +6,7 @@ import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockE
 
 type RequestOptions = Parameters<AppRouter['route']>[2];
 
-/** Balances requests of `http` and `https` through the app's own agents, whose options stay in force. */
+/** Balances an app's requests with `http` and `https`. The options of the app's own agents stay in force. */
 export interface NodeHttpEngine {
   route(agent: Agent, request: ClientRequest, options: RequestOptions, onward: () => void): void;
 }
@@ -26,7 +26,7 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
       const own = agent as Agent & { readonly protocol: string; readonly options: AgentOptions };
       const { timeout } = own.options;
       if (timeout && (request as { timeout?: number }).timeout === undefined) request.setTimeout(timeout);
-      // As in Node's Agent, the agent's options come before those of a request.
+      // An agent's options take precedence over those of a request, as in Node's Agent.
       const merged = { ...requestOptions, ...own.options } as RequestOptions;
       if (merged.host !== requestOptions.host || merged.port !== requestOptions.port) {
         onward();
@@ -41,8 +41,8 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
 }
 
 /**
- * The error of a failed request as Node reports it. Node's own request writes before the handshake has ended: what OpenSSL says about that
- * is the error of the write.
+ * Converts the error of a failed request to the form in which Node reports it. Node's own request writes before the TLS handshake has
+ * ended, so an OpenSSL error appears as the error of that write.
  */
 function requestError(error: Error, host: string): Error {
   const stock: NodeJS.ErrnoException = stockError(error, host);
@@ -67,7 +67,7 @@ function queueOf(queues: WeakMap<Agent, Map<string, Queue>>, agent: Agent, host:
   return queue;
 }
 
-/** The requests of an agent to one host. At most the agent's `maxSockets` of them run at once; Node's Agent queues the rest, too. */
+/** The requests of one agent to one host. At most the agent's `maxSockets` of them run at once; the others wait, as with Node's Agent. */
 class Queue {
   #running = 0;
   readonly #waiting: (() => void)[] = [];

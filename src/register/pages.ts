@@ -2,20 +2,21 @@ import { createServer, type RequestListener } from 'node:http';
 import { createAdminHandler } from '../admin/index.js';
 import { prometheusText } from '../metrics/index.js';
 
-/** Where a page is served. */
+/** The address at which a page is served. */
 export interface PageAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Serves the admin page and the metrics at the addresses that were set for them. They do not keep the process alive. */
+/** Serves the admin page and the metrics at the addresses that the environment sets. Their servers do not keep the process alive. */
 export function startPages(
   { admin, metrics }: { readonly admin?: PageAddress | undefined; readonly metrics?: PageAddress | undefined },
   say: (text: string) => void,
 ): void {
   const serve = (name: string, { host, port }: PageAddress, listener: RequestListener): void => {
     const server = createServer(listener);
-    // Workers and forks of a pod inherit the environment: the first of them serves the page, and the address is in use for the others.
+    // Workers and forks inherit the environment, so several processes of a pod try to listen: the first of them serves the page, and the
+    // others find the address in use.
     server.on('error', (error) => say(`${name} is not served: ${error.message}`));
     server.listen(port, host).unref();
   };

@@ -5,7 +5,7 @@ import { resolveServiceOptions, type ServiceOptions } from '../adapter/undici/ap
 import { type AppInterceptor, type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
 import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockError } from './engine.js';
 
-/** Balances what copies of undici of any supported version, and Node's own, give their global dispatcher. */
+/** Balances the requests that copies of undici of any supported version, and Node's own, pass to their global dispatcher. */
 export interface UndiciEngine {
   /**
    * @param stock Sends requests for hosts that are no Service.
@@ -80,7 +80,7 @@ function tlsOf({ connect }: Agent.Options): ConnectionOptions | undefined {
   return tls.length === 0 ? undefined : Object.fromEntries(tls);
 }
 
-/** The names of all methods of a handler, in both of undici's forms. */
+/** The names of all methods that a handler may have, in both forms that undici knows. */
 const methods = [
   'onRequestStart',
   'onRequestUpgrade',
@@ -97,7 +97,7 @@ const methods = [
   'onUpgrade',
 ] as const;
 
-/** The caller's handler, which learns of errors as its own library would tell them. */
+/** Wraps the caller's handler, so that it gets errors as its own library would report them. */
 function withStockErrors(handler: Dispatcher.DispatchHandler, origin: string): Dispatcher.DispatchHandler {
   const own = handler as Record<string, ((...args: unknown[]) => unknown) | undefined>;
   const relay: Record<string, unknown> = {};

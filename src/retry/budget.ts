@@ -2,11 +2,11 @@ import type { Clock } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 
-/** How many retries are allowed in relation to traffic. */
+/** Options of a retry budget: how many retries are allowed in relation to traffic. An invalid option throws EVENKEEL_OPTION. */
 export interface RetryBudgetOptions {
-  /** Share of calls that may be retried, from 0 to 1. @defaultValue 0.2 */
+  /** The share of calls that may be retried, from 0 to 1. @defaultValue 0.2 */
   readonly ratio?: number | undefined;
-  /** Retries per second that are always allowed, so that clients with little traffic can retry too. @defaultValue 10 */
+  /** How many retries per second are allowed in any case, so that clients with little traffic can retry too. @defaultValue 10 */
   readonly minPerSecond?: number | undefined;
 }
 
@@ -15,35 +15,40 @@ export const retryBudgetTable: OptionTable<Complete<RetryBudgetOptions>> = optio
   minPerSecond: numberOption(10, { min: 0, max: 1e6 }),
 });
 
-/** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
+/** Fills in the defaults of a retry budget's options and checks them. Throws EVENKEEL_OPTION. */
 export const resolveRetryBudget = (options?: RetryBudgetOptions): Complete<RetryBudgetOptions> =>
   retryBudgetTable.resolve(options);
 
-/** Deposits in the retry budget expire after about this long, in ms. */
+/** What calls have deposited in the retry budget expires after about this long, in ms. */
 const KEPT_MS = 10_000;
-/** Time alone adds retries to the budget for at most this long, in ms: a quiet period must not save up for a storm. */
+/**
+ * The passing of time adds at most this much, in ms, of `minPerSecond` to the budget, because a quiet period must not save up for a storm.
+ */
 const SAVED_MS = 2_000;
-/** The retry budget reads the clock at least once per this many calls: with more of them it would be too uncertain when they were made. */
+/**
+ * The retry budget reads the clock at least once per this many calls. With more calls in between, it would be too uncertain when they were
+ * made.
+ */
 const SETTLES_AFTER = 128;
 
 /**
- * Limits retries to a share of the traffic: without a budget, a struggling Service gets several times its load at the worst
- * moment. A token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond` per second, a retry withdraws one. It
- * holds what ten seconds of recent traffic deposit, plus two seconds of `minPerSecond`: enough for all calls of a dying pod, but a
- * quiet period saves up nothing for a storm.
+ * Limits retries to a share of the traffic: without a budget, a struggling Service gets several times its load at the worst moment. It is a
+ * token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond` per second, and a retry withdraws one. The bucket holds
+ * what ten seconds of recent traffic deposit, plus two seconds of `minPerSecond`: enough for all calls of a dying pod, but a quiet period
+ * saves up nothing for a storm.
  * Source: the retry budgets of Finagle and Tower.
  */
 export class RetryBudget {
   readonly #ratio: number;
   readonly #perMs: number;
   readonly #clock: Clock;
-  /** Calls deposited since `#updatedMs`. The clock is not read for each of them. */
+  /** How many calls have deposited since `#updatedMs`. They are counted without reading the clock. */
   #undated = 0;
   #tokens: number;
-  /** Calls deposited before `#updatedMs`. */
+  /** How many calls had deposited by `#updatedMs`. */
   #callsBefore = 0;
   #updatedMs: number;
-  /** Recent calls: those of this period of `KEPT_MS` and of the previous one. */
+  /** How many calls were made recently: in this period of `KEPT_MS`, and in the one before. */
   #spanCalls = 0;
   #spanCallsBefore = 0;
   #spanSinceMs: number;
@@ -58,23 +63,23 @@ export class RetryBudget {
     this.#spanSinceMs = this.#updatedMs;
   }
 
-  /** Calls started since the budget was created. */
+  /** How many calls were started since the budget was created. */
   get calls(): number {
     return this.#callsBefore + this.#undated;
   }
 
-  /** How many retries the budget would pay for now. */
+  /** For how many retries the budget would pay now. */
   get left(): number {
     this.#settle();
     return Math.floor(this.#tokens);
   }
 
-  /** A call started, and deposits its share of a retry. */
+  /** A call has started, and deposits its share of a retry. */
   deposit(): void {
     if (++this.#undated >= SETTLES_AFTER) this.#settle();
   }
 
-  /** Whether a retry is allowed; if so, withdraws its token. */
+  /** Withdraws the token for a retry. Returns false if the budget does not cover one. */
   withdraw(): boolean {
     this.#settle();
     if (this.#tokens < 1) return false;
@@ -82,12 +87,12 @@ export class RetryBudget {
     return true;
   }
 
-  /** The last retry that was paid for could not be made: returns its token. */
+  /** Returns the token of the last retry, which could not be made. */
   refund(): void {
     this.#tokens++;
   }
 
-  /** Credits the calls counted so far, as if they were made now. */
+  /** Credits the calls counted since the last time, as if all were made now. */
   #settle(): void {
     const nowMs = this.#clock.now();
     const calls = this.#undated;

@@ -4,34 +4,35 @@ import { functionOption, numberOption, type OptionTable, optionTable } from '../
 import { type RetryBudgetOptions, resolveRetryBudget } from './budget.js';
 import type { RetryCandidate } from './ended-attempt.js';
 
-/** Which attempts are retried on another endpoint. */
+/** Options of `retry`: which attempts are retried on another endpoint, and how many. An invalid option throws EVENKEEL_OPTION. */
 export interface RetryOptions {
-  /** Maximum attempts per call, including the first and hedges; 1 = no retries. @defaultValue 3 */
+  /** How many attempts a call may have, including the first and hedges; 1 = no retries. @defaultValue 3 */
   readonly maxAttempts?: number | undefined;
   /** Limits retries over all calls of a balancer. @defaultValue a fifth of the calls, and 10 per second */
   readonly budget?: RetryBudgetOptions | undefined;
   /**
-   * HTTP: response statuses, 400 to 599, that are retried on another endpoint, such as `[502, 503, 504]`. Only for requests
-   * that may be sent twice. If no further attempt is possible the caller gets the response.
-   * @defaultValue none
+   * For HTTP: response statuses, 400 to 599, after which a request is retried on another endpoint, such as `[502, 503, 504]`. Applies only
+   * to requests that may be sent twice. If no further attempt is possible, the caller gets the response. @defaultValue none
    */
   readonly statuses?: readonly number[] | undefined;
   /**
-   * HTTP: methods of requests that may be sent twice. Replaces the list: to add POST, list GET and the others too. Listing POST states
-   * that the servers process a repeated POST only once, for example with an idempotency key.
-   * @defaultValue GET, HEAD, OPTIONS, TRACE, PUT, DELETE
+   * For HTTP: the methods of requests that may be sent twice. This replaces the whole list: to add POST, list GET and the others too.
+   * Listing POST states that the servers process a repeated POST only once, for example by an idempotency key. @defaultValue GET, HEAD,
+   * OPTIONS, TRACE, PUT, DELETE
    */
   readonly methods?: readonly string[] | undefined;
   /**
-   * Decides about each attempt that can be retried, instead of the rules; `usual` is what they would do. HTTP: also about
-   * responses with a status of 400 or above. If it throws, or returns anything but true or false, `usual` holds.
-   * @defaultValue the rules
-   * @see docs/guide/retries.md#a-rule-of-your-own
+   * Decides for each attempt that can be retried whether it is, in place of the rules; `usual` is what they would decide. For HTTP, it also
+   * decides about responses with a status of 400 or above. If it throws, or returns anything but true or false, `usual` holds.
+   * @defaultValue the rules decide @see docs/guide/retries.md#a-rule-of-your-own
    */
   readonly when?: ((attempt: RetryCandidate) => boolean) | undefined;
 }
 
-/** The options of `retry` with defaults and bounds; `methods` are those of requests that may safely run twice. Source: RFC 9110, 9.2.2. */
+/**
+ * The options of `retry`, with their defaults and bounds. The default `methods` are those of requests that may safely run twice. Source:
+ * RFC 9110, 9.2.2.
+ */
 export const retryTable: OptionTable<ResolvedRetryOptions> = optionTable('retry', {
   maxAttempts: numberOption(3, { min: 1, max: 100, integer: true }),
   budget: { default: resolveRetryBudget(), check: (_name, value) => resolveRetryBudget(value as RetryBudgetOptions) },
@@ -40,13 +41,13 @@ export const retryTable: OptionTable<ResolvedRetryOptions> = optionTable('retry'
   when: functionOption<NonNullable<RetryOptions['when']>>(),
 });
 
-/** Retry options with every default filled in. */
+/** The options of `retry` with every default filled in. */
 export type ResolvedRetryOptions = Omit<Complete<RetryOptions>, 'budget' | 'when'> & {
   readonly budget: Complete<RetryBudgetOptions>;
   readonly when: RetryOptions['when'];
 };
 
-/** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
+/** Fills in the defaults of the options of `retry` and checks them. Throws EVENKEEL_OPTION. */
 export const resolveRetryOptions = (options?: RetryOptions): ResolvedRetryOptions => retryTable.resolve(options);
 
 function checkStatuses(name: string, statuses: unknown): readonly number[] {
@@ -56,7 +57,7 @@ function checkStatuses(name: string, statuses: unknown): readonly number[] {
   );
 }
 
-/** Matches an HTTP method: a token (RFC 9110, 5.6.2); case matters, and known methods are upper case. */
+/** Matches an HTTP method, which is a token (RFC 9110, 5.6.2). Case matters, and known methods are upper case. */
 const METHOD = /^[A-Z!#$%&'*+.^_`|~0-9-]+$/;
 
 function checkMethods(name: string, methods: unknown): readonly string[] {

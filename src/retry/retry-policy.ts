@@ -6,24 +6,24 @@ import { RetryBudget } from './budget.js';
 import { candidateOf, type EndedAttempt } from './ended-attempt.js';
 import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } from './retry-options.js';
 
-/** Why an attempt was followed by another: how it failed, or that it was never sent. */
+/** Why an attempt was followed by another: how it failed, or that nothing of it was sent. */
 export type RetryReason = OutcomeCause | 'not-started';
 
-/** Retries and hedges of one balancer. The numbers only grow. */
+/** Counts about retries and hedges of one balancer. The numbers only grow. */
 export interface RetryCounts {
-  /** Calls started. */
+  /** How many calls were started. */
   readonly calls: number;
-  /** Attempts to be followed by one on another endpoint (`retrying` of `attemptEnded`), by how they ended. */
+  /** How many attempts were followed by one on another endpoint (`retrying` of `attemptEnded`), by how they ended. */
   readonly retries: Readonly<Record<RetryReason, number>>;
-  /** Attempts started in addition to a slow one. */
+  /** How many attempts were started beside a slow one. */
   readonly hedges: number;
-  /** Hedges whose response the caller got. */
+  /** How many hedges there were whose response the caller got. */
   readonly hedgesWon: number;
   /** How often the budget did not cover a retry or hedge. */
   readonly overBudget: number;
 }
 
-/** Counts retries and hedges. That costs one addition, and only for calls that do not succeed at once. */
+/** Counts retries and hedges. Counting costs one addition, and only for calls that do not succeed at once. */
 export class RetryCounter {
   readonly retries: Record<RetryReason, number> = {
     'not-started': 0,
@@ -39,36 +39,39 @@ export class RetryCounter {
   overBudget = 0;
 }
 
-/** Whether a call may have another attempt, and what pays for it: for adapters that make attempts of their own. */
+/** Decides whether a call may have another attempt, and pays for it. For adapters that make attempts of their own. */
 export interface RetryPolicy {
-  /** Attempts per call, the first and hedges included; from the option `retry`. */
+  /** How many attempts a call may have, including the first and hedges; from the option `retry`. */
   readonly maxAttempts: number;
-  /** HTTP methods of requests that may be sent twice. */
+  /** The HTTP methods of requests that may be sent twice. */
   readonly methods: ReadonlySet<string>;
-  /** Whether a call that may be sent twice is repeated when its connection dies; false if options forbid it. */
+  /** Whether a call that may be sent twice is repeated when its connection is lost; false if the options forbid that. */
   readonly repeatsLost: boolean;
-  /** Whether responses may be discarded for another attempt; if not, every response is final. */
+  /** Whether a response may be discarded for another attempt; if not, every response is final. */
   readonly looksAtAnswers: boolean;
-  /** The retry budget. Every call deposits in it once, not per attempt. */
+  /** The retry budget. Every call deposits in it once, however many attempts it has. */
   readonly budget: { deposit(): void };
-  /** Whether this attempt should be followed by another one, regardless of cost and number. */
+  /** Whether the rules want another attempt after this one, whatever it costs and however many there were. */
   wants(attempt: EndedAttempt): boolean;
-  /** Whether a call with `tried` running attempts may have one more; if so, pays for it. */
+  /** Whether a call with `tried` attempts so far may have a hedge. If so, the hedge is paid for. */
   allowsHedge(tried: number): boolean;
-  /** Whether a protocol with rules of its own may make another attempt; if so, pays for it. The attempt is counted by `followed`. */
+  /**
+   * Pays for another attempt of a protocol that has retry rules of its own. Returns false if the budget does not cover it. `followed`
+   * counts the attempt.
+   */
   pays(): boolean;
   /** Counts another attempt, which the caller of this method has decided on and paid for. */
   followed(what: RetryReason | 'hedge'): void;
-  /** The last retry or hedge that was allowed was not possible, because no other endpoint had capacity: refunds what it cost. */
+  /** Refunds the last retry or hedge that was allowed, because no other endpoint had room for it. */
   refund(): void;
-  /** The caller gets the response of a hedge. */
+  /** The caller got the response of a hedge. */
   hedgeWon(): void;
 }
 
 /**
- * By default only what is provably safe is retried: calls that were never sent, and idempotent ones whose connection died
- * before any response. Options add responses (`statuses`, `when`). One budget per balancer limits them all. The caller then
- * avoids the endpoints it has tried (`TriedEndpoints`).
+ * Decides about the retries of one balancer. By default, only what is provably safe is retried: calls that were never sent, and idempotent
+ * ones whose connection was lost before any response. Options add responses (`statuses`, `when`). One budget per balancer limits all
+ * retries. For the next attempt, callers avoid the endpoints that were tried (`TriedEndpoints`).
  */
 export class RetryRules implements RetryPolicy {
   readonly maxAttempts: number;
@@ -80,7 +83,7 @@ export class RetryRules implements RetryPolicy {
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
   readonly #counter = new RetryCounter();
-  /** The reason for which an attempt was last allowed, and whether the budget paid for it. */
+  /** The reason for which the last attempt was allowed, and whether the budget paid for it. */
   #allowed: RetryReason | 'hedge' = 'hedge';
   #wasPaid = false;
 
@@ -100,14 +103,14 @@ export class RetryRules implements RetryPolicy {
     return this.maxAttempts > 1 && (this.#statuses.size > 0 || this.#options.when !== undefined);
   }
 
-  /** Whether this attempt may be followed by another; if so, pays for it. */
+  /** Whether this attempt may be followed by another. If so, that attempt is paid for. */
   allows(attempt: EndedAttempt): boolean {
     return attempt.tried < this.maxAttempts && this.wants(attempt) && this.#pay(retryReason(attempt));
   }
 
   /**
-   * Whether this attempt may be followed by another that costs the retry budget nothing. False where the budget can never pay for one: in
-   * that case options forbid retries.
+   * Whether this attempt may be followed by another one that costs the budget nothing. False if the budget could never pay for an attempt,
+   * because the options then forbid retries.
    */
   allowsFree(attempt: EndedAttempt): boolean {
     if (!this.#hasBudget || attempt.tried >= this.maxAttempts || !this.wants(attempt)) return false;
@@ -132,7 +135,7 @@ export class RetryRules implements RetryPolicy {
     this.#count(this.#allowed, -1);
   }
 
-  /** A call moves to another endpoint without having been tried: not a retry, and free. */
+  /** Counts a move of a call to another endpoint when nothing was sent. It is no retry, and free. */
   countMove(): void {
     this.#counter.retries['not-started']++;
   }
@@ -145,7 +148,7 @@ export class RetryRules implements RetryPolicy {
     this.#counter.hedgesWon++;
   }
 
-  /** The retries and hedges counted so far. */
+  /** How many retries and hedges were counted so far. */
   get counts(): RetryCounts {
     const { retries, hedges, hedgesWon, overBudget } = this.#counter;
     return { calls: this.budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };
@@ -191,6 +194,6 @@ export class RetryRules implements RetryPolicy {
 }
 
 function retryReason({ outcome, status }: EndedAttempt): RetryReason {
-  // `retry.when` may also discard a response that the rules would accept.
+  // `retry.when` may also discard a response that the rules would accept, so there may be no cause.
   return outcome.cause ?? (status === undefined ? 'not-started' : 'status');
 }

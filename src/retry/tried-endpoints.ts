@@ -1,33 +1,33 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { PickTarget } from '../picker/picker.js';
 
-/** The part of a lease that identifies the endpoint and its connection. */
+/** The part of a lease that identifies its endpoint and connection. */
 export interface TriedAttempt<C> {
-  /** The subchannel that the attempt used. */
+  /** What the picker picked for the attempt. */
   readonly subchannel: PickTarget;
-  /** The connection that the attempt used: another connection to the same endpoint deserves another try. */
+  /** The connection that the attempt used. If the endpoint has another connection by now, it deserves another try. */
   readonly handle: C;
 }
 
 /**
- * The endpoints on which one call was tried. Created at the call's first failure. Pass `avoid` to `pick` or `acquire` for the next attempt,
- * then check `allows`: an avoided endpoint is still picked if no other can take the call.
+ * The endpoints on which one call was tried. Created at the call's first failure. Pass `avoid` to `pick` or `acquire` for the next attempt
+ * and then check `allows`, because an avoided endpoint is still picked if no other can take the call.
  */
 export class TriedEndpoints<C> {
   readonly #tried = new Set<PickTarget>();
-  /** Endpoints that accepted no connection, each with the handle of the connection that failed. */
+  /** Endpoints to which no connection could be opened, each with the handle of its failed connection. */
   readonly #refusing = new Map<PickTarget, C>();
   /** Endpoints that refused the call once without processing it. */
   readonly #refused = new Set<PickTarget>();
-  /** Endpoints that answered the call or let it time out: another attempt there would not be a retry on another endpoint. */
+  /** Endpoints that responded to the call or let it time out. An attempt there again would be no retry on another endpoint. */
   readonly #processed = new Set<PickTarget>();
 
-  /** The endpoints that failed this call, for `avoid` of the next pick. */
+  /** The endpoints on which this call failed, for `avoid` of the next pick. */
   get avoid(): ReadonlySet<PickTarget> {
     return this.#tried;
   }
 
-  /** Records where an attempt was made and how it ended, for `avoid` and `allows`. Call it once per attempt, before the next one. */
+  /** Records on which endpoint an attempt was made and how it ended. Call it once per attempt, before the next pick. */
   add({ subchannel, handle }: TriedAttempt<C>, outcome: Outcome): void {
     this.#tried.add(subchannel);
     if (outcome.cause === 'connect') this.#refusing.set(subchannel, handle);
@@ -37,8 +37,8 @@ export class TriedEndpoints<C> {
   }
 
   /**
-   * The endpoint refused the attempt (added before) even over another HTTP/2 connection. The endpoint gets the call only once more, if
-   * there is no other endpoint, because each time costs connections.
+   * Records that the endpoint of an attempt, which was added before, refused it even over another HTTP/2 connection. Such an endpoint gets
+   * the call only once more, and only if there is no other, because each refusal costs connections.
    */
   refused({ subchannel }: TriedAttempt<C>): void {
     if (this.#refused.has(subchannel)) this.#processed.add(subchannel);
@@ -46,9 +46,9 @@ export class TriedEndpoints<C> {
   }
 
   /**
-   * Whether the call may be tried on this endpoint. Not if the endpoint itself failed it, and not if no connection could be opened, because
-   * that would fail again immediately. A reused connection that died says little about its endpoint, and an endpoint that was reconnected
-   * deserves another try.
+   * Whether the call may be tried on this endpoint. Not if the endpoint itself failed the call, and not if no connection to it could be
+   * opened, because that would fail again at once. If a reused connection was lost, or the endpoint has a new connection, it deserves
+   * another try.
    */
   allows({ subchannel, handle }: TriedAttempt<C>): boolean {
     if (this.#processed.has(subchannel)) return false;

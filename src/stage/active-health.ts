@@ -11,17 +11,20 @@ import { functionOption, numberOption, type OptionTable, optionTable } from '../
 import { jittered } from '../runtime/rng.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
-/** Options of `activeHealth`. */
+/**
+ * Options of `activeHealth`: how often endpoints are probed and how, and how many results it takes to change the verdict. Invalid options
+ * throw EVENKEEL_OPTION.
+ */
 export interface ActiveHealthOptions {
-  /** Interval between two probes of an endpoint, in ms, ± 20 %. @defaultValue 10000 */
+  /** How often each endpoint is probed, in ms, ± 20 %. @defaultValue 10000 */
   readonly intervalMs?: number | undefined;
   /** How long a probe may take, in ms. @defaultValue 1000 */
   readonly timeoutMs?: number | undefined;
-  /** Consecutive failed probes after which an endpoint is suspect. @defaultValue 3 */
+  /** After this many failed probes in a row, an endpoint is suspect. @defaultValue 3 */
   readonly unhealthyAfter?: number | undefined;
-  /** Consecutive successful probes after which an endpoint is no longer suspect. @defaultValue 2 */
+  /** After this many successful probes in a row, an endpoint is no longer suspect. @defaultValue 2 */
   readonly healthyAfter?: number | undefined;
-  /** Probes an endpoint: resolves or rejects. @defaultValue the `ping` of its connection */
+  /** Probes an endpoint: resolves if it is healthy, rejects if not. @defaultValue the `ping` of its connection */
   readonly check?: ((endpoint: Endpoint, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
@@ -37,10 +40,10 @@ type HealthRules = typeof activeHealthTable.defaults;
 const JITTER_RATIO = 0.2;
 
 /**
- * Probes every connected endpoint periodically, and marks those that do not respond as suspect. For connections with few calls,
- * where a failure would go unnoticed until the next one; with traffic, `outlierEjection` is faster and knows more. Endpoints
- * without a connection are not probed, because the pool is already trying to connect. If the transport cannot ping, this is
- * reported once and no endpoint becomes suspect. Throws EVENKEEL_OPTION.
+ * Probes every connected endpoint periodically, and marks those that do not respond as suspect. For connections with few calls, where a
+ * failure would go unnoticed until the next call; with traffic, `outlierEjection` is faster and knows more. Endpoints without a connection
+ * are not probed, because the pool is already trying to connect. If the transport cannot ping, this is reported once and no endpoint
+ * becomes suspect. Throws EVENKEEL_OPTION for invalid options.
  */
 export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory => {
   const rules = activeHealthTable.resolve(options);
@@ -51,7 +54,7 @@ class ActiveHealth implements Stage {
   readonly #rules: HealthRules;
   readonly #context: StageContext;
   readonly #patients = new Map<string, Patient>();
-  /** Whether the transport can ping at all. */
+  /** Whether it was found that the transport cannot ping. */
   #impossible = false;
 
   constructor(rules: HealthRules, context: StageContext) {
@@ -88,14 +91,14 @@ class ActiveHealth implements Stage {
   }
 }
 
-/** One probed endpoint, as its tracker. */
+/** One probed endpoint. */
 class Patient implements Tracker {
   ill = false;
   readonly #endpoint: Endpoint;
   readonly #rules: HealthRules;
   readonly #context: StageContext;
   readonly #owner: { forget(): void; impossible(error: Error): void };
-  /** How many consecutive probes contradict the current verdict on the endpoint. */
+  /** How many probes in a row contradict the current verdict on the endpoint. */
   #against = 0;
   #timer: Timer | undefined;
   #probe: AbortController | undefined;
@@ -172,7 +175,7 @@ class Patient implements Tracker {
       this.#owner.impossible(error);
       return;
     }
-    // A failed function of the application says nothing about the endpoint.
+    // If a function of the application failed, this says nothing about the endpoint.
     if (says) this.#judge(error);
     this.#schedule(jittered(rng, intervalMs, JITTER_RATIO));
   }

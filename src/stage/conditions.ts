@@ -4,8 +4,8 @@ import { described } from '../runtime/described.js';
 import type { StageFactory } from './stage.js';
 
 /**
- * Keeps the endpoints that Kubernetes considers usable: the ready ones; only if there are none, those that are terminating but still
- * serving; never any others. Decided over the whole set.
+ * Keeps the endpoints that Kubernetes considers usable: the ready ones, or if there are none, those that are terminating but still serving.
+ * This is decided over the whole set.
  */
 export const conditions = (...none: []): StageFactory => {
   checkNoOptions('conditions', none);

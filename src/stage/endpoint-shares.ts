@@ -1,31 +1,30 @@
 import { hash32, mix32 } from '../runtime/hash.js';
 
 /**
- * How even shares of whole endpoints must be: an endpoint's share of the load deviates by about 1 / (endpoints per client × √copies), which
- * may be at most one in this many.
+ * Endpoints are divided as a whole only if their load then deviates by at most one part in this many. It deviates by about 1 / (endpoints
+ * per client × √copies).
  */
 const EVEN_ENOUGH = 50;
-/** How many clients an endpoint draws before it takes the next one that has room. */
+/** How many clients an endpoint draws before it simply takes the next client that has room. */
 const MAX_DRAWS = 64;
-/** The step between the numbers of a Weyl sequence: odd, so that multiples of it all differ. */
+/** The step between the numbers of a Weyl sequence. It is odd, so that its multiples all differ. */
 const STEP = 0x9e3779b1;
 
 /**
- * Divides endpoints among clients: each client gets the same amount of endpoints, and each endpoint goes to `copies` clients.
- * Everyone who knows the endpoints computes the same result. When an endpoint comes or goes, or the number of clients changes, most
- * copies stay where they are.
+ * Divides endpoints among clients: each client gets the same amount of endpoints, and each endpoint goes to `copies` clients. Everyone who
+ * knows the endpoints computes the same result. When an endpoint comes or goes, or the number of clients changes, most copies stay where
+ * they are.
  *
- * Endpoints take turns. Each draws clients, always in the same order, until one has room for a copy. If there are so few copies that
- * whole ones would be uneven, a client with room for only a part takes that part and the rest moves on, which costs up to one more
+ * Endpoints take turns. Each draws clients, always in the same order, until one has room for a copy. If there are so few copies that whole
+ * ones would be uneven, a client with room for only a part takes that part and the rest goes to further clients, which costs up to one more
  * connection per client.
  *
- * Taking turns is from Maglev (Eisenbud et al., NSDI 2016, section 3.4); the draws are those of jump consistent hashing
- * (Lamping, Veach, 2014), which moves 1 / n of them to client number n; parts of endpoints are from Finagle's deterministic
- * aperture.
+ * Taking turns is from Maglev (Eisenbud et al., NSDI 2016, section 3.4); the draws are those of jump consistent hashing (Lamping, Veach,
+ * 2014), of which 1 / n change when client number n is added; parts of endpoints are from Finagle's deterministic aperture.
  *
  * @param names The endpoints' names, at least one, in the same order for everyone.
- * @param copies Below `clients`.
- * @returns How much of each endpoint client number `index` gets, by the endpoint's index; above 1 if it got it twice.
+ * @param copies How many clients each endpoint goes to; less than `clients`.
+ * @returns How much of each endpoint client number `index` gets, by the endpoint's index; above 1 if it got the endpoint twice.
  */
 export function endpointShares(
   names: readonly string[],
@@ -36,13 +35,13 @@ export function endpointShares(
   const { length } = names;
   const total = length * copies;
   const isWhole = (total / clients) * Math.sqrt(copies) >= EVEN_ENOUGH;
-  // Measured in units of 1 / clients of an endpoint, so that all amounts are integers.
+  // Amounts are in units of 1 / clients of an endpoint, so that all are integers.
   const copy = isWhole ? 1 : clients;
   const room = new Float64Array(clients).fill(isWhole ? Math.floor(total / clients) : total);
   if (isWhole) for (let client = 0; client < total % clients; client++) room[client] = (room[client] as number) + 1;
   const seeds = names.map((name) => hash32(name, 1));
   const drawn = new Uint32Array(length);
-  /** Pairs of endpoint and client that already have a copy. */
+  /** Pairs of an endpoint and a client that already has a copy of it, as one number. */
   const has = new Set<number>();
   const shares = new Map<number, number>();
   for (let turn = 0; turn < copies; turn++) {
@@ -55,7 +54,7 @@ export function endpointShares(
             client = jump(mix32(seeds[endpoint] as number, Math.imul(drawn[endpoint] as number, STEP)), clients);
           } else client = (client + 1) % clients;
           if (room[client] === 0) continue;
-          // A client gets the same endpoint twice only if no other client has room.
+          // A client gets an endpoint a second time only if no other client has room.
           if (tried > MAX_DRAWS + clients || !has.has(endpoint * clients + client)) break;
         }
         has.add(endpoint * clients + client);
@@ -70,8 +69,8 @@ export function endpointShares(
 }
 
 /**
- * Returns a number below `buckets`, evenly distributed over hashes. With one bucket more, 1 / buckets of all hashes get another result: the
- * new bucket.
+ * Returns a number below `buckets`, evenly distributed over all hashes. With one bucket more, 1 / buckets of all hashes get another result,
+ * namely the new bucket.
  */
 function jump(hash: number, buckets: number): number {
   let state = hash;

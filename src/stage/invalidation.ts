@@ -1,22 +1,22 @@
 import type { Timer } from '../runtime/clock.js';
 import type { StageContext } from './stage.js';
 
-/** This many verdicts of stages take effect immediately. */
+/** This many verdicts in a row take effect at once. */
 const BURST = 10;
-/** After that, this many verdicts per second take effect; others wait for the next run of the stages, at most `WAIT_MS`. */
+/** After a burst, this many verdicts per second take effect at once; others wait for the next run of the stages, at most `WAIT_MS`. */
 const PER_SECOND = 20;
 const WAIT_MS = 1_000 / PER_SECOND;
 
 /**
- * Limits how often new sets are requested. Each costs a run of all stages and a new picker, which takes milliseconds with
- * thousands of endpoints; if all of them fail within a second, their verdicts must share a few runs.
+ * Limits how often a stage requests that all stages run again. Each run costs a new picker too, which takes milliseconds with thousands of
+ * endpoints; if all endpoints fail within a second, their verdicts must share a few runs.
  */
 export class Invalidation {
   readonly #context: StageContext;
   #credit = BURST;
   #countedAtMs: number;
   #timer: Timer | undefined;
-  /** Whether a run of the stages is requested but not yet made: further requests in the same turn cost nothing. */
+  /** Whether a run of the stages was requested and has not begun, so that further requests in this turn cost nothing. */
   #isDue = false;
 
   constructor(context: StageContext) {
@@ -44,7 +44,7 @@ export class Invalidation {
     }, WAIT_MS);
   }
 
-  /** The stages are running: requests made so far are served. */
+  /** The stages are running, so all requests made so far are served. */
   ran(): void {
     this.#isDue = false;
   }

@@ -9,29 +9,37 @@ import { OutlierRecord, type OutlierRules } from './outlier-record.js';
 import { deservesPanic } from './panic.js';
 import type { Stage, StageContext, StageFactory } from './stage.js';
 
-/** Options of `outlierEjection`. */
+/**
+ * Options of `outlierEjection`: which failures eject an endpoint, for how long, and how many endpoints at once. Invalid options throw
+ * EVENKEEL_OPTION.
+ */
 export interface OutlierEjectionOptions {
   /**
-   * Consecutive failures, or unanswered calls of which one timed out, that eject an endpoint; Infinity = never. @defaultValue 5
+   * This many failures in a row, or calls without a response of which one timed out, eject an endpoint; Infinity = never. @defaultValue 5
    */
   readonly consecutiveFailures?: number | undefined;
-  /** Share of its latest calls that must fail to eject an endpoint, 0 to 1; Infinity = never. @defaultValue 0.2 */
+  /** An endpoint of whose latest calls at least this share failed is ejected, 0 to 1; Infinity = never. @defaultValue 0.2 */
   readonly failureRatio?: number | undefined;
-  /** How many times the failure share of all other endpoints the endpoint's share must also be. @defaultValue 3 */
+  /**
+   * For `failureRatio` to apply, the endpoint's share of failures must also be this many times that of all other endpoints. @defaultValue 3
+   */
   readonly timesWorse?: number | undefined;
-  /** Finished calls before an endpoint's share counts; shares cover about twice as many. @defaultValue 50 */
+  /**
+   * How many calls must have ended on an endpoint before its share of failures counts; shares cover about twice as many. @defaultValue 50
+   */
   readonly minCalls?: number | undefined;
-  /** First ejection, in ms; each one soon after the previous is twice as long. ± 10 %. @defaultValue 1000 */
+  /** How long the first ejection lasts, in ms, ± 10 %. Each ejection soon after another is twice as long. @defaultValue 1000 */
   readonly baseEjectionMs?: number | undefined;
-  /** Longest ejection, in ms. @defaultValue 60000 */
+  /** How long an ejection lasts at most, in ms. @defaultValue 60000 */
   readonly maxEjectionMs?: number | undefined;
   /**
-   * Largest share of endpoints ejected at once, 0 to 0.5. One may always be ejected while there is another. @defaultValue 0.5
+   * The largest share of endpoints that may be ejected at once, 0 to 0.5. One may always be ejected while there is another. @defaultValue
+   * 0.5
    */
   readonly maxEjectedRatio?: number | undefined;
   /**
-   * Which failures count. A connection that cannot be opened never does: the pool backs off from it.
-   * @defaultValue timeout, reset, status, overload, protocol
+   * Which causes of failure count. A connection that cannot be opened never counts, because the pool pauses before it tries that endpoint
+   * again. @defaultValue timeout, reset, status, overload, protocol
    */
   readonly causes?: readonly Exclude<OutcomeCause, 'connect'>[] | undefined;
 }
@@ -50,14 +58,13 @@ export const outlierEjectionTable: OptionTable<Complete<OutlierEjectionOptions>>
 });
 
 /**
- * Marks endpoints whose calls fail as suspect: after 5 failures in a row, 5 unanswered calls of which one timed out, or a failure
- * ratio that is high and several times that of the others. After the ejection time an endpoint is on probation: one call at a time,
- * the first success restores it, a failure ejects it for twice as long. A reestablished connection or an answered probe starts
- * probation early, once until the next success.
+ * Marks endpoints whose calls fail as suspect: after 5 failures in a row, 5 calls without a response of which one timed out, or a share of
+ * failures that is high and several times that of the others. After the ejection, an endpoint is on probation: it gets one call at a time,
+ * the first success restores it, and a failure ejects it for twice as long. If its connection is opened again, or it answers a probe,
+ * probation begins early, once until the next success.
  *
- * At most half of the endpoints are suspect. One may be suspect whenever there is another, so this works from two pods on. `panic`,
- * which must come last, decides what happens to suspects.
- * Throws EVENKEEL_OPTION for invalid options.
+ * At most half of the endpoints are suspect. One may be suspect whenever there is another, so this works from two pods on. `panic`, which
+ * must come last, decides what happens to suspects. Throws EVENKEEL_OPTION for invalid options.
  *
  * Sources: the criteria and the doubling from Envoy's and gRPC's (A50) outlier detection; probation from circuit breakers.
  */
@@ -71,7 +78,7 @@ class OutlierEjection implements Stage {
   readonly #context: StageContext;
   readonly #invalidation: Invalidation;
   readonly #records = new Map<string, OutlierRecord>();
-  /** Failure ratios of all endpoints, to compare one with the others. */
+  /** The sum of all endpoints' failure ratios and their number, to compare one endpoint with the others. */
   readonly #totals = { failing: 0, records: 0 };
 
   constructor(rules: OutlierRules, context: StageContext) {
@@ -107,7 +114,7 @@ class OutlierEjection implements Stage {
     for (const record of this.#records.values()) record.stop();
   }
 
-  /** Ejects endpoints that meet a criterion and were over the limit, as far as the limit now allows. */
+  /** Ejects endpoints that meet a criterion but could not be ejected before, as far as the limit allows now. */
   #ejectWithin(set: EndpointSet, suspects: readonly OutlierRecord[]): void {
     const total = set.entries.filter(({ weight }) => weight > 0).length;
     let room = Math.max(1, Math.floor(total * this.#rules.maxEjectedRatio));

@@ -5,7 +5,7 @@ import type { Timer } from '../runtime/clock.js';
 import { jittered } from '../runtime/rng.js';
 import type { StageContext, Tracker } from './stage.js';
 
-/** The options of outlier ejection, complete. */
+/** The checked options of outlier ejection. */
 export interface OutlierRules {
   readonly consecutiveFailures: number;
   readonly failureRatio: number;
@@ -17,41 +17,42 @@ export interface OutlierRules {
   readonly causes: ReadonlySet<OutcomeCause | undefined>;
 }
 
-/** What may eject an endpoint, as the event `ejected` names it. */
+/** Why an endpoint was ejected, in the words of the event `ejected`. */
 type Criterion = 'consecutive' | 'unanswered' | 'ratio' | 'probation';
 
-/** Random variation of ejection times, so that clients do not return together. */
+/** Ejection times vary at random by this share, so that clients do not all return to an endpoint at once. */
 const JITTER_RATIO = 0.1;
 /** A failure ratio of an endpoint below this counts as 0. */
 const FORGOTTEN_RATIO = 0.0001;
 /**
- * An endpoint that worked for this long, and for as long as its last ejection, starts again at the shortest ejection. In ms.
+ * The next ejection of an endpoint that has worked for this long, and for as long as its last ejection, is of the shortest length again. In
+ * ms.
  */
 const FORGIVE_AFTER_MS = 10_000;
-/** A probation without a result for this long, in ms, and for as long as the ejection was, allows one more call. */
+/** If a probation has had no result for this long, in ms, and for as long as the ejection was, one more call is allowed. */
 const PROBATION_PATIENCE_MS = 10_000;
 
 /**
- * What is known about one endpoint, and its state.
+ * What outlier ejection knows about one endpoint, and the endpoint's state.
  *
  * ```
  * good → over-limit → ejected ⇄ probation → good
  * ```
- * Over the limit means that it meets a criterion but may not be ejected yet, because the maximum is ejected or because of a
- * panic; a success clears it.
+ * `over-limit`: the endpoint meets a criterion but may not be ejected, because the maximum number is ejected already or because of a panic;
+ * a success ends this state.
  */
 export class OutlierRecord implements Tracker {
   state: 'good' | 'over-limit' | 'ejected' | 'probation' = 'good';
-  /** Rounds of the endpoint's probation, including those without a result. */
+  /** In which round of its probation the endpoint is, counting rounds without a result. */
   round = 0;
   readonly #endpoint: Endpoint;
   readonly #rules: OutlierRules;
   readonly #context: StageContext;
-  /** The sums over all records: of `#failing`, and how many records there are. */
+  /** The sum of `#failing` over all records, and how many records there are. */
   readonly #totals: { failing: number; records: number };
   readonly #forget: () => void;
   readonly #maxCalls: number;
-  /** How many calls on the endpoint count, up to `#maxCalls`, and the share that failed; beyond that, old calls fade. */
+  /** How many calls on the endpoint count, up to `#maxCalls`, and the share of them that failed. Beyond `#maxCalls`, old calls fade. */
   #calls = 0;
   #failing = 0;
   #consecutive = 0;
@@ -59,17 +60,17 @@ export class OutlierRecord implements Tracker {
   #cause: Criterion = 'consecutive';
   #lastCause: OutcomeCause | undefined;
   #retryAfterMs = 0;
-  /** How many ejections of the endpoint came in close succession. */
+  /** How many times in close succession the endpoint was ejected. */
   #ejections = 0;
   #durationMs = 0;
   #restoredAtMs = Number.NEGATIVE_INFINITY;
-  /** When probation after the endpoint's last ejection began, on the clock in ms. */
+  /** When the probation after the endpoint's last ejection began, in ms on the balancer's clock. */
   #probationSinceMs = 0;
-  /** Whether observers were notified of the endpoint's ejection and not yet of its end. */
+  /** Whether observers were notified of the endpoint's ejection, and not yet of its end. */
   #announced = false;
-  /** Whether the endpoint's connection was lost with an error and is not yet reestablished. */
+  /** Whether the endpoint's connection was lost with an error, and no other was opened since. */
   #lost = false;
-  /** Whether a reestablished connection or a probe started probation early, and no call has succeeded since. */
+  /** Whether a new connection or a probe began probation early, and no call has succeeded since. */
   #lifeSpent = false;
   #timer: Timer | undefined;
 
@@ -89,13 +90,13 @@ export class OutlierRecord implements Tracker {
     totals.records++;
   }
 
-  /** Whether the endpoint works and no failures of it are remembered. */
+  /** Whether the endpoint works and no failures of it are remembered, so that successes need only be counted. */
   get ignoresSuccess(): boolean {
     return this.state === 'good' && this.#failing === 0 && this.#consecutive === 0;
   }
 
   completed(outcome: Outcome, latencyMs: number, unanswered: number, skipped: number): void {
-    // No failure was remembered before these successes, so they change nothing but the number of calls.
+    // No failure was remembered before the skipped successes, so they change only the number of calls.
     if (skipped > 0) this.#calls = Math.min(this.#maxCalls, this.#calls + skipped);
     const { kind } = outcome;
     if (kind === 'success') {
@@ -111,7 +112,8 @@ export class OutlierRecord implements Tracker {
   }
 
   /**
-   * The endpoint accepts connections again: after a restart it deserves a probation, but a black hole accepts connections too.
+   * A connection to the endpoint is open again. After a restart the endpoint deserves a probation, but only once, because an endpoint that
+   * never responds accepts connections too.
    */
   connected(): void {
     const regained = this.#lost;
@@ -130,13 +132,13 @@ export class OutlierRecord implements Tracker {
     this.#forget();
   }
 
-  /** Cancels the record's timer for good. */
+  /** Cancels the record's timer. */
   stop(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
   }
 
-  /** Ejects the endpoint for a while, twice as long as before if it worked only briefly. */
+  /** Ejects the endpoint for a while. If it worked only briefly since its last ejection, this one is twice as long. */
   eject(): void {
     const { rng, observer } = this.#context;
     const { baseEjectionMs, maxEjectionMs } = this.#rules;
@@ -151,14 +153,14 @@ export class OutlierRecord implements Tracker {
     notify(observer, 'ejected', { endpoint: this.#endpoint, reason: this.#reason, cause: this.#cause, durationMs });
   }
 
-  /** Too many endpoints meet a criterion, so none is ejected: the next ejection of this one starts at the shortest time. */
+  /** Too many endpoints meet a criterion, so none is ejected. The next ejection of this endpoint will be of the shortest length. */
   startOver(): void {
     this.stop();
     this.state = 'over-limit';
     this.#ejections = 0;
   }
 
-  /** Starts the endpoint's probation early, once until the next success. */
+  /** Begins the endpoint's probation early, but only once until the next success. */
   #signOfLife(): void {
     if (this.state !== 'ejected' || this.#lifeSpent) return;
     this.#lifeSpent = true;
@@ -167,7 +169,7 @@ export class OutlierRecord implements Tracker {
 
   #succeeded(latencyMs: number): void {
     this.#lifeSpent = false;
-    // A call that started before the ejection proves nothing new.
+    // On probation, a call that started before the ejection proves nothing new.
     if (this.state === 'over-limit' || this.#startedOnProbation(latencyMs)) this.#restore('a call succeeded');
   }
 
@@ -187,13 +189,13 @@ export class OutlierRecord implements Tracker {
     }
   }
 
-  /** The criterion that the endpoint meets, and why, in words; undefined if it meets none. */
+  /** Returns the criterion that the endpoint meets, and the reason in words; undefined if it meets none. */
   #criterion(unanswered: number): readonly [Criterion, string] | undefined {
     const { consecutiveFailures, failureRatio, timesWorse, minCalls } = this.#rules;
     if (this.#consecutive >= consecutiveFailures) {
       return ['consecutive', `${this.#consecutive} failures in a row (last: ${this.#lastCause})`];
     }
-    // Silence of the endpoint counts immediately: calls that started after the first will time out too.
+    // Calls without a response count before they time out, because those that started after the first will time out too.
     if (unanswered >= consecutiveFailures) return ['unanswered', `no answer to ${unanswered} calls`];
     if (this.#calls < minCalls || this.#failing < failureRatio || this.#totals.records < 2) return undefined;
     const others = (this.#totals.failing - this.#failing) / (this.#totals.records - 1);
@@ -224,7 +226,7 @@ export class OutlierRecord implements Tracker {
     this.stop();
     this.state = 'good';
     this.#restoredAtMs = clock.now();
-    // The endpoint is judged from scratch: the failures that led to the ejection no longer count.
+    // The endpoint is judged from scratch, so failures that led to the ejection no longer count.
     this.#totals.failing -= this.#failing;
     this.#failing = 0;
     this.#calls = 0;
@@ -234,11 +236,11 @@ export class OutlierRecord implements Tracker {
   }
 
   #startedOnProbation(latencyMs: number): boolean {
-    // The comparison has a microsecond of tolerance for rounding.
+    // The comparison tolerates a microsecond, because times are rounded.
     return this.state === 'probation' && this.#context.clock.now() - latencyMs >= this.#probationSinceMs - 0.001;
   }
 
-  /** Counts one more call on the endpoint: failed (1) or not (0). */
+  /** Counts one more call on the endpoint, as failed (1) or not (0). */
   #count(failed: 0 | 1): void {
     if (this.#calls < this.#maxCalls) this.#calls++;
     const share = this.#failing + (failed - this.#failing) / this.#calls;

@@ -7,12 +7,12 @@ import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /**
- * The last stage: decides what happens to suspects. While at most half of the set meets a criterion, suspect endpoints get
- * weight 0: they stay connected and are not picked. If more than half do, all are used: the fault is more likely in the caller,
- * the network or a shared dependency, and sending everything to the few remaining endpoints would overload them too. All are
- * also used if no other endpoint is connected.
+ * The last stage, which decides what happens to suspect endpoints. While at most half of the set meets an ejection criterion, suspect
+ * endpoints get weight 0: they stay connected and are not picked. If more than half do, all are used: the fault is then more likely in the
+ * caller, the network or a shared dependency, and sending everything to the few remaining endpoints would overload them too. All are also
+ * used if no other endpoint is connected.
  *
- * With n endpoints, k of them failing: k ≤ n / 2 → k ejected; k > n / 2 → none.
+ * With n endpoints of which k fail: k ≤ n / 2 → k are ejected; k > n / 2 → none.
  * Source: the panic threshold of Envoy, and Finagle's PanicMode.
  */
 export const panic = (...none: []): StageFactory => {
@@ -20,7 +20,7 @@ export const panic = (...none: []): StageFactory => {
   return described((context) => new Panic(context), 'panic');
 };
 
-/** Whether more than half of the eligible endpoints meet a criterion, including those over the limit and on probation. */
+/** Whether more than half of the eligible endpoints meet an ejection criterion, counting those over the limit and on probation. */
 export function deservesPanic(set: EndpointSet): boolean {
   const { total, suspects } = countSuspects(set);
   return suspects * 2 > total;
@@ -41,7 +41,7 @@ class Panic implements Stage {
   readonly #context: StageContext;
   readonly #invalidation: Invalidation;
   readonly #connected = new Set<string>();
-  /** Whether the last set contained a suspect endpoint, so that connections matter. */
+  /** Whether the last set contained a suspect endpoint; only then do changes of connections matter. */
   #hasSuspects = false;
   #panicking = false;
 

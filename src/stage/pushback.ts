@@ -8,11 +8,14 @@ import { numberOption, type OptionTable, optionTable } from '../runtime/options.
 import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
-/** Options of `pushback`. */
+/**
+ * Options of `pushback`: how much traffic an endpoint keeps while it asked for a pause, and how long a pause may be. Invalid options throw
+ * EVENKEEL_OPTION.
+ */
 export interface PushbackOptions {
-  /** The share of its weight an endpoint keeps during the pause, above 0 to 1. @defaultValue 0.1 */
+  /** The share of its weight that an endpoint keeps during a pause that it asked for, above 0 to 1. @defaultValue 0.1 */
   readonly ratio?: number | undefined;
-  /** Longest pause that is honored, in ms. @defaultValue 60000 */
+  /** The longest pause that is granted, in ms. @defaultValue 60000 */
   readonly maxMs?: number | undefined;
 }
 
@@ -22,18 +25,18 @@ export const pushbackTable: OptionTable<Complete<PushbackOptions>> = optionTable
 });
 
 /**
- * An endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) gets a tenth of its share until then. That
- * does not make it suspect: it works, and does not count towards panic.
+ * Gives an endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) a tenth of its share until then. This does not
+ * make the endpoint suspect: it works, and does not count towards panic.
  *
- * If more than half of the endpoints ask for a pause, all keep their weights, because moving the load of many to a few would only
- * move the problem. The same applies if the pause is not about the endpoint but a limit on individual callers.
+ * If more than half of the endpoints ask for a pause, all keep their weights, because moving the load of many to a few would only move the
+ * problem. This is also right if the pause comes from a limit on individual callers and not from the endpoint.
  */
 export const pushback = (options: PushbackOptions = {}): StageFactory => {
   const { ratio, maxMs } = pushbackTable.resolve(options);
   return described((context) => new Pushback(ratio, maxMs, context), 'pushback');
 };
 
-/** Until when one endpoint asked for a pause. */
+/** The pause that one endpoint asked for. */
 class Wish implements Tracker {
   readonly ignoresSuccess = true;
   untilMs = Number.NEGATIVE_INFINITY;

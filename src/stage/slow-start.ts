@@ -7,19 +7,19 @@ import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
-/** Options of `slowStart`. */
+/** Options of `slowStart`: how long a new endpoint gets less traffic, and how its share grows. Invalid options throw EVENKEEL_OPTION. */
 export interface SlowStartOptions {
-  /** Time until a new endpoint has its full weight, in ms. @defaultValue 30000 */
+  /** How long it takes until a new endpoint has its full weight, in ms. @defaultValue 30000 */
   readonly windowMs?: number | undefined;
   /**
-   * Number of successful calls after which a new endpoint has its full weight anyway: servers often warm up by calls, not by time.
+   * After this many successful calls, a new endpoint has its full weight anyway, because servers often warm up by calls, not by time.
    * @defaultValue 1000
    */
   readonly calls?: number | undefined;
-  /** The share of its weight that a new endpoint starts with, above 0 to 1. @defaultValue 0.1 */
+  /** The share of its weight with which a new endpoint starts, above 0 to 1. @defaultValue 0.1 */
   readonly minRatio?: number | undefined;
   /**
-   * How the weight of a new endpoint grows: 1 = linear; 2 = with the square root of time, fast at first; 0.5 = with its square.
+   * How the weight of a new endpoint grows: 1 = linearly; 2 = with the square root of time, fast at first; 0.5 = with its square.
    * @defaultValue 1
    */
   readonly aggression?: number | undefined;
@@ -33,16 +33,16 @@ export const slowStartTable: OptionTable<Complete<SlowStartOptions>> = optionTab
 });
 type SlowStartRules = Complete<SlowStartOptions>;
 
-/** The weights of new endpoints are updated this many times per window, at most every `MIN_STEP_MS`. */
+/** The weights of new endpoints are updated this many times per window, but not more often than every `MIN_STEP_MS`. */
 const STEPS = 20;
 const MIN_STEP_MS = 250;
 
 /**
- * New endpoints start with a share of their weight that grows over a window: for servers that compile, connect and fill caches
- * when the first calls arrive. Age counts from when this process first had a connection to the pod, and advances with calls as
- * well as with time.
+ * New endpoints start with a share of their weight that grows over a window: for servers that compile, connect and fill caches when the
+ * first calls arrive. An endpoint's age counts from when this process first had a connection to the pod, and advances with calls as well as
+ * with time.
  *
- * Endpoints of the first set are not new: a starting client knows nothing about the age of its pods. If every endpoint is new,
+ * Endpoints of the first set are not new, because a client that starts knows nothing about the age of its pods. If every endpoint is new,
  * none is held back, because weights only determine shares. Off unless included in `stages`.
  * Source: Envoy's slow start, including `aggression`.
  */
@@ -53,7 +53,7 @@ export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
 
 /** The warm-up of one endpoint. */
 class Newcomer implements Tracker {
-  /** Whether the endpoint is new and its weight grows with time. */
+  /** Whether the endpoint has its full weight, because it is warm or was in the first set. */
   old = false;
   readonly #clock: StageContext['clock'];
   readonly #owner: { forget(): void; ages(): void };
@@ -71,12 +71,12 @@ class Newcomer implements Tracker {
     if (!this.old) this.#owner.ages();
   }
 
-  /** Whether its weight grows with time. */
+  /** Whether the endpoint is connected and new, so that its weight grows with time. */
   get ages(): boolean {
     return !this.old && this.#connectedAtMs !== undefined;
   }
 
-  /** Whether the endpoint is warm, so that there is nothing left to count. */
+  /** Whether the endpoint has its full weight, so that its successes need not be counted. */
   get ignoresSuccess(): boolean {
     return this.old;
   }
@@ -103,7 +103,7 @@ class SlowStart implements Stage {
   readonly #rules: SlowStartRules;
   readonly #context: StageContext;
   readonly #newcomers = new Map<string, Newcomer>();
-  /** Keys of the first set that have been present ever since. */
+  /** The keys of endpoints that were in the first set and have stayed ever since; undefined before that set. */
   #first: Set<string> | undefined;
   #timer: Timer | undefined;
 
@@ -117,7 +117,7 @@ class SlowStart implements Stage {
       forget: () => {
         if (this.#newcomers.get(key) !== newcomer) return;
         this.#newcomers.delete(key);
-        // An endpoint that returns at the same address may be another pod.
+        // An endpoint that returns at this address may be another pod, which is new.
         this.#first?.delete(key);
       },
       ages: () => this.#context.invalidate(),

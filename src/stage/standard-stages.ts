@@ -6,7 +6,7 @@ import { panic } from './panic.js';
 import { pushback } from './pushback.js';
 import type { StageFactory } from './stage.js';
 
-/** The standard stages: every balancer has them unless its options take one out. */
+/** The name of a stage that every balancer has unless its options take that stage out. */
 export type StandardStageName = 'conditions' | 'outlierEjection' | 'pushback' | 'panic';
 
 const standard: Readonly<Record<StandardStageName, () => StageFactory>> = {
@@ -17,8 +17,8 @@ const standard: Readonly<Record<StandardStageName, () => StageFactory>> = {
 };
 
 /**
- * The order in which the stages of this library belong: who may get calls at all, who of them is healthy, how much each gets, and panic last,
- * which looks at the result of all others.
+ * The order of this library's stages: first who may get calls at all, then who of them is healthy, then how much each gets, and last
+ * `panic`, which looks at the result of all others.
  */
 const order: readonly string[] = [
   'conditions',
@@ -37,13 +37,13 @@ export function standardStages(): readonly StageFactory[] {
   return exactStages(order.flatMap((name) => (name in standard ? [standard[name as StandardStageName]()] : [])));
 }
 
-/** Lists of stages that are complete: `stagesOf` returns them unchanged. */
+/** Lists of stages that are complete, which `stagesOf` returns unchanged. */
 const complete = new WeakSet<readonly StageFactory[]>();
 
 /**
  * Takes standard stages out: `stages: [without('outlierEjection')]`. Throws EVENKEEL_OPTION for other names.
  *
- * @param names `conditions`, `outlierEjection`, `pushback`, `panic`.
+ * @param names Names of standard stages: `conditions`, `outlierEjection`, `pushback`, `panic`.
  */
 export function without(...names: StandardStageName[]): StageFactory {
   for (const name of names) {
@@ -55,9 +55,9 @@ export function without(...names: StandardStageName[]): StageFactory {
 }
 
 /**
- * All stages of a balancer, in order, from those that its options name: the application's own first, in the order of the list, since they
- * say which endpoints are meant; then the standard stages and those that were added, in the library's order. A stage of the same
- * name takes the place of a standard one.
+ * Returns all stages of a balancer in their order, from those that its options list. The application's own come first, in the order of the
+ * list, because they say which endpoints are meant. Then come the standard stages and added ones, in the library's order. A stage with the
+ * name of a standard one takes its place.
  */
 export function stagesOf(stages: readonly StageFactory[] = []): readonly StageFactory[] {
   if (complete.has(stages)) return stages;
@@ -72,7 +72,7 @@ export function stagesOf(stages: readonly StageFactory[] = []): readonly StageFa
   return exactStages([...own, ...order.flatMap((name) => named.get(name) ?? [])]);
 }
 
-/** Says that a list is complete and in order, so that no standard stage is added. For adapters. */
+/** Marks a list of stages as complete and in order, so that no standard stage is added. For adapters. */
 export function exactStages(stages: readonly StageFactory[]): readonly StageFactory[] {
   complete.add(stages);
   return stages;

@@ -19,32 +19,31 @@ import { endpointShares } from './endpoint-shares.js';
 import { divideSlots } from './slot-table.js';
 import type { Stage, StageContext, StageFactory } from './stage.js';
 
-/** Options of `subset`. */
+/** Options of `subset`: how many endpoints this client connects to, and which. Invalid options throw EVENKEEL_OPTION. */
 export interface SubsetOptions {
-  /** The minimum number of endpoints this client connects to. @defaultValue 12 */
+  /** How many endpoints this client connects to at least. @defaultValue 12 */
   readonly size?: number | undefined;
   /**
-   * A name unique to this client, such as its pod name: each client takes the endpoints that score highest with its name. Or its
-   * place among all clients: endpoints are then divided evenly.
-   * @defaultValue its place among the workers of its cluster, the processes PM2 keeps of it, and the threads of its process
+   * What decides which endpoints this client gets. A name unique to this client, such as its pod name: it takes the endpoints that score
+   * highest with its name. Or its place among all clients: endpoints are divided evenly. @defaultValue its place among the workers of its
+   * cluster, the processes that PM2 keeps of it, and the threads of its process
    */
   readonly client?: string | SubsetPlace | undefined;
 }
 
-/** The place of a client among all clients. */
+/** The place of one client among all clients, for `subset`. */
 export interface SubsetPlace {
   /**
-   * This client's number among all, from 0 to below `count`.
-   * @defaultValue the ordinal of a StatefulSet's pod, from the host name, and the place of this process or thread in the pod
+   * This client's number among all clients, from 0 to below `count`. @defaultValue the ordinal of a StatefulSet's pod, from the host name,
+   * and the place of this process or thread in the pod
    */
   readonly index?: number | undefined;
   /** How many clients there are; without `index`, how many pods. All clients must use the same number. */
   readonly count: number;
   /**
-   * How many long-lived connections each client has. The connections of all clients are then divided evenly, not the endpoints.
-   * Other endpoints, up to `size`, get connections only while the client's own cannot be reached. At most 100,000 of all clients.
-   * @defaultValue none: for short calls
-   * @see docs/guide/tcp.md#many-clients-with-one-connection-each
+   * How many long-lived connections each client has. If it is set, the connections of all clients are divided evenly, not the endpoints.
+   * Other endpoints, up to `size`, get connections only while the client's own cannot be reached. At most 100,000 for all clients together.
+   * @defaultValue none: calls are short @see docs/guide/tcp.md#many-clients-with-one-connection-each
    */
   readonly connections?: number | undefined;
 }
@@ -65,7 +64,7 @@ export const subsetPlaceTable: OptionTable<Place> = optionTable('subset.client',
 type Settings = Complete<Pick<SubsetOptions, 'size'>> & { readonly client: Place | string | undefined };
 
 export const subsetTable: OptionTable<Settings> = optionTable('subset', {
-  // The default size is Finagle's: a few failures still leave a choice.
+  // The default size is Finagle's. It leaves a choice even after a few failures.
   size: numberOption(12, count),
   client: checkedOption<Place | string | undefined>(undefined, (name, client) =>
     typeof client === 'string' ? checkString(name, client) : placeOf(client),
@@ -85,26 +84,26 @@ function placeOf(client: unknown): Place {
 }
 
 /**
- * Connects to a stable part of a large set: with 1,000 clients and 1,000 pods, one connection each would be a million. Endpoints
- * left out are absent: they get no connection. Choose a `size` that leaves enough endpoints after a few
+ * Connects to a stable part of a large set: with 1,000 clients and 1,000 pods, a connection from each client to each pod would be a
+ * million. Endpoints that are left out are absent: they get no connection. Choose a `size` that leaves enough endpoints after a few
  * failures.
  *
- * Without `client`, the workers of a cluster (`node:cluster`), the processes PM2 keeps of an app, and the threads of a process
- * divide the endpoints among themselves. A single process connects to all. The primary of a cluster must call `placeWorkers()`. While a
- * worker cannot find out its place, it uses `size` random endpoints, and after 5 s all of them, with a warning (`warned`).
+ * Without `client`, the workers of a cluster (`node:cluster`), the processes that PM2 keeps of an app, and the threads of a process divide
+ * the endpoints among themselves. A single process connects to all. The primary of a cluster must call `placeWorkers()`. While a worker
+ * cannot find out its place, it uses `size` random endpoints, and after 5 s all of them, with a warning (`warned`).
  *
- * By name (rendezvous): when an endpoint goes, only clients that used it take another. How many clients an endpoint gets is
- * left to chance, so its share of the load spreads about 1 / sqrt(clients × size / endpoints) around the mean.
+ * By name (rendezvous): when an endpoint goes, only clients that used it take another. How many clients an endpoint gets is left to chance,
+ * so its share of the load spreads about 1 / sqrt(clients × size / endpoints) around the mean.
  *
- * By place: every client gets the same amount of endpoints, and every endpoint the same number of clients. An endpoint on the
- * border between two clients counts for each in part (its weight). The load is exactly even if clients send alike. All clients must
- * use the same count.
+ * By place: every client gets the same amount of endpoints, and every endpoint the same number of clients. An endpoint on the border
+ * between two clients counts for each in part (its weight). The load is exactly even if clients send alike. All clients must use the same
+ * count.
  *
- * By place, with `connections` (a Maglev table): for clients whose few connections live for hours. Each connection of each client
- * is assigned an endpoint, and endpoints have equal numbers of them, give or take one. When an endpoint comes or goes, connections
- * move until this is restored. Needs a picker that compares connections per weight, as the default for long-lived connections does.
+ * By place, with `connections` (a Maglev table): for clients whose few connections live for hours. Each connection of each client is
+ * assigned an endpoint, and endpoints have equal numbers of them, give or take one. When an endpoint comes or goes, connections move until
+ * this is restored. Needs a picker that compares connections per weight, as the default for long-lived connections does.
  *
- * Throws EVENKEEL_OPTION.
+ * Throws EVENKEEL_OPTION for invalid options.
  */
 export const subset = (options: SubsetOptions = {}): StageFactory => {
   const { size, client } = subsetTable.resolve(options);
@@ -121,17 +120,17 @@ export const subset = (options: SubsetOptions = {}): StageFactory => {
   return described(() => ({ apply: (set) => partOf(set, size, { index, count }, connections) }), 'subset');
 };
 
-/** The subset of a client that finds its own place. */
+/** The subset of a client whose options do not say its place, so that it finds its place itself. */
 class FoundSubset implements Stage {
   readonly #size: number;
   readonly #connections: number | undefined;
   readonly #observer: Observer;
   readonly #found: FoundPlace;
-  /** The seed of the random endpoints that are used before the place is known. */
+  /** The seed for choosing random endpoints while the place is not known. */
   readonly #seed: number;
   #hasWarned = false;
 
-  /** @param pods How many pods there are, each with an ordinal; undefined: only this one, or pods that cannot be told apart. */
+  /** @param pods How many pods there are, each with an ordinal; undefined = there is only this pod, or the pods cannot be told apart. */
   constructor(size: number, pods: number | undefined, connections: number | undefined, context: StageContext) {
     this.#size = size;
     this.#connections = connections;
@@ -174,9 +173,9 @@ const NO_ANSWER =
 const NO_ORDINAL =
   'subset() finds no ordinal at the end of the host name, and takes this for the only pod: pass client.index';
 
-/** Limit on the connections of all clients: filling the table that divides them takes about 10 ms. */
+/** The largest number of connections of all clients together: filling the table for so many takes about 10 ms. */
 const MAX_SLOTS = 100_000;
-/** The weight of an endpoint used only if the client's own cannot be reached. */
+/** The weight of an endpoint that is used only while the client's own endpoints cannot be reached. */
 const SPARE_WEIGHT = 0.001;
 
 function partOf(
@@ -225,7 +224,7 @@ function byConnection(set: EndpointSet, size: number, from: number, connections:
   return withShares(set, shares);
 }
 
-/** The entries of the set that have a share, with their weight scaled to it. */
+/** Returns the entries of the set that have a share, with their weights multiplied by it. */
 function withShares(set: EndpointSet, shares: ReadonlyMap<EndpointEntry, number>): EndpointSet {
   return set
     .filter((entry) => shares.has(entry))
@@ -235,7 +234,7 @@ function withShares(set: EndpointSet, shares: ReadonlyMap<EndpointEntry, number>
     });
 }
 
-/** Entries sorted by a number derived from their endpoint; by address where it is the same. */
+/** Returns the entries sorted by a number derived from their endpoint; entries with equal numbers are sorted by address. */
 function inOrder(set: EndpointSet, by: (endpoint: Endpoint) => number): EndpointEntry[] {
   return set.entries
     .map((entry) => ({ entry, rank: by(entry.endpoint), address: endpointAddress(entry.endpoint) }))

@@ -6,14 +6,18 @@ import { described } from '../runtime/described.js';
 import { checkedOption, choiceOption, type OptionTable, optionTable } from '../runtime/options.js';
 import type { StageFactory } from './stage.js';
 
-/** Options of `topologyHints`. */
+/**
+ * Options of `topologyHints`: where this process runs, and what happens to endpoints meant for others. Invalid options throw
+ * EVENKEEL_OPTION.
+ */
 export interface TopologyHintsOptions {
-  /** The zone this process runs in; undefined or '' switches hints by zone off. @defaultValue none */
+  /** The zone in which this process runs; undefined or '' = hints by zone are ignored. @defaultValue none */
   readonly zone?: string | undefined;
-  /** The node this process runs on; undefined or '' switches hints by node off. @defaultValue none */
+  /** The name of the node on which this process runs; undefined or '' = hints by node are ignored. @defaultValue none */
   readonly nodeName?: string | undefined;
   /**
-   * What happens to endpoints meant for others: `absent`, no connection, or `standby`, connected but unused. @defaultValue 'absent'
+   * What happens to endpoints that are meant for clients elsewhere: `absent` = they get no connection, `standby` = they are connected but
+   * not used. @defaultValue 'absent'
    */
   readonly others?: 'absent' | 'standby' | undefined;
 }
@@ -30,9 +34,10 @@ export const topologyHintsTable: OptionTable<Complete<TopologyHintsOptions>> = o
 });
 
 /**
- * Follows the topology hints the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`, as kube-proxy does:
- * the node's own endpoints if every ready endpoint is hinted for some node and one for ours; otherwise the zone's own under the same rule;
- * otherwise all. One ready endpoint without a hint switches that kind off. Where an endpoint runs says nothing about who should use it.
+ * Follows the topology hints that the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`, as kube-proxy
+ * does. If every ready endpoint has a hint by node and one names this node, the endpoints hinted for this node are used; otherwise those of
+ * the zone, by the same rule; otherwise all. One ready endpoint without a hint of a kind makes that kind of hint void. Where an endpoint
+ * itself runs says nothing about who should use it.
  *
  * @example // zone and node from the downward API, see topologyFromEnv topologyHints({ zone: 'eu-west-1a', nodeName: 'node-7' })
  */
@@ -41,18 +46,21 @@ export function topologyHints(options: TopologyHintsOptions = {}): StageFactory 
   return described(() => ({ apply: (set) => applyHints(set, zone, nodeName, others) }), 'topologyHints');
 }
 
-/** Where a process runs, from environment variables that its manifest sets through the downward API. */
+/** Which environment variables say where a process runs. Its manifest sets them through the downward API. */
 export interface TopologySource {
-  /** The variable that the manifest sets from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE' */
+  /**
+   * The name of the variable that the manifest sets from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE'
+   */
   readonly zoneVariable?: string | undefined;
-  /** The variable that the manifest sets from `spec.nodeName`. @defaultValue 'NODE_NAME' */
+  /** The name of the variable that the manifest sets from `spec.nodeName`. @defaultValue 'NODE_NAME' */
   readonly nodeVariable?: string | undefined;
-  /** Where the variables are read from. @defaultValue process.env */
+  /** The environment from which the variables are read. @defaultValue process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 /**
- * Reads zone and node for `topologyHints`, once, when called. A missing or empty variable switches that kind of hint off.
+ * Reads zone and node for `topologyHints` from environment variables, once, when it is called. If a variable is missing or empty, hints of
+ * that kind are ignored.
  *
  * @example stages: [topologyHints(topologyFromEnv())]
  */
@@ -65,14 +73,14 @@ export function topologyFromEnv(source: TopologySource = {}): {
   return { zone: env[zoneVariable] || undefined, nodeName: env[nodeVariable] || undefined };
 }
 
-/** Reads an endpoint's topology hints of one kind, by zone or by node. */
+/** Returns an endpoint's topology hints of one kind, by zone or by node. */
 type HintsOf = (endpoint: Endpoint) => readonly string[];
 
 const byNode: HintsOf = (endpoint) => endpoint.hintNodes;
 const byZone: HintsOf = (endpoint) => endpoint.hintZones;
 
 function applyHints(set: EndpointSet, zone: string, nodeName: string, others: 'absent' | 'standby'): EndpointSet {
-  // The fallback to terminating endpoints ignores topology hints: without a ready endpoint nothing is filtered.
+  // If there is no ready endpoint, terminating ones are used whatever their hints say, as kube-proxy does.
   const ready = set.entries.filter(({ endpoint }) => endpoint.conditions.ready);
   const [hintsOf, own] = holds(ready, byNode, nodeName) ? [byNode, nodeName] : [byZone, zone];
   if (!holds(ready, hintsOf, own)) return set;
@@ -81,7 +89,7 @@ function applyHints(set: EndpointSet, zone: string, nodeName: string, others: 'a
   return set.map((entry) => (ours(entry) || entry.weight === 0 ? entry : { ...entry, weight: 0 }));
 }
 
-/** Whether topology hints of this kind apply: all ready endpoints have one, and one of them names our zone or node. */
+/** Whether topology hints of one kind apply: all ready endpoints have such a hint, and one of them names this zone or node. */
 function holds(ready: readonly EndpointEntry[], hintsOf: HintsOf, own: string): boolean {
   if (own === '' || ready.length === 0) return false;
   let named = false;

@@ -7,13 +7,13 @@ import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable, requiredOption } from '../runtime/options.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
-/** Options of `zone`. */
+/** Options of `zone`: the zone of this process, and how much load its endpoints may get. Invalid options throw EVENKEEL_OPTION. */
 export interface ZoneOptions {
-  /** The zone this process runs in, as the pods' `topology.kubernetes.io/zone`. */
+  /** The zone in which this process runs, as in the pods' label `topology.kubernetes.io/zone`. */
   readonly zone: string;
   /**
-   * How many times the mean load of all endpoints this zone's endpoints may get, at least 1; Infinity = all calls stay while one
-   * of them is usable. @defaultValue 1.5
+   * How many times the mean load of all endpoints the endpoints of this zone may get, at least 1; Infinity = all calls stay in the zone
+   * while one of its endpoints is usable. @defaultValue 1.5
    */
   readonly maxLoadRatio?: number | undefined;
 }
@@ -23,19 +23,19 @@ export const zoneTable: OptionTable<Complete<ZoneOptions>> = optionTable('zone',
   maxLoadRatio: numberOption(1.5, { min: 1, infinite: true }),
 });
 
-/** Connections opened or closed within this time are processed together, in ms: at start-up there are thousands. */
+/** Connections that open or close within this time are handled together, in ms, because at start-up there are thousands. */
 const SETTLE_MS = 100;
 
 /**
- * Prefers endpoints of this zone: no cross-zone charges, lower latency. The others stay connected.
+ * Prefers endpoints of this zone: no cross-zone charges, lower latency. Endpoints of other zones stay connected.
  *
- * Assumes that calls come evenly from every zone that has endpoints, because the number of clients is unknown: with z zones, n
- * usable endpoints and l of them in this zone, each local endpoint gets n / (z × l) times the mean load. Up to `maxLoadRatio`
- * all calls stay; above it, just enough calls stay to meet the limit, and the rest is spread over the other zones. Endpoints
- * without a connection, suspect ones and those on probation do not count as usable, so a failing zone spills over: put this
- * stage after those that mark endpoints as suspect.
- * Source: the arithmetic of Envoy's zone-aware routing and of Kubernetes' topology hints (KEP-2433), which also bound the overload
- * of a zone.
+ * It assumes that calls come evenly from every zone that has endpoints, because the number of clients is unknown: with z zones, n usable
+ * endpoints and l of them in this zone, each local endpoint gets n / (z × l) times the mean load. Up to `maxLoadRatio`, all calls stay in
+ * the zone; above it, just enough calls stay to meet the limit, and the rest is spread over the other zones. Endpoints without a
+ * connection, suspect ones and those on probation do not count as usable, so calls leave a zone that fails: put this stage after those that
+ * mark endpoints as suspect.
+ * Source: the arithmetic of Envoy's zone-aware routing and of Kubernetes' topology hints (KEP-2433), which also bound the overload of a
+ * zone.
  */
 export const zone = (options: ZoneOptions): StageFactory => {
   const { zone: own, maxLoadRatio } = zoneTable.resolve(options);
@@ -71,7 +71,7 @@ class Zone implements Stage {
   apply(set: EndpointSet): EndpointSet {
     const own = set.entries.filter((entry) => entry.endpoint.zone === this.#own);
     if (own.length === 0 || own.length === set.size) return set;
-    // Before any connection is open, all endpoints count: the first calls should stay local too.
+    // Before any connection is open, all endpoints count as usable, so that the first calls stay local too.
     const anyConnected = set.entries.some((entry) => this.#isUsable(entry, false));
     const usable = set.entries.filter((entry) => this.#isUsable(entry, !anyConnected));
     const weightOf = (entries: readonly EndpointEntry[]): number =>
@@ -82,7 +82,7 @@ class Zone implements Stage {
     const zones = new Set(usable.map(({ endpoint }) => endpoint.zone)).size;
     const loadRatio = total / (zones * ownWeight);
     if (loadRatio <= this.#maxLoadRatio) return this.#weigh(set, 0);
-    // Local endpoints keep this share of the calls; the others get the rest, by weight.
+    // This share of the calls stays with local endpoints; the others get the rest, by weight.
     const stay = this.#maxLoadRatio / loadRatio;
     const otherWeight = total - ownWeight;
     return this.#weigh(set, ((1 - stay) / otherWeight) * (ownWeight / stay));
