@@ -18,7 +18,7 @@ interface FakeMember {
 
 function setOf(...members: readonly FakeMember[]): PickSet<Subchannel<PodConnection>> {
   const all = members.map((member) => ({ inFlight: 0, capacity: 1, ...member }));
-  return { all, subchannels: all.filter(({ state }) => state === 'ready') } as unknown as PickSet<
+  return { all, targets: all.filter(({ state }) => state === 'ready') } as unknown as PickSet<
     Subchannel<PodConnection>
   >;
 }
