@@ -6,7 +6,7 @@
  *   npm run bench -- pick http          those named
  *   npm run bench -- --quick            few rounds, no verdicts on ratios
  *   npm run bench -- --write            writes docs/benchmarks.md and the pages beside it from what was measured
- *   npm run bench -- http --write       writes the page of those that have one of their own
+ *   npm run bench -- http --write       writes the page of those that have one; grpc and connect share one
  *
  * Through npm, programs that benchmarks compare with or need (HAProxy, nginx, MariaDB, PostgreSQL) are installed first where that is
  * possible: as root, with apt-get. `node test/bench/run.mjs` installs nothing.
@@ -18,13 +18,20 @@ import { describeMachine } from './lib/machine.mjs';
 
 const folder = new URL('.', import.meta.url);
 const docs = new URL('../../docs/', import.meta.url);
-/** Benchmarks with a page of their own, by its name and title; the others share one. */
-const ownPages = new Map([
-  ['fleet', { file: 'benchmarks-fleet.md', title: 'Benchmarks: a fleet' }],
-  ['fleet-grpc', { file: 'benchmarks-fleet-grpc.md', title: 'Benchmarks: a fleet over gRPC' }],
-  ['fleet-postgres', { file: 'benchmarks-fleet-postgres.md', title: 'Benchmarks: a fleet that reads from PostgreSQL' }],
-  ['http', { file: 'benchmarks-http.md', title: 'Benchmarks: HTTP' }],
-]);
+/** The pages for which benchmarks are run by themselves; the other benchmarks share one page. */
+const pages = [
+  { file: 'benchmarks-fleet.md', title: 'Benchmarks: a fleet', of: ['fleet'] },
+  { file: 'benchmarks-fleet-grpc.md', title: 'Benchmarks: a fleet over gRPC', of: ['fleet-grpc'] },
+  {
+    file: 'benchmarks-fleet-postgres.md',
+    title: 'Benchmarks: a fleet that reads from PostgreSQL',
+    of: ['fleet-postgres'],
+  },
+  { file: 'benchmarks-http.md', title: 'Benchmarks: HTTP', of: ['http'] },
+  { file: 'benchmarks-http2.md', title: 'Benchmarks: gRPC and Connect', of: ['grpc', 'connect'] },
+];
+/** The pages that these benchmarks fill. @param {readonly string[]} names */
+const filledBy = (names) => pages.filter(({ of }) => of.every((name) => names.includes(name)));
 const args = process.argv.slice(2);
 const quick = args.includes('--quick');
 const write = args.includes('--write');
@@ -42,7 +49,8 @@ const help = `npm run bench                       all, which takes hours
 npm run bench -- pick http          those named
 npm run bench -- --quick            few rounds, no verdicts on ratios
 npm run bench -- --write            writes docs/benchmarks.md and the pages beside it
-npm run bench -- http --write       writes the page of those that have one of their own; http takes 15 minutes at most on two cores
+npm run bench -- http --write       writes the page of those that have one; http takes 15 minutes at most on two cores
+npm run bench -- grpc connect --write    writes the page that these two share
 
 Programs that they compare with (HAProxy, nginx) or need (MariaDB, PostgreSQL) are installed first, as root with apt-get;
 node test/bench/run.mjs installs nothing.
@@ -52,12 +60,12 @@ if (args.includes('--help') || args.includes('-h')) {
   console.log(help);
   process.exit(0);
 }
-const isPart = named.some((name) => !ownPages.has(name));
+const isPart = named.some((name) => !filledBy(named).some(({ of }) => of.includes(name)));
 if (unknown.length > 0 || (write && (quick || isPart))) {
   console.error(
     unknown.length > 0
       ? `No benchmark is called ${unknown.join(', ')}. There are: ${all.join(', ')}`
-      : '--write takes all benchmarks, or those with a page of their own, at their full length.',
+      : '--write takes all benchmarks, or all of a page other than docs/benchmarks.md, at their full length.',
   );
   process.exit(2);
 }
@@ -85,13 +93,18 @@ const sections = new Map();
 for (const name of named.length > 0 ? named : all) sections.set(name, await run(name));
 
 if (write) {
-  const shared = [...sections].filter(([name]) => !ownPages.has(name)).map(([, section]) => section);
-  const links = [...ownPages.values()].map(({ file, title }) => `[${title}](${file})`);
-  if (shared.length > 0)
-    writePage('benchmarks.md', 'Benchmarks', [`Pages of their own: ${links.join(', ')}.`, ...shared]);
-  for (const [name, { file, title }] of ownPages) {
-    const section = sections.get(name);
-    if (section !== undefined) writePage(file, title, [section]);
+  const shared = [...sections].filter(([name]) => !pages.some(({ of }) => of.includes(name)));
+  const links = pages.map(({ file, title }) => `[${title}](${file})`);
+  if (shared.length > 0) {
+    const texts = shared.map(([, section]) => section);
+    writePage('benchmarks.md', 'Benchmarks', [`Pages of their own: ${links.join(', ')}.`, ...texts]);
+  }
+  for (const { file, title, of } of filledBy([...sections.keys()])) {
+    writePage(
+      file,
+      title,
+      of.map((name) => String(sections.get(name))),
+    );
   }
 }
 
