@@ -8,8 +8,8 @@ interface Pending {
 }
 
 /**
- * A clock that only moves when a test advances it. Deferred work also runs by itself at the end of the turn, as with the real
- * clock, so promises and deferred work interleave as in production.
+ * A clock that only moves when a test advances it. Deferred work also runs by itself at the end of the turn, as with the real clock, so
+ * promises and deferred work interleave as in production.
  */
 export class FakeClock implements Clock {
   #now: number;
@@ -43,7 +43,7 @@ export class FakeClock implements Clock {
     if (this.#deferred.push(fn) === 1) queueMicrotask(() => this.flush());
   }
 
-  /** Runs deferred work now, including work that it defers in turn. */
+  /** Runs deferred work now, including work that the deferred work defers in turn. */
   flush(): void {
     while (this.#deferred.length > 0) {
       const batch = this.#deferred;
@@ -70,13 +70,13 @@ export class FakeClock implements Clock {
     await settle();
   }
 
-  /** Time passes while the event loop is blocked: timers due meanwhile fire late, all at the end. */
+  /** Lets time pass as if the event loop were blocked: timers due meanwhile fire late, all at the end. */
   async stall(ms: number): Promise<void> {
     this.#now += ms;
     await this.advanceAsync(0);
   }
 
-  /** How many timers are pending: shows leaks. */
+  /** How many timers are pending; a number that stays above 0 after a test shows a leak. */
   get timers(): number {
     return this.#pending.length;
   }
@@ -92,7 +92,7 @@ export class FakeClock implements Clock {
     return next === undefined ? undefined : next.at - this.#now;
   }
 
-  /** Fires the next timer due by `endMs`, at its own time; false if there is none. */
+  /** Fires the next timer due by `endMs`, at that timer's own time; returns false if there is none. */
   #fireNext(endMs: number): boolean {
     const next = this.#pending[0];
     if (next === undefined || next.at > endMs) return false;
@@ -103,7 +103,7 @@ export class FakeClock implements Clock {
     return true;
   }
 
-  /** The index at which a pending timer is or belongs. The list is kept sorted: simulations hold thousands of timers. */
+  /** The index at which a pending timer is or belongs. The list is kept sorted, because simulations hold thousands of timers. */
   #indexOf(entry: Pending): number {
     let low = 0;
     let high = this.#pending.length;

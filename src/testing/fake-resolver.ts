@@ -3,19 +3,19 @@ import type { ResolveError } from '../errors.js';
 import type { Resolution, Resolver, ResolverListener } from '../resolver/resolver.js';
 
 /**
- * A resolver a test controls. A later watcher gets the last result: the last set, or the failure while it fails; then the set
- * follows with `fresh`.
+ * A resolver that a test controls. A later watcher gets the last result: the last endpoint set, or the failure while the resolver fails; in
+ * that case the set follows with `fresh`.
  */
 export class FakeResolver implements Resolver {
   readonly name = 'fake';
-  /** Calls of `refresh`, over all watches. */
+  /** How often `refresh` was called, over all watches. */
   refreshes = 0;
   /** The listeners, and whether each has received the last set. */
   readonly #listeners = new Map<ResolverListener, boolean>();
   #last: readonly Endpoint[] | undefined;
   #failure: ResolveError | undefined;
 
-  /** Number of current watches. */
+  /** How many watches are open. */
   get watchers(): number {
     return this.#listeners.size;
   }
@@ -23,10 +23,10 @@ export class FakeResolver implements Resolver {
   watch(listener: ResolverListener): Resolution {
     this.#listeners.set(listener, false);
     queueMicrotask(() => {
-      // The listener has already received what was published meanwhile.
+      // A listener that received a set meanwhile does not get it again.
       if (this.#listeners.get(listener) !== false) return;
       if (this.#failure !== undefined) listener.fail(this.#failure);
-      else if (this.#last !== undefined) this.#tell(listener, this.#last);
+      else if (this.#last !== undefined) this.#deliver(listener, this.#last);
     });
     return {
       refresh: () => {
@@ -38,29 +38,29 @@ export class FakeResolver implements Resolver {
     };
   }
 
-  /** Publishes a set: `'10.0.0.1'` means port 80 there; pass an object for anything more. */
+  /** Publishes an endpoint set: `'10.0.0.1'` means port 80 of that address; pass an object for anything more. */
   update(...endpoints: readonly (string | EndpointInit)[]): void {
     this.#failure = undefined;
     this.#last = endpoints.map((init) => createEndpoint(typeof init === 'string' ? { address: init, port: 80 } : init));
-    for (const listener of this.#listeners.keys()) this.#tell(listener, this.#last);
+    for (const listener of this.#listeners.keys()) this.#deliver(listener, this.#last);
   }
 
-  /** Tells every watch that the set could not be determined. */
+  /** Notifies every watch that the endpoint set could not be determined. */
   fail(error: ResolveError): void {
     this.#failure = error;
     for (const listener of this.#listeners.keys()) listener.fail(error);
   }
 
-  /** Tells every watch that its last set holds again. */
+  /** Notifies every watch that its last endpoint set holds again. */
   fresh(): void {
     this.#failure = undefined;
-    for (const [listener, hasHeard] of this.#listeners) {
-      if (hasHeard) listener.fresh();
-      else if (this.#last !== undefined) this.#tell(listener, this.#last);
+    for (const [listener, hasLastSet] of this.#listeners) {
+      if (hasLastSet) listener.fresh();
+      else if (this.#last !== undefined) this.#deliver(listener, this.#last);
     }
   }
 
-  #tell(listener: ResolverListener, endpoints: readonly Endpoint[]): void {
+  #deliver(listener: ResolverListener, endpoints: readonly Endpoint[]): void {
     this.#listeners.set(listener, true);
     listener.update(endpoints);
   }

@@ -1,22 +1,22 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Connection, Transport } from '../pool/transport.js';
 
-/** How the fake answers a connection attempt. */
+/** How a fake transport answers a connection attempt. */
 export type ConnectBehaviour = 'accept' | 'refuse' | 'hang';
 
 /** A call on a fake connection. */
 export interface FakeCall {
-  /** Resolves when the call is over: by `finish`, or because its connection was cut or ended. */
+  /** Resolves when the call is over: because of `finish`, or because its connection was cut or ended. */
   readonly ended: Promise<'finished' | 'cut'>;
-  /** Ends the call as an answered one. */
+  /** Ends the call as if it had been answered. */
   finish(): void;
 }
 
-/** A connection a test controls; also the handle callers get. */
+/** A connection that a test controls. Callers get this object too, as the handle of their lease. */
 export class FakeConnection implements Connection<FakeConnection> {
   /** The connection's number, from 1 over the whole transport, in opening order. */
   readonly id: number;
-  /** The endpoint the transport was asked to connect to. */
+  /** The endpoint to which the transport was asked to connect. */
   readonly endpoint: Endpoint;
   capacity: number;
   readonly closed: Promise<Error | undefined>;
@@ -24,9 +24,9 @@ export class FakeConnection implements Connection<FakeConnection> {
   readonly outdated: Promise<void>;
   /** How `close` of the connection was called: not at all, to finish, or to cut. */
   closing: 'no' | 'finish' | 'cut' = 'no';
-  /** The error that `ping` of the connection rejects with; undefined: it succeeds. */
+  /** The error with which `ping` of the connection rejects; undefined means that `ping` succeeds. */
   pingError: Error | undefined;
-  /** The functions that end each call running now on the connection. */
+  /** The functions that end each call that runs on the connection now. */
   readonly #calls = new Set<(how: 'finished' | 'cut') => void>();
   #resolveClosed!: (error: Error | undefined) => void;
   #resolveLeaving!: () => void;
@@ -57,7 +57,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     return this.#open;
   }
 
-  /** The other side closes the connection: cleanly, or with an error. */
+  /** Ends the connection from the other side: cleanly, or with an error. */
   end(error?: Error): void {
     if (!this.#open) return;
     this.#open = false;
@@ -65,7 +65,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     this.#resolveClosed(error);
   }
 
-  /** Starts a call on the connection: `close` waits for the call, unless it cuts. */
+  /** Starts a call on the connection: `close` waits for the call, unless `close` cuts. */
   begin(): FakeCall {
     let endCall!: (how: 'finished' | 'cut') => void;
     const ended = new Promise<'finished' | 'cut'>((resolve) => {
@@ -79,12 +79,12 @@ export class FakeConnection implements Connection<FakeConnection> {
     return { ended, finish: () => endCall('finished') };
   }
 
-  /** The other side wants no new calls on the connection. */
+  /** Makes the other side refuse new calls on the connection. */
   leave(): void {
     this.#resolveLeaving();
   }
 
-  /** Says that another connection should replace this one. */
+  /** Marks the connection as outdated, so that another connection should replace it. */
   outdate(): void {
     this.#resolveOutdated();
   }
@@ -109,20 +109,20 @@ export class FakeConnection implements Connection<FakeConnection> {
   }
 }
 
-/** A transport without sockets: numbered connections, and behaviour by `address:port`. */
+/** A transport without sockets: its connections are numbered, and each `address:port` behaves as a test says. */
 export class FakeTransport implements Transport<FakeConnection> {
-  /** All connections ever opened. */
+  /** All connections that were ever opened. */
   readonly connections: FakeConnection[] = [];
-  /** Connection attempts by `address:port`, in order. */
+  /** The `address:port` of every connection attempt, in order. */
   readonly attempts: string[] = [];
   /** How an attempt to `address:port` is answered; `accept` by default. */
   readonly behaviour: Map<string, ConnectBehaviour> = new Map();
-  /** How many calls at once each connection opened from now on can carry. */
+  /** How many calls at once each connection can carry that is opened from now on. */
   capacity: number = Number.POSITIVE_INFINITY;
-  /** How many attempts to connect hang now. */
+  /** How many connection attempts hang now. */
   hanging = 0;
 
-  /** The open connections to an address, or all. */
+  /** The open connections to an address, or all open connections. */
   open(address?: string): FakeConnection[] {
     return this.connections.filter(
       (connection) => connection.isOpen && (address === undefined || connection.endpoint.address === address),
@@ -144,7 +144,7 @@ export class FakeTransport implements Transport<FakeConnection> {
         signal.addEventListener('abort', giveUp, { once: true });
       });
     }
-    // A connection is never ready in the turn it was requested.
+    // A connection is never ready in the turn in which it was requested.
     await undefined;
     signal.throwIfAborted();
     const connection = new FakeConnection(this.connections.length + 1, endpoint, this.capacity);

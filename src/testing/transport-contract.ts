@@ -4,29 +4,29 @@ import { promises as timers } from 'node:timers';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Connection, Transport } from '../pool/transport.js';
 
-/** A transport and the peers of its connections, for the suite. One is opened per test. */
+/** A transport under test and the servers behind its connections. The suite opens one for each test. */
 export interface TransportWorld<C> {
   /** The transport under test. */
   readonly transport: Transport<C>;
   /** An endpoint that accepts connections. */
   readonly endpoint: Endpoint;
-  /** An endpoint where nothing listens. */
+  /** An endpoint at which nothing listens. */
   readonly refusing: Endpoint;
-  /** An endpoint that neither accepts nor refuses, or accepts and never finishes the handshake. */
+  /** An endpoint that neither accepts nor refuses connections, or accepts them and never finishes the handshake. */
   readonly hanging: Endpoint;
-  /** How many connections are open, as seen by the peer where there is one. */
+  /** Returns how many connections are open, as seen by the server if there is one. */
   open(): number;
-  /** Ends all open connections from the peer's side: in order, or as in a crash. */
+  /** Ends all open connections from the server's side: in order, or as in a crash. */
   end(how: 'cleanly' | 'badly'): void;
-  /** Starts a call that runs until it is finished or cut; resolves once it has started. `ended` settles with how. */
+  /** Starts a call that runs until it is finished or cut; resolves once the call has started. `ended` settles with how it ended. */
   call(handle: C): Promise<{ readonly ended: Promise<'finished' | 'cut'>; finish(): void }>;
-  /** Closes the world itself, leaving nothing open. */
+  /** Closes the servers of the test and everything they have open. */
   close(): void | Promise<void>;
 }
 
-/** How a test runner accepts tests: vitest, Jest, mocha and node:test do. */
+/** How a test runner accepts tests: vitest, Jest, mocha and node:test do it so. */
 export interface TestRunner {
-  /** Opens a group of tests; `describe` of vitest, Jest and mocha, `suite` of node:test. */
+  /** Opens a group of tests: `describe` of vitest, Jest and mocha, `suite` of node:test. */
   readonly describe: (name: string, body: () => void) => unknown;
   /** Adds a test that fails if its promise rejects. */
   readonly it: (name: string, body: () => Promise<void>) => unknown;
@@ -36,11 +36,11 @@ export interface TestRunner {
 export interface TransportContract<C> {
   /** The heading of the suite's tests. */
   readonly name: string;
-  /** Makes a fresh world; called before each test. */
+  /** Opens the transport and its servers for one test. */
   open(): TransportWorld<C> | Promise<TransportWorld<C>>;
-  /** Whether a connection survives when the peer ends it in order while idle (a pool of sockets). */
+  /** Whether a connection survives when the server ends it in order while idle (as a pool of sockets does). */
   readonly outlivesCleanEnd?: boolean;
-  /** Whether calls continue after a close that cuts, because only their client can end them (gRPC). */
+  /** Whether calls continue after a close that cuts, because only their client can end them (as in gRPC). */
   readonly callsOutliveCut?: boolean;
 }
 
@@ -214,13 +214,13 @@ export function transportContract<C>(
   });
 }
 
-/** Whether a promise is still pending after everything under way in this process has had its turn. */
+/** Whether a promise is still pending after everything that is under way in this process has had its turn. */
 async function isPending(promise: Promise<unknown>): Promise<boolean> {
   const pending = Symbol('pending');
   return (await Promise.race([promise, timers.setImmediate(pending)])) === pending;
 }
 
-/** For states only the peer can bring about. The time-out guards against hanging and says nothing about speed. */
+/** Waits for a state that only the server can bring about. The timeout guards against hanging and says nothing about speed. */
 async function until(what: string, condition: () => boolean, timeoutMs = 30_000): Promise<void> {
   const end = performance.now() + timeoutMs;
   while (!condition()) {

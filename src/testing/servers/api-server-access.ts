@@ -1,20 +1,20 @@
 import { type ResourceName, resourceTypes } from './api-server-objects.js';
 import { type StatusObject, statusObject } from './api-server-status.js';
 
-/** What a client may ask of a collection: all objects, their changes, or one object. */
+/** What a client may request of a collection: all objects, their changes, or one object. */
 export type Verb = 'list' | 'watch' | 'get';
 
-/** One permission: verbs on resources in a namespace. `'*'` means any. */
+/** One permission: which verbs are allowed on which resources of a namespace. `'*'` means any. */
 export interface Grant {
   /** The namespace in which the permission holds; `'*'` = all. */
   readonly namespace: string;
-  /** What the permission allows there. */
+  /** What the permission allows in its namespace: `list`, `watch`, `get`, or `'*'` for all three. */
   readonly verbs: readonly (Verb | '*')[];
   /** The kinds of objects that the permission is for. */
   readonly resources: readonly (ResourceName | '*')[];
 }
 
-/** Bearer tokens the server knows, and what each may do. */
+/** The bearer tokens that the API server knows, and what each may do. */
 export type Tokens = Readonly<Record<string, 'all' | readonly Grant[]>>;
 
 /** A request as access control sees it. An empty name means the collection, an empty namespace all namespaces. */
@@ -26,8 +26,9 @@ export interface AccessRequest {
 }
 
 /**
- * Decides as upstream does: no token is an anonymous user without permissions (403), an unknown token is 401, a known one without
- * the grant 403. Undefined = allowed. Without `tokens` everything is allowed.
+ * Decides whether a request is allowed, as a real API server does: without a token it is an anonymous user's, who may do nothing (403); an
+ * unknown token is refused with 401, a known token without the permission with 403. Returns undefined if the request is allowed. Without
+ * `tokens` everything is allowed.
  */
 export function checkAccess(
   tokens: Tokens | undefined,
@@ -49,7 +50,7 @@ export function checkAccess(
   return allowed ? undefined : forbidden('system:serviceaccount:test:test', request);
 }
 
-/** The refusal in upstream's words: user, verb, resource and scope. */
+/** Creates the refusal in a real API server's words: user, verb, resource and scope. */
 export function forbidden(user: string, request: AccessRequest): StatusObject {
   const { verb, resource, namespace, name } = request;
   const { group } = resourceTypes[resource];

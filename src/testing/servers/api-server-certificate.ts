@@ -13,15 +13,15 @@ export interface Certificate {
 export interface CertificateOptions {
   /** The subject's common name. @defaultValue 'evenkeel test' */
   readonly commonName?: string;
-  /** Host names and IP addresses the certificate is valid for. @defaultValue ['localhost', '127.0.0.1'] */
+  /** Host names and IP addresses for which the certificate is valid. @defaultValue ['localhost', '127.0.0.1'] */
   readonly hosts?: readonly string[];
-  /** The certificate that signs this one. @defaultValue itself, and it may then sign others */
+  /** The certificate whose key signs the new one. @defaultValue the new certificate's own key signs it, and it may then sign others */
   readonly issuer?: Certificate & { readonly commonName: string };
 }
 
 /**
- * Makes an ECDSA P-256 certificate valid from 2020 to 2099, for tests that need TLS without files or an external tool.
- * The encoding is X.509 v3 (RFC 5280) in DER (ITU-T X.690).
+ * Creates an ECDSA P-256 certificate valid from 2020 to 2099, for tests that need TLS without files or an external tool. The encoding is
+ * X.509 v3 (RFC 5280) in DER (ITU-T X.690).
  */
 export function createCertificate(options: CertificateOptions = {}): Certificate & { readonly commonName: string } {
   const { commonName = 'evenkeel test', hosts = ['localhost', '127.0.0.1'], issuer } = options;
@@ -30,7 +30,7 @@ export function createCertificate(options: CertificateOptions = {}): Certificate
 
   const algorithm = sequence(oid('1.2.840.10045.4.3.2')); // ecdsa-with-SHA256
   const serial = randomBytes(8);
-  serial[0] = ((serial[0] as number) & 0x7f) | 0x40; // positive, with no leading zero
+  serial[0] = ((serial[0] as number) & 0x7f) | 0x40; // the serial number is positive, with no leading zero
   const names = hosts.map((host) =>
     isIP(host) === 0 ? tagged(0x82, Buffer.from(host, 'ascii')) : tagged(0x87, ipBytes(host)),
   );

@@ -2,9 +2,9 @@ import type { Verb } from './api-server-access.js';
 import type { RecordedRequest } from './api-server-record.js';
 import { statusObject } from './api-server-status.js';
 
-/** How the next requests fail. */
+/** How the next requests to the API server fail. */
 export type Fault =
-  /** Responds with this status. 429 comes as plain text, everything else as a Status object unless `body` is set. */
+  /** The server responds with this status. Status 429 comes as plain text, any other as a Status object unless `body` is set. */
   | {
       readonly kind: 'status';
       readonly status: number;
@@ -12,9 +12,9 @@ export type Fault =
       readonly reason?: string;
       readonly body?: string;
     }
-  /** The request is accepted and never answered. */
+  /** The server accepts the request and never responds. */
   | { readonly kind: 'hang' }
-  /** The connection is reset (TCP RST) instead of a response. */
+  /** The server resets the connection (TCP RST) instead of responding. */
   | { readonly kind: 'reset' }
   /** The server sends status 200 and headers, then nothing, forever. */
   | { readonly kind: 'silent' }
@@ -24,14 +24,14 @@ export type Fault =
   | { readonly kind: 'truncated'; readonly bytes: number }
   /** The server sends status 200 and this text as the body. */
   | { readonly kind: 'body'; readonly body: string }
-  /** A watch that sends one ERROR event with this Status code, and ends. */
+  /** The server sends one ERROR event with this Status code on a watch, and ends it. */
   | { readonly kind: 'error-event'; readonly status: number; readonly reason?: string };
 
-/** Which of the next requests fail. */
+/** Which of the next requests to the API server fail. */
 export interface FaultOptions {
   /** How many of the next requests fail; may be Infinity. @defaultValue 1 */
   readonly times?: number;
-  /** Only requests for which this returns true fail. @defaultValue all */
+  /** Returns whether a request fails. @defaultValue every request fails */
   readonly when?: (request: RecordedRequest) => boolean;
 }
 
@@ -42,7 +42,7 @@ interface PendingFault {
   left: number;
 }
 
-/** Pending faults, in order of registration. */
+/** The faults that requests have not met yet, in order of registration. */
 export class FaultQueue {
   #pending: PendingFault[] = [];
 
@@ -50,7 +50,7 @@ export class FaultQueue {
     this.#pending.push({ verb, fault, when, left: times });
   }
 
-  /** The fault for this request, if any. */
+  /** Takes the fault for this request out of the queue; undefined if there is none. */
   take(request: RecordedRequest): Fault | undefined {
     const pending = this.#pending.find(
       ({ verb, when }) => (verb === 'any' || verb === request.verb) && (when === undefined || when(request)),
@@ -66,14 +66,14 @@ export class FaultQueue {
   }
 }
 
-/** Headers and body of a `status` fault. */
+/** The content type and the body of the response for a `status` fault. */
 export function faultBody(fault: Fault & { readonly kind: 'status' }): {
   readonly type: string;
   readonly body: string;
 } {
   if (fault.body !== undefined) return { type: 'text/plain; charset=utf-8', body: fault.body };
   if (fault.status === 429) {
-    // Upstream's flow control answers before the API machinery: plain text, no Status.
+    // A real API server's flow control responds before its API machinery, in plain text and without a Status.
     return { type: 'text/plain; charset=utf-8', body: 'Too many requests, please try again later.\n' };
   }
   const status = statusObject(

@@ -7,23 +7,23 @@ export interface ListQuery {
   readonly resource: ResourceName;
   readonly namespace: string;
   readonly matches: LabelMatcher;
-  /** Whether there is a selector: then the response has no count of remaining items. */
+  /** Whether the request has a selector, so that the response has no count of remaining items. */
   readonly selective: boolean;
   readonly resourceVersion: string;
   readonly resourceVersionMatch: string;
   /** The most objects on a page of the list; 0 = no limit. */
   readonly limit: number;
   readonly continueToken: string;
-  /** The number of the current epoch of continue tokens: tokens from an earlier one have expired. */
+  /** The number of the current epoch of continue tokens: tokens from an earlier epoch have expired. */
   readonly epoch: number;
-  /** Whether `limit` also applies to lists served from the cache (`resourceVersion=0`); upstream ignores it there. */
+  /** Whether `limit` also applies to lists served from the cache (`resourceVersion=0`); a real API server ignores it there. */
   readonly pagesFromCache: boolean;
 }
 
 export type ListAnswer =
   | { readonly kind: 'page'; readonly body: string }
   | { readonly kind: 'failure'; readonly status: StatusObject }
-  /** The wanted version does not exist yet: 504 with this Status unless it appears within 3 s. */
+  /** The requested version does not exist yet: the answer is 504 with this Status unless the version appears within 3 s. */
   | { readonly kind: 'early'; readonly wanted: number; readonly status: StatusObject };
 
 interface ContinueToken {
@@ -34,7 +34,7 @@ interface ContinueToken {
   readonly epoch: number;
 }
 
-/** Answers a list as the API server does for each form of `resourceVersion`, `limit` and `continue`. */
+/** Answers a list request as a real API server does for each form of `resourceVersion`, `limit` and `continue`. */
 export function answerList(store: ObjectStore, query: ListQuery): ListAnswer {
   const { resource, namespace, resourceVersion, resourceVersionMatch: match, continueToken } = query;
   if (continueToken !== '') return answerContinue(store, query);
@@ -57,7 +57,7 @@ export function answerList(store: ObjectStore, query: ListQuery): ListAnswer {
   const wanted = Number(resourceVersion || '0');
   if (match === 'Exact' && wanted === 0)
     return invalid('resourceVersionMatch: Forbidden: "Exact" is forbidden for resourceVersion "0"');
-  // Before the match parameter existed, a limit together with a version meant "exactly this version"; that still holds.
+  // Before `resourceVersionMatch` existed, a limit together with a version meant "exactly this version"; real API servers still do that.
   const exact = match === 'Exact' || (match === '' && wanted > 0 && query.limit > 0);
   if (wanted > store.revision) return { kind: 'early', wanted, status: tooLargeStatus(wanted, store.revision) };
   if (exact) {

@@ -6,13 +6,13 @@ import type { Clock, Timer } from '../../runtime/clock.js';
 import type { Certificate } from './api-server-certificate.js';
 import { resetSocket } from './reset-socket.js';
 
-/** The parts of a `LoopbackListener`. */
+/** What a `LoopbackListener` needs. */
 export interface LoopbackListenerParts {
-  /** The loopback address that the server listens on. */
+  /** The loopback address on which the server listens. */
   readonly host: string;
-  /** The port that the server listens on; 0 for any free port, which is then kept for every later start. */
+  /** The port on which the server listens; 0 for any free port, which is then kept for every later start. */
   readonly port: number;
-  /** The certificate of the server; undefined: plain HTTP. */
+  /** The certificate of the server; undefined for plain HTTP. */
   readonly certificate: Certificate | undefined;
   readonly clock: Clock;
   readonly answer: RequestListener;
@@ -20,7 +20,7 @@ export interface LoopbackListenerParts {
 
 /** The process of an API server as clients see it: a port on a loopback address and its connections, killed and started on demand. */
 export class LoopbackListener {
-  /** Connections accepted, over all starts. */
+  /** How many connections were accepted, over all starts. */
   connections = 0;
   readonly #parts: LoopbackListenerParts;
   readonly #sockets = new Set<Socket>();
@@ -42,7 +42,7 @@ export class LoopbackListener {
     return this.#port;
   }
 
-  /** Connections open now. */
+  /** How many connections are open now. */
   get open(): number {
     return this.#sockets.size;
   }
@@ -64,7 +64,7 @@ export class LoopbackListener {
       socket.on('error', () => {});
       socket.on('close', () => this.#sockets.delete(socket));
     });
-    // In TLS tests, clients reject our certificate on purpose.
+    // In TLS tests, clients reject the server's certificate on purpose.
     server.on('tlsClientError', () => {});
     await listen(server, host, this.#port);
     this.#server = server;
@@ -94,7 +94,7 @@ export class LoopbackListener {
       ending();
       for (const socket of sockets) socket.destroySoon();
     }, graceMs);
-    // The port is free at once, without waiting for connections.
+    // The port is free at once, so nothing waits for the connections.
     closed.catch(() => {});
   }
 
@@ -105,7 +105,7 @@ export class LoopbackListener {
   }
 
   async #allGone(): Promise<void> {
-    // A socket leaves the set on `close`, so one still in the set is yet to emit it.
+    // A socket leaves the set on `close`, so every socket in the set will still emit `close`.
     await Promise.all(
       [...this.#sockets].map((socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()))),
     );

@@ -6,36 +6,39 @@ import { type Certificate, createCertificate } from './api-server-certificate.js
 
 /** Options of `createApiServer`. */
 export interface ApiServerOptions {
-  /** `true` creates a certificate for 127.0.0.1 and localhost; `ca` is then its authority. @defaultValue false */
+  /** The server's certificate; `true` creates one for 127.0.0.1 and localhost, and `ca` is then its authority. @defaultValue false */
   readonly tls?: boolean | Certificate;
-  /** Loopback address to listen on; `::1` where there is no IPv4. @defaultValue '127.0.0.1' */
+  /** The loopback address to listen on; `::1` where there is no IPv4. @defaultValue '127.0.0.1' */
   readonly host?: '127.0.0.1' | '::1';
-  /** Port to listen on, 0 for any. @defaultValue 0 */
+  /** The port to listen on; 0 for any free port. @defaultValue 0 */
   readonly port?: number;
-  /** Bearer tokens and what they may do. Without it, no token is needed. */
+  /** The bearer tokens that clients may send, and what each may do. @defaultValue no token is needed */
   readonly tokens?: Tokens;
-  /** How many writes the server remembers; a watch from before them gets 410. @defaultValue 1,000 */
+  /** How many writes the server remembers; a watch from before the oldest of them gets 410. @defaultValue 1,000 */
   readonly historyLimit?: number;
   /** How often a watch that allows bookmarks gets one, in ms. @defaultValue 60,000 */
   readonly bookmarkIntervalMs?: number;
-  /** Whether `limit` also applies to `resourceVersion=0`; upstream serves such lists whole, from its cache. @defaultValue false */
+  /**
+   * Whether `limit` also applies to lists with `resourceVersion=0`; a real API server sends such lists whole, from its cache. @defaultValue
+   * false
+   */
   readonly pagesFromCache?: boolean;
   /**
-   * Whether a watch may begin with the current state (`sendInitialEvents`), as in 1.32 and from 1.34 on. If not, such a request is refused
-   * with 422, as by other versions. @defaultValue true
+   * Whether a watch may begin with the current state (`sendInitialEvents`), as in Kubernetes 1.32 and from 1.34 on. Otherwise such a
+   * request is refused with 422, as by other versions. @defaultValue true
    */
   readonly streamingLists?: boolean;
-  /** Controls bookmarks, time-outs and delays. @defaultValue the real clock */
+  /** The clock that controls bookmarks, timeouts and delays. @defaultValue the real clock */
   readonly clock?: Clock;
-  /** Controls where chunks are cut and how slices are named. @defaultValue random */
+  /** The random numbers that decide where chunks are cut and how slices are named. @defaultValue random */
   readonly rng?: Rng;
 }
 
 /** The options of an API server after defaults were filled in and everything was checked. */
 export interface ResolvedApiServerOptions {
-  /** The certificate the server presents; undefined = plain HTTP. */
+  /** The certificate that the server presents; undefined = plain HTTP. */
   readonly certificate: Certificate | undefined;
-  /** The certificate authority that clients have to trust, PEM; undefined without TLS. */
+  /** The certificate authority that clients have to trust, as PEM; undefined without TLS. */
   readonly ca: string | undefined;
   readonly host: string;
   readonly port: number;
@@ -48,7 +51,7 @@ export interface ResolvedApiServerOptions {
   readonly rng: Rng;
 }
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
+/** Fills in defaults and checks every option. Throws EVENKEEL_OPTION. */
 export function resolveApiServerOptions(options: ApiServerOptions): ResolvedApiServerOptions {
   checkKeys('createApiServer options', options, [
     'tls',
@@ -82,7 +85,7 @@ function checkHost(host: ApiServerOptions['host'] = '127.0.0.1'): string {
   return host;
 }
 
-/** A given certificate is its own authority. */
+/** Returns the server's certificate and its authority. A certificate that a test passes is its own authority. */
 function identity(tls: ApiServerOptions['tls']): Pick<ResolvedApiServerOptions, 'certificate' | 'ca'> {
   if (tls === true) {
     const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });

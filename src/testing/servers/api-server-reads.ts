@@ -15,28 +15,28 @@ const EARLY_LIST_MS = 3_000;
 /** How long a consistent list hangs while the store is unavailable, in ms. */
 const STORE_TIMEOUT_MS = 60_000;
 
-/** The parts of `StoreReads`. */
+/** What `StoreReads` needs. */
 export interface StoreReadsOptions {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly bookmarkIntervalMs: number;
   /** Whether `limit` also applies to lists served from the cache. */
   readonly pagesFromCache: boolean;
-  /** Whether a watch may begin with the present state. */
+  /** Whether a watch may begin with the current state. */
   readonly streamingLists: boolean;
 }
 
-/** Get, list and watch: the store's contents, served the way the API server does. */
+/** Serves the store's contents as a real API server does: get, list and watch. */
 export class StoreReads {
   readonly watches: Set<WatchStream> = new Set();
-  /** Rewrites every line of every watch. */
+  /** Rewrites every line of every watch; undefined leaves lines as they are. */
   mangle: Mangle | undefined;
   /** The number of the current epoch of continue tokens: tokens from earlier epochs have expired. */
   epoch: number = 0;
   readonly #store: ObjectStore;
   readonly #options: StoreReadsOptions;
   #available = true;
-  /** The version in bookmarks while the store is unavailable. */
+  /** The version that bookmarks carry while the store is unavailable. */
   #frozenVersion: number | undefined;
 
   constructor(store: ObjectStore, options: StoreReadsOptions) {
@@ -45,12 +45,12 @@ export class StoreReads {
     store.subscribe((event) => this.#broadcast(event));
   }
 
-  /** Whether the store behind the server is available. */
+  /** Whether the store behind the API server is available. */
   get available(): boolean {
     return this.#available;
   }
 
-  /** Makes the store available or not. While it is unavailable, bookmarks carry the version of the moment it went away. */
+  /** Makes the store available or unavailable. While it is unavailable, bookmarks carry the version it had when it became so. */
   setAvailable(available: boolean): void {
     this.#available = available;
     this.#frozenVersion = available ? undefined : this.#store.revision;
@@ -140,13 +140,13 @@ export class StoreReads {
     }
     const version = Number(resourceVersion || '0');
     if (isTrue(initial) && version > this.#store.revision) {
-      // It waits as a list would, and says so in an event: its status has been sent.
+      // The watch waits as a list would, and reports its failure in an event, because its status has already been sent.
       this.#options.clock.timer(() => stream.error(tooLargeStatus(version, this.#store.revision)), EARLY_LIST_MS);
       return;
     }
     if (isTrue(initial) || (initial === '' && version === 0)) {
       const objects = this.#store.list(access.resource, access.namespace).filter((stored) => matches(stored.labels));
-      // In no particular order.
+      // A real API server sends the objects in no particular order, so they are reversed.
       const lines = objects.map((stored) => eventLine('ADDED', stored.eventText)).reverse();
       const marked = isTrue(initial) && isTrue(query.get('allowWatchBookmarks'));
       stream.backlog(lines, marked ? bookmarkLine(access.resource, this.#store.revision, true) : undefined);

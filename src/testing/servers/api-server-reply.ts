@@ -3,10 +3,10 @@ import { gzipSync } from 'node:zlib';
 import type { RecordedRequest } from './api-server-record.js';
 import type { StatusObject } from './api-server-status.js';
 
-/** Lists above this size are compressed for clients that ask for it. */
+/** Lists above this size, in bytes, are compressed for clients that accept that. */
 const GZIP_BYTES = 128 * 1024;
 
-/** One response; keeps the request's record up to date. */
+/** One response of the API server, which keeps the record of its request up to date. */
 export class Reply {
   readonly response: ServerResponse;
   readonly record: RecordedRequest;
@@ -54,7 +54,7 @@ export class Reply {
       this.response.end(bytes);
       return;
     }
-    // Written first, so that the client gets these bytes before the connection ends.
+    // The connection ends only once these bytes were written, so that the client gets them.
     this.response.write(bytes.subarray(0, this.truncateAt), () => this.response.socket?.destroySoon());
   }
 }

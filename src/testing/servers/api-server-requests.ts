@@ -17,12 +17,12 @@ export class RequestHandler {
   readonly faults: FaultQueue = new FaultQueue();
   readonly counts: { list: number; watch: number; get: number } = { list: 0, watch: 0, get: 0 };
   tokens: Tokens | undefined;
-  /** For this long, counted from the very first request, requests get 403, as after a real server's start. */
+  /** How long requests get 403, in ms, counted from the first request, as after the start of a real API server. */
   #forbiddenMs = 0;
   #forbiddenSinceMs: number | undefined;
   readonly #reads: StoreReads;
   readonly #clock: Clock;
-  /** Requests that arrive while packets are dropped. */
+  /** The requests that arrived while packets are dropped. */
   #frozen: (() => void)[] | undefined;
 
   constructor(reads: StoreReads, clock: Clock, tokens: Tokens | undefined) {
@@ -31,14 +31,14 @@ export class RequestHandler {
     this.tokens = tokens;
   }
 
-  /** A server process starts: its first responses are 403 for `forbiddenMs`. */
+  /** Notes that a server process starts: its first responses are 403 for `forbiddenMs`. */
   begin(forbiddenMs: number): void {
     this.#forbiddenMs = forbiddenMs;
     this.#forbiddenSinceMs = undefined;
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    // A client that disconnects mid-response is not an error.
+    // A client that disconnects in the middle of a response is not an error.
     response.on('error', () => {});
     request.on('error', () => {});
     if (this.#frozen !== undefined) {
@@ -48,7 +48,7 @@ export class RequestHandler {
     this.#answer(request, response);
   }
 
-  /** From now on packets are dropped: nothing is sent, and incoming requests get no response. */
+  /** Drops packets from now on: nothing is sent, and incoming requests get no response. */
   freeze(): void {
     this.#frozen ??= [];
     for (const watch of this.#reads.watches) watch.hold();
@@ -106,7 +106,7 @@ export class RequestHandler {
     this.#reads.answer(verb, access, url.searchParams, reply);
   }
 
-  /** Whether this request arrives shortly after a start. */
+  /** Whether this request arrives so shortly after a start that it gets 403. */
   #warmingUp(): boolean {
     if (this.#forbiddenMs === 0) return false;
     this.#forbiddenSinceMs ??= this.#clock.now();
@@ -123,7 +123,7 @@ export class RequestHandler {
     else reply.text(404, '404 page not found\n');
   }
 
-  /** Carries out a fault; false if the request should be answered normally after all. */
+  /** Carries out a fault; returns false if the request should be answered normally after all. */
   #misbehave(fault: Fault, request: IncomingMessage, reply: Reply, access: AccessRequest, url: URL): boolean {
     switch (fault.kind) {
       case 'hang':

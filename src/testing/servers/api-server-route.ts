@@ -9,7 +9,7 @@ export interface ApiPath {
   readonly name: string;
 }
 
-/** Reads a path; undefined for an unknown one. */
+/** Parses a request's path; undefined for an unknown path. */
 export function parseRoute(path: string): ApiPath | undefined {
   for (const { name: resource, root } of Object.values(resourceTypes)) {
     if (!path.startsWith(`${root}/`)) continue;
@@ -25,13 +25,13 @@ export function parseRoute(path: string): ApiPath | undefined {
   return undefined;
 }
 
-/** The verb of a request. */
+/** The verb of a request, by its path and query. */
 export function verbOf({ name }: ApiPath, query: URLSearchParams): Verb {
   if (name !== '') return 'get';
   return isTrue(query.get('watch')) ? 'watch' : 'list';
 }
 
-/** Why the parameters of a watch are refused, in upstream's words; undefined if they are fine. */
+/** Why the parameters of a watch are refused, in a real API server's words; undefined if they are valid. */
 export function refuseWatch(query: URLSearchParams, streamingLists: boolean): StatusObject | undefined {
   const resourceVersion = query.get('resourceVersion') ?? '';
   const initial = query.get('sendInitialEvents') ?? '';
@@ -50,7 +50,7 @@ export function refuseWatch(query: URLSearchParams, streamingLists: boolean): St
   if (initial === '' && match !== '')
     return statusObject(422, `${invalid} resourceVersionMatch is forbidden for watch`);
   if (/^\d*$/.test(resourceVersion)) return undefined;
-  // Upstream: a Status without a reason.
+  // A real API server answers this with a Status without a reason.
   return statusObject(500, `strconv.ParseUint: parsing "${resourceVersion}": invalid syntax`);
 }
 

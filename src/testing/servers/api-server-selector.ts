@@ -1,13 +1,13 @@
-/** Says whether an object with these labels is selected. */
+/** Returns whether an object with these labels is selected. */
 export type LabelMatcher = (labels: Readonly<Record<string, string>> | undefined) => boolean;
 
 /**
- * Reads a label selector: `a=b`, `a==b`, `a!=b`, `a`, `!a`, `a in (b,c)`, `a notin (b,c)`, joined by commas.
- * Returns undefined for text that is none of these. An object without the label matches `!=` and `notin`.
+ * Parses a label selector: `a=b`, `a==b`, `a!=b`, `a`, `!a`, `a in (b,c)`, `a notin (b,c)`, joined by commas. Returns undefined for text
+ * that is none of these. An object without the label matches `!=` and `notin`.
  */
 export function parseLabelSelector(text: string): LabelMatcher | undefined {
   const matchers: LabelMatcher[] = [];
-  // Commas inside parentheses belong to a set.
+  // Commas inside parentheses separate the values of a set, not requirements.
   for (const part of text.match(/(?:\([^)]*\)?|[^,(])+/g) ?? []) {
     if (part.trim() === '') continue;
     const matcher = parseRequirement(part.trim());
@@ -17,7 +17,7 @@ export function parseLabelSelector(text: string): LabelMatcher | undefined {
   return (labels) => matchers.every((matches) => matches(labels));
 }
 
-/** Only a label of the object itself: a selector may name any key. */
+/** The value of an object's own label; inherited properties do not count, because a selector may name any key. */
 function labelOf(labels: Readonly<Record<string, string>> | undefined, key: string): string | undefined {
   return labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined;
 }

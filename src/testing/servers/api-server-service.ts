@@ -8,9 +8,9 @@ import {
 } from './api-server-objects.js';
 import type { ObjectStore } from './api-server-store.js';
 
-/** A port of a Service. */
+/** A port of a Service in the test API server. */
 export interface ServicePort {
-  /** The name of the port; needed where a Service has several ports. @defaultValue '' */
+  /** The name of the port; needed if a Service has several ports. @defaultValue '' */
   readonly name?: string;
   /** The Service's own port, from 1 to 65535. */
   readonly port: number;
@@ -22,16 +22,16 @@ export interface ServicePort {
   readonly appProtocol?: string;
 }
 
-/** A pod behind a Service. */
+/** A pod behind a Service in the test API server. */
 export interface Pod {
   /** The pod's name, unique in the Service. */
   readonly name: string;
   /** The pod's IP address; IPv4 and IPv6 pods go into slices of their own. */
   readonly address: string;
-  /** The pod's IP address of the other family, in a dual-stack cluster: the pod is in a slice of each, with one uid. */
+  /** The pod's IP address of the other family, in a dual-stack cluster: the pod is then in a slice of each family, with one uid. */
   readonly otherAddress?: string;
   /**
-   * The pod's uid, which tells it from a later one with its name or address. @defaultValue derived from the name, so that a pod with the
+   * The pod's uid, which tells it from a later pod with its name or address. @defaultValue derived from the name, so that a pod with the
    * same name counts as the same pod
    */
   readonly uid?: string;
@@ -41,15 +41,18 @@ export interface Pod {
   readonly terminating?: boolean;
   /** The pod's zone, as `topology.kubernetes.io/zone` of its node. */
   readonly zone?: string;
-  /** The node the pod runs on. */
+  /** The node on which the pod runs. */
   readonly nodeName?: string;
-  /** The pod's own ports by name, for Services whose `targetPort` is a name; also overrides a Service port's number by that name. */
+  /**
+   * The pod's own ports by name, for Services whose `targetPort` is a name; a port here also overrides the number of the Service port with
+   * its name.
+   */
   readonly ports?: Readonly<Record<string, number>>;
 }
 
-/** A Service's properties. */
+/** The properties of a Service in the test API server. */
 export interface ServiceOptions {
-  /** The Service's ports. May be empty: endpoints are then listed without a port. */
+  /** The Service's ports. If there are none, endpoints are listed without a port. */
   readonly ports: readonly ServicePort[];
   /** Whether the Service has no address of its own (`clusterIP: None`). @defaultValue false */
   readonly headless?: boolean;
@@ -70,9 +73,9 @@ interface Slice {
 }
 
 /**
- * A Service and its pods, written as the endpointslice controller writes them: up to 100 endpoints per slice, slices filled where
- * there is room and never rebalanced, one slice per set of port numbers, creates before updates before deletes, and an empty slice
- * with `null` lists when there are no pods.
+ * A Service and its pods, written to the test API server as the endpointslice controller writes them: up to 100 endpoints per slice, slices
+ * filled where there is room and never rebalanced, one slice per set of port numbers, creates before updates before deletes, and an empty
+ * slice with `null` lists if there are no pods.
  */
 export class ServiceController {
   /** The namespace of the Service and its slices. */
@@ -97,7 +100,7 @@ export class ServiceController {
     this.#sync();
   }
 
-  /** The pods as last set, in order. */
+  /** The Service's pods as last set, in order. */
   get pods(): readonly Pod[] {
     return this.#pods;
   }
@@ -107,19 +110,19 @@ export class ServiceController {
     return this.#slices.map((slice) => slice.name);
   }
 
-  /** Replaces all pods. */
+  /** Replaces all pods of the Service; its slices follow, and every open watch gets the changes. */
   setPods(pods: readonly Pod[]): void {
     this.#pods = [...pods];
     this.#sync();
   }
 
-  /** Adds a pod, or replaces the one with that name. */
+  /** Adds a pod, or replaces the pod with that name. */
   putPod(pod: Pod): void {
-    const known = this.#pods.some((other) => other.name === pod.name);
-    this.setPods(known ? this.#pods.map((other) => (other.name === pod.name ? pod : other)) : [...this.#pods, pod]);
+    const exists = this.#pods.some((other) => other.name === pod.name);
+    this.setPods(exists ? this.#pods.map((other) => (other.name === pod.name ? pod : other)) : [...this.#pods, pod]);
   }
 
-  /** Changes some properties of a pod; does nothing if there is none with that name. */
+  /** Changes some properties of a pod; does nothing if there is no pod with that name. */
   updatePod(name: string, change: Partial<Pod>): void {
     this.setPods(this.#pods.map((pod) => (pod.name === name ? { ...pod, ...change } : pod)));
   }
@@ -129,7 +132,7 @@ export class ServiceController {
     this.setPods(this.#pods.filter((pod) => pod.name !== name));
   }
 
-  /** Changes the Service's ports; the slices follow. */
+  /** Changes the Service's ports; its slices follow. */
   setPorts(ports: readonly ServicePort[]): void {
     this.#options = { ...this.#options, ports };
     this.#writeService();
@@ -185,7 +188,7 @@ export class ServiceController {
     );
     this.#slices = this.#slices.filter((slice) => !deleted.includes(slice));
     if (this.#slices.length === 0) {
-      // The last slice stays as a placeholder instead of being deleted.
+      // The last slice stays as a placeholder instead of being deleted, as the real controller does it.
       const placeholder: Slice = {
         name: deleted.shift()?.name ?? this.#sliceName(),
         addressType: 'IPv4',
@@ -236,7 +239,7 @@ export class ServiceController {
     const ports: SlicePort[] = [];
     for (const { name = '', port, targetPort = port, protocol = 'TCP', appProtocol } of this.#options.ports) {
       const number = typeof targetPort === 'string' ? pod.ports?.[targetPort] : (pod.ports?.[name] ?? targetPort);
-      // A pod without the named port: its slice omits that port.
+      // The slice of a pod without the named port omits that port.
       if (number !== undefined) {
         ports.push({ name, port: number, protocol, ...(appProtocol === undefined ? {} : { appProtocol }) });
       }
@@ -291,7 +294,7 @@ export class ServiceController {
   }
 }
 
-/** A pod once for each of its addresses. */
+/** Returns a pod once for each of its addresses. */
 function entriesOf(pod: Pod): readonly Pod[] {
   return pod.otherAddress === undefined ? [pod] : [pod, { ...pod, address: pod.otherAddress }];
 }

@@ -1,4 +1,4 @@
-/** A failure as the API server words it. */
+/** A Status object, with which the API server reports a failure. */
 export interface StatusObject {
   readonly kind: 'Status';
   readonly apiVersion: 'v1';
@@ -24,7 +24,7 @@ const reasons: Readonly<Record<number, string>> = {
   504: 'Timeout',
 };
 
-/** Creates a Status. The reason follows from the code unless given; a 500 has none, as upstream. */
+/** Creates a Status. Its reason follows from the code unless one is passed; a 500 has none, as with a real API server. */
 export function statusObject(
   code: number,
   message: string,
@@ -43,12 +43,12 @@ export function statusObject(
   };
 }
 
-/** "Too old": the requested history is gone. */
+/** Creates the Status "too old": the requested history is gone. */
 export function expiredStatus(wanted: number, oldest: number): StatusObject {
   return statusObject(410, `too old resource version: ${wanted} (${oldest})`);
 }
 
-/** "Too new": the store does not know this version yet. */
+/** Creates the Status "too new": the store does not know the requested version yet. */
 export function tooLargeStatus(wanted: number, current: number): StatusObject {
   return statusObject(504, `Timeout: Too large resource version: ${wanted}, current: ${current}`, {
     details: {

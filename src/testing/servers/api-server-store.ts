@@ -1,6 +1,6 @@
 import { type KubernetesObject, type ResourceName, resourceTypes } from './api-server-objects.js';
 
-/** One version of one object; its text is rendered once and shared by all lists and watches. */
+/** One version of one object. Its text is rendered once and shared by all lists and watches. */
 export class StoredObject {
   readonly resource: ResourceName;
   readonly namespace: string;
@@ -22,13 +22,13 @@ export class StoredObject {
     return this.object.metadata.labels;
   }
 
-  /** The object's text as an item of a list: without kind and apiVersion. */
+  /** The object's text as an item of a list, without kind and apiVersion. */
   get itemText(): string {
     if (this.#itemText === undefined) this.#itemText = JSON.stringify(this.object);
     return this.#itemText;
   }
 
-  /** The object's text in a watch event: with kind and apiVersion. */
+  /** The object's text in a watch event, with kind and apiVersion. */
   get eventText(): string {
     if (this.#eventText === undefined) {
       const { kind, apiVersion } = resourceTypes[this.resource];
@@ -37,14 +37,14 @@ export class StoredObject {
     return this.#eventText;
   }
 
-  /** The object with a later version and nothing else changed: what a DELETED event carries. */
+  /** Returns the object with a later version and nothing else changed, which is what a DELETED event carries. */
   at(revision: number): StoredObject {
     const metadata = { ...this.object.metadata, resourceVersion: String(revision) };
     return new StoredObject(this.resource, { ...this.object, metadata }, revision);
   }
 }
 
-/** One write to the store. */
+/** One write to the test API server's store. */
 export interface StoreEvent {
   readonly revision: number;
   readonly resource: ResourceName;
@@ -54,17 +54,17 @@ export interface StoreEvent {
   readonly after: StoredObject | undefined;
 }
 
-/** The store's contents at one moment. */
+/** The contents of the test API server's store at one moment. */
 export interface StoreBackup {
-  /** The version the store had. */
+  /** The version that the store had. */
   readonly revision: number;
   /** All objects, by kind, namespace and name. */
   readonly objects: ReadonlyMap<string, StoredObject>;
 }
 
 /**
- * The versioned store behind the API server: one revision counter for all objects, and a window of history.
- * A revision below `compacted` can no longer be watched from or read.
+ * The versioned store behind the API server: one revision counter for all objects, and a window of history. A revision below `compacted`
+ * can no longer be watched from or read.
  */
 export class ObjectStore {
   readonly #historyLimit: number;
@@ -75,7 +75,7 @@ export class ObjectStore {
   #compacted = 1_000;
   #uids = 0;
 
-  /** @param historyLimit How many writes are remembered. */
+  /** @param historyLimit How many writes the store remembers. */
   constructor(historyLimit: number) {
     this.#historyLimit = historyLimit;
   }
@@ -85,7 +85,7 @@ export class ObjectStore {
     return this.#revision;
   }
 
-  /** The oldest known version. */
+  /** The oldest version from which the store still knows all later writes. */
   get compacted(): number {
     return this.#compacted;
   }
@@ -99,7 +99,7 @@ export class ObjectStore {
     return select(this.#objects, resource, namespace);
   }
 
-  /** As `list`, at an earlier version. Undefined if that version is unknown. */
+  /** Lists a collection like `list`, at an earlier version. Undefined if the store does not know that version. */
   listAt(resource: ResourceName, namespace: string, revision: number): StoredObject[] | undefined {
     if (revision < this.#compacted || revision > this.#revision) return undefined;
     const objects = new Map(this.#objects);
@@ -126,14 +126,14 @@ export class ObjectStore {
       uid: object.metadata.uid ?? before?.object.metadata.uid ?? this.#uid(),
       resourceVersion: String(revision),
     };
-    // A copy, so that a caller that keeps changing its own object does not rewrite history.
+    // The object is copied, so that a caller that keeps changing its own object does not rewrite history.
     const after = new StoredObject(resource, structuredClone({ ...object, metadata }), revision);
     this.#objects.set(key, after);
     this.#record({ revision, resource, before, after });
     return after;
   }
 
-  /** Deletes an object. Returns whether it existed. */
+  /** Deletes an object. Returns whether the object existed. */
   delete(resource: ResourceName, namespace: string, name: string): boolean {
     const before = this.get(resource, namespace, name);
     if (before === undefined) return false;
@@ -147,13 +147,13 @@ export class ObjectStore {
     this.#next();
   }
 
-  /** Forgets the history up to now: every earlier version is now "too old". */
+  /** Forgets the history up to now: every earlier version is "too old" from now on. */
   compact(): void {
     this.#history = [];
     this.#compacted = this.#revision;
   }
 
-  /** Changes to a collection after `revision`, oldest first. Undefined if that is too long ago. */
+  /** The changes to a collection after `revision`, oldest first. Undefined if the store no longer knows them all. */
   eventsAfter(resource: ResourceName, revision: number): StoreEvent[] | undefined {
     if (revision < this.#compacted) return undefined;
     return this.#history.filter((event) => event.revision > revision && event.resource === resource);

@@ -7,9 +7,9 @@ import type { StatusObject } from './api-server-status.js';
 import type { StoredObject, StoreEvent } from './api-server-store.js';
 import { resetSocket } from './reset-socket.js';
 
-/** A backlog is sent in chunks of up to this many bytes, cut anywhere. */
+/** The backlog of a watch is sent in chunks of up to this many bytes, cut anywhere. */
 const PIECE_BYTES = 2_048;
-/** A client that leaves this much unread is disconnected, as upstream does with slow watchers. */
+/** A client that leaves this many bytes unread is disconnected, as a real API server does with slow watchers. */
 const MAX_UNREAD_BYTES = 64 * 1024 * 1024;
 
 /** What to do to an open watch. */
@@ -22,16 +22,18 @@ export type Disturbance =
   | 'cut'
   /** The watch sends a line that is not JSON, and continues. */
   | 'garbage'
-  /** Nothing more is sent on the watch, not even bookmarks or the end; its connection stays open. */
+  /** Nothing more is sent on the watch, not even bookmarks or its end; its connection stays open. */
   | 'silence'
   /** The watch sends a bookmark now. */
   | 'bookmark'
   /** The watch sends an ERROR event with this Status code, then ends. */
   | { readonly error: number }
-  /** The watch sends these bytes, as they are. */
+  /** The watch sends these bytes unchanged. */
   | { readonly raw: string | Uint8Array };
 
-/** Rewrites what a stream sends: the chunks for one line, and what happens after them. Undefined leaves the line alone. */
+/**
+ * Rewrites a line that a watch sends: returns the chunks to send instead, and what happens after them. Undefined leaves the line as it is.
+ */
 export type Mangle = (
   line: Buffer,
 ) => { readonly pieces: readonly Uint8Array[]; readonly after?: 'end' | 'reset' } | undefined;
@@ -46,15 +48,15 @@ export interface WatchStreamOptions {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** The version that the watch's bookmarks carry. */
+  /** Returns the version that the watch's bookmarks carry. */
   readonly version: () => number;
   readonly mangle: () => Mangle | undefined;
 }
 
-/** One open watch: turns writes into events, one JSON object per line. */
+/** One open watch: turns writes to the store into events, one JSON object per line. */
 export class WatchStream {
   readonly #options: WatchStreamOptions;
-  /** Writes up to this version are not sent: the client says it knows them. */
+  /** Writes up to this version are not sent, because the client already knows them. */
   floor: number = 0;
   readonly #timers = new Set<Timer>();
   #held: Buffer[] | undefined;
@@ -75,7 +77,7 @@ export class WatchStream {
     return !this.#ended;
   }
 
-  /** Sends the state or history a client requested as one backlog. `endMark` ends a streaming list. */
+  /** Sends the state or the history that a client requested as one backlog. `endMark` ends a streaming list. */
   backlog(lines: readonly string[], endMark?: string): void {
     const all = endMark === undefined ? lines : [...lines, endMark];
     if (all.length === 0) return;
@@ -85,21 +87,21 @@ export class WatchStream {
     }
     const bytes = Buffer.from(all.map((line) => `${line}\n`).join(''));
     for (let start = 0; start < bytes.length; ) {
-      // Chunks of a backlog have random lengths: their boundaries must fall anywhere.
+      // The chunks of a backlog have random lengths, so that their boundaries fall anywhere.
       const length = 1 + Math.floor(this.#options.rng.next() * PIECE_BYTES);
       this.#write(bytes.subarray(start, start + length));
       start += length;
     }
   }
 
-  /** Sends one write, if this stream's selector sees it. */
+  /** Sends one write, if this watch's selector matches it. */
   deliver(event: StoreEvent): void {
     if (event.revision <= this.floor) return;
     const line = this.lineFor(event);
     if (line !== undefined) this.#line(line);
   }
 
-  /** The line for a write as this stream's selector sees it: a label that stops matching is a DELETED. */
+  /** The line for a write as this watch's selector sees it: an object whose labels stop matching is DELETED. */
   lineFor(event: StoreEvent): string | undefined {
     const { resource, namespace, matches } = this.#options;
     const stored = (event.after ?? event.before) as StoredObject;
@@ -160,14 +162,14 @@ export class WatchStream {
     const { timeoutMs, bookmarks, bookmarkIntervalMs, rng } = this.#options;
     this.#timer(() => this.end(), timeoutMs);
     if (!bookmarks) return;
-    const next = (): void => {
+    const scheduleBookmark = (): void => {
       this.#timer(() => {
         this.bookmark();
-        next();
+        scheduleBookmark();
       }, bookmarkIntervalMs);
     };
-    next();
-    // A bookmark in the last two seconds, so that the next watch starts from a recent version.
+    scheduleBookmark();
+    // The watch sends a bookmark in its last two seconds, so that the next watch starts from a recent version.
     if (timeoutMs > 2_000) this.#timer(() => this.bookmark(), timeoutMs - 2_000 + rng.next() * 1_500);
   }
 
@@ -213,7 +215,7 @@ export function eventLine(type: 'ADDED' | 'MODIFIED' | 'DELETED', objectText: st
   return `{"type":"${type}","object":${objectText}}`;
 }
 
-/** A bookmark as upstream sends it: the nameless, empty object of the kind. */
+/** A bookmark as a real API server sends it: the nameless, empty object of the kind. */
 export function bookmarkLine(resource: ResourceName, version: number, initialEventsEnd = false): string {
   const { kind, apiVersion } = resourceTypes[resource];
   const metadata = {

@@ -13,47 +13,47 @@ import { statusObject } from './api-server-status.js';
 import { ObjectStore, type StoreBackup } from './api-server-store.js';
 import type { Disturbance, Mangle } from './api-server-watch.js';
 
-/** How a server restarts. */
+/** How the test API server starts again. */
 export interface StartOptions {
-  /** Whether a watch may start from versions from before. @defaultValue 'kept' */
+  /** Whether a watch may start from versions of before the restart. @defaultValue 'kept' */
   readonly history?: 'kept' | 'lost';
-  /** How long the first requests get 403, as upstream while it loads its rules. @defaultValue 20 */
+  /** How long the first requests get 403, in ms, as from a real API server that still loads its rules. @defaultValue 20 */
   readonly forbiddenMs?: number;
 }
 
-/** Objects of one collection, written as its controllers would. */
+/** The objects of one collection of the test API server, which tests write as a controller would. */
 export interface Collection<T extends KubernetesObject> {
-  /** Creates or replaces an object; the namespace defaults to `default`. Returns its new version. */
+  /** Creates or replaces an object; the namespace defaults to `default`. Returns the object's new version. */
   put(object: T): string;
-  /** An object; undefined if there is none. The namespace defaults to `default`. */
+  /** Returns an object; undefined if there is none. The namespace defaults to `default`. */
   get(name: string, namespace?: string): T | undefined;
-  /** All objects, in every namespace. */
+  /** Returns all objects, in every namespace. */
   list(): readonly T[];
-  /** Returns whether it existed. */
+  /** Deletes an object. Returns whether the object existed. */
   delete(name: string, namespace?: string): boolean;
 }
 
 /**
- * A Kubernetes API server for tests: real sockets, list and watch of EndpointSlices and Services, the real server's behavior as far
- * as clients notice it, and every way it is known to fail. Runs until `close`.
+ * A Kubernetes API server for tests: real sockets, list and watch of EndpointSlices and Services, a real API server's behavior as far as
+ * clients notice it, and every way in which one is known to fail. Runs until `close`.
  */
 export interface ApiServer {
-  /** The URL of the server, such as `http://127.0.0.1:41234`; the same after a restart. */
+  /** The URL of the server, such as `http://127.0.0.1:41234`; a restart keeps it. */
   readonly url: string;
-  /** The port on loopback; the same after a restart. */
+  /** The server's port on loopback; a restart keeps it. */
   readonly port: number;
-  /** PEM of the authority to trust; undefined without TLS. */
+  /** The certificate authority to trust, as PEM; undefined without TLS. */
   readonly ca: string | undefined;
-  /** The EndpointSlices in the store. What is written here reaches every watch. */
+  /** The EndpointSlices in the store. Every write to them reaches every watch. */
   readonly slices: Collection<EndpointSliceObject>;
   /** The Services in the store. */
   readonly services: Collection<ServiceObject>;
-  /** A Service whose slices are written from a list of pods. */
+  /** Creates a Service whose slices are written from a list of pods. */
   service(namespace: string, name: string, options: ServiceOptions): ServiceController;
 
   /** The last 10,000 requests, oldest first. */
   readonly requests: readonly RecordedRequest[];
-  /** Totals since the start, including restarts, and what is open now. */
+  /** How many requests and connections there were since the start, including restarts, and how many are open now. */
   readonly counts: {
     readonly lists: number;
     readonly watches: number;
@@ -71,39 +71,41 @@ export interface ApiServer {
   clearFaults(): void;
   /** Disturbs every open watch. Returns how many there were. */
   disturb(what: Disturbance): number;
-  /** Rewrites every line of every watch from now on; undefined stops it. */
+  /** Rewrites every line of every watch from now on; undefined stops the rewriting. */
   mangle(mangle: Mangle | undefined): void;
 
-  /** Replaces tokens and permissions. Open watches continue, as upstream. */
+  /** Replaces tokens and permissions. Open watches continue, as with a real API server. */
   setTokens(tokens: Tokens | undefined): void;
   /** Makes every version up to now too old to watch from. */
   compact(): void;
-  /** The next page of every list that is being read fails with 410. */
+  /** Makes the next page of every list that is being read fail with 410. */
   expireContinueTokens(): void;
   /** Increments the version without an event, as writes to other objects do. */
   touch(): void;
-  /** The store as it is now, for `restore`. */
+  /** Returns the store as it is now, for `restore`. */
   backup(): StoreBackup;
-  /** Restores an old backup: the version goes back and open watches hear nothing. */
+  /** Restores an old backup: the version goes back, and open watches get no event. */
   restore(backup: StoreBackup): void;
-  /** Makes the store behind the server unavailable: open watches go silent, consistent reads hang. */
+  /**
+   * Makes the store behind the server available or unavailable. While it is unavailable, open watches go silent and consistent reads hang.
+   */
   setStoreAvailable(available: boolean): void;
-  /** The network drops every packet, until `thaw` delivers what has accumulated. Connections can still be opened. */
+  /** Drops every packet, until `thaw` delivers what has accumulated. Connections can still be opened. */
   freeze(): void;
-  /** Ends `freeze`. */
+  /** Ends `freeze`: everything that was held back is delivered. */
   thaw(): void;
 
-  /** SIGKILL: every connection is reset, new ones are refused. */
+  /** Ends the server like SIGKILL: every connection is reset, new ones are refused. */
   kill(): Promise<void>;
-  /** SIGTERM: new connections are refused; open watches continue to deliver, then end. @defaultValue graceMs 60,000 */
+  /** Ends the server like SIGTERM: new connections are refused; open watches go on for `graceMs`, then end. @defaultValue graceMs 60,000 */
   terminate(graceMs?: number): Promise<void>;
-  /** Starts again on the same port. */
+  /** Starts the server again on the same port. */
   start(options?: StartOptions): Promise<void>;
-  /** `kill`, a pause, `start`. @defaultValue downMs 0 */
+  /** Kills the server, waits for `downMs`, and starts it again. @defaultValue downMs 0 */
   restart(options?: StartOptions & { readonly downMs?: number }): Promise<void>;
-  /** Ends everything; resolves when every socket is closed. Idempotent. */
+  /** Ends everything; resolves when every socket is closed. May be called again. */
   close(): Promise<void>;
-  /** As `close`, for `await using`. */
+  /** Closes the server like `close`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -210,7 +212,7 @@ class LoopbackApiServer implements ApiServer {
   }
 
   compact(): void {
-    // The version is increased once more, so that the last one a client saw is too old as well.
+    // The version is increased once more, so that the last version a client saw is too old as well.
     this.#store.touch();
     this.#store.compact();
   }

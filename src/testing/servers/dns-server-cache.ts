@@ -7,10 +7,7 @@ interface Cached {
   readonly ttlMs: number;
 }
 
-/**
- * What a cache between client and name server does: returns the same answer for its shortest TTL, with TTLs that count down
- * to 0.
- */
+/** A cache as between a client and a name server: returns one answer until its shortest TTL is over, with TTLs that count down to 0. */
 export class DnsAnswerCache {
   readonly #clock: Clock;
   readonly #answers = new Map<string, Cached>();

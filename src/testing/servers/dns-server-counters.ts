@@ -1,14 +1,14 @@
-/** A query as it arrived. */
+/** A DNS query as it arrived. */
 export interface DnsQueryEntry {
-  /** The name asked for, in lower case. */
+  /** The queried name, in lower case. */
   readonly name: string;
   /** The type of the query, such as `A`, `AAAA` or `SRV`. */
   readonly type: string;
-  /** How the query arrived; a truncated answer over UDP is requested again over TCP. */
+  /** How the query arrived; a client repeats a query over TCP after a truncated answer over UDP. */
   readonly protocol: 'udp' | 'tcp';
 }
 
-/** Beyond this the log drops the oldest queries; the counters keep counting. */
+/** The size from which on the log drops its oldest queries; the counters keep counting. */
 const MAX_LOG = 10_000;
 
 /** Counts the queries of a DNS server, by canonical name. */
@@ -27,7 +27,7 @@ export class QueryCounters {
     return this.#counts.get(keyOf(name, type)) ?? 0;
   }
 
-  /** The most queries of this name that ran at the same time. */
+  /** The most queries for this name that ran at once. */
   peak(name: string): number {
     return this.#peaks.get(name) ?? 0;
   }
@@ -40,7 +40,7 @@ export class QueryCounters {
     }
   }
 
-  /** A query runs until the returned function is called. The same `id` twice is one query, repeated. */
+  /** Counts a query as running until the returned function is called. A query with the `id` of a running one is that query, repeated. */
   begin(name: string, id: string): () => void {
     const running = this.#running.get(name) ?? new Set();
     this.#running.set(name, running.add(id));
@@ -51,7 +51,7 @@ export class QueryCounters {
     };
   }
 
-  /** Running queries will not be answered any more. */
+  /** Forgets the running queries, which will not be answered any more. */
   forgetRunning(): void {
     this.#running.clear();
   }

@@ -1,20 +1,20 @@
 import type { Socket } from 'node:net';
 
-/** The way back to the client. */
+/** How an answer gets back to a client of the DNS server. */
 export interface DnsReply {
   readonly protocol: 'udp' | 'tcp';
-  /** Distinguishes one client's repeated query from another client's. */
+  /** Distinguishes one client's repeated query from another client's query. */
   readonly client: string;
   send(message: Buffer): void;
 }
 
-/** Reads length-prefixed queries from a TCP connection and frames the answers the same way. */
+/** Reads length-prefixed queries from a TCP connection, and frames the answers in the same way. */
 export function readFramed(socket: Socket, handle: (message: Buffer, reply: DnsReply) => void): void {
   const client = `tcp ${socket.remoteAddress}:${socket.remotePort}`;
   let pending: Buffer = Buffer.alloc(0);
   socket.on('error', () => {});
   socket.on('data', (chunk) => {
-    // Each message is preceded by its length (RFC 1035 4.2.2); a chunk may hold part of a message, or several.
+    // Each message is preceded by its length (RFC 1035 4.2.2); a chunk may hold a part of a message, or several messages.
     pending = Buffer.concat([pending, chunk]);
     while (pending.length >= 2 && pending.length >= 2 + pending.readUInt16BE(0)) {
       const end = 2 + pending.readUInt16BE(0);

@@ -6,9 +6,9 @@ import { canonicalName, negative } from './dns-server-zone.js';
 export interface DnsPod {
   /** The pod's addresses: one, or one per family. */
   readonly address: string | readonly string[];
-  /** Terminating pods are not ready, even while they still serve. @defaultValue true */
+  /** Whether the pod is ready. A terminating pod is not ready, even while it still serves. @defaultValue true */
   readonly ready?: boolean;
-  /** The pod's host name, as a StatefulSet sets it; without one CoreDNS names the pod after its address (`10-0-0-1`). */
+  /** The pod's host name, as a StatefulSet sets it; CoreDNS names a pod without one after its address (`10-0-0-1`). */
   readonly hostname?: string;
 }
 
@@ -18,13 +18,13 @@ export interface DnsService {
   readonly namespace: string;
   /** The Service's name, the first part of its DNS name. */
   readonly name: string;
-  /** Pod ports for a headless Service, Service ports otherwise. @defaultValue [] */
+  /** The pods' ports for a headless Service, otherwise the Service's ports. @defaultValue [] */
   readonly ports?: readonly { readonly name?: string; readonly port: number; readonly protocol?: 'TCP' | 'UDP' }[];
-  /** The Service's addresses, one per family; absent: a headless Service. */
+  /** The Service's own addresses, one per family; absent for a headless Service. */
   readonly clusterIPs?: readonly string[];
-  /** The name that an ExternalName Service is an alias for: a CNAME and nothing else. */
+  /** The name for which an ExternalName Service is an alias; its only record is then a CNAME. */
   readonly externalName?: string;
-  /** The Service's pods: the answer of a headless Service. @defaultValue [] */
+  /** The Service's pods, which a headless Service has as its records. @defaultValue [] */
   readonly pods?: readonly DnsPod[];
   /** Whether pods that are not ready are in the answer too. @defaultValue false */
   readonly publishNotReadyAddresses?: boolean;
@@ -36,15 +36,15 @@ interface Target {
 }
 
 /**
- * The answers of CoreDNS's `kubernetes` plugin. A headless Service has one record per ready pod, and NXDOMAIN without any; any
- * other Service has its cluster IP whatever its pods do, SRV for named ports (per-pod targets, or the Service itself), and NODATA
- * for the other family. A namespace's own name has no records, or is unknown if the namespace does not exist.
+ * Answers queries like CoreDNS's `kubernetes` plugin. A headless Service has one record per ready pod, and is NXDOMAIN without any; any
+ * other Service has its cluster IP whatever its pods do, SRV records for named ports (with the pods as targets, or the Service itself), and
+ * NODATA for the other address family. A namespace's own name has no records, or is unknown if the namespace does not exist.
  */
 export class KubernetesZone {
   readonly #domain: string;
-  /** How long answers are valid, in seconds: of records, and of "no such name". */
+  /** How long answers are valid, in seconds, including the answer "no such name". */
   ttl: number;
-  /** Existing namespaces, in addition to those of its Services. */
+  /** Existing namespaces, in addition to those of the zone's Services. */
   readonly namespaces: Set<string> = new Set(['default', 'kube-system']);
   readonly #services = new Map<string, DnsService>();
 
@@ -63,12 +63,12 @@ export class KubernetesZone {
     this.#services.delete(`${name}.${namespace}`);
   }
 
-  /** Absolute name of a Service. */
+  /** Returns the absolute DNS name of a Service. */
   nameOf(service: Pick<DnsService, 'namespace' | 'name'>): string {
     return `${service.name}.${service.namespace}.svc.${this.#domain}`;
   }
 
-  /** Answers a query; undefined outside the cluster domain. */
+  /** Answers a query; undefined for a name outside the cluster domain. */
   answer(question: string, type: string): DnsAnswer | undefined {
     const name = canonicalName(question);
     if (name === this.#domain) return this.#no('NOERROR');
@@ -128,7 +128,7 @@ export class KubernetesZone {
   #srv(name: string, targets: readonly Target[], ports: readonly { readonly port: number }[]): DnsAnswer {
     const weight = Math.max(1, Math.floor(100 / (targets.length * ports.length)));
     const answers: DnsRecord[] = [];
-    // Two families under one name are one SRV record with two addresses.
+    // Two addresses under one name are one SRV record with two addresses.
     const seen = new Set<string>();
     for (const { name: target } of targets) {
       for (const { port } of ports) {

@@ -14,7 +14,7 @@ export class DnsListener {
   #udp: UdpSocket | undefined;
   #tcp: TcpServer | undefined;
 
-  /** Port 0 takes a free port and keeps it for every later `listen`. */
+  /** @param port The port for UDP and TCP; 0 takes a free port and keeps it for every later `listen`. */
   constructor(host: string, port: number, handle: (message: Buffer, reply: DnsReply) => void) {
     this.#host = host;
     this.#port = port;
@@ -30,9 +30,9 @@ export class DnsListener {
     return this.#host.includes(':') ? `[${this.#host}]:${this.#port}` : `${this.#host}:${this.#port}`;
   }
 
-  /** Opens both sockets. */
+  /** Opens the UDP and the TCP socket. */
   async listen(): Promise<void> {
-    // TCP first. If its port is taken for UDP, tries another.
+    // TCP is opened first; if its port is taken for UDP, another port is tried.
     for (let attempt = 1; ; attempt++) {
       const port = await this.#listenTcp(this.#port);
       try {
@@ -46,7 +46,7 @@ export class DnsListener {
     }
   }
 
-  /** Closes both sockets, and every connection. */
+  /** Closes both sockets, and every TCP connection. */
   async stop(): Promise<void> {
     const udp = this.#udp;
     this.#udp = undefined;
@@ -54,7 +54,7 @@ export class DnsListener {
     await this.#closeTcp();
   }
 
-  /** Whether to listen on TCP. */
+  /** Starts or stops listening on TCP. */
   async acceptTcp(accept: boolean): Promise<void> {
     if (accept && this.#tcp === undefined) await this.#listenTcp(this.#port);
     if (!accept) await this.#closeTcp();
@@ -78,7 +78,7 @@ export class DnsListener {
       });
       socket.bind(port, this.#host, () => {
         socket.removeAllListeners('error');
-        socket.on('error', () => {}); // an ICMP answer to a client that is gone
+        socket.on('error', () => {}); // ignores an ICMP answer to a client that is gone
         resolve();
       });
     });

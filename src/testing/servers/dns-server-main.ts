@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The DNS server as a process of its own: `node dist/testing/servers/dns-server-main.js [--port 0] [--ttl 5] [--cache]
- * [--domain cluster.local]`. Says `listening <ip>:<port>` on stdout, then takes one JSON command per line on stdin and
- * answers each with one JSON line. Ends when stdin does.
+ * The DNS server as a process of its own: `node dist/testing/servers/dns-server-main.js [--port 0] [--ttl 5] [--cache] [--domain
+ * cluster.local]`. Prints `listening <ip>:<port>`, then reads one JSON command per line from stdin and answers each with one JSON line.
+ * Ends when stdin ends.
  */
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
@@ -20,7 +20,7 @@ export interface DnsServerCommand {
   readonly clearFaults?: true;
   readonly fault?: DnsFault & { readonly scope?: DnsFaultScope };
   readonly acceptTcp?: boolean;
-  /** Answers with how often this name was queried. */
+  /** A name; the answer contains how often this name was queried. */
   readonly count?: string;
 }
 

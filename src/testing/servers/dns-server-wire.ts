@@ -1,13 +1,13 @@
 /**
- * DNS messages as bytes (RFC 1035 section 4; SRV: RFC 2782; AAAA: RFC 3596; OPT: RFC 6891). Only what a name server for tests
- * needs: it reads queries and writes answers, with name compression like real servers.
+ * Encodes and decodes DNS messages (RFC 1035 section 4; SRV: RFC 2782; AAAA: RFC 3596; OPT: RFC 6891). Only what a name server for tests
+ * needs: it decodes queries and encodes answers, with name compression like real servers.
  */
 const dnsTypes = { A: 1, NS: 2, CNAME: 5, SOA: 6, PTR: 12, TXT: 16, AAAA: 28, SRV: 33, OPT: 41 } as const;
 
 const dnsRcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 } as const;
 export type DnsRcode = keyof typeof dnsRcodes;
 
-/** A record without its owner and TTL. Names are absolute, without the last dot. */
+/** A DNS record without its owner and TTL. Names are absolute, without the last dot. */
 export type DnsData =
   | { readonly type: 'A' | 'AAAA'; readonly address: string }
   | { readonly type: 'CNAME' | 'PTR' | 'NS'; readonly target: string }
@@ -20,12 +20,12 @@ export type DnsData =
     }
   | { readonly type: 'SOA'; readonly primary: string; readonly minimumTtl: number };
 
-/** One record of an answer; `ttl` in seconds. */
+/** One record of a DNS answer; `ttl` is in seconds. */
 export type DnsRecord = { readonly name: string; readonly ttl: number } & DnsData;
 
 export interface DnsQuestion {
   readonly name: string;
-  /** A known type's name, or the number as text. */
+  /** The name of the query type if it is known, otherwise its number as text. */
   readonly type: string;
 }
 
@@ -33,7 +33,7 @@ export interface DnsQuery {
   readonly id: number;
   readonly recursionDesired: boolean;
   readonly question: DnsQuestion;
-  /** Longest UDP answer the client accepts: 512 unless it sent an OPT record. */
+  /** The longest UDP answer that the client accepts, in bytes: 512 unless the client sent an OPT record. */
   readonly udpSize: number;
 }
 
@@ -47,7 +47,7 @@ export interface DnsAnswer {
 const CLASS_IN = 1;
 const MAX_POINTER = 0x3fff;
 
-/** Reads a query; undefined for anything that is not one well-formed question. */
+/** Decodes a query; undefined for any message that is not one well-formed question. */
 export function decodeQuery(message: Buffer): DnsQuery | undefined {
   if (message.length < 12) return undefined;
   const flags = message.readUInt16BE(2);
@@ -68,7 +68,7 @@ export function decodeQuery(message: Buffer): DnsQuery | undefined {
   }
 }
 
-/** Encodes an answer. `truncated` sends only the header with the TC bit: "ask again over TCP". */
+/** Encodes an answer. `truncated` sends only the header with the TC bit, which means "ask again over TCP". */
 export function encodeAnswer(query: DnsQuery, answer: DnsAnswer, truncated = false): Buffer {
   const { answers, authority = [], additional = [] } = truncated ? { answers: [] } : answer;
   const writer = new Writer();
@@ -97,7 +97,7 @@ export function encodeAnswer(query: DnsQuery, answer: DnsAnswer, truncated = fal
 class Writer {
   #buffer = Buffer.alloc(4_096);
   #length = 0;
-  /** Where each name tail was written, for compression pointers. */
+  /** The offset at which each name tail was written, for compression pointers. */
   readonly #offsets = new Map<string, number>();
 
   u8(value: number): void {
@@ -119,12 +119,12 @@ class Writer {
     const labels = splitName(name);
     for (let index = 0; index < labels.length; index++) {
       const tail = labels.slice(index).join('.').toLowerCase();
-      const known = this.#offsets.get(tail);
-      if (known !== undefined && compress) {
-        this.u16(0xc000 | known);
+      const offset = this.#offsets.get(tail);
+      if (offset !== undefined && compress) {
+        this.u16(0xc000 | offset);
         return;
       }
-      if (known === undefined && this.#length <= MAX_POINTER) this.#offsets.set(tail, this.#length);
+      if (offset === undefined && this.#length <= MAX_POINTER) this.#offsets.set(tail, this.#length);
       const label = Buffer.from(labels[index] as string, 'latin1');
       this.u8(label.length);
       this.#reserve(label.length);
@@ -165,7 +165,7 @@ class Writer {
         this.u16(record.priority);
         this.u16(record.weight);
         this.u16(record.port);
-        this.name(record.target, false); // RFC 2782: the target is not compressed.
+        this.name(record.target, false); // RFC 2782: the target of an SRV record is not compressed.
         return;
       case 'SOA':
         this.name(record.primary, true);
@@ -221,8 +221,8 @@ function ipv6Groups(address: string): number[] {
 }
 
 function typeName(type: number): string {
-  const known = Object.entries(dnsTypes).find(([, value]) => value === type);
-  return known === undefined ? String(type) : known[0];
+  const entry = Object.entries(dnsTypes).find(([, value]) => value === type);
+  return entry === undefined ? String(type) : entry[0];
 }
 
 function typeNumber(type: string): number {

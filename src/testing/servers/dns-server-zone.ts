@@ -1,6 +1,6 @@
 import type { DnsAnswer, DnsData, DnsRcode, DnsRecord } from './dns-server-wire.js';
 
-/** A source of records. `undefined`: not its name, ask the next source. */
+/** A source of DNS records. Returns undefined for a name it does not know, and the next source is asked. */
 export type DnsSource = (name: string, type: string) => DnsAnswer | undefined;
 
 /** The records of one name, as a test writes them. */
@@ -9,16 +9,16 @@ export interface DnsNameRecords {
   readonly a?: readonly string[];
   /** IPv6 addresses. */
   readonly aaaa?: readonly string[];
-  /** Service records; priority 0 and weight 100 unless given. */
+  /** Service records; their priority is 0 and their weight 100 unless given. */
   readonly srv?: readonly {
     readonly target: string;
     readonly port: number;
     readonly priority?: number;
     readonly weight?: number;
   }[];
-  /** Excludes all other records. */
+  /** The name for which this name is an alias (CNAME); excludes all other records. */
   readonly cname?: string;
-  /** The name that an address leads back to; for names under `in-addr.arpa` and `ip6.arpa`. */
+  /** The name to which an address leads back (PTR), for names under `in-addr.arpa` and `ip6.arpa`. */
   readonly ptr?: string;
   /** How long the records are valid, in seconds. @defaultValue 5 */
   readonly ttl?: number;
@@ -27,7 +27,7 @@ export interface DnsNameRecords {
 /** How many CNAMEs are followed before a chain counts as a loop. */
 const MAX_CNAMES = 8;
 
-/** A plain zone: names and their records. Change it only between queries. */
+/** A zone of names and their records. To be changed only between queries. */
 export class DnsZone {
   readonly #names = new Map<string, DnsNameRecords>();
 
@@ -36,12 +36,12 @@ export class DnsZone {
     this.#names.set(canonicalName(name), records);
   }
 
-  /** Forgets a name: NXDOMAIN from now on. */
+  /** Forgets a name, which is NXDOMAIN from now on. */
   delete(name: string): void {
     this.#names.delete(canonicalName(name));
   }
 
-  /** Answers for known names. Addresses of SRV targets go into the additional section. */
+  /** Answers queries for known names. The addresses of SRV targets go into the additional section. */
   answer(name: string, type: string): DnsAnswer | undefined {
     const records = this.#names.get(canonicalName(name));
     if (records === undefined) return undefined;
@@ -63,7 +63,7 @@ export class DnsZone {
   }
 }
 
-/** Asks the sources in order, follows CNAMEs, and answers NXDOMAIN if none knows the name. */
+/** Asks the sources in order, follows CNAMEs, and answers NXDOMAIN if no source knows the name. */
 export function resolveQuestion(sources: readonly DnsSource[], name: string, type: string): DnsAnswer {
   const chain: DnsRecord[] = [];
   let canonical = name;
@@ -79,13 +79,13 @@ export function resolveQuestion(sources: readonly DnsSource[], name: string, typ
   return { rcode: 'SERVFAIL', answers: [] };
 }
 
-/** An answer without records; the SOA says how long it may be cached. */
+/** Creates an answer without records; its SOA says how long it may be cached. */
 export function negative(rcode: DnsRcode, zone: string, ttl: number): DnsAnswer {
   const soa: DnsRecord = { name: zone, ttl, type: 'SOA', primary: `ns.dns.${zone}`, minimumTtl: ttl };
   return { rcode, answers: [], authority: [soa] };
 }
 
-/** Lower case, without the trailing dot. */
+/** Returns a name in lower case, without the trailing dot. */
 export function canonicalName(name: string): string {
   const text = name.toLowerCase();
   return text.endsWith('.') ? text.slice(0, -1) : text;

@@ -12,21 +12,21 @@ import { canonicalName, DnsZone, resolveQuestion } from './dns-server-zone.js';
 
 /** Options of `createDnsServer`. */
 export interface DnsServerOptions {
-  /** Address to listen on, for UDP and TCP. @defaultValue '127.0.0.1' */
+  /** The address to listen on, for UDP and TCP. @defaultValue '127.0.0.1' */
   readonly host?: string;
-  /** One port for UDP and TCP; 0 takes a free one. @defaultValue 0 */
+  /** The port for UDP and TCP; 0 takes a free port. @defaultValue 0 */
   readonly port?: number;
-  /** Domain of the Kubernetes Services. @defaultValue 'cluster.local' */
+  /** The cluster domain of the Kubernetes Services. @defaultValue 'cluster.local' */
   readonly clusterDomain?: string;
-  /** TTL of Kubernetes records, in seconds. @defaultValue 5 */
+  /** The TTL of the records of Kubernetes Services, in seconds. @defaultValue 5 */
   readonly ttl?: number;
   /** Whether records come in random order, as CoreDNS's `loadbalance` does. @defaultValue true */
   readonly shuffle?: boolean;
-  /** Answers as through a cache: kept for their TTL, which counts down. @defaultValue false */
+  /** Whether the server answers like a cache: an answer is kept for its TTL, which counts down. @defaultValue false */
   readonly cache?: boolean;
-  /** Controls delays and the cache's TTLs. @defaultValue the real clock */
+  /** The clock that controls delays and the cache's TTLs. @defaultValue the real clock */
   readonly clock?: Clock;
-  /** Controls the order of records. @defaultValue random */
+  /** The random numbers that decide the order of records. @defaultValue random */
   readonly rng?: Rng;
 }
 
@@ -35,7 +35,7 @@ interface Fault extends DnsFaultScope {
   left: number;
 }
 
-/** The largest message TCP can frame. */
+/** The largest message that TCP can frame, in bytes. */
 const MAX_TCP = 65_535;
 
 /**
@@ -56,9 +56,9 @@ export async function createDnsServer(options: DnsServerOptions = {}): Promise<D
 
 /** A DNS server on loopback that answers as CoreDNS does in a cluster, and can be told to misbehave. */
 export class DnsServer {
-  /** Plain records; consulted after the Kubernetes Services. */
+  /** The zone of plain records, which is asked after the Kubernetes Services. */
   readonly zone: DnsZone = new DnsZone();
-  /** Services, served as CoreDNS does. */
+  /** The Kubernetes Services, whose names are answered as CoreDNS does. */
   readonly kubernetes: KubernetesZone;
 
   readonly #listener: DnsListener;
@@ -71,7 +71,7 @@ export class DnsServer {
   readonly #counters = new QueryCounters();
   #closed = false;
 
-  /** Use `createDnsServer`, which also listens. */
+  /** For `createDnsServer`, which also listens. */
   constructor(options: DnsServerOptions) {
     checkKeys('createDnsServer options', options, [
       'host',
@@ -94,7 +94,7 @@ export class DnsServer {
     this.kubernetes = new KubernetesZone(checkString('clusterDomain', clusterDomain), ttl);
   }
 
-  /** The port it listens on, for UDP and TCP. */
+  /** The port on which the server listens, for UDP and TCP. */
   get port(): number {
     return this.#listener.port;
   }
@@ -109,12 +109,15 @@ export class DnsServer {
     return this.#counters.log;
   }
 
-  /** How many queries came for a name, including repeats by the client; with `type`, only of that type. */
+  /** Returns how many queries came for a name, including a client's repeats; with `type`, only queries of that type. */
   count(name: string, type?: string): number {
     return this.#counters.count(canonicalName(name), type);
   }
 
-  /** The most queries for a name unanswered at the same time. A repeated query counts once; one dropped by `silent` does not. */
+  /**
+   * Returns the largest number of queries for a name that were unanswered at one time. A repeated query counts once; a query dropped by the
+   * fault `silent` does not count.
+   */
   maxConcurrent(name: string): number {
     return this.#counters.peak(canonicalName(name));
   }
@@ -124,7 +127,7 @@ export class DnsServer {
     this.#counters.reset();
   }
 
-  /** Makes queries fail from now on; the last matching fault wins. The returned function removes it. */
+  /** Makes queries fail from now on; the last matching fault wins. The returned function removes the fault. */
   fault(fault: DnsFault, scope: DnsFaultScope = {}): () => void {
     const entry: Fault = { fault, ...scope, left: scope.times ?? Number.POSITIVE_INFINITY };
     this.#faults.push(entry);
@@ -139,12 +142,12 @@ export class DnsServer {
     this.#faults.length = 0;
   }
 
-  /** With false, TCP connections are refused, as behind a firewall that only knows DNS over UDP. */
+  /** Sets whether TCP connections are accepted. Refusing them is like a firewall that lets only DNS over UDP through. */
   acceptTcp(accept: boolean): Promise<void> {
     return this.#listener.acceptTcp(accept);
   }
 
-  /** Opens both sockets. Called by `createDnsServer`; after `stop`, opens them again on the same port. */
+  /** Opens both sockets. `createDnsServer` calls this; after `stop`, it opens them again on the same port. */
   async listen(): Promise<void> {
     if (this.#closed) throw new Error('the DNS server was closed');
     await this.#listener.listen();
@@ -164,7 +167,7 @@ export class DnsServer {
     await this.stop();
   }
 
-  /** As `close`, for `await using`. */
+  /** Closes the server like `close`, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
@@ -211,7 +214,7 @@ export class DnsServer {
       );
     const answer = this.#cache === undefined ? fresh() : this.#cache.get(name, type, fresh);
     if (!this.#shuffle) return answer;
-    // A CNAME must come before the records that it leads to.
+    // A CNAME must come before the records to which it leads.
     const chain = answer.answers.filter((record) => record.type === 'CNAME');
     const rest = answer.answers.filter((record) => record.type !== 'CNAME');
     return { ...answer, answers: [...chain, ...shuffled(rest, this.#rng)] };
@@ -246,7 +249,7 @@ function faultAnswer(rcode: Extract<DnsFault, { kind: 'rcode' }>['rcode']): DnsA
   return empty(rcode === 'NODATA' ? 'NOERROR' : rcode);
 }
 
-/** Shuffles a list (Fisher–Yates). */
+/** Returns a list in random order (Fisher–Yates). */
 function shuffled<T>(items: readonly T[], rng: Rng): T[] {
   const result = [...items];
   for (let index = result.length - 1; index > 0; index--) {
