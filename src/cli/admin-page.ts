@@ -3,13 +3,13 @@ import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import { systemClock } from '../runtime/clock.js';
 
 const TIMEOUT_MS = 5_000;
-/** Longest admin page that is read, in bytes: about 100,000 pods. */
+/** The longest admin page that is read, in bytes: about 100,000 pods. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** What an admin page says of the process it belongs to. */
+/** What the admin page of a process says about the process. */
 export interface AdminFacts {
   readonly balancers: readonly (BalancerSnapshot & { readonly id: number })[];
-  /** Clients that `evenkeel/register` found and does not balance; undefined if the process does not use it. */
+  /** The clients that `evenkeel/register` found and does not balance; undefined if the process does not use it. */
   readonly left: readonly LeftClient[] | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface LeftClient {
   readonly remedy: string;
 }
 
-/** Reads the admin page at `url`, which ends with a slash. Rejects if there is no page, or if it takes longer than 5 s. */
+/** Reads the admin page at `url`, which ends with a slash. Rejects if there is no page, or if reading takes longer than 5 s. */
 export async function readAdminPage(url: URL, signal: AbortSignal): Promise<AdminFacts> {
   const reading = new AbortController();
   const stop = (): void => reading.abort();
@@ -38,7 +38,7 @@ export async function readAdminPage(url: URL, signal: AbortSignal): Promise<Admi
   }
 }
 
-/** The body of the admin page, if it is not too long. */
+/** The body of the admin page. Throws if it is too long. */
 async function textOf({ body }: Response): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
@@ -56,7 +56,7 @@ function factsOf(text: string): AdminFacts {
     const { balancers, left } = JSON.parse(text) as Partial<AdminFacts>;
     if (Array.isArray(balancers)) return { balancers, left: Array.isArray(left) ? left : undefined };
   } catch {
-    // What the server responds with is not JSON, so it is no admin page.
+    // The response is not JSON, so it is no admin page.
   }
   throw new Error('this is no admin page of evenkeel');
 }

@@ -5,7 +5,7 @@ import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts } from './report.js';
 
-/** The one root cause that `evenkeel doctor` found: everything else that was found follows from it. */
+/** The one root cause that `evenkeel doctor` found, from which all its other findings follow. */
 export interface Cause {
   readonly summary: string;
   readonly todo: string;
@@ -14,14 +14,14 @@ export interface Cause {
 /** Why the target does not work, if that is certain. */
 export function causeOf(parsed: Target, facts: Facts): Cause | undefined {
   if (parsed.kind === 'static') return undefined;
-  // An address of the Service itself says nothing about the pods behind it.
+  // An address of the Service itself says nothing about the pods behind it, so this is checked first.
   const lone = selectsNothing(facts);
   if (lone !== undefined) return lone;
   if (usable(facts.use.endpoints ?? []).length > 0) return undefined;
   return noNamespace(facts) ?? wrongExternalName(parsed, facts) ?? notTcp(parsed.port, facts);
 }
 
-/** The name an ExternalName Service points to; DNS shows it too. */
+/** The name for which an ExternalName Service is an alias; DNS shows it too. */
 export function externalNameOf({ api, dns }: Facts): string | undefined {
   const { object } = api ?? {};
   if (object) return object.type === 'ExternalName' ? object.externalName : undefined;

@@ -6,7 +6,7 @@ import type { KubernetesSettings, TargetOptions } from '../resolver/target.js';
 import { parseTarget, type Target } from '../resolver/target-grammar.js';
 import { quoted } from '../runtime/check.js';
 
-/** A parsed `evenkeel doctor`. */
+/** A parsed `evenkeel doctor` command line. */
 export interface DoctorCommand {
   readonly name: 'doctor';
   /** The target as the user wrote it. */
@@ -15,7 +15,7 @@ export interface DoctorCommand {
   /** The host of a target that is an https URL. */
   readonly tlsHost: string | undefined;
   readonly options: TargetOptions & { readonly allowAddresses: AllowAddresses };
-  /** Time limit for all checks, in ms. */
+  /** The time limit for all checks, in ms. */
   readonly timeoutMs: number;
   readonly connect: boolean;
   /** The admin page of the app's process, with a final slash. */
@@ -24,7 +24,7 @@ export interface DoctorCommand {
   readonly json: boolean;
 }
 
-/** A parsed `evenkeel top`. */
+/** A parsed `evenkeel top` command line. */
 export interface TopCommand {
   readonly name: 'top';
   /** The admin page's URL, with a final slash. */
@@ -33,7 +33,7 @@ export interface TopCommand {
   readonly once: boolean;
 }
 
-/** A parsed `evenkeel explain`. */
+/** A parsed `evenkeel explain` command line. */
 export interface ExplainCommand {
   readonly name: 'explain';
   /** The path of the recording. */
@@ -45,7 +45,7 @@ export interface ExplainCommand {
   readonly balancer: string | undefined;
 }
 
-/** A parsed `evenkeel replay`. */
+/** A parsed `evenkeel replay` command line. */
 export interface ReplayCommand {
   readonly name: 'replay';
   /** The path of the recording. */
@@ -110,7 +110,7 @@ Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64
 65 the recording cannot be read, 70 evenkeel itself failed.
 `;
 
-/** Reads the arguments after the program's name. Throws EVENKEEL_OPTION. */
+/** Parses the arguments after the program's name. Throws EVENKEEL_OPTION. */
 export function parseCommandLine(args: readonly string[]): Command {
   const { values, positionals } = parse(args);
   if (values.version) return { name: 'version' };
@@ -158,7 +158,7 @@ function topCommand(url: string | undefined, more: readonly string[], once: bool
   return { name: 'top', url: pageUrl('top', url), once };
 }
 
-/** The address of an admin page. */
+/** Checks the address of an admin page, and adds a final slash. */
 function pageUrl(who: string, url: string): URL {
   const page = url.endsWith('/') ? url : `${url}/`;
   const parsed = URL.canParse(page) ? new URL(page) : undefined;
@@ -249,7 +249,7 @@ const defaultPorts: ReadonlyMap<string, number> = new Map([
   ['wss:', 443],
 ]);
 
-/** The target in a URL, as an application has it; anything else is left as it is. */
+/** Converts a URL, as an application has it, to a target; any other text is returned unchanged. */
 function targetOf(text: string): string {
   if (!URL.canParse(text)) return text;
   const { protocol, hostname, port } = new URL(text);
@@ -257,7 +257,7 @@ function targetOf(text: string): string {
   return defaultPort === undefined || hostname === '' ? text : `${hostname}:${port || defaultPort}`;
 }
 
-/** The host of an https URL. */
+/** The host of an https URL; undefined for any other text. */
 function tlsHostOf(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, hostname } = new URL(text);

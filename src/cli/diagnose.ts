@@ -4,7 +4,7 @@ import { apiLines, connectionLines, dnsLines, processLines, useLines } from './l
 import type { Diagnosis, Facts } from './report.js';
 import { todoOf } from './todo.js';
 
-/** What the facts of `evenkeel doctor` mean: whether each line is good or bad, the overall verdict, and what to change. A pure function. */
+/** Judges the findings of `evenkeel doctor`: whether each line is good or bad, the overall verdict, and what to change. A pure function. */
 export function diagnose(parsed: Target, facts: Facts): Diagnosis {
   return {
     ...judge(parsed, facts),

@@ -45,7 +45,7 @@ export async function doctor(command: DoctorCommand, { write, signal }: CommandC
   return exitCodes[diagnosis.outcome];
 }
 
-/** Runs all probes in parallel, then tries the endpoints. */
+/** Runs all probes in parallel, then tries to connect to the endpoints. */
 async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Facts> {
   const { target, options, timeoutMs } = command;
   const limit = new AbortController();

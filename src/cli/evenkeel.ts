@@ -8,7 +8,7 @@ import { replay } from './replay.js';
 import { terminalText } from './terminal-text.js';
 import { type TerminalSize, top } from './top.js';
 
-// The exit code for wrong arguments, as in sysexits(3), since 1 and 2 describe the Service.
+// The exit codes below are those of sysexits(3), because 1 and 2 describe the Service.
 const WRONG_USAGE = 64;
 const UNREADABLE = 65;
 const OWN_FAULT = 70;
@@ -60,7 +60,7 @@ function writeError(text: string): void {
   process.stderr.write(terminalText(text));
 }
 
-/** Clears the terminal. Nothing else is ever sent to command it. */
+/** Clears the terminal. No other control sequence is ever sent to it. */
 function clear(): void {
   process.stdout.write('\u001b[H\u001b[2J');
 }

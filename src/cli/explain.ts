@@ -20,7 +20,7 @@ import {
   table,
 } from './recording-text.js';
 
-/** `evenkeel explain`: says why a call went to its endpoint, or lists calls. Returns the exit code. */
+/** Runs `evenkeel explain`: says why a call went to its endpoint, or lists calls. Returns the exit code. */
 export function explain(command: ExplainCommand, write: (text: string) => void): number {
   const dump = readDump(readFile(command.file));
   const balancer = chosen(dump, command.balancer);
@@ -49,7 +49,7 @@ export function explain(command: ExplainCommand, write: (text: string) => void):
   return 0;
 }
 
-/** What each pod's endpoint is for the picker, and why it gets no calls if it gets none. */
+/** Describes what each endpoint of a pod is to the picker, and why it gets no calls if it gets none. */
 function podLines(at: PodsAt, balancer: DumpedBalancer, clock: WallClock): string[] {
   const { atMs, version, listed, ready, pods } = at;
   const lines = [
@@ -80,14 +80,14 @@ function podSentences(
       `  ${name} was in place ${facts.place} of ${order} in this client's order: a call goes to the first that has none of this client's calls`,
     );
   } else lines.push(`  ${name} was one of the ${ready} the picker could choose`);
-  const known = [
+  const details = [
     `${count(calls, 'call')} on it in the recording`,
     `${inFlight} in flight`,
     last === undefined ? '' : lastText(last, atMs),
     facts.latencyMs === undefined ? '' : `counts as ${ms(facts.latencyMs)}`,
     facts.failing === undefined ? '' : `${Math.round(facts.failing * 100)} % fail`,
   ];
-  lines.push(`    ${known.filter((text) => text !== '').join(', ')}`);
+  lines.push(`    ${details.filter((text) => text !== '').join(', ')}`);
   return lines;
 }
 
@@ -95,7 +95,7 @@ function stageNames({ stages }: DumpedBalancer['configuration']): (index: number
   return (index) => stages[index] ?? 'a stage of the application';
 }
 
-/** How long ago the last call on an endpoint was and how long it took, such as `took 400 ms 12.3 s before`. */
+/** How long the last call on an endpoint took, and how long ago that was, such as `took 400 ms 12.3 s before`. */
 function lastText({ outcome, latencyMs, endedAtMs }: LastCall, atMs: number): string {
   const how = outcome.kind === 'success' ? 'took' : `${outcomeText(outcome)} after`;
   return `${how} ${ms(latencyMs)}, ${ms(Math.max(0, atMs - endedAtMs))} before`;
@@ -154,7 +154,7 @@ function whyOut(out: LeftOut, stage: (index: number) => string, atMs: number): s
   return state === 'ready' ? 'it had just connected' : `not connected (${state})${history}`;
 }
 
-/** How pickers that do not compare costs choose, in words. */
+/** How pickers choose that do not compare costs, in words. */
 const withoutCosts: ReadonlyMap<string, string> = new Map([
   ['random', 'random draws one endpoint by weight, whatever its load'],
   ['roundRobin', 'roundRobin takes the next in turn, whatever its load: it was its turn'],
@@ -214,7 +214,7 @@ function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer)
   return lines;
 }
 
-/** Why the picker that keeps an order of preference chose this endpoint. */
+/** Why a picker that keeps an order of preference chose this endpoint. */
 function orderedDecision(explained: ExplainedCall): string[] {
   const { ordered, ready, avoided } = explained;
   const winner = ordered.find(({ isWinner }) => isWinner);
@@ -267,8 +267,8 @@ function reasonOf(compared: readonly Candidate[], { equalWeights }: ExplainedCal
 }
 
 /**
- * A table of the endpoints a picker chose from: the last call on each, as measured, and the latency the load counts with, which changes
- * also without calls.
+ * A table of the endpoints from which a picker chose: the last call on each, as measured, and the latency that the load counts with, which
+ * changes even without calls.
  */
 function candidateTable(candidates: readonly Candidate[], { atMs }: ExplainedCall): string[] {
   return table(

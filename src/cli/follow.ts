@@ -4,7 +4,7 @@ import { systemClock } from '../runtime/clock.js';
 import { systemRng } from '../runtime/rng.js';
 import { conditionsInWords } from './endpoints.js';
 
-/** Something that changed while `evenkeel` follows a target; `afterMs` counts from the start. */
+/** Something that changed while `evenkeel doctor --watch` follows a target; `afterMs` counts from the start. */
 export type FollowEvent = { readonly afterMs: number } & (
   | { readonly event: 'added' | 'removed' | 'changed'; readonly endpoint: string; readonly state: string }
   | { readonly event: 'mode'; readonly mode: string; readonly reason: string }
@@ -21,17 +21,17 @@ export async function follow(
 ): Promise<void> {
   const startedMs = systemClock.now();
   const afterMs = (): number => Math.round(systemClock.now() - startedMs);
-  let known = new Map<string, string>();
+  let lastStates = new Map<string, string>();
   const update = (endpoints: readonly Endpoint[]): void => {
     const now = new Map(endpoints.map((endpoint) => [endpoint.key, stateOf(endpoint)]));
-    for (const [endpoint, state] of known)
+    for (const [endpoint, state] of lastStates)
       if (!now.has(endpoint)) say({ afterMs: afterMs(), event: 'removed', endpoint, state });
     for (const [endpoint, state] of now) {
-      const before = known.get(endpoint);
+      const before = lastStates.get(endpoint);
       if (before === undefined) say({ afterMs: afterMs(), event: 'added', endpoint, state });
       else if (before !== state) say({ afterMs: afterMs(), event: 'changed', endpoint, state });
     }
-    known = now;
+    lastStates = now;
   };
   const resolution = resolverFrom(target, options).watch(
     {
@@ -56,7 +56,7 @@ export async function follow(
   resolution.close();
 }
 
-/** Keeps the process alive until `signal` aborts: the library never does, but a command that follows changes should stay. */
+/** Keeps the process alive until `signal` aborts, because the library never does, but a command that follows changes should go on. */
 function keepAlive(signal: AbortSignal): void {
   const hour = 3_600_000;
   const timer = systemClock.timer(() => keepAlive(signal), hour);
@@ -64,7 +64,7 @@ function keepAlive(signal: AbortSignal): void {
   signal.addEventListener('abort', () => timer.cancel(), { once: true });
 }
 
-/** An event as one line for people. */
+/** Formats an event as one line for people. */
 export function printEvent(event: FollowEvent): string {
   const time = `+${(event.afterMs / 1_000).toFixed(1)} s`.padStart(10);
   switch (event.event) {

@@ -45,8 +45,8 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
 }
 
 /**
- * What `evenkeel doctor` could not check about the target's port: a Service's only port is found without its number, and whether the number
- * is right takes a permission.
+ * What `evenkeel doctor` could not check about the target's port: a Service's only port is found without its number, and checking the
+ * number takes a permission.
  */
 function unchecked(parsed: Target, { api, use }: Facts): string {
   if (parsed.kind === 'static' || parsed.kind === 'dns' || typeof parsed.port !== 'number') return '';

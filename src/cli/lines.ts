@@ -27,7 +27,7 @@ const fail = (text: string): Line => ({ mark: 'fail', text });
  */
 const bad = (parsed: Target, text: string): Line => (parsed.kind === 'plain' ? warn(text) : fail(text));
 
-/** What the API server said, line by line. */
+/** Describes what the API server answered, line by line. */
 export function apiLines(parsed: Target, api: ApiFacts): Line[] {
   const { server, list, watch, getService, slices, object } = api;
   if (list.state === 'not-asked') {
@@ -81,7 +81,7 @@ function sliceLines(parsed: Target, slices: NonNullable<ApiFacts['slices']>, obj
   return lines;
 }
 
-/** Topology hints of one kind: a single ready endpoint without a hint switches that kind off. */
+/** Describes the topology hints of one kind, all of which are ignored if a single ready endpoint has none. */
 function hintLine({ kind, hinted, of, names }: HintFacts): Line {
   const some = names.slice(0, MAX_LISTED).join(', ') + (names.length > MAX_LISTED ? ', …' : '');
   return hinted === of
@@ -89,7 +89,7 @@ function hintLine({ kind, hinted, of, names }: HintFacts): Line {
     : note(`${kind} hints on ${hinted} of ${of} ready pods (${some}): ignored, because every pod needs one`);
 }
 
-/** What the name servers said, line by line; `spare`: nothing depends on it at the moment. */
+/** Describes what the name servers answered, line by line; `spare` says that nothing depends on them at the moment. */
 export function dnsLines(
   parsed: Target,
   { name, servers, a, aaaa, srv, kind, alias }: DnsFacts,
@@ -97,7 +97,7 @@ export function dnsLines(
 ): Line[] {
   const lines: Line[] = [note(`name servers: ${servers.join(', ')}`)];
   lines.push(answerLine(parsed, `A ${name}`, a));
-  // A cluster with one IP family has no records of the other: not worth a line.
+  // A cluster with one IP family has no records of the other, which is not worth a line.
   if (aaaa.error !== 'ENODATA' && aaaa.error !== a.error) lines.push(answerLine(parsed, `AAAA ${name}`, aaaa));
   if (srv.name !== name) lines.push(answerLine(parsed, `SRV ${srv.name}`, srv));
   if (kind === 'pods') lines.push(ok('the addresses are pods: a headless Service'));
@@ -129,7 +129,7 @@ const dnsErrors: ReadonlyMap<string, string> = new Map([
   ['ECANCELLED', 'no answer in time'],
 ]);
 
-/** What the library itself found as a resolver in an application would, line by line. */
+/** Describes what the library found, working as a resolver does in an application, line by line. */
 export function useLines(facts: Facts): Line[] {
   const lines: Line[] = [];
   const { mode, endpoints, errors, warnings } = facts.use;
@@ -158,7 +158,7 @@ export function useLines(facts: Facts): Line[] {
   return lines;
 }
 
-/** Which addresses are dialed, where that is not obvious: a Service with both families, or with one that this host does not have. */
+/** Says which addresses are dialed, if that is not obvious: a Service has both IP families, or one that this host does not have. */
 function familyLine({ api, dns, use: { mode }, hostFamilies }: Facts): Line | undefined {
   const slices = mode === 'dns' || mode === 'name' ? undefined : api?.slices?.families;
   const ofDns = [...(dns?.a.records ? ['IPv4'] : []), ...(dns?.aaaa.records ? ['IPv6'] : [])];
@@ -176,7 +176,7 @@ function familyLine({ api, dns, use: { mode }, hostFamilies }: Facts): Line | un
   return note(`a pod is one endpoint with two addresses, and IPv4 is tried first: ${why}`);
 }
 
-/** At most this many endpoints are listed one by one. */
+/** The largest number of endpoints that are listed one by one. */
 const MAX_LISTED = 20;
 
 function endpointLine(endpoint: Endpoint): Line {
@@ -187,7 +187,7 @@ function endpointLine(endpoint: Endpoint): Line {
   return conditions.ready ? ok(text) : note(text);
 }
 
-/** Whether the endpoints accept connections, and what HTTP/2 means for clients that evenkeel does not balance. */
+/** Says whether the endpoints accept connections, and what HTTP/2 means for clients that evenkeel does not balance. */
 export function connectionLines({ connections, http2 }: Facts): Line[] {
   const lines = connections.map(connectionLine);
   if (http2 === undefined) return lines;
@@ -200,7 +200,7 @@ function connectionLine({ endpoint, tookMs, error }: ConnectFacts): Line {
   return error === undefined ? ok(`${endpoint} accepts connections (${tookMs} ms)`) : fail(`${endpoint}: ${error}`);
 }
 
-/** What the app's own process says of its clients, line by line. */
+/** Describes what the app's own process says about its clients, line by line. */
 export function processLines({ url, error, left }: ProcessFacts): Line[] {
   if (error !== undefined) return [warn(`admin page ${url}: ${error}`)];
   if (left === undefined) return [note('evenkeel/register is not in use: clients are balanced where the app says so')];

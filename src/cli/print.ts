@@ -3,7 +3,7 @@ import type { Diagnosis, Line } from './report.js';
 const marks = { ok: 'ok  ', note: '    ', warn: 'warn', fail: 'FAIL' } as const;
 const outcomes = { fine: 'All is well', degraded: 'It works, but', unusable: 'It does not work' } as const;
 
-/** The report of `evenkeel doctor` as text, ending with a line feed. */
+/** Formats the report of `evenkeel doctor` as text that ends with a line feed. */
 export function printReport(target: string, diagnosis: Diagnosis): string {
   const { outcome, summary, todo } = diagnosis;
   const parts = [
@@ -23,7 +23,7 @@ function section(title: string, lines: readonly Line[]): string {
   return `\n${title}\n${lines.map(({ mark, text }) => `  ${marks[mark]}  ${text}\n`).join('')}`;
 }
 
-/** A numbered item of the report. Only its first line is indented with a number: what follows is meant to be copied. */
+/** Formats a numbered item of the report. Only its first line is indented, because the other lines are meant to be copied. */
 function numbered(text: string, index: number): string {
   const [first, ...rest] = text.split('\n');
   return `  ${index + 1}. ${[first, ...rest].join('\n')}\n`;

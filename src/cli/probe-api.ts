@@ -21,7 +21,7 @@ interface Subject {
   readonly namespace: string | undefined;
 }
 
-/** Asks the API server for everything evenkeel may need of it, one verb at a time. Never rejects. */
+/** Tries every request that evenkeel may send to the API server, one verb at a time. Never rejects. */
 export async function probeApi(settings: KubernetesSettings, subject: Subject, signal: AbortSignal): Promise<ApiFacts> {
   const unknown = { ...subject, list: notAsked, watch: notAsked, getService: notAsked };
   const { apiServer, credentials, kubeConfig, inCluster } = settings;
@@ -58,7 +58,7 @@ async function factsOf(
   const selector = `${serviceNameLabel}=${service}`;
   const listed = await attempt(() => listSlices(client, slicesPath, selector, '0', signal));
   const list = verdictOf(listed);
-  // The API server does not answer: checking two more permissions would wait just as long for nothing.
+  // The API server does not answer, so checking two more permissions would wait just as long for nothing.
   if (list.state === 'failed') return { ...subject, list, watch: notAsked, getService: notAsked };
   const watch = await attempt(async () => {
     const reply = await client.get({
@@ -89,7 +89,7 @@ async function factsOf(
 function count(items: readonly unknown[], service: string): NonNullable<ApiFacts['slices']> {
   const slices = items.map((item) => parseSlice(item as never, service)).filter((slice) => slice !== undefined);
   const members = slices.flatMap((slice) => slice.members);
-  // An EndpointSlice per IP family lists the same pods: each pod counts once.
+  // A pod counts once, although it is in one EndpointSlice per IP family.
   const pods = new Map(members.map((member) => [member.uid ?? member.address, member.conditions]));
   const states = [...pods.values()];
   const ready = states.filter((conditions) => conditions.ready).length;
@@ -119,7 +119,10 @@ interface Attempted<T> {
   readonly failure?: ApiFailure;
 }
 
-/** Makes a request to the API server again after a refusal: the first response after an API server's start may be a meaningless 403. */
+/**
+ * Sends a request to the API server, and repeats it after a refusal, because the first response after an API server's start may be a
+ * meaningless 403.
+ */
 async function attempt<T>(question: () => Promise<T>): Promise<Attempted<T>> {
   for (let round = 1; ; round++) {
     try {

@@ -3,7 +3,7 @@ import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endp
 import { systemClock } from '../runtime/clock.js';
 import type { ConnectFacts } from './report.js';
 
-/** At most this many endpoints are tried for a connection: as many as a person reads. */
+/** The largest number of endpoints that are tried for a connection, which is about as many as a person reads. */
 const MAX_ENDPOINTS = 10;
 const TIMEOUT_MS = 2_000;
 

@@ -12,12 +12,12 @@ const patience = { timeoutMs: 2_000, tries: 2 };
 export interface DnsProbe {
   /** The absolute name of the Service, with the trailing dot. */
   readonly name: string;
-  /** The name to ask for SRV records of the named port; undefined if the target has no named port. */
+  /** The named port whose SRV records are queried; undefined if the target has no named port. */
   readonly srv: string | undefined;
   readonly servers: readonly string[] | undefined;
 }
 
-/** Asks each question once, as the library would. Never rejects. */
+/** Sends each DNS query once, as the library would. Never rejects. */
 export async function probeDns({ name, srv, servers }: DnsProbe, signal: AbortSignal): Promise<DnsFacts> {
   const client = nodeDnsClient({ servers, ...patience });
   const resolver = new dns.Resolver({ timeout: patience.timeoutMs, tries: patience.tries });
@@ -56,8 +56,8 @@ export async function probeDns({ name, srv, servers }: DnsProbe, signal: AbortSi
 }
 
 /**
- * Asks for a namespace the way CoreDNS knows it: a name without records if it exists, and no such name otherwise. Asking for a
- * namespace that certainly exists shows whether this server knows namespaces at all. Never rejects.
+ * Finds out whether DNS knows a namespace: CoreDNS answers with a name without records if the namespace exists, and with "no such name"
+ * otherwise. A query for a namespace that certainly exists shows whether this server knows namespaces at all. Never rejects.
  */
 export async function probeNamespace(
   namespace: string,
@@ -110,7 +110,7 @@ async function query(
   }
 }
 
-/** Whether a question got no answer at all; "no such name" is an answer. */
+/** Whether a DNS query got no answer at all; "no such name" is an answer. */
 export function unanswered({ error }: DnsAnswerFacts): boolean {
   return error !== undefined && error !== 'ENOTFOUND' && error !== 'ENODATA';
 }

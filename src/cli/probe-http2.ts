@@ -7,12 +7,12 @@ import type { Http2Facts } from './report.js';
 const TIMEOUT_MS = 2_000;
 
 /**
- * Whether a pod chooses HTTP/2 where it is offered, and whether the fetch of this Node offers it. A TLS handshake finds out; nothing is
- * sent, so the pod's certificate is not checked. Undefined if the pod does not choose HTTP/2, or does not answer. Never rejects.
+ * Finds out whether a pod chooses HTTP/2 where it is offered, and whether the `fetch` of this Node offers it, by a TLS handshake. No
+ * request is sent, so the pod's certificate is not checked. Undefined if the pod does not choose HTTP/2, or does not answer. Never rejects.
  */
 export async function probeHttp2(endpoint: Endpoint, host: string): Promise<Http2Facts | undefined> {
   if (!(await choosesHttp2(endpoint, host))) return undefined;
-  // undici 8, which Node 26 is the first to contain, offers HTTP/2 by itself.
+  // undici 8 offers HTTP/2 by itself; Node 26 is the first Node that contains it.
   const major = Number.parseInt(process.versions.undici ?? '0', 10);
   return { endpoint: endpointAddress(endpoint), node: process.versions.node, isOffered: major >= 8 };
 }

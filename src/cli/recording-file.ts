@@ -14,18 +14,18 @@ export function readFile(file: string): Uint8Array {
 
 /** The balancer of a recording that the user named, or the one with the longest recording. Throws EVENKEEL_OPTION. */
 export function chosen({ balancers, leftOut }: Dump, name: string | undefined): DumpedBalancer {
-  const found =
+  const candidates =
     name === undefined
       ? [...balancers].sort((a, b) => lengthOf(b) - lengthOf(a))
       : balancers.filter((balancer, index) => balancer.name.includes(name) || String(index + 1) === name);
-  const [first] = found;
+  const [first] = candidates;
   if (first !== undefined) return first;
   if (balancers.length === 0) {
     const why = leftOut > 0 ? `: there was no room for ${leftOut}; give flightRecorder more bytes` : '';
     throw new EvenkeelError('EVENKEEL_OPTION', `the recording contains no balancer${why}`);
   }
-  const known = balancers.map((balancer) => balancer.name).join(', ');
-  throw new EvenkeelError('EVENKEEL_OPTION', `no balancer is called ${quoted(name ?? '', 80)}; there are ${known}`);
+  const names = balancers.map((balancer) => balancer.name).join(', ');
+  throw new EvenkeelError('EVENKEEL_OPTION', `no balancer is called ${quoted(name ?? '', 80)}; there are ${names}`);
 }
 
 /** Converts times of a balancer's clock to times of day. */
@@ -43,7 +43,7 @@ export class WallClock {
     return isoOf(atMs + this.#offsetMs)?.slice(11, 23) ?? `${atMs} ms`;
   }
 
-  /** Reads a date, or a time of day on the day of the recording, as a time of the balancer's clock. Throws EVENKEEL_OPTION. */
+  /** Converts a date, or a time of day on the day of the recording, to a time of the balancer's clock. Throws EVENKEEL_OPTION. */
   parse(text: string): number {
     const day = isoOf(this.#madeAtMs)?.slice(0, 11);
     const time = Date.parse(/^\d{1,2}:\d\d/.test(text) ? `${day}${text.padStart(5, '0')}Z` : text);

@@ -3,7 +3,7 @@ import type { Made, RecordedEndpoint } from '../recorder/format.js';
 import type { Dump, DumpedBalancer } from '../recorder/read-dump.js';
 import type { WallClock } from './recording-file.js';
 
-/** How many calls, notes and endpoints `evenkeel explain` lists. */
+/** The largest number of calls, notes and endpoints that `evenkeel explain` lists. */
 export const LISTED = 20;
 
 export function nameOf({ name, key, address, port }: RecordedEndpoint): string {

@@ -4,7 +4,7 @@ import type { ReplayCommand } from './command-line.js';
 import { chosen, readFile, WallClock } from './recording-file.js';
 import { summaryOf } from './recording-text.js';
 
-/** `evenkeel replay`: makes the recorded picks again, and says how many are the same. Returns the exit code. */
+/** Runs `evenkeel replay`: makes the recorded picks again, and says how many are the same. Returns the exit code. */
 export async function replay(command: ReplayCommand, write: (text: string) => void): Promise<number> {
   const dump = readDump(readFile(command.file));
   const balancer = chosen(dump, command.balancer);

@@ -5,12 +5,12 @@ import type { LeftClient } from './admin-page.js';
 
 /** Whether the API server allows a request that evenkeel makes, and how it responded. */
 export interface Permission {
-  /** How the API server responded; `not-asked`: pointless after an earlier answer. */
+  /** How the API server responded; `not-asked` if an earlier answer made the request pointless. */
   readonly state: 'allowed' | 'forbidden' | 'failed' | 'not-asked';
   readonly message?: string;
 }
 
-/** What the API server says about a Service. */
+/** What the API server knows about a Service. */
 export interface ApiFacts {
   /** The URL of the API server; undefined if there is none to ask, and `reason` says why. */
   readonly server: string | undefined;
@@ -25,13 +25,13 @@ export interface ApiFacts {
     readonly ports: readonly string[];
     readonly families: readonly AddressFamily[];
     readonly ready: number;
-    /** Pods that are terminating but still serving: they are used when no pod is ready. */
+    /** How many pods are terminating but still serve; they are used when no pod is ready. */
     readonly terminating: number;
     readonly notReady: number;
-    /** Topology hints by kind; only the hints of ready endpoints count. */
+    /** The topology hints by kind; only the hints of ready endpoints count. */
     readonly hints: readonly HintFacts[];
   };
-  /** The Service object itself; null = there is no such Service. */
+  /** The Service object itself; null means that there is no such Service. */
   readonly object?: ServiceFacts | null;
 }
 
@@ -56,22 +56,25 @@ export interface DnsAnswerFacts {
   readonly tookMs: number;
 }
 
-/** What the name servers say about a Service. */
+/** What the name servers know about a Service. */
 export interface DnsFacts {
   /** The absolute name of the Service. */
   readonly name: string;
   readonly servers: readonly string[];
   readonly a: DnsAnswerFacts;
   readonly aaaa: DnsAnswerFacts;
-  /** The SRV query. For a named port: `_port._tcp.name`; otherwise the name itself, which tells a cluster IP from a pod. */
+  /**
+   * The answer to the SRV query. The queried name is `_port._tcp.name` for a named port; otherwise the Service's own name, whose answer
+   * tells a cluster IP from a pod.
+   */
   readonly srv: DnsAnswerFacts & { readonly name: string };
-  /** What the records show. `external`: the name of a Service that is an alias for something that is none of its pods. */
+  /** What the records stand for. `external`: the Service is an alias for a name that is none of its pods. */
   readonly kind: 'pods' | 'cluster-ip' | 'external' | 'unknown' | 'none';
-  /** The name that a Service's name is an alias for. */
+  /** The name for which the Service's name is an alias. */
   readonly alias?: string;
 }
 
-/** Whether DNS knows the namespace; `unknown` if it cannot tell. */
+/** Whether DNS knows the namespace; `unknown` if DNS cannot tell. */
 export interface NamespaceFacts {
   readonly name: string;
   readonly state: 'known' | 'missing' | 'unknown';
@@ -79,7 +82,7 @@ export interface NamespaceFacts {
 
 /** What the library itself found for the target. */
 export interface UseFacts {
-  /** How the endpoints are found, as the resolver calls it: `slices`, `dns` or `name` for plain targets. */
+  /** How the endpoints are found, in the resolver's words: `slices`, `dns` or `name` for plain targets. */
   readonly mode: string | undefined;
   readonly reason: string | undefined;
   readonly advice: string | undefined;
@@ -101,7 +104,7 @@ export interface Http2Facts {
   readonly endpoint: string;
   /** The version of the Node that runs `evenkeel doctor`. */
   readonly node: string;
-  /** Whether the fetch of this Node offers HTTP/2 by itself. */
+  /** Whether the `fetch` of this Node offers HTTP/2 by itself. */
   readonly isOffered: boolean;
 }
 
@@ -110,7 +113,7 @@ export interface ProcessFacts {
   readonly url: string;
   /** Why the admin page could not be read. */
   readonly error?: string;
-  /** The clients that are not balanced; undefined if `evenkeel/register` is not in use in that process, or nothing is known. */
+  /** The clients that are not balanced; undefined if the process does not use `evenkeel/register`, or nothing is known. */
   readonly left?: readonly LeftClient[] | undefined;
 }
 
@@ -121,7 +124,7 @@ export interface Facts {
   /** The Service's namespace; undefined if nothing names one. */
   readonly namespace?: NamespaceFacts | undefined;
   readonly use: UseFacts;
-  /** The IP families of the addresses this host has, loopback and link-local ones aside. */
+  /** The IP families of this host's addresses, loopback and link-local ones aside. */
   readonly hostFamilies: readonly AddressFamily[];
   readonly connections: readonly ConnectFacts[];
   /** What was found about HTTP/2; undefined unless the target is an https URL and its pods speak HTTP/2. */
@@ -147,7 +150,7 @@ export interface Diagnosis {
   readonly use: readonly Line[];
   readonly connections: readonly Line[];
   readonly process: readonly Line[];
-  /** What to change, most useful first; may have several lines. */
+  /** What to change, most useful first; an entry may have several lines. */
   readonly todo: readonly string[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Text for a terminal, without anything that commands it: control characters other than line feeds and tabs, and characters that
- * reverse the direction of text. What the CLI prints comes from API servers, DNS, recordings and admin pages.
+ * Removes from a text everything that a terminal would obey: control characters other than line feeds and tabs, and characters that reverse
+ * the direction of text. What the CLI prints comes from API servers, DNS, recordings and admin pages.
  */
 export function terminalText(text: string): string {
   return text.replace(COMMANDS, '\ufffd');

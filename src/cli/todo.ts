@@ -13,7 +13,7 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
   return [...serviceTodo(parsed, facts), ...processTodo(facts)];
 }
 
-/** Each client that is not balanced, with what would balance it. */
+/** Names each client that is not balanced, and what would balance it. */
 function processTodo({ process }: Facts): string[] {
   return (process?.left ?? []).map(({ what, remedy }) => `To balance ${what}: ${remedy}`);
 }
@@ -27,7 +27,7 @@ function serviceTodo(parsed: Target, facts: Facts): string[] {
   const refused = connections.some((connection) => connection.error !== undefined);
   const external = externalNameOf(facts);
   if (external !== undefined && use.mode !== 'slices' && use.endpoints?.length) {
-    // The Service's endpoints refuse connections: neither permissions nor changes to the Service would help.
+    // The Service's endpoints refuse connections, so neither permissions nor changes to the Service would help.
     return refused
       ? [`Check whether ${external} listens on that port, and whether a network policy lets this pod out.`]
       : [];
@@ -92,7 +92,7 @@ function serviceTodo(parsed: Target, facts: Facts): string[] {
   return todo;
 }
 
-/** Neither DNS nor the API server knows the Service, but neither can say for sure that it does not exist. */
+/** Suggests to check the name if neither DNS nor the API server knows the Service, but neither can say for sure that it does not exist. */
 function nameToCheck(parsed: Target, { api, dns }: Facts): string[] {
   const namespace = api?.namespace ?? parseServiceHost(dns?.name ?? '')?.namespace;
   if (namespace === undefined || api?.object || parsed.kind === 'static') return [];

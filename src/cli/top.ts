@@ -55,11 +55,11 @@ export async function top({ url, once }: TopCommand, { write, clear, size, signa
   return 0;
 }
 
-/** A table per balancer, cut to the size of the terminal. Rates are since the previous reading. */
+/** Formats a table per balancer, cut to the size of the terminal. Rates are since the previous reading. */
 export function printTop({ atMs, balancers }: Look, before: Look | undefined, terminal?: TerminalSize): string {
   if (balancers.length === 0) return 'There is no balancer in this process yet.\n';
   const spanMs = before === undefined ? 0 : atMs - before.atMs;
-  // Four lines of each balancer are no pods: two of its head, that of its columns, and the empty one below; one more says what is cut.
+  // Five lines of each balancer show no pods: two of its head, one of column names, one that says what is cut, and an empty one below.
   const most = terminal === undefined ? Number.POSITIVE_INFINITY : Math.floor(terminal.rows / balancers.length) - 5;
   const text = balancers
     .map((balancer) => {
@@ -72,7 +72,7 @@ export function printTop({ atMs, balancers }: Look, before: Look | undefined, te
   return lines.map((line) => line.slice(0, terminal.columns)).join('\n');
 }
 
-/** The table of one balancer: endpoints that need attention come first, then the busiest. */
+/** Formats the table of one balancer: endpoints that need attention come first, then the busiest. */
 function printBalancer(balancer: Shown, last: Shown | undefined, spanMs: number, most: number): string {
   const started = new Map(last?.endpoints.map((endpoint) => [endpoint.key, endpoint.started]));
   const rated = balancer.endpoints.map((endpoint) => {
@@ -97,7 +97,7 @@ function printBalancer(balancer: Shown, last: Shown | undefined, spanMs: number,
 
 const attention = ({ why }: EndpointSnapshot): number => (why === undefined ? 0 : 1);
 
-/** How many endpoints are in which state, such as `97 ready, 2 ejected, 1 backoff`. */
+/** Counts the endpoints in each state, such as `97 ready, 2 ejected, 1 backoff`. */
 function countsByStatus(endpoints: readonly EndpointSnapshot[]): string {
   const counts = new Map<string, number>();
   for (const { status } of endpoints) counts.set(status, (counts.get(status) ?? 0) + 1);
@@ -120,7 +120,9 @@ function head(balancer: Shown): string {
   return printable(`${resolver}  ${facts.join(', ')}`);
 }
 
-/** The table's row for one pod. The cost is a multiple of the cheapest pod's, because the load's own unit differs from load to load. */
+/**
+ * Formats the table's row for one pod. The cost is a multiple of the cheapest pod's, because the load's own unit differs from load to load.
+ */
 function row(
   { name, address, status, why, inFlight, place, relativeCost, failed }: EndpointSnapshot,
   rate: number | undefined,
@@ -154,7 +156,7 @@ function table(rows: readonly (readonly string[])[]): string {
   return rows.map((cells) => `  ${line(cells)}\n`).join('');
 }
 
-/** An error message without control characters: it may contain anything, including terminal commands. */
+/** Removes control characters from an error message, which may contain anything, including terminal commands. */
 const printable = (text: string): string => text.replace(/\p{Cc}+/gu, ' ');
 
 const width = (cells: readonly string[], column: number): number => (cells[column] as string).length;

@@ -2,7 +2,7 @@ import type { RecordedBalancer } from '../call/recording.js';
 import { type Description, descriptionOf } from '../runtime/described.js';
 import type { Configuration, Made } from './format.js';
 
-/** The configuration of a balancer for a recording: those of its parts that evenkeel itself provides. */
+/** Describes a balancer's configuration for a recording, as far as its parts are evenkeel's own. */
 export function configurationOf(balancer: RecordedBalancer): Configuration {
   const { picker, load, stages } = balancer;
   const madePicker = madeBy(picker);
@@ -14,7 +14,7 @@ export function configurationOf(balancer: RecordedBalancer): Configuration {
   };
 }
 
-/** How a picker or a load was made; undefined if it cannot be created again, because it contains something of the application's. */
+/** Describes how a picker or a load was made; undefined if it cannot be made again, because it contains something of the application's. */
 function madeBy(factory: unknown): Made | undefined {
   const description = descriptionOf(factory);
   return description === undefined ? undefined : madeOf(description);

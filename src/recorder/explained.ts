@@ -7,10 +7,10 @@ import type { ReplayedEnd } from './replayed-event.js';
 import { Replica } from './replica.js';
 import { type Look, ReplicaSubchannel } from './replica-subchannel.js';
 
-/** An endpoint the picker considered for a call. */
+/** An endpoint that the picker considered for a call. */
 export interface Candidate {
   readonly endpoint: RecordedEndpoint;
-  /** The cost that the picker read; undefined: the picker only asked whether the endpoint has room, or costs are unknown. */
+  /** The cost that the picker read; undefined if the picker only read whether the endpoint has room, or if costs are unknown. */
   readonly cost: number | undefined;
   readonly hasRoom: boolean;
   readonly inFlight: number;
@@ -26,29 +26,29 @@ export interface ExplainedCall {
   readonly call: number;
   readonly atMs: number;
   readonly endpoint: RecordedEndpoint;
-  /** Number of endpoints in the set; the other is how many of them the picker could choose from. */
+  /** How many endpoints the set had (`listed`), and how many of them the picker could choose from (`ready`). */
   readonly listed: number;
   readonly ready: number;
   readonly version: number;
   readonly leftOut: readonly LeftOut[];
-  /** Endpoints that the stages did not exclude, but with a weight that one lowered. */
+  /** Endpoints that the stages did not exclude, but whose weight a stage lowered. */
   readonly lighter: readonly { readonly endpoint: RecordedEndpoint; readonly stage: number; readonly weight: number }[];
   /** The endpoints that the picker considered, in order; empty if it considers none. */
   readonly looked: readonly Candidate[];
   /** The candidates that have a place in an order of preference, in this order; at most 8, including the winner. */
   readonly ordered: readonly Candidate[];
-  /** What the load said about all endpoints that the picker could choose from, cheapest first; at most 8, including the winner. */
+  /** The load's numbers for all endpoints that the picker could choose from, cheapest first; at most 8, including the winner. */
   readonly cheapest: readonly Candidate[];
   readonly equalWeights: boolean;
   readonly keyed: boolean;
-  /** Endpoints where the call was tried before. */
+  /** The endpoints on which the call was tried before. */
   readonly avoided: readonly RecordedEndpoint[];
   /** How long the call waited for an endpoint, in ms. */
   readonly waitedMs: number | undefined;
   readonly end:
     | { readonly outcome: ReplayedEnd['outcome']; readonly afterMs: number; readonly latencyMs: number }
     | undefined;
-  /** Whether a replayed picker chooses the same endpoint; `'unknown'` for the application's own picker. */
+  /** Whether a replayed picker chooses the recorded endpoint; `'unknown'` for the application's own picker. */
   readonly again: 'same' | 'another' | 'unknown';
   readonly knowsLoad: boolean;
 }
@@ -117,7 +117,7 @@ function stateAt(
     last: lastCalls.of(subchannel),
     isWinner: subchannel === recorded,
   });
-  // The recorded call has started by now, so it no longer counts as one more.
+  // The recorded call has started by now, so it is subtracted: `cost` counts the call to come as one more.
   recorded.inFlight--;
   const costs = ready.map((subchannel) =>
     candidate(subchannel, { cost: subchannel.cost(atMs), hasRoom: subchannel.hasRoom }),
@@ -159,13 +159,13 @@ function stateAt(
   };
 }
 
-/** One look of the picker per endpoint, although it may have read both the endpoint's room and its cost. */
+/** Merges the picker's reads of each endpoint into one, because it may have read both the endpoint's room and its cost. */
 function onceEach(looks: readonly Look[]): Look[] {
   const seen = new Map<ReplicaSubchannel, Look>();
   for (const look of looks) {
-    const known = seen.get(look.subchannel);
-    if (known === undefined) seen.set(look.subchannel, { ...look });
-    else known.cost ??= look.cost;
+    const merged = seen.get(look.subchannel);
+    if (merged === undefined) seen.set(look.subchannel, { ...look });
+    else merged.cost ??= look.cost;
   }
   return [...seen.values()];
 }
@@ -187,7 +187,7 @@ export interface Contents {
   readonly refused: number;
   readonly fromMs: number;
   readonly toMs: number;
-  /** Recorded picks, and how many of them are the same when replayed. */
+  /** How many picks were recorded, and how many of them are the same when replayed. */
   readonly picks: number;
   readonly same: number;
 }

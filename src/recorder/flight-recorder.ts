@@ -7,26 +7,27 @@ import { writeDump } from './dump.js';
 import { Parts } from './parts.js';
 import { Track } from './track.js';
 
-/** Options of `flightRecorder`. */
+/** Options of `flightRecorder`: how much it keeps, and what happens when a balancer panics. */
 export interface FlightRecorderOptions {
   /** How far back a dump goes at least, in seconds, if `bytes` allows it. From 1 to 3600. @defaultValue 60 */
   readonly seconds?: number | undefined;
   /**
-   * Maximum memory in bytes, over all balancers of the recorder: 1 MiB to 1 GiB. The oldest calls are dropped first. @defaultValue 16777216
-   * (16 MiB)
+   * The most memory, in bytes, over all balancers of the recorder: 1 MiB to 1 GiB. The oldest calls are dropped first. @defaultValue
+   * 16777216 (16 MiB)
    */
   readonly bytes?: number | undefined;
   /**
-   * Called with a dump when a balancer starts to panic, which means that most endpoints are suspect and all are used. At most once a
+   * Called with a dump when a balancer starts to panic, which means that most endpoints are suspect and all are used. Called at most once a
    * minute, at the end of the turn. @defaultValue none
    */
   readonly onPanic?: ((dump: Uint8Array<ArrayBuffer>) => void) | undefined;
 }
 
-/** Keeps the latest calls of balancers: pass it as their option `recorder`. */
+/** Keeps the latest calls of balancers: pass a recorder as their option `recorder`. */
 export interface FlightRecorder extends Recorder {
   /**
-   * Everything that the recorder holds, as a dump; recording continues. Takes some ms per MB. Throws EVENKEEL_OPTION for invalid options.
+   * Returns everything that the recorder holds, as a dump; recording continues. Takes some ms per MB. Throws EVENKEEL_OPTION for invalid
+   * options.
    */
   dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
 }
@@ -40,7 +41,7 @@ export const flightRecorderTable: OptionTable<Filled<FlightRecorderOptions, 'onP
   },
 );
 
-/** Minimum time between dumps of a balancer that panics repeatedly, in ms. */
+/** The shortest time between two dumps of balancers that panic, in ms. */
 const PANIC_PAUSE_MS = 60_000;
 
 /**
@@ -92,10 +93,10 @@ class RingRecorder implements FlightRecorder {
       inBackground(() => {
         try {
           const result: unknown = onPanic(this.dump());
-          // The type of `onPanic` also allows an async function; its rejection would end the process.
+          // The type of `onPanic` also allows an async function, whose rejection would end the process.
           if (result instanceof Promise) result.catch(() => {});
         } catch {
-          // What `onPanic` throws is the application's own problem, as with observers.
+          // An error that `onPanic` throws is the application's own problem, as with observers.
         }
       });
     });

@@ -6,11 +6,11 @@ export const MAGIC: readonly number[] = [0x45, 0x56, 0x4e, 0x4b, 0x45, 0x45, 0x4
 export const UNIT = 8;
 
 /**
- * Kinds of records in a recording. A record starts with a unit of two little-endian words. The first word holds the kind (4 bits), flags (8
- * bits) and its subchannel or a count (20 bits); the second holds a number. Times and other fractions have their own units.
+ * The kinds of records in a recording. A record starts with a unit of two little-endian words. The first word holds the kind (4 bits),
+ * flags (8 bits) and its subchannel or a count (20 bits); the second holds a number. Times and other fractions have units of their own.
  */
 export const kinds = {
-  /** A record in JSON. Number: length of the JSON that follows, in bytes. */
+  /** A record in JSON. Number: the length of the JSON that follows, in bytes. */
   json: 1,
   /** The state of a subchannel changed. Flags: the state. Number: the subchannel's capacity in calls. */
   state: 2,
@@ -21,23 +21,23 @@ export const kinds = {
   /** A load report reached the load. Flags: which fields follow. Then follow the time and the fields. */
   report: 5,
   /**
-   * The picker was built anew. Count: how many endpoints alone count as ready. Then follow the random state, two units, and these
-   * endpoints, two per unit.
+   * The picker was built anew. Count: how many endpoints alone count as ready. Then follow the random state (two units) and these endpoints
+   * (two per unit).
    */
   rebuild: 6,
   /** A call waited for its endpoint. Number: the call. Then follows since when it waited. */
   waited: 7,
-  /** A call got no endpoint. Flags: error code. Then follow since when it waited, and when it was refused. */
+  /** A call got no endpoint. Flags: the error code. Then follow since when it waited, and when it was refused. */
   refused: 8,
-  /** Count: subchannels that the next pick avoids. They follow, two per unit. */
+  /** The subchannels that the next pick avoids. Count: how many follow, two per unit. */
   avoid: 9,
-  /** A record of numbers: how many numbers follow. */
+  /** A record of numbers. Number: how many numbers follow. */
   numbers: 10,
-  /** A load report as in `report`, without a time: the one in the outcome of the next end of a call. */
+  /** A load report as in `report`, without a time: the report in the outcome of the next end of a call. */
   held: 11,
 } as const;
 
-/** The number that means no subchannel. */
+/** The number that stands for no subchannel. */
 export const NOBODY = 0xfffff;
 
 export const states = ['idle', 'connecting', 'ready', 'backoff', 'draining', 'closed'] as const;
@@ -57,12 +57,12 @@ export const refusals: readonly string[] = [
   'EVENKEEL_PORT_AMBIGUOUS',
   'EVENKEEL_CLOSED',
 ];
-/** Flags of the end of a call, in addition to its outcome, whose kind is in bits 0 and 1 and whose cause is in 2 to 4. */
+/** Flags of the end of a call, in addition to its outcome, whose kind is in bits 0 and 1 and whose cause is in bits 2 to 4. */
 export const endFlags = { measured: 32, held: 64 } as const;
-/** Fields of a load report, by bit. The last is the metric of `reported({ metric })`. */
+/** The fields of a load report, by bit. The last is the metric of `reported({ metric })`. */
 export const reportFields = ['application', 'cpu', 'rps', 'eps', 'inFlight', 'waiting', 'metric'] as const;
 
-/** A picker or a load by its name and options; undefined = the application's own. */
+/** A picker or a load by its name and options. */
 export interface Made {
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
@@ -72,11 +72,11 @@ export interface Made {
 export interface Configuration {
   readonly picker?: Made;
   readonly load?: Made;
-  /** The names of the balancer's stages; null for the application's own. */
+  /** The names of the balancer's stages; null for a stage of the application's own. */
   readonly stages: readonly (string | null)[];
 }
 
-/** An endpoint of a recording, for display. */
+/** An endpoint of a recording, as it is displayed. */
 export interface RecordedEndpoint {
   readonly key: string;
   readonly address: string;
@@ -89,15 +89,15 @@ export interface RecordedEndpoint {
 /** The members of a recorded set: for each, the number of its subchannel, its weight, and 1 if it is suspect. */
 export type Members = readonly (readonly [id: number, weight: number, suspect: 0 | 1])[];
 
-/** How a recorded set differs from the one before. */
+/** How a recorded set differs from the one before it. */
 export interface SetChange {
   /** How many earlier members stay at the front and at the back of the set, and the members in between. */
   readonly order?: readonly [front: number, back: number, between: readonly number[]];
-  /** Members with a new weight or suspicion. */
+  /** The members with a new weight or suspicion. */
   readonly changed: Members;
 }
 
-/** What a part of a recording starts with. */
+/** The state at the beginning of a part of a recording. */
 export interface Start {
   readonly k: 'start';
   readonly at: number;
@@ -105,10 +105,10 @@ export interface Start {
   readonly calls: number;
   readonly version: number;
   readonly subchannels: readonly StartSubchannel[];
-  /** The last set: members, weights, and which are suspect. */
+  /** The last endpoint set: its members, their weights, and which are suspect. */
   readonly members: Members;
   readonly out: readonly Out[];
-  /** What the picker was built with. */
+  /** The pick set with which the picker was built. */
   readonly set?: {
     readonly ready: readonly number[];
     readonly weights: readonly number[];
@@ -119,7 +119,7 @@ export interface Start {
   /** How many of the numbers that follow belong to the load itself, and how many to each subchannel. */
   readonly memory: number;
   readonly fields: number;
-  /** Earlier notes about endpoints that still apply, by subchannel. */
+  /** Earlier notes about endpoints that still hold, by subchannel. */
   readonly notes: readonly Note[];
 }
 
@@ -134,14 +134,14 @@ export interface StartSubchannel {
 
 /** An endpoint that gets no calls, and the stage that decided so. */
 export interface Out {
-  /** The number of the subchannel; -1: there is none. */
+  /** The number of the subchannel; -1 means that there is none. */
   readonly id: number;
   readonly endpoint?: RecordedEndpoint;
-  /** Which stage left the endpoint out; -1: unknown. */
+  /** The index of the stage that left the endpoint out; -1 means unknown. */
   readonly stage: number;
 }
 
-/** A note in a recording: something happened to an endpoint; for display. */
+/** A note in a recording about something that happened to an endpoint; for display. */
 export interface Note {
   readonly k: 'note';
   readonly at: number;
@@ -171,7 +171,7 @@ export interface DumpHeader {
   readonly balancers: readonly {
     readonly name: string;
     readonly configuration: Configuration;
-    /** The balancer's clock at the time of the dump, in ms. */
+    /** The time of the balancer's clock when the dump was made, in ms. */
     readonly nowMs: number;
     readonly closed: boolean;
   }[];
@@ -182,11 +182,11 @@ export interface DumpHeader {
     readonly units: number;
     readonly checksum: number;
   }[];
-  /** Balancers that were not recorded because `bytes` was too small. */
+  /** How many balancers were not recorded because `bytes` was too small. */
   readonly leftOut: number;
 }
 
-/** CRC-32 (ISO-HDLC), as in zip files. */
+/** The CRC-32 (ISO-HDLC) of some bytes, as in zip files. */
 export function checksumOf(bytes: Uint8Array): number {
   let crc = -1;
   for (let at = 0; at < bytes.length; at++) {
@@ -201,7 +201,7 @@ const table: Int32Array = Int32Array.from({ length: 256 }, (_, index) => {
   return value;
 });
 
-/** The error for a dump that cannot be read: EVENKEEL_RECORDING. */
+/** Creates the error for a dump that cannot be read, with the code EVENKEEL_RECORDING. */
 export function unreadable(why: string): EvenkeelError {
   return new EvenkeelError('EVENKEEL_RECORDING', `the recording cannot be read: ${why}`);
 }

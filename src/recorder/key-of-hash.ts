@@ -1,11 +1,11 @@
 import { hash32 } from '../runtime/hash.js';
 
-/** Inverses of the multipliers of MurmurHash3, modulo 2^32. */
+/** The inverses of MurmurHash3's multipliers, modulo 2^32. */
 const [INVERSE_1, INVERSE_2, INVERSE_3, INVERSE_4, INVERSE_5] = [0xcc9e2d51, 0x1b873593, 5, 0x85ebca6b, 0xc2b2ae35].map(
   inverse,
 ) as [number, number, number, number, number];
 
-/** A text whose `hash32` is `hash`: recordings contain hashes instead of keys. */
+/** Finds a text whose `hash32` is `hash`, because recordings contain hashes instead of keys. */
 export function keyOfHash(hash: number): string {
   const wanted = unfinish(hash | 0) ^ 8;
   for (let first = 0; ; first++) {

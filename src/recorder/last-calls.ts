@@ -11,8 +11,8 @@ export interface LastCall {
 }
 
 /**
- * The last measured call of each endpoint while a recording is played. A load only keeps an estimate, which changes without calls: an
- * endpoint that took 400 ms half a minute ago counts as usual again.
+ * The last measured call of each endpoint while a recording is replayed. A load keeps only an estimate, which changes even without calls:
+ * an endpoint that took 400 ms half a minute ago counts as usual again.
  */
 export class LastCalls {
   readonly #calls = new Map<number, LastCall>();

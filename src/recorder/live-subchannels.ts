@@ -11,16 +11,17 @@ interface Live {
   note: Note | undefined;
 }
 
-/** The subchannels of a balancer by the numbers under which they are recorded. Numbers of closed subchannels are used again. */
+/** The subchannels of a balancer, by the numbers under which they are recorded. The number of a closed subchannel is used again. */
 export class LiveSubchannels {
   readonly #live: (Live | undefined)[] = [];
   readonly #free: number[] = [];
   /**
-   * Subchannels that are closed but keep their number: calls on these subchannels may still end, and the picker's set may still have them.
+   * The closed subchannels that keep their number for now, because calls on them may still end, and the picker's set may still contain
+   * them.
    */
   readonly #closed = new Set<RecordedSubchannel>();
 
-  /** Gives the subchannel a number. Undefined if all numbers are in use: the subchannel and its calls are not recorded. */
+  /** Gives a subchannel a number. Undefined if all numbers are in use; the subchannel and its calls are then not recorded. */
   add(subchannel: SubchannelToRecord): { readonly id: number; readonly endpoint: RecordedEndpoint } | undefined {
     const id = this.#free.pop() ?? this.#live.length;
     if (id >= NOBODY) return undefined;
@@ -30,7 +31,7 @@ export class LiveSubchannels {
     return { id, endpoint };
   }
 
-  /** Removes a subchannel. Returns whether it was there. */
+  /** Removes a subchannel. Returns whether it had a number. */
   remove(subchannel: RecordedSubchannel): boolean {
     const live = this.#live[subchannel.recordedAs];
     if (live?.subchannel !== subchannel) return false;
@@ -39,7 +40,7 @@ export class LiveSubchannels {
     return true;
   }
 
-  /** The picker is about to get another set: numbers of closed subchannels without running calls become free. */
+  /** Frees the numbers of closed subchannels without running calls, because the picker is about to get another set. */
   release(): void {
     for (const subchannel of this.#closed) {
       const id = subchannel.recordedAs;
@@ -65,7 +66,7 @@ export class LiveSubchannels {
     return numbered;
   }
 
-  /** The subchannels and notes that a part of the recording starts with. */
+  /** The subchannels and notes with which a part of the recording starts. */
   start(): { readonly subchannels: readonly StartSubchannel[]; readonly notes: readonly Note[] } {
     const live = this.#live.filter((each) => each !== undefined);
     return {
@@ -82,7 +83,7 @@ export class LiveSubchannels {
   }
 
   /**
-   * What the loads have learnt: how many numbers belong to all loads together and how many to each of them, and the numbers in this order.
+   * What the loads have learned: how many numbers belong to all loads together and how many to each load, and the numbers in this order.
    */
   loads(): { readonly memory: number; readonly fields: number; readonly numbers: Float64Array } {
     const live = this.#live.filter((each) => each !== undefined);
@@ -113,8 +114,8 @@ export function plainEndpoint({ key, address, port, name, zone, nodeName }: Endp
 }
 
 /**
- * How many calls may run on a subchannel; 2^30 = any number. Below 0: its connection is asked each time, and now says −1 − this. Never
- * throws.
+ * How many calls may run on a subchannel; 2^30 = any number. If the connection has to be read for this each time, the result is −1 minus
+ * what it allows now. Never throws.
  */
 export function roomOf(subchannel: RecordedSubchannel): number {
   try {

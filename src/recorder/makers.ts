@@ -9,12 +9,12 @@ import type { PickerFactory } from '../picker/picker.js';
 import { quoted } from '../runtime/check.js';
 import type { Made } from './format.js';
 
-/** A function that makes a plug-in, such as `p2c`. Some take no options, and throw when they get any. */
+/** A function that makes a picker or a load, such as `p2c`. Some take no options, and throw if they get any. */
 type Maker<T> = ((options: never) => T) | (() => T);
 
 const loads: Readonly<Record<string, Maker<LoadFactory>>> = { inFlight, peakEwma, relativeLatency, reported };
 
-/** Creates one of evenkeel's own pickers or loads by name. Throws EVENKEEL_OPTION for an unknown one. */
+/** Makes one of evenkeel's own pickers or loads by its name. Throws EVENKEEL_OPTION for an unknown name. */
 export const make: {
   readonly picker: (made: Made) => PickerFactory;
   readonly load: (made: Made) => LoadFactory;
@@ -26,8 +26,8 @@ export const make: {
 function of<T>(what: string, makers: Readonly<Record<string, Maker<T>>>, { name, options }: Made): T {
   const maker = Object.hasOwn(makers, name) ? makers[name] : undefined;
   if (maker === undefined) {
-    const known = Object.keys(makers).join(', ');
-    throw new EvenkeelError('EVENKEEL_OPTION', `there is no ${what} ${quoted(name, 80)}; there are ${known}`);
+    const names = Object.keys(makers).join(', ');
+    throw new EvenkeelError('EVENKEEL_OPTION', `there is no ${what} ${quoted(name, 80)}; there are ${names}`);
   }
   const restored: Record<string, unknown> = {};
   for (const [option, value] of Object.entries(options)) {

@@ -4,10 +4,10 @@ import type { Note } from './format.js';
 import type { LiveSubchannels } from './live-subchannels.js';
 import type { RecordWriter } from './record-writer.js';
 
-/** Texts in a recording that are longer than this are truncated. */
+/** Texts in a recording that are longer than this are truncated, in characters. */
 const MAX_TEXT = 300;
 
-/** Records why endpoints are left out, for display. */
+/** An observer that records why endpoints are left out, for display. */
 export function noteObserver(
   nowMs: () => number,
   live: LiveSubchannels,

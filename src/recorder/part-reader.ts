@@ -13,7 +13,10 @@ export class PartReader {
     this.#records = recordsOf(part);
   }
 
-  /** What the part starts with, and where the numbers of its loads are. Throws EVENKEEL_RECORDING if the part is malformed. */
+  /**
+   * Reads the state at the beginning of the part, and where the numbers of its loads are. Throws EVENKEEL_RECORDING if the part is
+   * malformed.
+   */
   start(): { readonly start: Start; readonly numbersAt: number } {
     const first = this.next();
     if (first?.kind !== kinds.json) throw unreadable('a part has no beginning');
@@ -25,7 +28,7 @@ export class PartReader {
     return { start, numbersAt: second.at + 1 };
   }
 
-  /** The next record of the part; undefined at its end. Throws EVENKEEL_RECORDING if the record is malformed. */
+  /** Reads the next record of the part; undefined at its end. Throws EVENKEEL_RECORDING if the record is malformed. */
   next(): RecordPlace | undefined {
     return (this.#records.next() as IteratorResult<RecordPlace, undefined>).value;
   }
@@ -35,7 +38,7 @@ export class PartReader {
     return object(JSON.parse(new TextDecoder().decode(bytes)), 'record') as unknown as JsonRecord;
   }
 
-  /** The time at an offset, in ms. Throws EVENKEEL_RECORDING if it is not finite. */
+  /** Reads the time at an offset, in ms. Throws EVENKEEL_RECORDING if it is not finite. */
   time(at: number): number {
     return number(this.number(at), 'time');
   }
@@ -48,7 +51,7 @@ export class PartReader {
     return Array.from({ length: count }, (_, index) => this.number(at + index));
   }
 
-  /** The fields of a load report: one number for each bit of `mask`. */
+  /** Reads the fields of a load report: one number for each bit of `mask`. */
   fields(at: number, mask: number): number[] {
     return this.numbers(at, bits(mask));
   }
@@ -57,7 +60,7 @@ export class PartReader {
     return this.#view.getUint32(at * UNIT, true);
   }
 
-  /** Numbers of subchannels in a record, two in each unit. */
+  /** Reads the numbers of subchannels, two in each unit. */
   ids(at: number, count: number): number[] {
     return Array.from({ length: count }, (_, index) => this.#view.getUint32(at * UNIT + 4 * index, true));
   }

@@ -1,16 +1,16 @@
 import { type Configuration, UNIT } from './format.js';
 
-/** Writes the parts of a recording: what records one balancer. */
+/** Records one balancer, and writes the parts of its recording. */
 export interface PartWriter {
   readonly name: string;
   readonly configuration: Configuration;
   readonly isClosed: boolean;
   readonly nowMs: number;
-  /** Reports how much of its current part is used. */
+  /** Updates how much of the writer's current part is used. */
   touch(): void;
 }
 
-/** A part of a recording, which can be read without the others. */
+/** A part of a recording, which can be read without the other parts. */
 export interface Part {
   readonly track: PartWriter;
   readonly buffer: ArrayBuffer;
@@ -20,20 +20,20 @@ export interface Part {
   toMs: number;
 }
 
-/** The size of a balancer's first part in bytes, and the maximum share of all memory for one part. */
+/** The size of a balancer's first part, in bytes, and the largest share of all memory that one part may have. */
 const FIRST_BYTES = 64 * 1024;
 const LARGEST_SHARE = 1 / 4;
 
-/** The memory of a recorder: parts of all its balancers, within one limit. The oldest are dropped first. */
+/** The memory of a recorder: the parts of all its balancers, within one limit. The oldest parts are dropped first. */
 export class Parts {
   /** How long a part of a recording is kept after its end, in ms. */
   readonly keepMs: number;
   readonly #bytes: number;
   #allocated = 0;
-  /** Complete parts, oldest first. */
+  /** The complete parts, oldest first. */
   readonly #done: Part[] = [];
   readonly #current = new Set<Part>();
-  /** Memory of dropped parts, to reuse. */
+  /** The memory of dropped parts, to be reused. */
   readonly #spare: ArrayBuffer[] = [];
 
   constructor(bytes: number, keepMs: number) {
@@ -41,7 +41,7 @@ export class Parts {
     this.keepMs = keepMs;
   }
 
-  /** All parts in the order they began, without those that ended too long ago. */
+  /** All parts in the order in which they began, without those that ended too long ago. */
   get all(): readonly Part[] {
     for (const { track } of this.#current) track.touch();
     const kept = this.#done.filter(({ track, toMs }) => toMs >= track.nowMs - this.keepMs);
@@ -50,8 +50,8 @@ export class Parts {
 
   /**
    * Returns memory for a new part.
-   * @param least Minimum size of the part, in units.
-   * @param wanted Preferred size; 0 = the smallest.
+   * @param least The smallest size of the part, in units.
+   * @param wanted The preferred size; 0 = the smallest.
    * @returns Undefined if there is no room.
    */
   take(track: PartWriter, least: number, wanted: number, nowMs: number): Part | undefined {
@@ -65,7 +65,7 @@ export class Parts {
     return part;
   }
 
-  /** The part is complete: nothing more is written to it. */
+  /** Marks a part as complete: nothing more is written to it. */
   done(part: Part): void {
     if (!this.#current.delete(part)) return;
     this.#done.push(part);

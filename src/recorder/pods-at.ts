@@ -7,44 +7,44 @@ import { type DumpedBalancer, reading } from './read-dump.js';
 import { Replica } from './replica.js';
 import type { ReplicaSubchannel } from './replica-subchannel.js';
 
-/** An endpoint of a balancer at one moment. */
+/** An endpoint of a balancer at one moment of its recording. */
 export interface PodAt {
   readonly endpoint: RecordedEndpoint;
   /** Whether the endpoint was in the set, and whether the picker could choose it. */
   readonly what: 'in use' | 'out' | 'gone';
   /** Why the picker could not choose the endpoint. */
   readonly leftOut: LeftOut | undefined;
-  /** When the endpoint was last seen in the set, if it is gone. */
+  /** When the endpoint was last in the set, if it is gone. */
   readonly listedUntilMs: number | undefined;
-  /** How many calls on the endpoint started so far in the recording. */
+  /** How many calls had started on the endpoint so far in the recording. */
   readonly calls: number;
   readonly inFlight: number;
   readonly facts: LoadFacts;
   readonly last: LastCall | undefined;
 }
 
-/** What is known about some endpoints at one moment. */
+/** What a recording shows about some endpoints at one moment. */
 export interface PodsAt {
   readonly atMs: number;
   readonly version: number;
-  /** Number of endpoints in the set; the other is how many of them the picker could choose from. */
+  /** How many endpoints the set had (`listed`), and how many of them the picker could choose from (`ready`). */
   readonly listed: number;
   readonly ready: number;
-  /** Number of endpoints in the picker's order of preference, if it keeps one. */
+  /** How many endpoints are in the picker's order of preference, if it keeps one. */
   readonly order: number | undefined;
   readonly pods: readonly PodAt[];
 }
 
 interface Seen {
   readonly endpoint: RecordedEndpoint;
-  /** The moment looked at; if the pod is no longer in the set, until when it was. */
+  /** The moment that is looked at or, for an endpoint that is no longer in the set, the last moment when it was. */
   atMs: number;
   calls: number;
 }
 
 /**
- * The endpoints that `isMeant` accepts, as they were at `untilMs`, at the latest when the recording was made: also those that got no call. Throws
- * EVENKEEL_RECORDING.
+ * The endpoints that `isMeant` accepts, as they were at `untilMs`, or when the recording ended if that is earlier; endpoints without a call
+ * are included. Throws EVENKEEL_RECORDING.
  */
 export function podsAt(
   { configuration, parts, nowMs }: DumpedBalancer,
@@ -78,8 +78,8 @@ export function podsAt(
         if (event.is === 'set') see(replica, event.atMs);
         else if (event.is === 'end') lastCalls.ended(event);
         else if (event.is === 'pick' && event.call !== 0 && event.recorded !== undefined) {
-          const known = seen.get(event.recorded.endpoint.key);
-          if (known !== undefined) known.calls++;
+          const pickedPod = seen.get(event.recorded.endpoint.key);
+          if (pickedPod !== undefined) pickedPod.calls++;
         }
       }
     }

@@ -6,14 +6,14 @@ import { recordsOf } from './records.js';
 export class Pseudonyms {
   readonly #pseudonymOf = new Map<string, string>();
   readonly #counts = new Map<string, number>();
-  /** For each balancer: the pseudonymous number of each key, by the key's hash. */
+  /** For each balancer, the pseudonymous number of each key, by the key's hash. */
   readonly #keys = new Map<number, Map<number, number>>();
   #keyCount = 0;
 
-  /** A copy of the part with pseudonyms. */
+  /** Returns a copy of a part in which names and addresses are pseudonyms. */
   rewrite(part: Uint8Array, balancer: number): Uint8Array {
     const pieces: Uint8Array[] = [];
-    // A part may hold a million records. All but those in JSON keep their length, so they are changed in one copy.
+    // A part may hold a million records. All records but those in JSON keep their length, so they are changed in one copy.
     const copy = part.slice();
     const words = new DataView(copy.buffer);
     const keys = this.#keysOf(balancer);
@@ -80,8 +80,8 @@ export class Pseudonyms {
   }
 
   #name(kind: string, of: string): string {
-    const known = this.#pseudonymOf.get(`${kind} ${of}`);
-    if (known !== undefined) return known;
+    const existing = this.#pseudonymOf.get(`${kind} ${of}`);
+    if (existing !== undefined) return existing;
     const number = (this.#counts.get(kind) ?? 0) + 1;
     this.#counts.set(kind, number);
     this.#pseudonymOf.set(`${kind} ${of}`, `${kind}-${number}`);
@@ -95,7 +95,7 @@ export class Pseudonyms {
   }
 }
 
-/** A note without its text: error messages contain addresses. */
+/** Returns a note without its text, because error messages contain addresses. */
 function withoutText({ text: _text, ...note }: Note): Note {
   return note;
 }

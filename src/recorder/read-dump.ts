@@ -15,11 +15,11 @@ export interface DumpedBalancer {
   readonly configuration: Configuration;
   readonly nowMs: number;
   readonly closed: boolean;
-  /** The parts in the order they were written. */
+  /** The balancer's parts in the order in which they were written. */
   readonly parts: readonly Uint8Array<ArrayBuffer>[];
 }
 
-/** Reads a dump. Throws EVENKEEL_RECORDING if it is not one or is incomplete. */
+/** Parses a dump. Throws EVENKEEL_RECORDING if the bytes are no dump, or an incomplete one. */
 export function readDump(bytes: Uint8Array): Dump {
   return reading(() => {
     const dump = alignedCopy(bytes);
@@ -53,7 +53,7 @@ export function readDump(bytes: Uint8Array): Dump {
   });
 }
 
-/** Runs `read`, and treats any error in it as the recording's fault: EVENKEEL_RECORDING. */
+/** Runs `read`, and reports any error in it as the recording's fault: EVENKEEL_RECORDING. */
 export function reading<T>(read: () => T): T {
   try {
     return read();
@@ -63,7 +63,7 @@ export function reading<T>(read: () => T): T {
   }
 }
 
-/** A copy of a dump at an aligned address: its units of 8 bytes can be read in place only if they are aligned. */
+/** Copies a dump to an aligned address, because its units of 8 bytes can be read in place only if they are aligned. */
 function alignedCopy(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   if (!(bytes instanceof Uint8Array)) throw unreadable('this is no Uint8Array');
   return new Uint8Array(bytes);
@@ -91,7 +91,7 @@ function checkHeader(value: unknown): DumpHeader {
     if (part.balancer >= balancers.length) throw unreadable('a part is of no balancer');
     return part;
   });
-  // The parts must not be longer than the file: if they could overlap, a short file could contain very many.
+  // All parts together must not be longer than the file: if parts could overlap, a short file could contain very many.
   const total = parts.reduce((sum, { units }) => sum + units, 0);
   if (parts.some(({ from, units }) => from + units > total)) throw unreadable('its parts overlap');
   const madeAt = string(header.madeAt, 'madeAt');

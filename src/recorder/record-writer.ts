@@ -11,12 +11,12 @@ export class RecordWriter {
   #numbers = new Float64Array(0);
   readonly #makeRoom: (units: number) => boolean;
 
-  /** @param makeRoom Called when a record does not fit into the part: opens another part, and says whether the record fits now. */
+  /** @param makeRoom Called when a record does not fit into the part: opens another part, and returns whether the record fits now. */
   constructor(makeRoom: (units: number) => boolean) {
     this.#makeRoom = makeRoom;
   }
 
-  /** Begins to write into another part; undefined: there is none. */
+  /** Begins to write into another part; undefined means that there is none. */
   open(buffer: ArrayBuffer | undefined): void {
     this.at = 0;
     this.size = buffer === undefined ? 0 : buffer.byteLength / UNIT;
@@ -25,7 +25,7 @@ export class RecordWriter {
     this.#numbers = new Float64Array(buffer);
   }
 
-  /** Writes the first unit of a record. `more`: how many units follow. Returns false if the record does not fit. */
+  /** Writes the first unit of a record; `more` is how many units follow. Returns false if the record does not fit. */
   begin(kind: number, flags: number, id: number, number: number, more = 0): boolean {
     if (!this.fits(1 + more)) return false;
     const { at } = this;
@@ -65,8 +65,8 @@ export class RecordWriter {
   }
 
   /**
-   * Writes the fields of a load report whose bits are in `mask`, after the time in a record of kind `report`. Returns false if they do not
-   * fit.
+   * Writes the fields of a load report whose bits are in `mask`, preceded by the time in a record of kind `report`. Returns false if the
+   * record does not fit.
    */
   fields(kind: number, id: number, mask: number, values: Float64Array, nowMs: number): boolean {
     if (!this.begin(kind, mask, id, 0, values.length + 1)) return false;
@@ -88,8 +88,8 @@ export class RecordWriter {
   }
 
   /**
-   * Writes something that has just changed. If the record begins a new part, the change is in the state that the part starts with, and is
-   * not written again.
+   * Writes a change that has just been made. If that begins a new part, the change is already in the state with which the part starts, and
+   * is not written again.
    */
   change(record: JsonRecord): void {
     const bytes = encoded(record);
@@ -97,7 +97,7 @@ export class RecordWriter {
     if (this.fits(1 + Math.ceil(bytes.length / UNIT)) && this.#words === part) this.text(bytes);
   }
 
-  /** Writes a record in JSON that is encoded already. */
+  /** Writes a record in JSON that is already encoded. */
   text(bytes: Uint8Array): void {
     const units = Math.ceil(bytes.length / UNIT);
     if (!this.begin(kinds.json, 0, 0, bytes.length, units)) return;

@@ -4,15 +4,15 @@ import type { JsonRecord, Members, Out } from './format.js';
 import { plainEndpoint } from './live-subchannels.js';
 import { changeOf } from './set-changes.js';
 
-/** The set of endpoints as last recorded, and which stage left an endpoint out. */
+/** The endpoint set as last recorded, and which stage left an endpoint out. */
 export class RecordedSet {
   members: Members = [];
   out: readonly Out[] = [];
   version = 0;
-  /** While stages run: the stage that last changed an endpoint for the worse, by the endpoint's key. */
+  /** The stage that last lowered an endpoint's weight or removed it, by the endpoint's key; filled while the stages run. */
   readonly #blamed = new Map<string, number>();
 
-  /** A stage has changed the set. */
+  /** Notes how a stage has changed the set. */
   staged(stage: number, before: EndpointSet, after: EndpointSet): void {
     const then = new Map(before.entries.map((entry) => [entry.endpoint.key, entry]));
     for (const { endpoint, weight } of after.entries) {
@@ -24,7 +24,7 @@ export class RecordedSet {
     for (const key of then.keys()) this.#blamed.set(key, stage);
   }
 
-  /** The stages have run. Returns the change of the set to record; undefined if nothing has changed. */
+  /** Called when all stages have run. Returns the change of the set to record; undefined if nothing has changed. */
   publish(known: EndpointSet, members: readonly Member<unknown>[], nowMs: number): JsonRecord | undefined {
     const next = members.map(
       ({ subchannel, weight, suspect }) =>

@@ -1,7 +1,7 @@
 import { pickFlags } from '../call/recording.js';
 import { kinds, UNIT, unreadable } from './format.js';
 
-/** The position of a record, and its first unit. */
+/** The position of a record, and the contents of its first unit. */
 export interface RecordPlace {
   readonly kind: number;
   readonly flags: number;
@@ -13,7 +13,7 @@ export interface RecordPlace {
   readonly units: number;
 }
 
-/** The records of a part, in order. Throws EVENKEEL_RECORDING for an incomplete record or unknown kind. */
+/** The records of a part, in order. Throws EVENKEEL_RECORDING for an incomplete record or an unknown kind. */
 export function* recordsOf(part: Uint8Array): Generator<RecordPlace> {
   const words = new DataView(part.buffer, part.byteOffset, part.byteLength);
   const end = Math.floor(part.byteLength / UNIT);
@@ -29,7 +29,7 @@ export function* recordsOf(part: Uint8Array): Generator<RecordPlace> {
   }
 }
 
-/** How many units of a record follow the first. */
+/** How many units of a record follow its first unit. */
 function following({ kind, flags, id, number, at }: Omit<RecordPlace, 'units'>): number {
   switch (kind) {
     case kinds.json:

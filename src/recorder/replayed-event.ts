@@ -2,19 +2,19 @@ import type { Outcome } from '../endpoint/outcome.js';
 import type { Note } from './format.js';
 import type { ReplicaSubchannel } from './replica-subchannel.js';
 
-/** A pick that was recorded, and what the replica picks. */
+/** A pick that was recorded, and what the replica picks in its place. */
 export interface ReplayedPick {
   readonly is: 'pick';
   readonly atMs: number;
-  /** The number of the call; 0 = no call began with the pick. */
+  /** The number of the call; 0 means that no call began with the pick. */
   readonly call: number;
-  /** The subchannel that was picked in the recording; undefined: none could take the call. */
+  /** The subchannel that was picked in the recording; undefined if none could take the call. */
   readonly recorded: ReplicaSubchannel | undefined;
-  /** The subchannel that the replica picks; `'unknown'`: the picker is the application's own. */
+  /** The subchannel that the replica picks; `'unknown'` if the picker is the application's own. */
   readonly again: ReplicaSubchannel | undefined | 'unknown';
   readonly avoid: ReadonlySet<ReplicaSubchannel> | undefined;
   readonly keyed: boolean;
-  /** A text that has the same hash as the recorded key. */
+  /** A text that has the recorded key's hash. */
   readonly key: string | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface ReplayedEnd {
   readonly isMeasured: boolean;
 }
 
-/** What a record of a part was, once it has been played. */
+/** The event that a record of a part stands for, once it has been replayed. */
 export type ReplayedEvent =
   | ReplayedPick
   | ReplayedEnd

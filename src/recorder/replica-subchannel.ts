@@ -6,22 +6,22 @@ import { SubchannelCalls } from '../pool/subchannel-calls.js';
 import type { Clock } from '../runtime/clock.js';
 import type { RecordedEndpoint } from './format.js';
 
-/** The clock of a replica, which never runs: the recorded events bring their own times. */
+/** The clock of a replica, which stands still: the recorded events bring their own times. */
 export const replicaClock: Clock = { now: () => 0, timer: () => ({ cancel() {}, ref() {} }), defer: () => {} };
 
-/** What a picker of a replica looked at. */
+/** What a replica's picker read of one subchannel. */
 export interface Look {
   readonly subchannel: ReplicaSubchannel;
-  /** What one more call would have cost on the endpoint; undefined if the picker only asked for room. */
+  /** What one more call would have cost on the endpoint; undefined if the picker only read whether it has room. */
   cost: number | undefined;
   readonly hasRoom: boolean;
   readonly inFlight: number;
 }
 
-/** The part of a subchannel that calls touch, in a replica, and which recorded subchannel it stands for. */
+/** A subchannel of a replica: the part that calls touch, and which recorded subchannel it stands for. */
 export class ReplicaSubchannel extends SubchannelCalls<unknown> {
   readonly endpoint: RecordedEndpoint;
-  /** While set, collects what pickers read of subchannels, in order. */
+  /** While this is set, it collects what pickers read of subchannels, in order. */
   static looks: Look[] | undefined = undefined;
 
   constructor(id: number, endpoint: RecordedEndpoint, load: Load, warnings: Warnings) {
@@ -30,11 +30,11 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
     this.endpoint = endpoint;
   }
 
-  /** Takes over the recorded state. @param room How many calls may run on the subchannel, as `roomOf`. */
+  /** Takes over the recorded state. @param room How many calls may run on the subchannel, as `roomOf` returns it. */
   becomes(state: SubchannelState, room: number): void {
     this.state = state;
     const capacity = room < 0 ? -1 - room : room;
-    // The connection is only asked how many calls it can carry.
+    // Only the capacity of this connection is ever read.
     this.connection = { capacity, watchCapacity: () => {} } as never;
   }
 
@@ -56,7 +56,7 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
     return cost;
   }
 
-  /** What the subchannel's load knows about the endpoint, for people. */
+  /** What the subchannel's load knows about the endpoint, for display. */
   facts(nowMs: number): LoadFacts {
     const { load } = this;
     return load instanceof RuledLoad ? load.facts(nowMs) : {};

@@ -42,18 +42,18 @@ interface ReplicaMember {
 }
 
 /**
- * A part of a recording, played through the pickers and loads of a balancer. At a pick it knows what the balancer knew then.
+ * A part of a recording that is replayed through the pickers and loads of a balancer. At each pick it knows what the balancer knew then.
  */
 export class Replica {
   members: readonly ReplicaMember[] = [];
   out: readonly Out[] = [];
   version = 0;
   startMs = 0;
-  /** Number of the last call before the part of the recording. */
+  /** The number of the last call before the part of the recording. */
   callsBefore = 0;
-  /** The set that the current picker was built with. */
+  /** The set with which the current picker was built. */
   set: PickSet<OwnTarget> | undefined;
-  /** Whether picks, and the costs of endpoints, are known: the picker, or the load, is one of ours. */
+  /** Whether picks can be made again (the picker is evenkeel's own), and whether the costs of endpoints are known (the load is). */
   readonly knowsPicker: boolean;
   readonly knowsLoad: boolean;
   /** The last note about each subchannel's endpoint, while it holds. */
@@ -86,8 +86,8 @@ export class Replica {
   }
 
   /**
-   * Plays records up to the next event, which is returned. Undefined at the end of the part, and once if the next record is of a time after
-   * `untilMs`: the part cannot be continued then.
+   * Replays records up to the next event, which is returned. Undefined at the end of the part, and when the next record is later than
+   * `untilMs`; the part cannot be continued after that.
    */
   next(untilMs: number = Number.POSITIVE_INFINITY): ReplayedEvent | undefined {
     for (;;) {
@@ -100,7 +100,7 @@ export class Replica {
     }
   }
 
-  /** When a record was made, on the recorded clock; -Infinity if it does not say. */
+  /** When a record was made, on the recorded clock; -Infinity if the record has no time. */
   #timeOf(record: RecordPlace): number {
     const { kind, at } = record;
     switch (kind) {
@@ -119,7 +119,7 @@ export class Replica {
     }
   }
 
-  /** Every subchannel, those that drain or have closed included. */
+  /** All subchannels, including those that drain or have closed. */
   get subchannels(): Iterable<ReplicaSubchannel> {
     return this.#byId.values();
   }
@@ -227,7 +227,7 @@ export class Replica {
     }
   }
 
-  /** A subchannel has closed. Its number stays known until another one has it: calls on it may still end. */
+  /** Closes a subchannel. It stays known by its number until another subchannel gets the number, because calls on it may still end. */
   #close(subchannel: ReplicaSubchannel): void {
     subchannel.becomes('closed', 0);
     this.#loads.loads.delete(subchannel.load);

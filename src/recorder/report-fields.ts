@@ -2,7 +2,7 @@ import type { LoadReport } from '../endpoint/outcome.js';
 import { requestsInFlight, requestsWaiting } from '../load/orca.js';
 import { type Made, reportFields } from './format.js';
 
-// Positions in `reportFields`, the fields of a load report.
+// These numbers are the positions in `reportFields`, the fields of a load report.
 const APPLICATION = 0;
 const CPU = 1;
 const RPS = 2;
@@ -11,7 +11,7 @@ const IN_FLIGHT = 4;
 const WAITING = 5;
 const METRIC = 6;
 
-/** The fields of a report that a balancer's load uses, and when: only those are recorded. */
+/** The fields of a load report that a balancer's load uses, and when: only those are recorded. */
 export class ReportFields {
   readonly counts: 'at once' | 'at the end' | 'never';
   /** The values of the last load report, by bit. */
@@ -24,7 +24,7 @@ export class ReportFields {
     this.#metric = typeof metric === 'string' ? metric : undefined;
   }
 
-  /** Puts the fields of a load report into `values`. Returns which ones are present, by bit. */
+  /** Puts the fields of a load report into `values`. Returns which of them are present, by bit. */
   read(report: LoadReport): number {
     if (this.counts === 'at once') {
       const inFlight = requestsInFlight(report);
@@ -41,7 +41,7 @@ export class ReportFields {
     );
   }
 
-  /** A load report with the recorded fields, for the same load. */
+  /** Creates a load report with the recorded fields, for a load that uses those fields. */
   static report(mask: number, values: readonly number[], metric: string | undefined): LoadReport {
     let next = 0;
     const take = (bit: number): number | undefined => ((mask & (1 << bit)) === 0 ? undefined : values[next++]);

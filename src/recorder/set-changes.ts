@@ -1,7 +1,7 @@
 import { type Members, type SetChange, unreadable } from './format.js';
 import { list, number, whole } from './read-dump.js';
 
-/** The difference between `before` and `next`; undefined if they are equal. */
+/** The difference between two sets of members; undefined if they are equal. */
 export function changeOf(before: Members, next: Members): SetChange | undefined {
   const shorter = Math.min(before.length, next.length);
   let front = 0;
@@ -9,9 +9,9 @@ export function changeOf(before: Members, next: Members): SetChange | undefined 
   let back = 0;
   while (back < shorter - front && before.at(-1 - back)?.[0] === next.at(-1 - back)?.[0]) back++;
   const isSameOrder = front === before.length && front === next.length;
-  const known = new Map(before.map((member) => [member[0], member]));
+  const memberOf = new Map(before.map((member) => [member[0], member]));
   const changed = next.filter(([id, weight, suspect]) => {
-    const old = known.get(id);
+    const old = memberOf.get(id);
     return old === undefined || old[1] !== weight || old[2] !== suspect;
   });
   if (isSameOrder && changed.length === 0) return undefined;
@@ -19,7 +19,10 @@ export function changeOf(before: Members, next: Members): SetChange | undefined 
   return isSameOrder ? { changed } : { order: [front, back, between], changed };
 }
 
-/** The set after a change, as read from a file. Throws EVENKEEL_RECORDING if the change is malformed or of another set. */
+/**
+ * Applies a change, as read from a file, to the members of a set. Throws EVENKEEL_RECORDING if the change is malformed or belongs to
+ * another set.
+ */
 export function changedBy(change: { readonly order?: unknown; readonly changed: unknown }, before: Members): Members {
   let ids = before.map(([id]) => id);
   if (change.order !== undefined) {
@@ -29,11 +32,11 @@ export function changedBy(change: { readonly order?: unknown; readonly changed: 
     const inserted = list(between, 'order').map((id) => whole(id, 'order'));
     ids = [...ids.slice(0, kept), ...inserted, ...ids.slice(ids.length - last)];
   }
-  const known = new Map(before.map((member) => [member[0], member]));
+  const memberOf = new Map(before.map((member) => [member[0], member]));
   for (const each of list(change.changed, 'changed')) {
     const [id, weight, suspect] = list(each, 'changed');
     const member = [whole(id, 'changed'), number(weight, 'weight'), suspect === 1 ? 1 : 0] as const;
-    known.set(member[0], member);
+    memberOf.set(member[0], member);
   }
-  return ids.map((id) => known.get(id) ?? [id, 0, 0]);
+  return ids.map((id) => memberOf.get(id) ?? [id, 0, 0]);
 }

@@ -29,16 +29,16 @@ import { ReportFields } from './report-fields.js';
 
 /** Room reserved at the end of a recording's part, in units: the most that one pick or one end of a call writes. */
 const RESERVE = 512;
-/** A part of a recording lasts at most this share of the time that is to be kept. */
+/** The longest time that a part of a recording covers, as a share of the time that is to be kept. */
 const TIME_SHARE = 1 / 4;
-/** If there is no memory for another part, how long until the next attempt, in ms. */
+/** How long until the next attempt to get memory for another part, if there is none, in ms. */
 const RETRY_MS = 5_000;
-/** Call numbers start again after this many. */
+/** The largest number of a call; after it, numbers start at 1 again. */
 const MAX_CALL = 2 ** 30 - 1;
 
 /**
- * Records one balancer, in parts. A part starts with the complete state and a newly built picker, so that it can be read without
- * earlier parts, which are overwritten.
+ * Records one balancer, in parts. A part starts with the complete state and a newly built picker, so that it can be read without earlier
+ * parts, whose memory is reused.
  */
 export class Track implements Recording {
   readonly rng: Sfc32;
@@ -53,12 +53,12 @@ export class Track implements Recording {
   readonly #live = new LiveSubchannels();
   readonly #set = new RecordedSet();
   #part: Part | undefined;
-  /** The position in the current part where `prepare` starts another part. */
+  /** The position in the current part from which on `prepare` starts another part. */
   #softEnd = Number.POSITIVE_INFINITY;
-  /** When another part starts at the latest, on the clock in ms. */
+  /** When another part starts at the latest, a time of the balancer's clock in ms. */
   #turnMs = Number.NEGATIVE_INFINITY;
   #calls = 0;
-  /** Whether a pick or an end of a call is being written: no part can start meanwhile. */
+  /** Whether a pick or an end of a call is being written, so that no part can start. */
   #isBusy = false;
 
   constructor(balancer: RecordedBalancer, parts: Parts, panicked: () => void) {
@@ -81,7 +81,7 @@ export class Track implements Recording {
     return this.isClosed || this.#part !== undefined || this.#turnMs === Number.NEGATIVE_INFINITY;
   }
 
-  /** Reports how much of the current part is used. */
+  /** Updates how much of the current part is used. */
   touch(): void {
     const part = this.#part;
     if (part === undefined) return;
@@ -111,8 +111,9 @@ export class Track implements Recording {
     if (avoid !== undefined && avoid.size > 0) {
       all |= pickFlags.avoiding;
       // A subchannel that is gone has no number, and is not picked either.
-      const known = [...avoid].filter(({ recordedAs }) => recordedAs >= 0);
-      if (writer.begin(kinds.avoid, 0, known.length, 0, halved(known.length))) writer.ids(known, known.length);
+      const numbered = [...avoid].filter(({ recordedAs }) => recordedAs >= 0);
+      if (writer.begin(kinds.avoid, 0, numbered.length, 0, halved(numbered.length)))
+        writer.ids(numbered, numbered.length);
     }
     if (key !== undefined && typeof key === 'string' && key !== '') all |= pickFlags.keyed;
     if (!writer.fits(3)) return 0;
@@ -208,7 +209,7 @@ export class Track implements Recording {
     return mask !== 0 && this.#writer.fields(kind, id, mask, values, nowMs);
   }
 
-  /** A record does not fit into the current part: makes room for it. */
+  /** Makes room for a record that does not fit into the current part. Returns whether the record fits now. */
   #makeRoom(units: number): boolean {
     if (this.isClosed) return false;
     const writer = this.#writer;
@@ -217,13 +218,13 @@ export class Track implements Recording {
       if (this.#part === undefined && nowMs < this.#turnMs) return false;
       return this.#turn(nowMs) && writer.at + units <= writer.size;
     }
-    // The part is incomplete from here on: the next pick or end of a call starts another.
+    // The part is incomplete from here on, so the next pick or end of a call starts another.
     writer.size = 0;
     this.#turnMs = Number.NEGATIVE_INFINITY;
     return false;
   }
 
-  /** Ends the current part and starts another with the complete state. */
+  /** Ends the current part and starts another one with the complete state. */
   #turn(nowMs: number): boolean {
     if (this.isClosed) return false;
     const loads = this.#live.loads();
