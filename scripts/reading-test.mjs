@@ -42,7 +42,8 @@ function piecesOf(file) {
   for (const [index, whole] of readFileSync(join(sources, file), 'utf8').split('\n').entries()) {
     const line = whole.trim();
     const inComment = /^(?:\/\*\*?|\*\/?|\/\/)\s?(.*?)(?:\s?\*\/)?$/.exec(line);
-    if (inComment) {
+    // A comment with code behind it, such as a name beside a number, is part of that line.
+    if (inComment && !/^\/\*.*\*\/\s*\S/.test(line)) {
       if (line.startsWith('/*')) endComment();
       comment ??= { at: index + 1, parts: [] };
       comment.parts.push(inComment[1] ?? '');

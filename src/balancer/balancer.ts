@@ -47,7 +47,7 @@ export interface Balancer<C> extends AsyncDisposable {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   /** Counts and refuses calls that wait outside the balancer, so that metrics treat them like calls in its waiting room. */
   readonly outside: OutsideCalls;
-  /** Decides whether a call may be retried, and pays for it. For adapters that retry calls themselves. */
+  /** Decides whether a call may be retried, and pays for retries from the retry budget. For adapters that retry calls themselves. */
   readonly retries: RetryPolicy;
   /** The observer from the options, joined to `node:diagnostics_channel`. */
   readonly observer: Observer;

@@ -87,7 +87,7 @@ export interface EndpointInit {
   readonly conditions?: Partial<EndpointConditions> | undefined;
   /** The endpoint's share of traffic relative to others, above 0. @defaultValue 1 */
   readonly weight?: number | undefined;
-  /** Extra metadata for stages and transports. @defaultValue none */
+  /** Extra metadata of the endpoint, for stages and transports. @defaultValue none */
   readonly attributes?: Attributes | undefined;
 }
 

@@ -2,40 +2,40 @@
 // that they share a cache line.
 
 /**
- * Offset of the cost of a call, in units. While servers report no load, a pick reads no other number of the cell. 0 = unknown, which counts
- * as `UNITS`.
+ * Index into an endpoint's numbers: the cost of a call, in units. While servers report no load, a pick reads no other number of the cell. 0
+ * = unknown, which counts as `UNITS`.
  */
 export const COST = 0;
-/** Offset of the number of other clients' calls in flight as last reported, plus 1; 0 = never reported. */
+/** Index into an endpoint's numbers: the number of other clients' calls in flight as last reported, plus 1; 0 = never reported. */
 export const OTHERS = 1;
-/** Offset of the time when `OTHERS` was last reported, in ms on the balancer's clock. */
+/** Index into an endpoint's numbers: the time when `OTHERS` was last reported, in ms on the balancer's clock. */
 export const REPORTED_AT = 2;
-/** Offset of the number of calls measured on the endpoint. */
+/** Index into an endpoint's numbers: the number of calls measured on the endpoint. */
 export const SAMPLES = 3;
-/** Offset of the moving average of the endpoint's latency, in ms. */
+/** Index into an endpoint's numbers: the moving average of the endpoint's latency, in ms. */
 export const LATENCY = 4;
-/** Offset of the time when `LATENCY` was last updated, in ms on the balancer's clock. */
+/** Index into an endpoint's numbers: the time when `LATENCY` was last updated, in ms on the balancer's clock. */
 export const UPDATED = 5;
-/** Offset of the share of the endpoint's recent calls that failed, 0 to 1. */
+/** Index into an endpoint's numbers: the share of the endpoint's recent calls that failed, 0 to 1. */
 export const FAILING = 6;
-/** Offset of the time when `FAILING` was last updated, in ms on the balancer's clock. */
+/** Index into an endpoint's numbers: the time when `FAILING` was last updated, in ms on the balancer's clock. */
 export const FAILING_AT = 7;
-/** Offset of the latency of the endpoint's first call, in ms. */
+/** Index into an endpoint's numbers: the latency of the endpoint's first call, in ms. */
 export const FIRST = 8;
 /**
- * Offset of the cost, as `COST`, that an order of preference uses. It rises less for slow endpoints, because the order itself moves these
- * back.
+ * Index into an endpoint's numbers: the cost, as `COST`, that an order of preference uses. It rises less for slow endpoints, because the
+ * order itself moves these back.
  */
 export const ORDER_COST = 9;
-/** Offset of the endpoint's place in the order of preference, from 1; 0 = the endpoint never had one. */
+/** Index into an endpoint's numbers: the endpoint's place in the order of preference, from 1; 0 = the endpoint never had one. */
 export const PLACE = 10;
-/** Offset of the mean of the logarithm of the endpoint's latency over its last calls. */
+/** Index into an endpoint's numbers: the mean of the logarithm of the endpoint's latency over its last calls. */
 export const TYPICAL = 11;
-/** Offset of the number of calls that the mean in `TYPICAL` covers. */
+/** Index into an endpoint's numbers: the number of calls that the mean in `TYPICAL` covers. */
 export const KNOWN = 12;
-/** Offset of the average of the reports in `OTHERS`, without the added 1; 0 before the first report. */
+/** Index into an endpoint's numbers: the average of the reports in `OTHERS`, without the added 1; 0 before the first report. */
 export const OTHERS_AVERAGE = 13;
-/** Offset of the number of calls that the endpoint is still to get for being new to the order of preference. */
+/** Index into an endpoint's numbers: the number of calls that the endpoint is still to get for being new to the order of preference. */
 export const TRIALS = 14;
 export const FIELDS = 15;
 

@@ -42,20 +42,22 @@ const SURVEY_MS = 500;
 const RUNNING = 0;
 export const AVERAGE = 1;
 const AVERAGED_AT = 2;
-/** Offset of the mean of the logarithm of the latency over all endpoints, and of the number of calls it covers. */
+/** Index into the numbers of a set: the mean logarithm of the latency over all endpoints; then follows how many calls it covers. */
 export const USUAL = 3;
 const USUAL_OF = 4;
-/** Offset of the median of `TYPICAL` over all endpoints, which is minus infinity while too few endpoints are known. */
+/**
+ * Index into the numbers of a set: the median of `TYPICAL` over all endpoints, which is minus infinity while too few endpoints are known.
+ */
 export const MEDIAN = 5;
 const SURVEYED_AT = 6;
-/** Offset of the number of calls on the set that have ended. */
+/** Index into the numbers of a set: the number of calls on it that have ended. */
 export const ENDED = 7;
-/** Offset of the time when the next endpoint is raised in the order of preference, and of the number raised so far. */
+/** Index into the numbers of a set: when the next endpoint is raised in the order of preference; then follows how many were raised. */
 export const RAISE_AT = 8;
 export const RAISES = 9;
-/** Offset of the time when the first two endpoints of the order change places if there are never two calls in flight. */
+/** Index into the numbers of a set: when the first two endpoints of the order change places if there are never two calls in flight. */
 export const TURN_AT = 10;
-/** Offset of `FLOOR_OF_MEDIAN` of the median latency, in ms; 0 = unknown. */
+/** Index into the numbers of a set: `FLOOR_OF_MEDIAN` of the median latency, in ms; 0 = unknown. */
 const FLOOR = 11;
 const STATE = 12;
 

@@ -76,19 +76,22 @@ export const reported = (options: ReportedOptions = {}): (() => Load) => {
   return described(() => new RuledLoad(rule, cells.take()), 'reported', options);
 };
 
-// Offsets of the numbers in an endpoint's cell; the first is that of its utilization.
+// Indexes into the numbers that the load keeps for an endpoint; the first number is the endpoint's utilization.
 const UTILIZATION = 0;
-/** Offset of the time until which the endpoint's last report is valid, in ms on the balancer's clock; 0 = no report yet. */
+/**
+ * Index into an endpoint's numbers: the time until which the endpoint's last report is valid, in ms on the balancer's clock; 0 = no report
+ * yet.
+ */
 const VALID_UNTIL = 1;
-/** Offset of the endpoint's rate: its calls per second divided by its utilization; 0 = not reported. */
+/** Index into an endpoint's numbers: the endpoint's rate: its calls per second divided by its utilization; 0 = not reported. */
 const RATE = 2;
-/** Offset of the time since when the endpoint has always had a valid report. */
+/** Index into an endpoint's numbers: the time since when the endpoint has always had a valid report. */
 const SINCE = 3;
-/** Offset of the endpoint's position in `#reporters`, from 1; 0 = it has not reported. */
+/** Index into an endpoint's numbers: the endpoint's position in `#reporters`, from 1; 0 = it has not reported. */
 const PLACE = 4;
 /**
- * Offsets of this client's number of calls on the endpoint, in which old calls fade as others follow, and of the number of calls on all
- * endpoints when that was last updated.
+ * Indexes into an endpoint's numbers: this client's number of calls on the endpoint, in which old calls fade as others follow, and the
+ * number of calls on all endpoints when that was last updated.
  */
 const CALLS = 5;
 const CALLS_AT = 6;

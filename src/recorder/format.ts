@@ -163,7 +163,7 @@ export type JsonRecord =
       readonly out?: readonly Out[];
     });
 
-/** The header of a dump. */
+/** The header of a dump: which balancers were recorded, and where the parts of their recordings are. */
 export interface DumpHeader {
   /** When the dump was made, in ISO 8601. */
   readonly madeAt: string;

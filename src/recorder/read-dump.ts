@@ -1,7 +1,7 @@
 import { asError, isEvenkeelError } from '../errors.js';
 import { type Configuration, checksumOf, type DumpHeader, MAGIC, type Made, UNIT, unreadable } from './format.js';
 
-/** A parsed dump. */
+/** The contents of a dump: the recordings of one or several balancers. */
 export interface Dump {
   /** When the dump was made, in ms since 1970. */
   readonly madeAtMs: number;

@@ -35,7 +35,7 @@ export interface OptionTable<Settings> {
   readonly defaults: Settings;
   /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
   resolve(values: unknown): Settings;
-  /** Does the same as `resolve` for an object that also has other options, which are left alone. @param prefix Of the names, for errors. */
+  /** Resolves options like `resolve`, from an object that also has others, which are ignored. @param prefix Precedes names in errors. */
   resolveOwn(values: object, prefix?: string): Settings;
 }
 

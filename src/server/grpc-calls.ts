@@ -245,7 +245,10 @@ class GrpcCall {
     return { path: this.#method.path, metadata: this.#requestMetadata as Metadata, getPeer: () => call.getPeer() };
   }
 
-  /** The mark of the address at which the call arrived. */
+  /**
+   * Identifies this server in its responses, by the address at which the call arrived, so that clients recognize answers of servers behind
+   * it.
+   */
   get #mark(): string | undefined {
     const { localAddress, localPort } = this.#call.getConnectionInfo?.() ?? {};
     return localAddress === undefined || localPort === undefined ? undefined : addressMark(localAddress, localPort);

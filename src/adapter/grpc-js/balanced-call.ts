@@ -139,7 +139,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return message;
   }
 
-  /** The call has ended. */
+  /** Called when the call has ended: reports its status to metrics and traces, and returns the status that the caller gets. */
   receiveTrailers<T extends { readonly code: statusCode; readonly details?: string }>(status: T): T {
     this.isOver = true;
     if (status.code === OK) {

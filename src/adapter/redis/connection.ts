@@ -15,7 +15,7 @@ import { isLogInRefused, isOfCluster } from './outcome.js';
  * disconnected.
  */
 export interface ServerClient {
-  /** The library's own client object. */
+  /** The Redis library's own client object. */
   readonly client: unknown;
   /** Resolves when the client is ready for commands. */
   connect(): Promise<void>;

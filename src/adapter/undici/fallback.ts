@@ -13,7 +13,7 @@ export interface FallbackOptions {
   /** The application's dispatcher for other origins, which evenkeel never closes. */
   readonly fallbackDispatcher: Dispatcher | undefined;
   readonly clock: Clock;
-  /** How long the Agent's running requests may take to finish at `close`, in ms. */
+  /** How long running requests to other origins may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
   /** The limits of WebSockets to Services. */
   readonly webSocket: WebSocketLimits;

@@ -17,7 +17,7 @@ export interface PoolClusterOptions extends ServiceOptions {
   readonly services?: Readonly<Record<string, string | ServiceOptions>> | undefined;
 }
 
-/** Options of `ready`. */
+/** Options of a cluster's `ready`: what it waits for, and what ends the wait. */
 export interface ReadyOptions {
   /** Stops waiting; the promise then rejects with the signal's reason. @defaultValue none */
   readonly signal?: AbortSignal | undefined;

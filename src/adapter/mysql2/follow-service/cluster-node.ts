@@ -76,7 +76,7 @@ export class ClusterNode {
     if (stream !== undefined && typeof stream !== 'function') {
       throw optionError('node().stream', 'a function that opens a stream for each connection', stream);
     }
-    // mysql2 would set these options on a socket that it opens itself.
+    // These are the TCP options that mysql2 sets on sockets that it opens itself.
     const dialOptions = { keepAlive: enableKeepAlive, keepAliveDelayMs: keepAliveInitialDelay, localAddress };
     this.#open = (stream as StreamFactory | undefined) ?? (() => dial(endpoint, dialOptions).ref());
     const { address, port } = endpoint;
