@@ -1,7 +1,10 @@
 import { asError, isResolveError, ResolveError } from '../errors.js';
 import type { Resolution, Resolver } from './resolver.js';
 
-/** A resolver whose real one is created when it is first watched. If creating that fails, this one fails permanently. */
+/**
+ * * A resolver that creates another one when it is first watched, and then does what that one does. If creating it fails, this one reports
+ * a permanent failure.
+ */
 export function deferred(name: string, make: () => Promise<Resolver>): Resolver {
   return {
     name,
@@ -20,7 +23,7 @@ export function deferred(name: string, make: () => Promise<Resolver>): Resolver 
           listener.fail(reason);
         }
       };
-      // `start` never rejects.
+      // // `start` never rejects, because it catches every error.
       void start();
       return {
         refresh: () => inner?.refresh(),

@@ -2,50 +2,50 @@ import { isIP } from 'node:net';
 import { asError, ResolveError } from '../errors.js';
 import type { DnsAddress, DnsClient, DnsService } from './dns-client.js';
 
-/** All that a DNS lookup of endpoints needs to know. */
+/** * What to look up in DNS. */
 export interface DnsQuestion {
-  /** The absolute name, with a trailing dot. */
+  /** * The full name, with a trailing dot. */
   readonly name: string;
-  /** Port of every address that is found; with `srv`, the port if there are no SRV records. */
+  /** * The port of every address that is found. With `srv`, it is used if SRV records cannot be had. */
   readonly port: number | undefined;
-  /** Name of the port whose SRV records are queried. */
+  /** * The name of the port whose SRV records are queried; undefined means that addresses are queried. */
   readonly srv: string | undefined;
-  /** The families of addresses that count, by preference: the second only if the name has no address of the first. */
+  /** * The families of addresses to query. The second one is only queried if the name has no address of the first. */
   readonly families: readonly (4 | 6)[];
 }
 
 export interface DnsTarget {
   readonly address: string;
   readonly port: number;
-  /** The host name of the pod, if SRV gave one. */
+  /** * The host name of the pod, if an SRV record contained one. */
   readonly name: string | undefined;
   readonly weight: number;
 }
 
-/** The result of a lookup; no targets means "no such records". */
+/** * The result of a lookup. An empty list of targets means that DNS is certain that there are no such records. */
 export interface DnsFound {
   readonly targets: readonly DnsTarget[];
-  /** How long the result may be cached, in ms; undefined if unknown. */
+  /** * How long the result stays valid, in ms; undefined if that is unknown. */
   readonly ttlMs: number | undefined;
   /**
-   * True if SRV names the Service itself as its target: one address for all pods. False if it names each pod. Undefined if SRV was
-   * not queried.
+   * * Whether the SRV records name the Service itself, which means that it has a single address for all pods. False if they name each pod;
+   * undefined if no SRV records were queried.
    */
   readonly single: boolean | undefined;
 }
 
-/** The largest weight in an SRV record, which has 16 bits. */
+/** * The largest possible weight in an SRV record. */
 const MAX_WEIGHT = 65_535;
-/** The most endpoints of a lookup: more than fits into one answer of any type. */
+/** * The most endpoints that a lookup may find. */
 const MAX_TARGETS = 10_000;
-/** How many SRV targets are resolved in parallel. */
+/** * How many host names from SRV records are resolved in parallel. */
 const PARALLEL_TARGETS = 16;
 
 const none: DnsFound = Object.freeze({ targets: [], ttlMs: undefined, single: undefined });
 
 /**
- * Looks up a name once. Rejects with a ResolveError for every outcome that says nothing about the records. `lastPort`: the one port that
- * SRV records had before, for when the answer no longer fits into a message.
+ * * Looks up a name once. Rejects with a ResolveError if DNS gave no usable answer; that there are no records is an answer. `lastPort` is
+ * the port that all SRV records of the previous lookup had. It is used if the SRV records have become too many for one DNS message.
  */
 export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?: number): Promise<DnsFound> {
   if (question.srv === undefined) return atPort(await addresses(client, question), question.port as number);
@@ -58,13 +58,17 @@ export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?
   }
 }
 
-/** Queries the addresses of a name, of the preferred family or else of the other; empty for "no such records". */
+/**
+ * * Queries the addresses of a name in the preferred family, or in the other one if there are none. Returns an empty list if DNS is certain
+ * that there are none.
+ */
 async function addresses(client: DnsClient, { name, families }: DnsQuestion): Promise<readonly DnsAddress[]> {
   for (const family of families) {
     const found = await (family === 4
       ? queryAddresses('A', name, () => client.resolve4(name))
       : queryAddresses('AAAA', name, () => client.resolve6(name)));
-    // A name without addresses of one family may have some of the other; a name that does not exist has none.
+    // // ENODATA means that the name exists without such records, so it may have addresses of the other family. ENOTFOUND means that the
+    // name does not exist.
     if (found === 'ENOTFOUND') return [];
     if (found !== 'ENODATA') return found;
   }
@@ -72,8 +76,8 @@ async function addresses(client: DnsClient, { name, families }: DnsQuestion): Pr
 }
 
 /**
- * Queries the addresses of one family. Drops anything that is not an IP address; an answer without any address says nothing about the
- * records.
+ * * Queries the addresses of one family, and drops everything that is not an IP address. Rejects if nothing is left of an answer, because
+ * such an answer is broken.
  */
 async function queryAddresses(
   type: 'A' | 'AAAA',
@@ -92,14 +96,14 @@ async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFo
   const owner = `_${srv}._tcp.${name}`;
   const answer = await queryRecords('SRV', owner, () => client.resolveSrv(owner));
   if (typeof answer === 'string') return none;
-  // Port 0 in an SRV record is unusable, but one bad record must not cost the others.
+  // // Port 0 in an SRV record is not usable. Other records in the same answer still are.
   const found = answer.filter(
     ({ port, priority }) => Number.isInteger(port) && port >= 1 && port <= 65_535 && Number.isFinite(priority),
   );
   if (found.length === 0 && answer.some(({ name: host }) => !isNowhere(host))) {
     throw new ResolveError(`DNS has no record for SRV ${owner} that can be used: none has a port from 1 to 65535`);
   }
-  // RFC 2782: only the records of the lowest priority count while they answer, and the target "." means "not here".
+  // // According to RFC 2782, only the records with the lowest priority are used, and the host "." means that the service is not available.
   let lowest = Number.POSITIVE_INFINITY;
   for (const { priority } of found) lowest = Math.min(lowest, priority);
   const records = found.filter((record) => record.priority === lowest && !isNowhere(record.name));
@@ -108,7 +112,8 @@ async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFo
   const single = hosts.size === 1 && `${[...hosts][0]}.` === name;
   const port = onlyPort(records);
   if (port !== undefined && isBelow(hosts, name)) {
-    // One query for all pods instead of one per pod, if it returns as many addresses as SRV has targets.
+    // // All hosts belong to this name, so one query for the name finds the addresses of all pods. Without this, one query per pod would be
+    // needed.
     const all = await addresses(client, question);
     if (new Set(all.map((record) => record.address)).size === hosts.size) return { ...atPort(all, port), single };
   }
@@ -135,7 +140,7 @@ async function perTarget(
           found.set(host, await addresses(client, { ...question, name: `${host}.`, families: [family] }));
         }
       } finally {
-        // One failed query fails the whole lookup, so the other workers stop.
+        // // One failed query makes the whole lookup fail, so the others need not continue.
         waiting.length = 0;
       }
     };
@@ -149,7 +154,7 @@ async function perTarget(
   const targets: DnsTarget[] = [];
   for (const record of records) {
     for (const { address } of found.get(record.name) ?? []) {
-      // Each of many SRV records may name each of many addresses, so the number of results is limited.
+      // // Many SRV records may each have many addresses, so the number of results is limited.
       if (targets.length === MAX_TARGETS)
         throw new ResolveError(`DNS has more than ${MAX_TARGETS} addresses for ${question.name}`);
       targets.push({ address, port: record.port, name: record.name, weight: weigh(record) });
@@ -174,7 +179,9 @@ function shortestTtl(records: readonly DnsAddress[]): number | undefined {
   return shortest === undefined ? undefined : shortest * 1_000;
 }
 
-/** The port and weight that all SRV records share; undefined if they differ and must be handled one by one. */
+/**
+ * * Returns the port if all SRV records have the same port and weight; undefined if they differ, so that each must be handled by itself.
+ */
 function onlyPort(records: readonly DnsService[]): number | undefined {
   const [first] = records;
   const same = records.every((record) => record.port === first?.port && record.weight === first.weight);
@@ -186,8 +193,8 @@ function isBelow(hosts: ReadonlySet<string>, name: string): boolean {
 }
 
 /**
- * Returns the weight of an SRV record for endpoints. Equal weights carry no information. Weight 0 means a very small share (RFC 2782),
- * never none.
+ * * Returns a function that converts the weight of an SRV record to that of an endpoint. If all weights are equal, endpoints get weight 1.
+ * Weight 0 becomes a very small weight, as RFC 2782 demands, and never none.
  */
 function weigher(records: readonly DnsService[]): (record: DnsService) => number {
   const weights = new Set(records.map((record) => record.weight));
@@ -195,7 +202,7 @@ function weigher(records: readonly DnsService[]): (record: DnsService) => number
   return ({ weight }) => (weight > 0 && weight <= MAX_WEIGHT ? weight : 0.1);
 }
 
-/** Makes a query, and tells "no such records" from "no answer". */
+/** * Sends a query. Returns an error code if DNS is certain that there are no records, and rejects if there was no answer. */
 async function queryRecords<T>(
   type: string,
   name: string,
@@ -222,7 +229,7 @@ const meanings: ReadonlyMap<string, string> = new Map([
   ['EFORMERR', 'the answer is too large or malformed'],
 ]);
 
-/** The node:dns code of an error, or of its cause. */
+/** * Returns the node:dns error code of an error or of its cause. */
 export function codeOf(error: unknown): string {
   for (let at = error; at instanceof Error; at = at.cause) {
     const { code } = at as NodeJS.ErrnoException;

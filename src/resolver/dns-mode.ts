@@ -6,23 +6,24 @@ import type { DnsFound } from './dns-lookup.js';
 import type { Resolver } from './resolver.js';
 import { AddressKind, type SlotOptions, slotMaker } from './single-address.js';
 
-/** What the two lower discovery modes need. */
+/** * What is needed to find endpoints by DNS. */
 export interface DnsModeOptions {
   /** The target as the user wrote it. */
   readonly target: string;
   /** The name in the target. */
   readonly host: string;
-  /** The Service's port, or its name. */
+  /** * The number of the Service's port, or its name. */
   readonly port: number | string;
-  /** The settings of DNS lookups; `host`, `port` and `srv` are filled in by `dnsMode`. */
+  /** * The options of DNS lookups; `dnsMode` adds `host`, `port` and `srv`. */
   readonly dns: Omit<ResolvedDnsOptions, 'host' | 'port' | 'srv'>;
-  /** How many connections a Service's single address gets, and for how long. */
+  /** * How many connections are opened to the single address of a Service, and when they are replaced. */
   readonly slots: SlotOptions;
 }
 
 /**
- * The two lower discovery modes, which share one DNS query: several addresses are pods; a single one that is not a pod's is the Service's
- * own, and gets several connections. `podPorts` says which ports the pods had when their slices were last seen.
+ * * Finds endpoints by DNS. If the name has several addresses, those are pods. If it has a single one that does not belong to a pod, it is
+ * the Service's own address, which gets several connections. `podPorts` returns the ports that the pods had according to the EndpointSlices
+ * seen last.
  */
 export function dnsMode(
   options: DnsModeOptions,
@@ -44,10 +45,11 @@ export function dnsMode(
     absolute: string,
   ): Promise<readonly Endpoint[]> => {
     const [only, ...more] = targets;
-    // A single address under a name that is not a Service is used as it is.
+    // // A single address counts as that of a Service only if the name has the form of a Service's name.
     const sole = only !== undefined && more.length === 0 && parseServiceHost(absolute) !== undefined;
     if (sole && (single ?? (await kind.of(only.address, absolute, client)) !== 'pod')) return slots(only);
-    // DNS does not know the pod port behind a number of the Service's port. The slices did, if all pods had the same port.
+    // // DNS does not know which port of the pods belongs to the Service's port. If the EndpointSlices were seen before and all pods had
+    // the same port, that one is used.
     const ports = podPorts();
     const [podPort] = typeof port === 'number' && ports.size === 1 ? ports : [];
     return targets.map((found) => createEndpoint(podPort === undefined ? found : { ...found, port: podPort }));

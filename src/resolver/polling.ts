@@ -11,34 +11,46 @@ import type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 
 /** The result of one lookup. */
 export interface PollAnswer {
-  /** The whole set; empty means "there are none", not "the lookup failed". */
+  /** * All endpoints. An empty array means that there are none; a lookup that failed must reject instead. */
   readonly endpoints: readonly Endpoint[];
-  /** How long the result of a lookup may be used before the next one, in ms; absent: `intervalMs`. */
+  /** * How long the result stays valid, in ms; the next lookup comes after that time. If it is left out, `intervalMs` applies. */
   readonly validForMs?: number | undefined;
-  /** Why the lookup found nothing, in words, for the errors of calls. */
+  /** * The reason why the lookup found nothing, as text; it becomes part of the errors of requests. */
   readonly detail?: string | undefined;
 }
 
 /**
- * Looks the endpoints up once. Rejects if that fails; never called while an earlier lookup is running. Should stop when `signal` aborts.
+ * * Looks the endpoints up once. It rejects if that fails, and should stop when `signal` aborts. It is never called while an earlier lookup
+ * is still running.
  */
 export type PollLook = (signal: AbortSignal) => Promise<PollAnswer>;
 
-/** Options of `polling`. */
+/**
+ * * Options of `polling`: what to query, how often, and how long to wait. They are fixed once the resolver is created; an invalid one
+ * throws EVENKEEL_OPTION.
+ */
 export interface PollingOptions {
-  /** The name of the resolver, for messages and snapshots. */
+  /** * The name of the resolver in messages and snapshots. */
   readonly name: string;
-  /** Called once per watch; the lookup function it returns may keep state between calls. */
+  /**
+   * * Returns the function that looks up the endpoints. Called once for each watch, so that this function may keep state between lookups.
+   */
   readonly open: (context: ResolverContext) => PollLook;
-  /** Time between lookups if the result of the last one does not say, in ms. @defaultValue 5000 */
+  /** * The time between two lookups if the result does not say how long it is valid, in ms. @defaultValue 5000 */
   readonly intervalMs?: number | undefined;
-  /** Shortest time between lookups, also for `refresh`, which adds up to 20 %, in ms. @defaultValue 1000 */
+  /**
+   * * The shortest time between two lookups, in ms. It also applies if a lookup is requested early by `refresh`, and then up to 20 % are
+   * added. @defaultValue 1000
+   */
   readonly minIntervalMs?: number | undefined;
-  /** Longest time between lookups, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
+  /** * The longest time between two lookups, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
   readonly maxIntervalMs?: number | undefined;
-  /** After this long, in ms, a lookup counts as failed. @defaultValue 5000 */
+  /** * How long a lookup may take before it counts as failed, in ms. @defaultValue 5000 */
   readonly timeoutMs?: number | undefined;
-  /** Two consecutive empty results at least this far apart empty the set; 0 = one does. In ms. @defaultValue 0 */
+  /**
+   * * How far apart two empty results in a row must be for the set to be emptied, in ms. 0 means that one empty result is enough.
+   * @defaultValue 0
+   */
   readonly emptyAgreementMs?: number | undefined;
 }
 
@@ -57,15 +69,16 @@ export const pollingTable: OptionTable<Filled<PollingOptions, 'maxIntervalMs'>> 
   emptyAgreementMs: numberOption(0, { ...ms, min: 0 }),
 });
 
-/** The error of a lookup that found nothing so far, while that is not final. */
+/** * The error while lookups have found nothing, but one more result is needed to be certain of that. */
 export class NothingSoFar extends ResolveError {}
 
-/** How much earlier or later than due a lookup may come, as a share, so that clients do not all look up together. */
+/** * By which share the time to the next lookup is varied at random, so that clients do not all query at the same moment. */
 const JITTER_RATIO = 0.2;
 
 /**
- * Creates a resolver from anything that can be queried: it looks up, publishes changes, and looks up again. One lookup at a time; a failed
- * lookup keeps the last set and backs off from `minIntervalMs`, doubling to `maxIntervalMs`. Throws EVENKEEL_OPTION.
+ * * Creates a resolver from anything that can be queried. It looks the endpoints up, publishes them if they have changed, and does so again
+ * after a while. After a failed lookup the last set stays in use, and the next lookup comes after `minIntervalMs`, which doubles with each
+ * further failure up to `maxIntervalMs`. Throws EVENKEEL_OPTION.
  *
  * @example polling({ name: 'registry', open: () => async (signal) => ({ endpoints: await askRegistry(signal) }) })
  */
@@ -89,17 +102,20 @@ class PollWatch implements Resolution {
   readonly #context: ResolverContext;
   readonly #look: PollLook;
   #last: readonly Endpoint[] | undefined;
-  /** When the current sequence of empty results began, on the clock in ms. */
+  /** * When the first of the current empty results in a row came, on the clock in ms. */
   #emptySinceMs: number | undefined;
   /** How many lookups failed in a row. */
   #failures = 0;
-  /** The error last passed to the listener's `fail`, so that one problem is reported once. */
+  /** * The message of the last error that was passed to the listener, so that a problem is reported only once. */
   #reportedFailure: string | undefined;
-  /** The timer of the next lookup; it runs only between lookups. */
+  /** * The timer of the next lookup; undefined while a lookup is running. */
   #timer: Timer | undefined;
   #dueAtMs = 0;
   #running: AbortController | undefined;
-  /** When `refresh` may look up again, on the clock in ms. Drawn once per lookup, as the smallest of many draws would be no jitter. */
+  /**
+   * * The earliest time for a lookup requested by `refresh`, on the clock in ms. The random part is drawn once for each lookup, because the
+   * minimum of many draws would always be close to 0.
+   */
   #earliestMs = Number.NEGATIVE_INFINITY;
   #closed = false;
 
@@ -112,7 +128,7 @@ class PollWatch implements Resolution {
   }
 
   refresh(): void {
-    // A running lookup may have started before the problem, but the next one is soon enough.
+    // // A lookup is already running. It may have started before the problem, but then the next one finds it soon enough.
     if (this.#closed || this.#timer === undefined) return;
     this.#schedule(Math.max(0, this.#earliestMs - this.#context.clock.now()), 'sooner');
   }
@@ -140,7 +156,7 @@ class PollWatch implements Resolution {
     this.#running = run;
     const { clock } = this.#context;
     const { timeoutMs } = this.#plan;
-    // A lookup that ignores its signal must not stop the polling: its late result is ignored.
+    // // A lookup that ignores its signal must not stop the polling. If its result comes later, it is ignored.
     const late = (): void => {
       run.abort();
       ended(() => this.#failed(new ResolveError(`${this.#plan.name}: no answer within ${timeoutMs} ms`)));
@@ -161,7 +177,7 @@ class PollWatch implements Resolution {
 
   async #call(signal: AbortSignal): Promise<PollAnswer> {
     const answer = await this.#look(signal);
-    // The lookup function may be the application's: an invalid result is a failed lookup.
+    // // The function may come from the application, so its result is checked. An invalid one counts as a failed lookup.
     if (!Array.isArray(answer?.endpoints)) throw new TypeError('the look gave no list of endpoints');
     return answer;
   }
@@ -170,7 +186,7 @@ class PollWatch implements Resolution {
     this.#failures = 0;
     const { intervalMs, minIntervalMs, maxIntervalMs, emptyAgreementMs } = this.#plan;
     const nowMs = this.#context.clock.now();
-    // The lookup function may be the application's: NaN must not become a timer that fires immediately.
+    // // The function may come from the application: with NaN, the timer would fire immediately, again and again.
     const validMs = Number.isFinite(validForMs) ? (validForMs as number) : intervalMs;
     let delayMs = Math.min(maxIntervalMs, Math.max(minIntervalMs, validMs));
     delayMs *= 1 - JITTER_RATIO * this.#context.rng.next();
@@ -179,7 +195,7 @@ class PollWatch implements Resolution {
     } else {
       this.#emptySinceMs ??= nowMs;
       const leftMs = this.#emptySinceMs + emptyAgreementMs - nowMs;
-      // An empty result is not final yet. The lookup that decides comes as soon as allowed.
+      // // A single empty result is not enough. The next lookup decides, and comes as soon as it may.
       if (leftMs > 0) {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
         if (this.#last === undefined) {

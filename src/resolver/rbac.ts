@@ -4,15 +4,18 @@ export interface ServiceAccount {
   readonly name: string;
 }
 
-/** Finds `system:serviceaccount:<namespace>:<name>` in a message of the API server, or in a token's subject. */
+/**
+ * * Finds the name of a service account in a message of the API server or in the subject of a token, where it is written as
+ * `system:serviceaccount:<namespace>:<name>`.
+ */
 export function serviceAccountIn(text: string): ServiceAccount | undefined {
   const match = /system:serviceaccount:([a-z0-9-]+):([a-z0-9.-]*[a-z0-9])/.exec(text);
   return match === null ? undefined : { namespace: match[1] as string, name: match[2] as string };
 }
 
 /**
- * The Role and RoleBinding that let `account` see the endpoints of the Services in `namespace`, as YAML for `kubectl apply -f -`. `get
- * services` tells which port a number means and detects a misspelled Service.
+ * * Returns the Role and RoleBinding that give `account` the permissions that evenkeel needs in `namespace`, as YAML for `kubectl apply -f
+ * -`. The permission `get` on `services` is used to look up port numbers and to detect misspelt names of Services.
  */
 export function sliceReaderManifest(namespace: string, account: ServiceAccount): string {
   return `apiVersion: rbac.authorization.k8s.io/v1

@@ -5,48 +5,52 @@ import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 
 /**
- * Finds endpoints and follows their changes. A resolver can be passed around and used several times; each `watch` is independent.
+ * * Finds the endpoints of a service and follows their changes. A resolver may be used several times; each call of `watch` is independent
+ * of the others.
  *
- * A resolver always publishes the whole set, never calls back before `watch` has returned, never stops by itself, and never takes back the
- * last good set because of an error.
+ * A resolver always publishes the whole set. It never calls the listener before `watch` has returned, it does not stop until it is closed,
+ * and an error never makes it withdraw the last set.
  */
 export interface Resolver {
-  /** The name of the resolver, for messages and snapshots, such as `endpointslices shop/orders:http`. */
+  /** * The name of the resolver in messages and snapshots, such as `endpointslices shop/orders:http`. */
   readonly name: string;
-  /** Starts to look for endpoints. Nothing runs before this call or after `Resolution.close`. */
+  /** * Starts to look for endpoints. Nothing happens before this call or after `Resolution.close`. */
   watch(listener: ResolverListener, context: ResolverContext): Resolution;
 }
 
-/** What a resolver tells its balancer. Called after `watch` has returned, and never after `close`. */
+/** * Receives what a resolver finds. Its methods are called after `watch` has returned, and never after `close`. */
 export interface ResolverListener {
   /**
-   * The whole set, every endpoint listed, with its conditions; an empty array is an authoritative "none", and `reason` may say in
-   * words why, for the errors of calls.
+   * * Publishes the whole set: every endpoint with its conditions. An empty array means that there certainly are no endpoints; `reason` may
+   * say why, and becomes part of the errors of requests.
    */
   update(endpoints: readonly Endpoint[], reason?: string): void;
-  /** The set could not be determined. The last set, if any, stays in use but is stale until `update` or `fresh`. */
+  /**
+   * * Reports that the endpoints could not be determined. The last set, if there is one, stays in use, but may be outdated until `update`
+   * or `fresh` is called.
+   */
   fail(error: ResolveError): void;
-  /** The last set was confirmed after a `fail`: it is no longer stale. */
+  /** * Reports after a `fail` that the last set is right and up to date again. */
   fresh(): void;
 }
 
-/** What a resolver gets from the balancer that watches it. */
+/** * What a resolver may use while it is watched. The balancer passes it to `watch`. */
 export interface ResolverContext {
-  /** The only source of time for a resolver; a test's clock in tests. */
+  /** * The clock that the resolver must use for the time and for timers, so that tests can control them. */
   readonly clock: Clock;
-  /** The only source of random numbers for a resolver, such as for jitter. */
+  /** * The source of random numbers that the resolver must use, for example to vary times, so that tests can repeat them. */
   readonly rng: Rng;
-  /** Where to report what is worth knowing and is no failure, such as `warned` and `discoveryChanged`. */
+  /** * The observer for everything that is worth knowing but is not a failure, such as `warned` and `discoveryChanged`. */
   readonly observer: Observer;
 }
 
 /** A running watch of a resolver. */
 export interface Resolution {
   /**
-   * A hint to look again now: a connection failed, or a call found the set empty. May be called for every such call, so the
-   * resolver limits the rate; never an error.
+   * * Suggests to look again now, because a connection failed or a request found the set empty. It may be called for every such event, so
+   * the resolver limits how often it looks.
    */
   refresh(): void;
-  /** Ends the watch: no callbacks after this returns. Idempotent. */
+  /** * Ends the watch. The listener is not called any more after this returns. Further calls have no effect. */
   close(): void;
 }

@@ -9,61 +9,68 @@ import type { DnsClient } from './dns-client.js';
 import { lookUp } from './dns-lookup.js';
 import { lookupFamilies } from './host-families.js';
 
-/** Which hosts are Services: a fixed list, or a function of the application; where the function returns undefined, DNS decides. */
+/** * Decides which hosts are Services: a list of host names, or a function. If the function returns undefined for a host, DNS decides. */
 export type ServiceRule = readonly string[] | ((origin: URL) => boolean | undefined);
 
-/** The parameters of `ServiceHosts`. */
+/** * Options of `ServiceHosts`. */
 export interface ServiceHostsOptions {
-  /** Which hosts are Services. @defaultValue DNS decides about every host */
+  /** * Which hosts are Services. @defaultValue DNS decides for every host */
   readonly services?: ServiceRule | undefined;
   /** How DNS is queried. @defaultValue {}, see `DnsSettings` */
   readonly dns?: DnsSettings | undefined;
   /** How long one DNS lookup may take, in ms, above 0. */
   readonly lookupTimeoutMs: number;
-  /** The clock that determines when a host is looked up again. */
+  /** * The clock by which hosts are looked up again. */
   readonly clock: Clock;
 }
 
 /** What `ServiceHosts` knows about one host. */
 export interface ServiceHostSnapshot {
-  /** The absolute name that was queried for the host. */
+  /** * The full name that was queried in DNS for the host. */
   readonly name: string;
-  /** Whether the host is a Service; undefined during the first lookup. */
+  /** * Whether the host is a Service; undefined while the first lookup is running. */
   readonly service: boolean | undefined;
-  /** Why DNS could not tell whether the host is a Service. */
+  /** * The reason why DNS could not tell whether the host is a Service. */
   readonly trouble?: string;
 }
 
 interface Known {
   verdict: boolean | undefined;
   trouble: string | undefined;
-  /** When the verdict that the host is no Service may be checked again, on the clock in ms. */
+  /** * When a host that is not a Service may be looked up again, on the clock in ms. */
   recheckAtMs: number;
   lookup: Promise<boolean> | undefined;
 }
 
-/** How long "no such Service" is believed, in ms. */
+/** * How long it is remembered that a host is not a Service, in ms. After that it is looked up again. */
 const NEGATIVE_MS = 30_000;
-/** How long DNS is left alone after a lookup without an answer, in ms. */
+/** * How long a host is not looked up again after DNS gave no answer for it, in ms. */
 const TROUBLE_MS = 5_000;
-/** The domain for Services of several clusters (KEP-1645); only a cluster's name servers know it. */
+/**
+ * * The DNS domain of Services that are shared by several clusters (KEP-1645). Only the name servers of a cluster know names in it, so they
+ * can be trusted like those of the cluster's own domain.
+ */
 const CLUSTER_SET_DOMAIN = 'clusterset.local';
-/** How many hosts are remembered; the oldest are forgotten first, non-Services before Services. */
+/** * How many hosts are remembered. When there are more, the oldest are forgotten, those that are not Services first. */
 const MAX_KNOWN = 2_000;
-/** How many lookups run at once. Further hosts are answered "no" meanwhile. */
+/** * How many lookups may run at the same time. Meanwhile, further unknown hosts are treated as no Services. */
 const MAX_ASKING = 100;
-/** Time for the first try of a DNS query, in ms; the second takes twice that, so that both fit into the default time-out. */
+/**
+ * * How long the first attempt of a DNS query may take, in ms. The second takes twice that, so both fit into the default time-out of a
+ * lookup.
+ */
 const FIRST_TRY_MS = 600;
 
 /**
- * Tells Services from other hosts. Such a host is a Service if `<host>.svc.<cluster domain>.` exists. Names that end in `.svc` or
- * `.svc.<domain>` are queried as they are if the domain is the cluster's own or `clusterset.local`; under any other domain, its owner could
- * create any number of Services. IP addresses, `localhost` and longer names are not queried. Outside a cluster only names that end in
- * `.svc` or `.svc.<domain>` are queried, because nothing there says that `orders.shop` is not on the internet.
+ * * Finds out which hosts are Services of the cluster. A host such as `orders.shop` is a Service if the DNS name `orders.shop.svc.<cluster
+ * domain>.` exists. A name that ends in `.svc` or `.svc.<domain>` is queried as it is, but only if the domain is the cluster's own or
+ * `clusterset.local`; in any other domain, its owner could make any name look like a Service. IP addresses, `localhost` and longer names
+ * are never queried. Outside of a cluster only names that end in `.svc` or `.svc.<domain>` are queried, because `orders.shop` might be a
+ * host on the internet there.
  *
- * One lookup per host, shared by all callers. A "no" is believed for 30 s, then checked again in the background; a "yes" until it is
- * forgotten. If DNS gives no answer, the host does not count as a Service, and is looked up again 5 s later. Nothing is looked up unless a
- * caller needs it.
+ * There is one lookup for each host, which all requests share, and only if a request needs it. That a host is a Service is remembered until
+ * `forget` is called. That it is not is remembered for 30 s, and then checked again in the background. If DNS gives no answer, the host
+ * does not count as a Service, and is looked up again 5 s later.
  */
 export class ServiceHosts {
   readonly #clock: Clock;
@@ -71,12 +78,12 @@ export class ServiceHosts {
   readonly #dns: ReturnType<typeof resolveDnsOptions>;
   readonly #rule: ServiceRule | undefined;
   readonly #known = new Map<string, Known>();
-  /** Functions that cancel the running DNS lookups. */
+  /** * Functions that each end a running DNS lookup. */
   readonly #questions = new Set<() => void>();
-  /** How short names of Services are completed, once the files that say so are read. */
+  /** * The cluster's domain and namespace, once they have been read. */
   #names: ClusterNames | undefined;
   #reading: Promise<void> | undefined;
-  /** The absolute names of the hosts in the option `services`, once the cluster's names are known. */
+  /** * The full names of the hosts in the option `services`, once the cluster's domain and namespace are known. */
   #listed: ReadonlySet<string> | undefined;
   #closed = false;
 
@@ -90,33 +97,34 @@ export class ServiceHosts {
   }
 
   /**
-   * Whether the host of `origin` is a Service. A returned promise never rejects, and settles within the time-out. Throws what the
-   * user's function throws.
+   * * Whether the host of `origin` is a Service. If a promise is returned, it never rejects, and settles within the time-out. Throws if the
+   * function in the option `services` throws.
    */
   judge(origin: URL): boolean | Promise<boolean> {
     const ruled = typeof this.#rule === 'function' ? checked(this.#rule(origin)) : undefined;
     if (this.#closed || ruled === false) return false;
     const isOpen = ruled === undefined && typeof this.#rule !== 'object';
     if (isOpen && parseServiceHost(withoutDot(origin.hostname)) === undefined) return false;
-    // The cluster's names are needed even if a host is a Service, to tell which Service it is.
+    // // The cluster's domain and namespace are needed in any case, to tell which Service the host is.
     return this.#names === undefined
       ? this.#read().then(() => this.#decide(origin, ruled))
       : this.#decide(origin, ruled);
   }
 
   /**
-   * The absolute name of a host: the same for all spellings of a Service. May only be called for hosts that `judge` found to be Services.
+   * * Returns the full name of a Service's host. All ways to write the host of one Service result in the same name. It may only be called
+   * for hosts that `judge` has found to be Services.
    */
   nameOf({ hostname }: { readonly hostname: string }): string {
     return absoluteName(withoutDot(hostname), this.#cluster);
   }
 
-  /** Forgets a Service, so that it is looked up again when next needed. */
+  /** * Forgets what is known about a Service, so that it is looked up again when it is needed next. */
   forget(name: string): void {
     this.#known.delete(name);
   }
 
-  /** Every host judged so far and what was found, as plain JSON. */
+  /** * Returns every host known so far and whether it is a Service, as plain JSON. */
   snapshot(): ServiceHostSnapshot[] {
     return [...this.#known].map(([name, { verdict, trouble }]) => ({
       name,
@@ -125,7 +133,7 @@ export class ServiceHosts {
     }));
   }
 
-  /** Ends all lookups; waiting callers are told that their host is no Service. */
+  /** * Ends all lookups. Callers that wait for one are told that their host is not a Service. */
   close(): void {
     this.#closed = true;
     for (const callOff of this.#questions) callOff();
@@ -167,10 +175,11 @@ export class ServiceHosts {
     }
     if (known.lookup === undefined && this.#questions.size < MAX_ASKING) {
       const entry = known;
-      // The lookup runs outside the async context of whichever request comes first.
+      // // The lookup serves many requests, so it must not run in the async context of the first one, where tracing would count it as part
+      // of that request.
       known.lookup = inBackground(() => this.#queryDns(name, entry));
     }
-    // After an earlier verdict that the host is no Service, callers do not wait for the next lookup.
+    // // If the host was no Service in an earlier lookup, callers get that answer at once while it is looked up again.
     return known.verdict ?? known.lookup ?? false;
   }
 
@@ -195,7 +204,7 @@ export class ServiceHosts {
     });
     this.#questions.add(callOff);
     const timer = deadline(this.#clock, callOff, this.#lookupTimeoutMs);
-    // Callers wait for the first DNS lookup of a host, which therefore keeps the process alive, but not for later ones.
+    // // Requests wait for the first lookup of a host, so that one keeps the process alive. Later ones do not.
     if (known.verdict === undefined) timer.ref();
     try {
       client = this.#dns.client();
@@ -230,14 +239,14 @@ function checkHosts(value: unknown): void {
 }
 
 function checked(result: unknown): boolean | undefined {
-  // A promise is truthy, so one from the application's function must not be taken for a "yes".
+  // // A function of the application may return a promise by mistake. A promise counts as true in JavaScript, so it is rejected here.
   if (result === undefined || typeof result === 'boolean') return result;
   throw optionError('services()', 'a function that returns true, false or undefined', result);
 }
 
 /**
- * A host name without its trailing dot. `orders.shop.` in a URL means `orders.shop`; as a separate name it could only be a host on the
- * internet.
+ * * Removes the trailing dot of a host name. `orders.shop.` in a URL means the same as `orders.shop`; if the dot stayed, DNS would look for
+ * the name on the internet.
  */
 function withoutDot(hostname: string): string {
   return /^[^.]+\.[^.]+(\.svc)?\.$/i.test(hostname) ? hostname.slice(0, -1) : hostname;

@@ -16,14 +16,14 @@ const entryNames: readonly (keyof EndpointInit)[] = [
   'weight',
   'attributes',
 ];
-/** At most this many endpoints are part of the resolver's name: names are for people. */
+/** * How many endpoints are listed in the resolver's name, which people should be able to read. */
 const NAMED = 3;
 
 /**
- * A fixed list of endpoints.
+ * * Creates a resolver with a fixed list of endpoints.
  *
- * @param endpoints At least one, each `{ address, port }` plus anything else known (weight, zone …).
- * @returns A resolver that publishes the list once. Throws EVENKEEL_OPTION for an empty list or a bad entry.
+ * @param endpoints At least one, each `{ address, port }` and any other fields of an endpoint, such as `weight` or `zone`.
+ * @returns A resolver that publishes the list once. Throws EVENKEEL_OPTION for an empty list or an invalid entry.
  * @example staticEndpoints([{ address: '10.0.0.1', port: 8080 }, { address: '10.0.0.2', port: 8080, weight: 2 }])
  */
 export function staticEndpoints(endpoints: readonly EndpointInit[]): Resolver {

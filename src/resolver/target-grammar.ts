@@ -3,7 +3,7 @@ import { EvenkeelError } from '../errors.js';
 import { quoted } from '../runtime/check.js';
 import { isHostName, isLocalhost, parseServiceHost, type ServiceHost } from './cluster-domain.js';
 
-/** A parsed target string. A port is a number, or the name of a Service's port. */
+/** * The parts of a target string. A port is a number or the name of a Service's port. */
 export type Target =
   | { readonly kind: 'kubernetes'; readonly service: ServiceHost; readonly port: number | string }
   | { readonly kind: 'dns' | 'plain'; readonly host: string; readonly port: number | string }
@@ -17,11 +17,11 @@ const shapes = {
 } as const;
 
 /**
- * Parses a target:
+ * * Parses a target string, which has one of these forms:
  *
  * target = "kubernetes:" host ":" port | "dns:" host ":" port | "static:" ip ":" number *( "," ip ":" number ) | host ":" port
  *
- * Throws EVENKEEL_OPTION, naming the expected form and what does not match it.
+ * Throws EVENKEEL_OPTION with the expected form and the part that does not fit it.
  */
 export function parseTarget(value: string): Target {
   const text = value.trim();
@@ -31,7 +31,7 @@ export function parseTarget(value: string): Target {
   if (url !== null)
     throw targetError(value, shapes.plain, `it is a URL; leave out "${url[0]}" and everything after the port`);
   const [, scheme, rest] = /^(kubernetes|dns|static):(.*)$/.exec(text) ?? [];
-  // The target "dns:53" is port 53 of a Service that happens to be called dns.
+  // // A target such as "dns:53" means port 53 of a Service called dns, because nothing but a number follows.
   if (rest === undefined || /^\d+$/.test(rest)) return { kind: 'plain', ...hostAndPort(value, text, shapes.plain) };
   switch (scheme as 'kubernetes' | 'dns' | 'static') {
     case 'dns':
@@ -88,7 +88,7 @@ function readPort(text: string, fail: (what: string) => EvenkeelError): number |
     if (port < 1 || port > 65_535) throw fail(`${text} is no port from 1 to 65535`);
     return port;
   }
-  // Port names are checked as Kubernetes does: RFC 1123 labels; a letter tells a name from a number.
+  // // A port name is checked by the rules of Kubernetes. It must contain a letter, which tells it from a number.
   if (!/^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(text)) throw fail(`"${text}" is no port name or number`);
   return text.toLowerCase();
 }

@@ -10,37 +10,41 @@ import type { Resolver } from './resolver.js';
 import { staticEndpoints } from './static.js';
 import { parseTarget, type Target } from './target-grammar.js';
 
-/** How a target's discovery modes work. */
+/** * Options of `resolverFrom`: how the endpoints of a target string are found. An invalid one throws EVENKEEL_OPTION. */
 export interface TargetOptions {
-  /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
+  /** * Kinds of addresses to accept although no pod can have them, such as `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
   /**
-   * For `dns:` and plain targets: how DNS is queried. All options of `dns()` but `host`, `port`, `srv` and `family`.
+   * * How DNS is queried for targets that begin with `dns:` and for plain ones such as `orders.shop:8080`. All options of `dns()` are
+   * allowed except `host`, `port`, `srv` and `family`.
    * @defaultValue {}, see `DnsSettings`
    * @see docs/guide/headless-dns.md#options
    */
   readonly dns?: DnsSettings | undefined;
   /**
-   * For `kubernetes:` and plain targets: `apiServer`, `credentials`, `kubeConfig`, `inCluster`, `maxEndpoints` and
-   * `streamingLists` of `endpointSlices()`. @defaultValue the cluster this pod runs in
+   * * How the Kubernetes API is used for targets that begin with `kubernetes:` and for plain ones: the options `apiServer`, `credentials`,
+   * `kubeConfig`, `inCluster`, `maxEndpoints` and `streamingLists` of `endpointSlices()`. @defaultValue the API server of the cluster that
+   * this pod runs in
    * @see docs/guide/endpoint-slices.md#options
    */
   readonly kubernetes?: KubernetesSettings | undefined;
   /**
-   * The only family of addresses to use.
-   * @defaultValue what this host has, and of both IPv4 first
+   * * The only family of addresses to use.
+   * @defaultValue the one that this host has; if it has both, IPv4 first
    * @see docs/guide/endpoint-slices.md#ipv4-and-ipv6
    */
   readonly family?: 'IPv4' | 'IPv6' | undefined;
-  /** Connections to the single address of a Service whose pods are unknown. @defaultValue 8 */
+  /** * How many connections are opened to the single address of a Service whose pods are unknown. @defaultValue 8 */
   readonly connections?: number | undefined;
-  /** Mean age at which each of the `connections` to a single address is replaced, ± 50 %, in ms. @defaultValue 60000 */
+  /**
+   * * The average age at which a connection to the single address of a Service is replaced, in ms; it varies by 50 %. @defaultValue 60000
+   */
   readonly connectionAgeMs?: number | undefined;
-  /** How long a plain target waits for the API server before it queries DNS too, in ms. @defaultValue 2500 */
+  /** * How long a plain target waits for the API server to answer before DNS is queried, too, in ms. @defaultValue 2500 */
   readonly sliceGraceMs?: number | undefined;
 }
 
-/** The part of `EndpointSlicesOptions` that selects the API server and the credentials. */
+/** * The options of `endpointSlices()` that select the API server and the credentials. */
 export type KubernetesSettings = Pick<
   EndpointSlicesOptions,
   'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'maxEndpoints' | 'streamingLists'
@@ -74,14 +78,15 @@ export const targetTable: OptionTable<TargetSettings> = optionTable('options', {
 });
 
 /**
- * A resolver from a target string; a resolver is returned unchanged. Throws EVENKEEL_OPTION with what was expected.
+ * * Creates a resolver from a target string; a resolver is returned unchanged. Throws EVENKEEL_OPTION with a message that says what was
+ * expected.
  *
  * - `kubernetes:orders.shop:http` watches the EndpointSlices of a Service
  * - `dns:orders.shop:8080` queries DNS for its pods; `dns:orders.shop:http` takes the port from SRV records
  * - `static:10.0.0.1:80,10.0.0.2:80` is exactly these addresses
- * - `orders.shop:8080` uses the best way available: EndpointSlices, else headless DNS, else the Service's single address
+ * - `orders.shop:8080` uses the best way that works: EndpointSlices, otherwise headless DNS, otherwise the Service's single address
  *
- * A numeric port is the Service's port number, any other its port name.
+ * A port given as a number is the Service's port number; any other text is the name of a port.
  */
 export function resolverFrom(target: string | Resolver, options: TargetOptions = {}): Resolver {
   if (typeof target !== 'string') {
@@ -104,10 +109,10 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
   }
 }
 
-/** Why the first discovery mode is not available on a laptop. */
+/** * The reason why EndpointSlices are not watched on a laptop, as text. */
 export const noPod = 'this is not a pod with a service account';
 
-/** Makes a resolver of EndpointSlices. Loads the Kubernetes module only when needed. */
+/** * Creates a resolver that watches EndpointSlices. The code for Kubernetes is loaded only when it is needed. */
 async function sliceResolver(
   { service, namespace, port }: DiscoveryService,
   { kubernetes, allowAddresses, family }: TargetSettings,
@@ -125,7 +130,7 @@ async function sliceResolver(
   });
 }
 
-/** The resolver for an explicit `kubernetes:` target. */
+/** * Creates the resolver for a target that begins with `kubernetes:`. */
 function kubernetes(
   name: string,
   { service: { service, namespace }, port }: Target & { kind: 'kubernetes' },
@@ -153,7 +158,8 @@ function plain(
     dns: settings,
     slices: async (service, onSlices) => {
       const { inClusterAvailable } = await import('./kubernetes/index.js');
-      // A laptop's kubeconfig is never used implicitly: only a pod's own permissions, or what was passed.
+      // // A kubeconfig on this machine is never used unless the options name it: it may belong to another cluster, or have more
+      // permissions than the program should.
       const named = access.apiServer !== undefined || access.kubeConfig !== undefined;
       if (!named && !(await inClusterAvailable(access.inCluster))) return noPod;
       return sliceResolver(service, options, onSlices);

@@ -1,13 +1,16 @@
 import { ResolveError } from '../errors.js';
 
-/** What the cluster lacks of a target: the Service, or its port. */
+/** * The part of a target that does not exist in the cluster. */
 export type WrongPart = 'service' | 'port';
 
-/** The error for a target that names something the cluster does not have. Another discovery mode would only hide that. */
+/**
+ * * The error for a target that names a Service or port that the cluster does not have. DNS is not tried then, because it could only hide
+ * the mistake.
+ */
 export class WrongTarget extends ResolveError {
   readonly part: WrongPart;
 
-  /** @param permanent Whether nothing can be published. A Service or port without endpoints is an empty set, and this error explains it. */
+  /** * @param permanent Whether no set can be published at all. Otherwise an empty set is published, and this error explains it. */
   constructor(
     part: WrongPart,
     message: string,
@@ -18,7 +21,10 @@ export class WrongTarget extends ResolveError {
   }
 }
 
-/** The error for a port number that could mean several ports, while the Service object may not be read. */
+/**
+ * * The error for a port number that could mean several ports, while evenkeel has no permission to read the Service that says which one it
+ * is.
+ */
 export class AmbiguousPort extends ResolveError {
   /** The names of the ports that the number could mean. */
   readonly names: readonly string[];

@@ -10,7 +10,8 @@ import { WatchBackoff } from './watch/watch-backoff.js';
 
 const LOOKUP_TIMEOUT_MS = 30_000;
 /**
- * How long the choice of a port waits for the Service object if the slices leave no choice, in ms: the Service could only reveal a mistake.
+ * * How long a choice of port waits for the Service object, in ms, if the slices have only one possible port: then the Service object could
+ * only show that the user's options are wrong.
  */
 const CHECK_MS = 1_000;
 
@@ -18,19 +19,19 @@ const CHECK_MS = 1_000;
 export interface PortChoiceOptions {
   /** The port that the user means: its name, the Service's port number, or undefined for the only port. */
   readonly port: string | number | undefined;
-  /** The Service, for messages, such as `shop/orders`. */
+  /** * The Service's name for messages, such as `shop/orders`. */
   readonly subject: string;
   /** Reads the Service object from the API server. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** The result of `choose` may have changed. */
+  /** * Called when `choose` may return something else than before. */
   readonly changed: () => void;
-  /** No port can be chosen, and why; called with undefined when one can be chosen again. */
+  /** * Called with an error when no port can be chosen, and with undefined when one can be chosen again. */
   readonly failed: (error: ResolveError | undefined) => void;
 }
 
-/** The ports of the Service object, or why it could not be read. */
+/** * What was learned from the Service object about its ports, or the error if it could not be read. */
 interface KnownPorts {
   /** The port names of the slices when the Service object was requested, as one text. */
   readonly key: string;
@@ -39,14 +40,14 @@ interface KnownPorts {
 }
 
 /**
- * Finds the name that the port of the user's options has in the slices. A number is the Service's port number and is looked up in the
- * Service object.
+ * * Finds the name of the port that the user means in the EndpointSlices of a Service. If the user gave a number, it is the Service's port
+ * number, and its name is looked up in the Service object.
  */
 export class PortChoice {
   readonly #options: PortChoiceOptions;
   readonly #backoff: WatchBackoff;
   #answer: KnownPorts | undefined;
-  /** The name of the port that was chosen last: valid until something better is known. */
+  /** * The name of the port that was chosen last. It stays chosen until something better is known. */
   #chosen: string | undefined;
   #lookup: AbortController | undefined;
   #limit: Timer | undefined;
@@ -61,11 +62,11 @@ export class PortChoice {
     this.#backoff = new WatchBackoff(options.clock, options.rng);
   }
 
-  /** The name of the port to use, or undefined while it is unknown; in that case `changed` or `failed` follows. */
+  /** * Returns the name of the port to use, or undefined while it is unknown; in that case `changed` or `failed` is called later. */
   choose(slices: readonly EndpointSlice[]): string | undefined {
     const { port, subject } = this.#options;
     const names = portNames(slices);
-    // Without pods there is no port to choose from, and nothing to be wrong about yet.
+    // // Without pods there is no port to choose from, and no reason to report a mistake yet.
     if (names.length === 0) return this.#settled(typeof port === 'string' ? port : '');
     if (typeof port === 'string') return this.#byName(names, port);
     if (port !== undefined) return this.#byNumber(names, port, slices);
@@ -83,8 +84,8 @@ export class PortChoice {
   }
 
   /**
-   * Chooses a port by its name. A name that no slice has means an empty set; with an error that lists the names if it looks like a typing
-   * error.
+   * * Chooses a port by its name. If no slice has a port with that name, the set is empty; if the name looks like a typing error, an error
+   * lists the existing names, too.
    */
   #byName(names: readonly string[], port: string): string | undefined {
     if (names.includes(port) || this.#chosen === port) return this.#chose(port);
@@ -107,19 +108,20 @@ export class PortChoice {
     const { subject } = this.#options;
     const answer = this.#answerFor(names);
     const isCurrent = answer === this.#answer;
-    // An older answer about the Service counts until there is a new one.
+    // // An older answer about the Service is used until there is a new one.
     const service = (answer ?? this.#answer)?.service;
     const held = this.#chosen !== undefined && names.includes(this.#chosen) ? this.#chosen : undefined;
     if (service !== undefined) {
       const name = nameOfPort(service, slices, port);
       if (name !== undefined && names.includes(name)) return this.#chose(name);
       if (!isCurrent) return held;
-      // The Service has the port, but the pods do not have it, or not yet under its new name.
+      // // The Service has the port, but the pods do not have it yet, or have it under an older name.
       if (name !== undefined) return this.#settled(held ?? name);
       this.#refuse(noSuchPort(subject, port, service));
       return held;
     }
-    // If only slices can be read, their single port is the one that is meant, whatever its number.
+    // // If the slices can be read but not the Service, and the slices have a single port, that port is used, whatever number the user
+    // gave.
     if (names.length === 1) {
       if (answer === undefined && !this.#impatient) return held;
       if (answer !== undefined && !isRefusal(answer.error)) this.#lookUpLater('soon');
@@ -142,7 +144,7 @@ export class PortChoice {
     return new ResolveError(message, { cause: error });
   }
 
-  /** What the Service object says about the slices' current port names; undefined while it is being read. */
+  /** * Returns what the Service object says about the current port names of the slices; undefined while it is being read. */
   #answerFor(names: readonly string[]): KnownPorts | undefined {
     const key = JSON.stringify(names);
     if (this.#answer?.key === key) return this.#answer;
@@ -150,7 +152,7 @@ export class PortChoice {
     return undefined;
   }
 
-  /** Reads the Service object to learn which port is meant, one request at a time. */
+  /** * Reads the Service object to learn which port the user means. There is only one such request at a time. */
   #lookUp(key: string): void {
     if (this.#closed || this.#lookup !== undefined) return;
     const { clock, lookup, changed } = this.#options;
@@ -177,7 +179,9 @@ export class PortChoice {
     );
   }
 
-  /** Reads the Service object again later; what only a person can change is checked now and then. */
+  /**
+   * * Reads the Service object again later. If only a person can fix the problem, such as a missing permission, it is checked less often.
+   */
   #lookUpLater(how: 'soon' | 'now and then'): void {
     if (this.#closed || this.#retry !== undefined || this.#lookup !== undefined) return;
     const pauseMs = how === 'soon' ? this.#backoff.next() : this.#backoff.longest();
@@ -188,7 +192,7 @@ export class PortChoice {
   }
 
   #refuse(error: WrongTarget): void {
-    // Someone may add that port to the Service, which changes no slice: the Service is read again now and then.
+    // // Somebody may add the port to the Service. No slice changes then, so the Service is read again from time to time.
     this.#lookUpLater('now and then');
     this.#settle(error);
   }

@@ -6,23 +6,23 @@ import { ApiFailure } from './api/api-failure.js';
 import type { ServiceFacts } from './slices/service-ports.js';
 
 const LOOKUP_TIMEOUT_MS = 10_000;
-/** How often a missing Service is looked for, in ms: without slices, no event announces it. */
+/** * How often a missing Service is looked for, in ms. It has no slices, so no event announces it. */
 const AGAIN_MS = 30_000;
 
 /** What a `ServicePresence` needs. */
 export interface ServicePresenceOptions {
-  /** The Service, for messages, such as `shop/orders`. */
+  /** * The Service's name for messages, such as `shop/orders`. */
   readonly subject: string;
   /** Reads the Service object from the API server. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
-  /** Called with an error if there is no such Service, as far as can be told, and with undefined if there is one after all. */
+  /** * Called with an error if there seems to be no such Service, and with undefined if it exists after all. */
   readonly found: (error: ResolveError | undefined) => void;
 }
 
 /**
- * Tells a Service without slices from a name that is not a Service. Without permission to read the Service the two look the same, and
- * in terms of slices both are empty.
+ * * Finds out whether a Service without slices exists at all or its name is wrong. Without permission to read the Service itself, the two
+ * cases look the same, and the error says so.
  */
 export class ServicePresence {
   readonly #options: ServicePresenceOptions;
@@ -34,7 +34,7 @@ export class ServicePresence {
     this.#options = options;
   }
 
-  /** Takes the current number of slices of the Service into account. */
+  /** * Tells how many slices the Service has now. */
   slices(count: number): void {
     if (count === 0) {
       if (this.#lookup === undefined) void this.#lookUp();
@@ -59,7 +59,7 @@ export class ServicePresence {
     try {
       await lookup(controller.signal);
     } catch (error) {
-      // Errors other than 404 and a refusal say nothing about whether the Service exists.
+      // // Only status 404 and a refusal say something about the Service. After any other error, it may well exist.
       const kind = error instanceof ApiFailure ? error.kind : undefined;
       if (kind === 'missing' || kind === 'forbidden') missing = absent(subject, kind, error);
     }

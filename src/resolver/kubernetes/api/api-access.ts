@@ -1,6 +1,6 @@
 import type { Clock } from '../../../runtime/clock.js';
 
-/** TLS settings of the connection to an API server; all in PEM. */
+/** * The certificates and keys for a TLS connection to a Kubernetes API server. All texts are in PEM format. */
 export interface TlsMaterial {
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
@@ -22,21 +22,29 @@ export interface ApiTarget {
   readonly agent?: unknown;
 }
 
-/** Access to an API server: its URL and our credentials. */
+/** * How to reach a Kubernetes API server: its URL, and the credentials that evenkeel sends. */
 export interface ApiAccess {
-  /** Accesses with the same key have the same server and the same permissions. Contains no secret in plain text. */
+  /**
+   * * A text that identifies the API server and the permissions: two accesses with the same key can share one watch. Contains no secret in
+   * plain text.
+   */
   readonly key: string;
-  /** Creates the state that is kept while somebody watches with this access. */
+  /**
+   * * Creates the credentials' state, such as the contents of token files. One session exists as long as somebody watches the API server.
+   */
   open(clock: Clock): ApiSession;
 }
 
 export interface ApiSession {
   /**
-   * Called before every request to the API server. Credentials are read again so often that they are at most a minute old (W14). Rejects
-   * with a ResolveError.
+   * * Returns where and with which credentials to send the next request; called before every request to the API server. Credentials in
+   * files are read again so often that they are at most a minute old. Rejects with a ResolveError.
    */
   target(): Promise<ApiTarget>;
-  /** The API server refused (401) the credentials of a request sent at `sentAtMs`: credentials that are older are read again. */
+  /**
+   * * Says that the API server refused the credentials of a request sent at `sentAtMs` (status 401). Credentials read before that time are
+   * read again for the next request.
+   */
   refused(sentAtMs: number): void;
   /** The namespace to use if the user names none. */
   namespace(): Promise<string | undefined>;

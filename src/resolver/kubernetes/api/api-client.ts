@@ -8,17 +8,18 @@ import { nodeHttp } from '../../../runtime/node-http.js';
 import type { ApiSession, ApiTarget } from './api-access.js';
 
 /**
- * The function `request` of node:http as it is at the start: what replaces it later, such as tracing, is for the application's requests.
+ * * The function `request` of node:http, taken when this file is loaded. Tracing libraries replace it later, in order to see the
+ * application's requests; those of evenkeel should not appear there.
  */
 const { request: httpRequest } = nodeHttp;
 
 /**
- * How long a connection to the API server may be silent before TCP keep-alive probes it, in ms; after that Node sends one probe a second
- * and gives up after ten.
+ * * How long a connection to the API server may be silent before TCP keep-alive probes it, in ms. After that, Node sends one probe a second
+ * and closes the connection after ten unanswered ones.
  */
 const KEEP_ALIVE_MS = 30_000;
 
-/** If a server or proxy asks for a longer pause than this, in ms, it is queried again after this anyway. */
+/** * The longest pause requested by a server or proxy that is kept, in ms. A longer one is cut to this. */
 const MAX_RETRY_AFTER_MS = 600_000;
 
 /** One GET request to the API server. */
@@ -27,7 +28,7 @@ export interface ApiRequest {
   readonly query: Readonly<Record<string, string>>;
   /** Whether the response may be compressed. Those of watches never are. */
   readonly gzip?: boolean;
-  /** Aborts the request in any state. */
+  /** * Aborts the request, whether it is being sent, waiting for a response, or reading one. */
   readonly signal: AbortSignal;
 }
 
@@ -45,11 +46,14 @@ export interface ApiReply {
   discard(): void;
 }
 
-/** GETs on one API server. The client knows HTTP and credentials, but nothing about lists and watches. */
+/** * Sends GET requests to one API server. The client knows HTTP and credentials, but nothing about Kubernetes lists and watches. */
 export interface ApiClient {
   /** The URL of the server of the last request; undefined before the first. */
   readonly server: string | undefined;
-  /** Sends a request. Rejects with a ResolveError if there are no credentials, with the network error, or with the signal's reason. */
+  /**
+   * * Sends a request and waits for the headers of the response. Rejects with a ResolveError if there are no credentials, with the network
+   * error if the connection fails, and with the signal's reason if the request is aborted.
+   */
   get(request: ApiRequest): Promise<ApiReply>;
   /** Closes every connection of the client. */
   close(): void;
@@ -61,7 +65,7 @@ export class HttpApiClient implements ApiClient {
   readonly #clock: Clock;
   readonly #keepsProcessAlive: boolean;
   #agent: HttpAgent | HttpsAgent | undefined;
-  /** The TLS material that the agent's connections were made with; other material needs another agent. */
+  /** * A hash of the certificates and keys that the agent's connections were made with. When they change, a new agent is needed. */
   #agentKey: string | undefined;
   #server: string | undefined;
   #closed = false;
@@ -80,7 +84,7 @@ export class HttpApiClient implements ApiClient {
     const sentAtMs = this.#clock.now();
     const reply = await this.#attempt(request);
     if (reply.status !== 401) return reply;
-    // After a 401 the token may just have been replaced: read it again and try once more.
+    // // Status 401 may mean that the token has just been replaced: read it again and try once more.
     reply.discard();
     this.#session.refused(sentAtMs);
     return await this.#attempt(request);
@@ -100,7 +104,8 @@ export class HttpApiClient implements ApiClient {
       return await this.#send(request, target);
     } catch (error) {
       if (isStaleSocket(error)) return await this.#send(request, target);
-      // After a TLS error the server's authority or our certificate may have been replaced.
+      // // A TLS error may mean that the server's certificate authority or the client certificate has been replaced, so both are read
+      // again.
       if (isTlsError(error)) this.#session.refused(sentAtMs);
       throw error;
     }
@@ -128,7 +133,7 @@ export class HttpApiClient implements ApiClient {
       };
       signal.addEventListener('abort', abort, { once: true });
       sent.on('socket', (socket) => {
-        // A watch alone does not keep the process alive.
+        // // A connection that only waits for changes must not keep the process from ending.
         if (!this.#keepsProcessAlive) socket.unref();
         socket.setKeepAlive(true, KEEP_ALIVE_MS);
       });
@@ -183,7 +188,8 @@ class HttpApiReply implements ApiReply {
     this.#response = response;
     this.#mayBeGzip = mayBeGzip;
     this.#signal = signal;
-    // Errors of a response before its body is read are reported by `read`.
+    // // An error of the response that happens before its body is read is reported by `read`. Without this listener it would end the
+    // process.
     response.on('error', () => {});
   }
 
@@ -195,7 +201,7 @@ class HttpApiReply implements ApiReply {
       const settle = (error: unknown): void => {
         signal.removeEventListener('abort', abort);
         response.destroy();
-        // Stop unpacking what was already received of the body: a little of it may expand to very much.
+        // // Stop decompressing what was already received of the body: a little compressed data may expand to very much.
         body.removeAllListeners('data');
         body.destroy();
         reject(error);
@@ -240,7 +246,10 @@ function gunzip(response: IncomingMessage): Readable {
   return response.pipe(body);
 }
 
-/** Rejects when the signal aborts, for promises of external code that may never settle: a token function, an exec plug-in. */
+/**
+ * * Rejects as soon as the signal aborts. Used for promises of code outside of evenkeel, such as a function that returns a token, which may
+ * never settle.
+ */
 function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(signal.reason);
@@ -250,15 +259,15 @@ function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** Closes an agent's idle connections now, those in use when their request is done. */
+/** * Closes the idle connections of an agent now, and the others when their request is done. */
 function retire(agent: HttpAgent | HttpsAgent): void {
   agent.maxFreeSockets = 0;
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }
 
 /**
- * Whether the error is of a kept-alive connection that the server had already closed: nothing was answered, so the GET is repeated on a new
- * one.
+ * * Whether the error came from a kept-alive connection that the server had already closed. In that case the server has not answered
+ * anything, so the GET request can be repeated on a new connection.
  */
 function isStaleSocket(error: unknown): boolean {
   const { code, reused } = error as { readonly code?: string; readonly reused?: boolean };
@@ -274,7 +283,8 @@ function isTlsError(error: unknown): boolean {
 }
 
 function parseRetryAfter(value: string | undefined): number | undefined {
-  // The API server sends `Retry-After` in seconds; the other form, a date, would need the wall clock.
+  // // The API server sends `Retry-After` as a number of seconds. The other form that HTTP allows, a date, is ignored: it would depend on
+  // the clocks of both machines.
   if (value === undefined || !/^\d{1,9}$/.test(value.trim())) return undefined;
   return Math.min(Number(value) * 1_000, MAX_RETRY_AFTER_MS);
 }

@@ -1,11 +1,11 @@
-/** A buffer up to this size is kept for the next text; a larger one is released after use. */
+/** * A buffer up to this size, in bytes, is kept for the next text. A larger one is released after use. */
 const KEEP_BYTES = 64 * 1024;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Collects chunks of bytes in one buffer that doubles as it fills. If a server or proxy sends data byte by byte, a list of chunks would
- * cost a hundred times their size.
+ * * Collects chunks of bytes in one buffer, which doubles in size when it is full. A list of chunks would be simpler, but if a server or
+ * proxy sent data byte by byte, the list would take a hundred times the memory of the data.
  */
 export class ByteBuffer {
   #bytes = new Uint8Array(0);

@@ -1,21 +1,28 @@
-/** How deeply a JSON text from the API server may be nested. A list of EndpointSlices with managed fields is nested 12 deep. */
+/** * How deeply a JSON text from the API server may be nested. An ordinary list of EndpointSlices is nested 12 levels deep. */
 const MAX_DEPTH = 64;
 
-/** Limit on distinct field names in a JSON text; labels and annotations add their own. Each new name costs a hundred times a known one. */
+/**
+ * * How many different field names a JSON text may have; labels and annotations have names of their own. `JSON.parse` needs a hundred times
+ * longer for a new name than for a known one.
+ */
 const MAX_NAMES = 5_000;
 const LONG = 100_000;
-/** For each hash of a field name, the number of the JSON text in which it was last seen, so that nothing has to be cleared. */
+/**
+ * * For each hash of a field name, the number of the JSON text in which the name was last seen. With numbers, nothing has to be cleared
+ * between two texts.
+ */
 const met = new Int32Array(16_384);
 let texts = 0;
 
-/** How many more objects and arrays may be created from JSON; several texts may share a budget. */
+/** * How many more objects and arrays may be created from JSON. Several texts, such as the pages of a list, may share a budget. */
 export interface JsonBudget {
   containers: number;
 }
 
 /**
- * JSON.parse for untrusted text. Two characters of text can create an object or array of up to a hundred bytes, more if nested, and a field
- * name seen for the first time is slow: objects, arrays and new names are counted before anything is created. Throws SyntaxError.
+ * * Parses JSON from a source that is not trusted. Two characters of JSON can create an object or array that takes a hundred bytes of
+ * memory, and each new field name takes time. Therefore objects, arrays and new names are counted before anything is created. Throws
+ * SyntaxError if there are too many.
  */
 export function parseJson(text: string, budget: JsonBudget): unknown {
   budget.containers -= countContainers(text, budget.containers);
@@ -32,7 +39,7 @@ function countContainers(text: string, most: number): number {
     switch (text.charCodeAt(at)) {
       case QUOTE: {
         const end = endOfString(text, at);
-        // A short JSON text, such as nearly every watch event, has no room for many new names.
+        // // Field names are counted in long texts only: a short text, such as nearly every event of a watch, has no room for many.
         if (isLong && isNewName(text, at + 1, end)) names++;
         if (names > MAX_NAMES) throw new SyntaxError(`more than ${MAX_NAMES} names of fields`);
         at = end;
@@ -63,7 +70,10 @@ const CLOSE_ARRAY = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** Whether the string up to `end` is a field name not yet seen in this JSON text. Names with the same hash count as one. */
+/**
+ * * Whether the string between `start` and `end` is a field name that was not yet seen in this JSON text. Two names with the same hash
+ * count as one.
+ */
 function isNewName(text: string, start: number, end: number): boolean {
   let next = end + 1;
   while (text.charCodeAt(next) <= SPACE) next++;
@@ -76,12 +86,12 @@ function isNewName(text: string, start: number, end: number): boolean {
   return true;
 }
 
-/** The closing quote of the string that starts at `start`; the end of the text if there is none. */
+/** * Finds the closing quote of the string that starts at `start`; returns the end of the text if there is none. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let before = end - 1;
     while (text.charCodeAt(before) === BACKSLASH) before--;
-    // A quote after an even number of backslashes is not escaped: these escape only backslashes.
+    // // A quote after an even number of backslashes ends the string, because those backslashes only escape each other.
     if ((end - before) % 2 === 1) return end;
   }
   return text.length;

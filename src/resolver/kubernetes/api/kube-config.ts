@@ -6,25 +6,30 @@ import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.js';
 
-/** A kubeconfig file to follow. Needs the optional peer `@kubernetes/client-node`. */
+/** * Which kubeconfig file to use and which context in it. Needs the package `@kubernetes/client-node`. */
 export interface KubeConfigOptions {
-  /** The kubeconfig file to load; none is looked for anywhere else. @defaultValue kubectl's: $KUBECONFIG, else ~/.kube/config */
+  /** * The path of the kubeconfig file. @defaultValue the file that kubectl uses: $KUBECONFIG, otherwise ~/.kube/config */
   readonly path?: string | undefined;
-  /** Which of the file's contexts to use: cluster, user and namespace. @defaultValue the file's current context */
+  /**
+   * * Which of the file's contexts to use. A context names an API server, a user and a namespace. @defaultValue the file's current context
+   */
   readonly context?: string | undefined;
 }
 
-/** The part of a `KubeConfig` of `@kubernetes/client-node` used here; pass one if you have already loaded it. */
+/** * The methods of a `KubeConfig` of `@kubernetes/client-node` that evenkeel uses. Pass a `KubeConfig` if you have already loaded one. */
 export interface KubeConfigLike {
-  /** The cluster of the current context: `server` is the URL of its API server. Null = the kubeconfig names none. */
+  /** * Returns the cluster of the current context; `server` is the URL of its API server. Null means that the kubeconfig names none. */
   getCurrentCluster(): { readonly server: string } | null;
-  /** Adds certificates and an Authorization header to the options of a request; may run an exec plug-in. */
+  /**
+   * * Adds certificates and an Authorization header to the options of a request. May run a program that the kubeconfig names, to get
+   * credentials.
+   */
   applyToHTTPSOptions(options: Record<string, unknown>): Promise<void>;
-  /** The context of this name, which says which namespace a Service without one is in. */
+  /** * Returns the context with this name. Its namespace is used if the options name none. */
   getContextObject?(name: string): { readonly namespace?: string } | null;
   /** The name of the context that `getContextObject` returns. */
   getCurrentContext?(): string;
-  /** The user whose credentials are used; null = none. */
+  /** * Returns the user whose credentials are used; null means none. */
   getCurrentUser?(): object | null;
 }
 
@@ -37,7 +42,10 @@ interface LoadableKubeConfig extends KubeConfigLike {
 const ids = new WeakMap<object, number>();
 let nextId = 1;
 
-/** Access to an API server by a kubeconfig: client certificates, tokens, OIDC and exec plug-ins. Throws EVENKEEL_OPTION. */
+/**
+ * * Creates the access to an API server from a kubeconfig, with whatever credentials it has: client certificates, tokens, OIDC, or programs
+ * that return credentials. Throws EVENKEEL_OPTION.
+ */
 export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike): ApiAccess {
   if (isLoaded(kubeConfig)) {
     const id = ids.get(kubeConfig) ?? nextId++;
@@ -59,7 +67,7 @@ export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike)
 
 interface LoadedConfig {
   readonly config: KubeConfigLike;
-  /** The user as written in the kubeconfig; undefined for a `KubeConfig` passed in. */
+  /** * The user's entry in the kubeconfig file; undefined if the user passed a `KubeConfig` that was already loaded. */
   readonly user: UserEntry | undefined;
 }
 
@@ -80,7 +88,7 @@ class KubeConfigSession implements ApiSession {
     try {
       return await this.#targetOf(loaded);
     } catch (error) {
-      // The kubeconfig is loaded again, so that a corrected file is used at the next attempt.
+      // // After an error the kubeconfig is loaded again for the next request, so that a corrected file takes effect.
       this.#loaded = undefined;
       throw error;
     }
@@ -88,7 +96,7 @@ class KubeConfigSession implements ApiSession {
 
   async #targetOf({ config, user }: LoadedConfig): Promise<ApiTarget> {
     const { server, authorization } = splitServer(config.getCurrentCluster()?.server);
-    // The plug-ins of the kubeconfig's user run before every request: this renews tokens.
+    // // This may run a program that the kubeconfig names. It is called before every request, so that an expired token is renewed.
     const applied: Record<string, unknown> = {};
     try {
       await config.applyToHTTPSOptions(applied);
@@ -118,13 +126,14 @@ class KubeConfigSession implements ApiSession {
         servername: text(servername),
         ...(applied.rejectUnauthorized === false ? { rejectUnauthorized: false } : {}),
       },
-      // `@kubernetes/client-node` always sets its own new agent; only a proxy's agent does more than ours.
+      // // `@kubernetes/client-node` always returns an agent of its own. It is only used if it goes through a proxy; otherwise the agent
+      // here does the same and keeps connections open.
       ...(isProxyAgent(applied.agent) ? { agent: applied.agent } : {}),
     };
   }
 
   refused(sentAtMs: number): void {
-    // The kubeconfig is read again: renewing the credentials may have rewritten it.
+    // // The kubeconfig is read again, because the program that renews the credentials may have written new ones to it.
     this.#loaded = undefined;
     this.#tokenFile?.expire(sentAtMs);
   }
@@ -139,7 +148,7 @@ class KubeConfigSession implements ApiSession {
     return this.#loaded;
   }
 
-  /** The token in a user's token file; undefined if the file is unreadable but there are other credentials. */
+  /** * Returns the token in a user's token file. Undefined if the file is unreadable but the kubeconfig has other credentials. */
   async #readToken(path: string, headers: Readonly<Record<string, string>>): Promise<string | undefined> {
     if (this.#tokenFile?.path !== path) this.#tokenFile = new CredentialFile(path, this.#clock);
     try {
@@ -153,7 +162,7 @@ class KubeConfigSession implements ApiSession {
   }
 }
 
-/** Splits an API server's URL: its user and password go into a header, never into a message. */
+/** * Splits the URL of an API server: a user name and password in it are sent in a header, and must never appear in a message. */
 function splitServer(value: unknown): { readonly server: string; readonly authorization: string | undefined } {
   if (typeof value !== 'string' || value === '') {
     throw new ResolveError('the kubeconfig has no current cluster', { permanent: true });
@@ -170,7 +179,7 @@ function splitServer(value: unknown): { readonly server: string; readonly author
   };
 }
 
-/** Decodes a part of a URL. A "%" that starts no escape is taken literally. */
+/** * Decodes the percent escapes in a part of a URL. If they are not valid, returns the text as it is. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -184,8 +193,8 @@ function basic(userAndPassword: string): string {
 }
 
 /**
- * Throws for a kubeconfig user without usable credentials: it would act as `system:anonymous`, and the error would be a missing Role. A
- * user without any keys is meant to be anonymous.
+ * * Throws for a kubeconfig user without usable credentials. The API server would treat such a user as `system:anonymous`, and its error
+ * would say that permissions are missing, which misleads. A user with an empty entry is meant to be anonymous, so this does not throw.
  */
 function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, server: string): void {
   const known = 'token, tokenFile, a client certificate, username and password, exec and auth-provider';
@@ -197,7 +206,7 @@ function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, serve
       { permanent: true },
     );
   }
-  // Keys that @kubernetes/client-node does not understand are no longer in its object.
+  // // Keys that @kubernetes/client-node does not understand are missing from the object, so their names cannot be listed in the message.
   if ((config.getCurrentUser?.() ?? undefined) === undefined || !server.startsWith('https:')) return;
   throw new ResolveError(
     `the user of the KubeConfig has no credentials that can be used. @kubernetes/client-node ignores what it does not know, ` +
@@ -214,7 +223,7 @@ interface ClientNode {
 async function load(path: string | undefined, context: string | undefined): Promise<LoadedConfig> {
   let clientNode: ClientNode;
   try {
-    // This is the only place that loads the optional peer.
+    // // This is the only place that loads the optional package, and only if a kubeconfig is used.
     clientNode = (await import('@kubernetes/client-node')) as unknown as ClientNode;
   } catch (cause) {
     throw new ResolveError(
@@ -240,7 +249,7 @@ async function load(path: string | undefined, context: string | undefined): Prom
   }
 }
 
-/** A copy of a YAML error without its excerpt: that quotes the lines around the mistake, which contain tokens and passwords. */
+/** * Copies a YAML error without its excerpt. The excerpt quotes the lines around the mistake, which may contain tokens and passwords. */
 function withoutExcerpt(error: Error): Error {
   if (error.name !== 'YAMLException') return error;
   const [first = ''] = error.message.split('\n');

@@ -1,25 +1,25 @@
 import { ByteBuffer, decodeText } from './byte-buffer.js';
 
-/** A line of a watch longer than this is not a valid event. The API server stores no object of more than 1.5 MiB. */
+/** * The longest line of a watch, in bytes; a longer one is not a valid event. The API server stores no object larger than 1.5 MiB. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024;
 
 const NEWLINE = 10;
 
-/** The error when a stream contained something that is not a usable line. */
+/** * The error for a line in a stream that is too long, is not UTF-8, or is not a valid event. */
 export class LineError extends Error {
   override readonly name = 'LineError';
 }
 
 /**
- * Splits a stream of bytes into lines. Lines and chunks are independent: a line may arrive in many chunks, cut anywhere, even inside
- * a UTF-8 character, and one chunk may end one line and begin another.
+ * * Splits a stream of bytes into lines. A line may arrive in many chunks, which may be cut anywhere, even inside a UTF-8 character. One
+ * chunk may also contain several lines.
  */
 export class LineReader {
   readonly #onLine: (line: string) => void;
   readonly #maxBytes: number;
   /** The beginning of a line that is not complete yet. */
   readonly #rest = new ByteBuffer();
-  /** Whether an error was thrown: what follows in the stream may be the rest of a line whose beginning was lost. */
+  /** * Whether an error was thrown. After that the rest of the stream is not read, because it may begin in the middle of a line. */
   #broken = false;
 
   /** @param onLine Called for each line in order, without its newline. If `onLine` throws, so does `push`. */
@@ -33,7 +33,9 @@ export class LineReader {
     return this.#rest.length > 0;
   }
 
-  /** Reads a chunk of the stream. Throws LineError for a line that is too long or invalid UTF-8; after any error nothing more is read. */
+  /**
+   * * Reads a chunk of the stream. Throws LineError for a line that is too long or not UTF-8; after any error, every further call throws.
+   */
   push(chunk: Uint8Array): void {
     if (this.#broken) throw new LineError('the stream is broken');
     this.#broken = true;
@@ -55,7 +57,7 @@ export class LineReader {
   #take(end: Uint8Array): string {
     this.#checkLength(end);
     try {
-      // Most lines arrive whole in one chunk.
+      // // Most lines arrive whole in one chunk, so no copy is needed.
       if (this.#rest.length === 0) return decodeText(end);
       this.#rest.push(end);
       return this.#rest.take();

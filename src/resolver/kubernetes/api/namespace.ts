@@ -1,7 +1,10 @@
 import { ResolveError } from '../../../errors.js';
 import type { ApiSession } from './api-access.js';
 
-/** The namespace of the options, or the one that comes with our credentials. Until that is known, each request tries again to find it. */
+/**
+ * * The namespace to watch: the one in the options, otherwise the one that belongs to the credentials, such as the pod's own. Until it is
+ * known, each request tries again to find it.
+ */
 export class ApiNamespace {
   readonly #session: ApiSession;
   #known: string | undefined;

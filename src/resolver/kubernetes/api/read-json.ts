@@ -13,13 +13,13 @@ export interface ReadBudget extends JsonBudget {
   bytes: number;
 }
 
-/** Reads a response of the API server with a status other than 200, as a failure. */
+/** * Reads a response of the API server whose status is not 200, and converts it to a failure. */
 export async function readFailure(reply: ApiReply): Promise<ApiFailure> {
   let status: unknown;
   try {
     status = await readJson(reply, { bytes: MAX_ERROR_BYTES, containers: MAX_ERROR_CONTAINERS }, 'error');
   } catch {
-    // The body of the response is plain text, or truncated: the status is enough.
+    // // If the body of the response is not JSON or is cut short, the status code has to be enough.
   }
   return statusFailure(reply.status, parseStatus(status), reply.retryAfterMs);
 }

@@ -8,47 +8,52 @@ import { isObject, textOf, type Unchecked } from '../api/unchecked.js';
 /** The label of an EndpointSlice that names its Service. */
 export const serviceNameLabel = 'kubernetes.io/service-name';
 
-/** Texts longer than this cannot be an address in any notation. */
+/** * The longest text that may be an address, in characters. */
 const MAX_ADDRESS_LENGTH = 64;
 const MAX_MALFORMED = 3;
 
-/** A TCP port of a slice that has a number. */
+/** * A TCP port in a slice. */
 export interface SlicePort {
   /** The name of the port; "" for an unnamed one. */
   readonly name: string;
   readonly port: number;
-  /** The protocol that the pods speak on the port, such as `kubernetes.io/h2c`; undefined where the Service does not say. */
+  /** * The protocol that the pods speak on the port, such as `kubernetes.io/h2c`; undefined if the Service does not say. */
   readonly appProtocol?: string | undefined;
 }
 
 /**
- * One entry of a slice, with the API's defaults filled in. `address` is the first address of the entry, in canonical form; the API allows
- * one only.
+ * * One endpoint in a slice, with the default values of the Kubernetes API filled in. `address` is the endpoint's first address in its
+ * usual notation; Kubernetes allows only one.
  */
 export interface SliceMember
   extends Pick<Endpoint, 'address' | 'conditions' | 'uid' | 'name' | 'zone' | 'nodeName' | 'hintZones' | 'hintNodes'> {
-  /** The class of the address if no pod can have it; whoever uses the slice decides whether to use the address anyway. */
+  /**
+   * * The reason why no pod can have this address, such as `loopback`; undefined for an ordinary address. Whoever uses the slice decides
+   * whether to use the endpoint anyway.
+   */
   readonly unsafe: UnsafeAddressClass | undefined;
 }
 
-/** One EndpointSlice, checked and reduced to what we use. Immutable. */
+/** * One EndpointSlice object of Kubernetes, reduced to the fields that evenkeel uses. It has been checked and never changes. */
 export interface EndpointSlice {
   readonly name: string;
-  /** The `metadata.resourceVersion` of the object; it is compared only to tell which of two slices is newer. */
+  /** * The `metadata.resourceVersion` of the object. It is only compared to find out which of two slices is newer. */
   readonly version: string;
-  /** The family of the addresses; undefined for FQDN and unknown types: such a slice has no members. */
+  /** * The address family; undefined for slices with host names or unknown types, which are treated as empty. */
   readonly family: AddressFamily | undefined;
   readonly ports: readonly SlicePort[];
   readonly members: readonly SliceMember[];
-  /** The first entries left out because their first address is not an IP address of the slice's family, for a warning. */
+  /**
+   * * The first endpoints that were left out because their address is not an IP address of the slice's family. They are named in a warning.
+   */
   readonly malformed: readonly string[];
 }
 
 /**
- * Reads a slice of `service`. Undefined if the slice belongs to another Service or none. Trusts nothing in it: a field of the wrong type
- * counts as missing, and an unusable entry is left out without affecting the others.
+ * * Reads an EndpointSlice. Returns undefined if the slice belongs to another Service or to none. Everything in the object is checked: a
+ * field of the wrong type counts as missing, and an endpoint that is not usable is left out without affecting the others.
  *
- * @param object The object from the API server; the caller has checked its `metadata.name`.
+ * @param object The object from the API server. The caller has checked that it has a `metadata.name`.
  */
 export function parseSlice(object: Unchecked, service: string): EndpointSlice | undefined {
   const metadata = object.metadata as Unchecked;
@@ -60,7 +65,7 @@ export function parseSlice(object: Unchecked, service: string): EndpointSlice | 
     if (!isObject(entry)) continue;
     const [first] = listOf(entry.addresses);
     if (first === undefined) continue;
-    // An address with a zone index (fe80::1%eth0) means nothing on another machine.
+    // // An address with a zone index, such as fe80::1%eth0, is only valid on the machine that wrote it.
     const isAddress = typeof first === 'string' && first.length <= MAX_ADDRESS_LENGTH && !first.includes('%');
     const address = isAddress ? normalizeAddress(first) : '';
     if (isIP(address) === (family === 'IPv4' ? 4 : 6)) members.push(parseMember(entry, address));
@@ -93,9 +98,9 @@ function parseMember(entry: Unchecked, address: string): SliceMember {
 }
 
 /**
- * Whether an address needs a check against the unsafe ranges. False for what nearly every pod has: IPv4 in 10/8, 172/8 and the like, IPv6
- * in 2000::/3 and fc00::/7, except for the unsafe ranges in them. Checking the lists for each member of each event would take nine tenths
- * of the time it takes to read a slice.
+ * * Whether an address must be checked against the ranges that no pod can have. Returns false for the ranges that nearly every pod is in:
+ * most IPv4 addresses, and IPv6 addresses in 2000::/3 and fc00::/7 apart from the exceptions in them. The full check for each endpoint
+ * would take nine tenths of the time it takes to read a slice.
  */
 function mayBeUnsafe(address: string): boolean {
   if (address.includes(':')) {
@@ -110,14 +115,15 @@ function mayBeUnsafe(address: string): boolean {
 const serving: EndpointConditions = Object.freeze({ ready: true, serving: true, terminating: false });
 
 /**
- * Reads the conditions of a slice's entry: missing `ready` and `serving` mean true, missing `terminating` means false; `null` is missing.
+ * * Reads the conditions of an endpoint. As the Kubernetes API defines it, a missing or null `ready` and `serving` count as true, and a
+ * missing `terminating` as false.
  */
 function parseConditions(value: unknown): EndpointConditions {
   if (!isObject(value)) return serving;
   return { ready: value.ready !== false, serving: value.serving !== false, terminating: value.terminating === true };
 }
 
-/** Reads the ports of a slice: TCP ports with a number; a missing name counts as "". */
+/** * Reads the ports of a slice. Only TCP ports with a number count; a missing name counts as "". */
 function parsePorts(value: unknown): readonly SlicePort[] {
   const ports: SlicePort[] = [];
   for (const entry of listOf(value)) {
@@ -130,7 +136,10 @@ function parsePorts(value: unknown): readonly SlicePort[] {
   return ports;
 }
 
-/** A short copy of a value for a message: a substring of a long string would keep all of it in memory. */
+/**
+ * * Copies the beginning of a value for a message. The characters are copied because a substring of a long string would keep all of it in
+ * memory.
+ */
 function excerpt(value: unknown): string {
   const text = typeof value === 'object' ? 'an object' : String(value);
   return [...text.slice(0, MAX_ADDRESS_LENGTH)].join('');

@@ -12,13 +12,11 @@ import {
   SliceUnion,
 } from './slice-union.js';
 
-/** A pod on one port: entries of slices that have the same `targetRef.uid`, or one entry without a uid. */
+/** * A pod on one port: all entries of slices with the same `targetRef.uid`, or a single entry that has no uid. */
 interface Pod {
-  /** The pod's `address:port`s of each family, with the family that is dialed first in front. */
+  /** * The `address:port` texts of the pod, first those of the address family that is dialed first, then those of the other family. */
   readonly addresses: readonly [Set<string>, Set<string>];
-  /**
-   * The endpoints that are listed for the pod, by the `address:port` under which each is listed. Both addresses of a pod are one endpoint.
-   */
+  /** * The endpoints of the pod that are in the set, by their `address:port`. A pod with an IPv4 and an IPv6 address is one endpoint. */
   listed: ReadonlyMap<string, Endpoint>;
   /** Whether the pod's slices of the two families disagree about it. */
   isDisputed: boolean;
@@ -27,12 +25,12 @@ interface Pod {
 const nothing: ReadonlyMap<string, Endpoint> = new Map();
 
 /**
- * The union of the slices of both IP families, one endpoint per pod and port: entries with the same `targetRef.uid` are the two addresses
- * of one endpoint. Slices of the two families change one after the other, so a pod may have one address for a moment. The pod's endpoint is
- * the same before, meanwhile and afterwards.
+ * * Joins the slices of both address families to one set, with one endpoint per pod and port. Entries with the same `targetRef.uid` are the
+ * two addresses of one endpoint. Kubernetes changes the slices of the two families one after the other, so a pod may have only one address
+ * for a moment; its endpoint stays the same object throughout.
  *
- * What cannot be joined (no uid, or a uid with several addresses of one family) counts with one family only, as every endpoint does on a
- * host that has only one.
+ * Some entries cannot be joined, because they have no uid, or because a uid has several addresses of one family. Of those, only the entries
+ * of one family are used.
  */
 export class JoinedUnion implements EndpointUnion {
   readonly #families: readonly [AddressFamily, AddressFamily];
@@ -43,10 +41,10 @@ export class JoinedUnion implements EndpointUnion {
   readonly #disputed = new Set<string>();
   readonly #endpoints = new Map<string, Endpoint>();
   #order: string[] | undefined;
-  /** The family of endpoints that cannot be joined to pairs, as an index into the families. */
+  /** * The address family used for endpoints that cannot be joined, as an index into `#families`. */
   #lone: 0 | 1 = 0;
 
-  /** @param families Both families, with the one that is dialed first in front. */
+  /** * @param families Both address families, with the one that is dialed first in front. */
   constructor(families: readonly [AddressFamily, AddressFamily], choosePorts: PortChooser, accepts: MemberFilter) {
     this.#families = families;
     const unionOf = (family: AddressFamily): SliceUnion =>
@@ -71,7 +69,7 @@ export class JoinedUnion implements EndpointUnion {
     for (const union of this.#unions) union.set(name, slice);
   }
 
-  /** Chooses the family of endpoints that cannot be joined to pairs. Takes effect in `settle`. */
+  /** * Chooses the address family that is used for endpoints that cannot be joined. Takes effect in the next call of `settle`. */
   chooseLone(family: AddressFamily): void {
     const lone = family === this.#families[0] ? 0 : 1;
     if (lone === this.#lone) return;
@@ -89,7 +87,7 @@ export class JoinedUnion implements EndpointUnion {
     for (const id of changed) this.#list(id, touched);
   }
 
-  /** Moves an `address:port` to the pod that has it now, and adds the ids of the pods concerned to `changed`. */
+  /** * Moves an `address:port` to the pod that has it now, and adds the ids of both pods to `changed`. */
   #assign(address: string, endpoint: Endpoint | undefined, index: 0 | 1, changed: Set<string>): void {
     const before = this.#podAt.get(address);
     const id = endpoint && podOf(endpoint);
@@ -109,7 +107,7 @@ export class JoinedUnion implements EndpointUnion {
     pod.addresses[index].add(address);
   }
 
-  /** Lists a pod as its slices describe it now. Adds every `address:port` that differs from before to `touched`. */
+  /** * Updates the endpoints of a pod from its slices. Adds every `address:port` that has changed to `touched`. */
   #list(id: string, touched: Set<string>): void {
     const pod = this.#pods.get(id);
     if (pod === undefined) return;
@@ -153,7 +151,10 @@ export class JoinedUnion implements EndpointUnion {
     return listed;
   }
 
-  /** One endpoint for a pod with one or two addresses, which keeps its place and its key while it keeps an address. */
+  /**
+   * * Returns one endpoint for a pod with one or two addresses. The endpoint keeps its place in the set and its key as long as the pod
+   * keeps one of its addresses.
+   */
   #joined(pod: Pod, first: string, second: string | undefined): ReadonlyMap<string, Endpoint> {
     const base = this.#endpointAt(first) as Endpoint;
     const other = second === undefined ? undefined : this.#endpointAt(second);
@@ -186,17 +187,21 @@ function podOf({ uid, address, port }: Endpoint): string {
   return uid === undefined ? hostPort(address, port) : `${port}#${uid}`;
 }
 
-/** Whether a pod still has one of the addresses it had. If not, it is another place with the same uid, as after a reboot of its node. */
+/**
+ * * Whether a pod still has one of the addresses it had. If not, it counts as a different endpoint although the uid is the same, as after a
+ * reboot of its node.
+ */
 function sharesAddress(before: Endpoint, first: Endpoint, second: Endpoint | undefined): boolean {
   const had = [before.address, before.otherAddress];
   return had.includes(first.address) || (second !== undefined && had.includes(second.address));
 }
 
 /**
- * The state of a pod of which its two slices say different things, because one was not written yet. A pod that terminates never stops doing
- * so. Otherwise the slice that was written last knows better; where that cannot be told, the pod is ready if either slice says so.
+ * * Decides the state of a pod if its IPv4 slice and its IPv6 slice say different things, because one was not written yet. A pod that
+ * terminates never stops doing so, so that counts first. Otherwise the slice that was written last counts. If that is unknown, the pod is
+ * ready if either slice says so.
  *
- * @param order Above 0 if the slice of `first` was written last.
+ * @param order Above 0 if the slice of `first` was written last, below 0 if the slice of `second` was.
  */
 function newest(first: EndpointConditions, second: EndpointConditions, order: number): EndpointConditions {
   if (sameConditions(first, second)) return first;

@@ -4,7 +4,7 @@ import { readFailure, readJson } from '../api/read-json.js';
 import { isObject, textOf } from '../api/unchecked.js';
 import type { EndpointSlice } from './endpoint-slice.js';
 
-/** The most bytes of a Service object that are read; the API server stores no object of more than 1.5 MiB. */
+/** * The most bytes of a Service object that are read. The API server stores no object larger than 1.5 MiB. */
 export const MAX_SERVICE_BYTES: number = 4 * 1024 * 1024;
 export const MAX_SERVICE_CONTAINERS = 100_000;
 
@@ -20,12 +20,12 @@ export interface ServicePort {
 /** What a Service object says about the Service. */
 export interface ServiceFacts {
   readonly type: string;
-  /** Whether the Service's `clusterIP` is None, so that DNS names the pods. */
+  /** * Whether the Service is headless, that is, has no IP address of its own, so that its DNS name leads to the pods. */
   readonly headless: boolean;
   readonly clusterIP: string | undefined;
-  /** The name an ExternalName Service points to. */
+  /** * The DNS name that a Service of the type ExternalName points to. */
   readonly externalName: string | undefined;
-  /** Whether the Service selects pods; otherwise someone else writes its EndpointSlices. */
+  /** * Whether the Service selects pods. If not, its EndpointSlices are written by a person or another program. */
   readonly hasSelector: boolean;
   readonly ports: readonly ServicePort[];
 }
@@ -38,8 +38,8 @@ export function portNames(slices: Iterable<EndpointSlice>): readonly string[] {
 }
 
 /**
- * Reads a Service object. Needs the verb get on services; rejects with an ApiFailure without that permission, or if there is no such
- * Service.
+ * * Reads a Service object from the API server. Rejects with an ApiFailure if there is no such Service, or without the permission `get` on
+ * `services`.
  */
 export async function readService(
   client: ApiClient,
@@ -54,7 +54,7 @@ export async function readService(
   return parseService(object);
 }
 
-/** Reads a Service object; missing fields and wrong types count as absent. */
+/** * Reads a Service object. A field of the wrong type counts as missing. */
 export function parseService(object: unknown): ServiceFacts {
   const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
   const ports = Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : [];
@@ -75,8 +75,9 @@ export function parseService(object: unknown): ServiceFacts {
 }
 
 /**
- * The name of the port that a number in a target means: the Service's own number. A headless Service has no address of its own, and other
- * clients reach its pods at the pods' ports, so those count too unless the Service itself has that number.
+ * * Finds the name of the port that the user means by a number. It is the number of a port of the Service. A headless Service has no
+ * address of its own, so clients connect to the pods at the pods' ports; for such a Service, the number of a pod's port counts if no port
+ * of the Service has it.
  */
 export function nameOfPort(
   { ports, headless }: ServiceFacts,
@@ -96,7 +97,7 @@ export function noSuchPort(subject: string, port: number | string, { ports }: Se
   const other = ports.find((known) => (typeof port === 'number' ? known.port : known.name) === port);
   const what = typeof port === 'number' ? `port ${port}` : `port named ${JSON.stringify(port)}`;
   const not = other === undefined ? `no ${what}` : `no TCP ${what}`;
-  // If the Service lacks that port number, nothing says which of the pods' ports is meant.
+  // // The Service does not have the port number, so there is nothing to tell which of the pods' ports is meant.
   const permanent = typeof port === 'number';
   return new WrongTarget('port', `Service ${subject} has ${not}; it has ${portsInWords(ports)}`, { permanent });
 }
@@ -110,7 +111,7 @@ export function portsInWords(ports: readonly ServicePort[]): string {
   return words.join(', ') || 'none';
 }
 
-/** The error when a number alone does not say which of several ports is meant: a port is never guessed. */
+/** * The error for a number that could mean several ports. Evenkeel does not guess. */
 export function ambiguousPort(
   subject: string,
   port: number | undefined,

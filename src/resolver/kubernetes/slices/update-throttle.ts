@@ -4,28 +4,35 @@ import type { Clock, Timer } from '../../../runtime/clock.js';
 import { sameEndpoint } from '../../endpoint-list.js';
 import type { EndpointUnion } from './slice-union.js';
 
-/** Minimum time between updates of the set, in ms, so that a storm of changes causes at most 20 a second. */
+/** * The shortest time between two updates of the set, in ms: even in a storm of changes there are at most 20 updates a second. */
 const PACE_MS = 50;
-/** How long an endpoint that vanished from all slices stays in the set, in ms: it may be moving to another slice. */
+/** * How long an endpoint that vanished from all slices stays in the set, in ms. It may be moving from one slice to another. */
 const LINGER_MS = 250;
-/** Extra updates of the set for endpoints that must leave at once: this many at a time, refilled by as many per second. */
+/**
+ * * How many updates may be published earlier than that because an endpoint must leave the set at once: this many in a row, and this many
+ * more per second.
+ */
 const URGENT_BURST = 20;
 
 /**
- * Decides when a changed union of slices is published: at once after a pause, otherwise at most every `PACE_MS`; always at once when a
- * listed endpoint stops being usable; and after `LINGER_MS` when an endpoint merely vanished.
+ * * Decides when a changed set is published. The first change after a pause is published at once, further ones at most every 50 ms. If an
+ * endpoint stops being usable, the set is published at once in any case. If an endpoint just vanished from the slices, it stays in the set
+ * for 250 ms.
  */
 export class UpdateThrottle {
   readonly #clock: Clock;
   readonly #union: () => EndpointUnion;
   readonly #publish: (endpoints: readonly Endpoint[]) => void;
-  /** The last published set by `address:port`, including endpoints that have vanished from the slices and stay for a moment. */
+  /**
+   * * The endpoints of the last published set by `address:port`, including those that vanished from the slices and stay in the set for a
+   * moment.
+   */
   #published = new Map<string, Endpoint>();
   #last: readonly Endpoint[] | undefined;
   #lastAtMs = Number.NEGATIVE_INFINITY;
-  /** When each vanished endpoint must leave the set, in the order they vanished. */
+  /** * The time at which each vanished endpoint leaves the set, in the order in which they vanished. */
   readonly #lingering = new Map<string, number>();
-  /** Every `address:port` that has changed and is not yet published. */
+  /** * Every `address:port` that has changed since the last published set. */
   readonly #dirty = new Set<string>();
   #paceTimer: Timer | undefined;
   #lingerTimer: Timer | undefined;
@@ -44,14 +51,14 @@ export class UpdateThrottle {
     return this.#last !== undefined;
   }
 
-  /** Publishes the first complete state now, even if it is empty. */
+  /** * Publishes the first complete set now, even if it is empty. */
   start(): void {
     if (this.#closed || this.started) return;
     for (const address of this.#union().addresses) this.#dirty.add(address);
     this.#flush();
   }
 
-  /** The endpoints of these addresses may have changed. Called once per turn. */
+  /** * Says that the endpoints at these addresses may have changed. Called at most once per turn of the event loop. */
   changed(addresses: Iterable<string>): void {
     if (this.#closed || !this.started) return;
     const union = this.#union();
@@ -76,7 +83,7 @@ export class UpdateThrottle {
     this.#pace(urgent);
   }
 
-  /** A connection to an endpoint failed: those that have vanished from the slices are not worth trying, and leave the set. */
+  /** * A connection to an endpoint failed: endpoints that have vanished from the slices leave the set now. */
   dropLingering(): void {
     if (this.#closed || this.#lingering.size === 0) return;
     for (const address of this.#lingering.keys()) this.#dirty.add(address);
@@ -124,7 +131,7 @@ export class UpdateThrottle {
     this.#publish(endpoints);
   }
 
-  /** Everything that is in the set, in order: the union of the slices, and endpoints that have vanished and stay for a moment. */
+  /** * Returns the whole set in order: the endpoints in the slices, and those that have vanished and stay for a moment. */
   #collect(union: EndpointUnion): readonly Endpoint[] {
     const endpoints: Endpoint[] = [];
     for (const address of union.addresses) {
@@ -136,8 +143,8 @@ export class UpdateThrottle {
   }
 
   /**
-   * Adds the vanished endpoints that stay for a moment. A pod that lost one of its two addresses is listed at the other: its endpoint stays
-   * as it was, unless the pod stopped being ready.
+   * * Adds the vanished endpoints that stay for a moment. A pod that lost one of its two addresses is now listed at the other one; its
+   * endpoint stays as it was for that moment, unless the pod stopped being ready.
    */
   #addLingering(endpoints: Endpoint[], union: EndpointUnion): void {
     const byKey = new Map(endpoints.map((endpoint, index) => [endpoint.key, index]));
@@ -172,19 +179,22 @@ export class UpdateThrottle {
   }
 }
 
-/** Whether an endpoint that no slice lists any more may be moving to another slice. A terminating endpoint is not. */
+/** * Whether an endpoint that is no longer in any slice may be moving to another slice. One that is terminating is not. */
 function mayReturn({ conditions }: Endpoint): boolean {
   return conditions.ready && !conditions.terminating;
 }
 
-/** Whether one of an endpoint's addresses belongs to another pod now. */
+/** * Whether one of the endpoint's addresses now belongs to another pod. */
 function isTaken({ uid, address, otherAddress, port }: Endpoint, union: EndpointUnion): boolean {
   const isOthers = (each: string | undefined): boolean =>
     each !== undefined && union.hasOther(hostPort(each, port), uid);
   return isOthers(address) || isOthers(otherAddress);
 }
 
-/** Whether an endpoint gets fewer requests in its new state: it stopped being ready or serving, or is a different pod. */
+/**
+ * * Whether an endpoint may get fewer requests than before: it stopped being ready or serving, or its address belongs to a different pod
+ * now.
+ */
 function mustLeave(before: Endpoint, after: Endpoint): boolean {
   return before.key !== after.key || rank(after) < rank(before);
 }

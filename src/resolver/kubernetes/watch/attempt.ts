@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../../runtime/clock.js';
 import { ApiFailure } from '../api/api-failure.js';
 
-/** A timer that is late by this much, in ms, means that the event loop was blocked. */
+/** * If a timer fires this late, in ms, the event loop must have been blocked. */
 const STALL_MS = 1_000;
 
 /** One request to the API server with its time limits. */
@@ -10,7 +10,7 @@ export class WatchRequest {
   readonly #clock: Clock;
   readonly #what: string;
   readonly #timers = new Set<Timer>();
-  /** The number of the current time limit, so that an earlier one that fires late is recognized. */
+  /** * Numbers the time limits of the request, so that one that was replaced is recognized when it fires. */
   #limits = 0;
   #receivedAtMs = 0;
   #silenceMs: number | undefined;
@@ -42,14 +42,14 @@ export class WatchRequest {
     this.#receivedAtMs = this.#clock.now();
   }
 
-  /** From now on a pause in the stream longer than `silenceMs` ends the request; later calls of this method may allow longer pauses. */
+  /** * From now on, the request is aborted if the stream is silent for longer than `silenceMs`. A later call may allow longer pauses. */
   expectBytesEvery(silenceMs: number): void {
     const isFirst = this.#silenceMs === undefined;
     this.#silenceMs = silenceMs;
     if (isFirst) this.#watchSilence(silenceMs);
   }
 
-  /** The request is over: stops all its timers. */
+  /** * Stops all timers of the request, because it is over. */
   end(): void {
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
@@ -62,8 +62,8 @@ export class WatchRequest {
   }
 
   /**
-   * Ends the request when the stream is silent for too long. One timer checks when it fires how long ago the last byte arrived, so that
-   * bytes need no timers.
+   * * Aborts the request if the stream is silent for too long. A single timer checks how long ago the last byte arrived; a new timer for
+   * each byte would cost too much.
    */
   #watchSilence(delayMs: number): void {
     this.#punctually(delayMs, () => {
@@ -78,14 +78,14 @@ export class WatchRequest {
     this.#limits += 1;
     const limit = this.#limits;
     this.#punctually(timeoutMs, () => {
-      // A time limit that was replaced meanwhile has no effect.
+      // // If the time limit was replaced meanwhile, this one has no effect.
       if (this.#limits === limit) this.#cut(message);
     });
   }
 
   /**
-   * Calls `fn` after `delayMs`; if the event loop was blocked meanwhile, only after reading what arrived in that time: our own stall is
-   * no silence of the server.
+   * * Calls `fn` after `delayMs`. If the event loop was blocked meanwhile, first lets it read what has arrived: the server was not silent,
+   * this process was.
    */
   #punctually(delayMs: number, fn: () => void): void {
     const dueMs = this.#clock.now() + delayMs;

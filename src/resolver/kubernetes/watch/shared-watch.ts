@@ -9,41 +9,41 @@ import { readService, type ServiceFacts } from '../slices/service-ports.js';
 import { SliceStore } from '../slices/slice-store.js';
 import { ListWatch } from './list-watch.js';
 
-/** Follows a Service's slices. Its methods are called in the turn in which the events arrive. */
+/** * Follows the slices of a Service. Its methods are called in the same turn of the event loop in which an event arrives. */
 export interface WatchSubscriber {
-  /** These slices may have changed; none if a complete list is as empty as before. */
+  /** * The slices with these names may have changed. The set is empty if a complete list has arrived without any slice. */
   changed(names: ReadonlySet<string>): void;
   failed(error: ResolveError): void;
   confirmed(): void;
   warned(message: string, error?: unknown): void;
 }
 
-/** Which Service is watched, and with whose permissions. */
+/** * Identifies a watch: which Service is watched, and with which permissions. */
 export interface WatchSubject {
   readonly access: ApiAccess;
-  /** The namespace of the Service; undefined: the one that comes with the access. */
+  /** * The namespace of the Service; undefined means the one that belongs to the credentials. */
   readonly namespace: string | undefined;
   readonly service: string;
   readonly keepsProcessAlive: boolean;
-  /** Whether to request lists as the beginning of a watch (streaming lists). */
+  /** * Whether to request the list as the beginning of a watch (a streaming list). */
   readonly streamingLists: boolean;
 }
 
-/** A subscriber's access to a shared watch. */
+/** * What a subscriber of a shared watch can see and do. */
 export interface Subscription {
   readonly slices: SliceStore;
   /** Whether a complete list has been received. */
   readonly synced: boolean;
-  /** Why the API server is out of touch; undefined while it is not. */
+  /** * The error that the API server cannot be reached; undefined while it can. */
   readonly failure: ResolveError | undefined;
   /** Reads the Service object itself. Rejects if that fails. */
   service(signal: AbortSignal): Promise<ServiceFacts>;
-  /** The set seems outdated: a watch that pauses goes on sooner. */
+  /** * The set seems outdated, so a pause of the watch ends sooner. */
   hurry(): void;
   close(): void;
 }
 
-/** All watches of this thread: resolvers of one Service share one. Clocks are distinguished by identity. */
+/** * All watches of this thread, by the clock they use. Resolvers of the same Service share one. */
 const watches = new Map<Clock, Map<string, SharedWatch>>();
 
 /** Joins the watch of a Service, or starts it. */
@@ -74,7 +74,7 @@ class SharedWatch {
   readonly #loop: ListWatch;
   #synced = false;
   #failure: ResolveError | undefined;
-  /** Whether a slice did not fit into the store since the last list, which has been reported. */
+  /** * Whether a slice did not fit into the store since the last list. This is reported once. */
   #full = false;
 
   constructor(subject: WatchSubject, clock: Clock, rng: Rng, onEmpty: () => void) {

@@ -3,12 +3,12 @@ import { type ApiFailure, resolveErrorOf } from '../api/api-failure.js';
 import type { ListWatchOptions } from './list-watch-options.js';
 
 /**
- * Reports of a list-and-watch loop: each failure once until the loop is in touch with the API server again, each oddity once until the next
- * list.
+ * * Passes failures of a list-and-watch loop to its listener, without repeating them: each failure once until the loop is in touch with the
+ * API server again, and each warning once until the next list.
  */
 export class WatchNews {
   readonly #options: ListWatchOptions;
-  /** Failures reported since the loop was last in touch with the API server, by kind and label. */
+  /** * The failures reported since the loop was last in touch with the API server. */
   readonly #reported = new Set<string>();
   readonly #warned = new Set<string>();
   #closed = false;
@@ -44,13 +44,13 @@ export class WatchNews {
     this.#options.listener.warned(message, error);
   }
 
-  /** A list is complete: oddities are reported anew. */
+  /** * A list is complete, so warnings may be reported again. */
   listed(): void {
     this.#warned.clear();
   }
 }
 
-/** A copy of an error that does not count as permanent: its cause may pass soon. */
+/** * Copies an error as one that is not permanent, because its cause may pass soon. */
 function notPermanent({ message, cause }: ResolveError): ResolveError {
   return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
 }

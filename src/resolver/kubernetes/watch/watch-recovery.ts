@@ -4,25 +4,25 @@ import { between, type Rng } from '../../../runtime/rng.js';
 import type { ApiFailure, FailureKind } from '../api/api-failure.js';
 import { WatchBackoff } from './watch-backoff.js';
 
-/** Internal errors of the API server that last longer than this, in ms, require a new list. */
+/** * If internal errors of the API server last longer than this, in ms, the next request is a list. */
 const INTERNAL_ERRORS_MS = 60_000;
 /**
- * The pauses, in ms, before a refusal (403) counts as final. It may only mean that the API server has just started: it is tried again twice
- * within 2 s.
+ * * The pauses before a refusal (status 403) counts as final, in ms. An API server that has just started may refuse requests for a moment,
+ * so two more attempts are made within 2 s.
  */
 const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
   [100, 300],
   [1_000, 1_500],
 ];
 
-/** The shortest pause of the loop while connections to endpoints fail, so that the set is probably outdated. */
+/** * The shortest pauses of the loop while connections to endpoints fail, because the set is probably outdated then. */
 const HURRIED: BackoffOptions = { initialMs: 1_000, factor: 2, maxMs: 4_000, jitterRatio: 0 };
 
-/** The next step of the list-and-watch loop, after a pause. */
+/** * What the list-and-watch loop does next, and how long it pauses before. */
 export interface Step {
   readonly next: 'list' | 'watch';
   readonly pauseMs: number;
-  /** How long the pause is at least if connections to endpoints fail meanwhile. @defaultValue pauseMs */
+  /** * The shortest length of the pause if connections to endpoints fail meanwhile, in ms. @defaultValue pauseMs */
   readonly hurriedMs?: number;
 }
 
@@ -30,26 +30,34 @@ export interface Step {
 export interface Remedy extends Step {
   /** Whether the failure is reported to the observer. */
   readonly isNews: boolean;
-  /** Whether the failure may pass soon: it is only reported to listeners that have no set yet. */
+  /** * Whether the failure may pass soon. It is only reported to listeners that have no set yet. */
   readonly isPassing?: boolean;
-  /** Whether the server cannot use the version we have, so that the next list must read consistently. */
+  /**
+   * * Whether the API server cannot use the version that was applied last, so that the next list must be read from the server's database.
+   */
   readonly isOutdated: boolean;
 }
 
-/** Decides what follows the failure of a list or a watch, by the failure's kind and by how often it occurred. */
+/** * Decides what the list-and-watch loop does after a failure, depending on the kind of failure and on how often it has occurred. */
 export class WatchRecovery {
   readonly #clock: Clock;
   readonly #rng: Rng;
   readonly #backoff: WatchBackoff;
-  /** The backoff for status 410 alone: a 410 shows that the server works, so the time that the server was away does not count. */
+  /**
+   * * The pauses after status 410 have a backoff of their own. Status 410 shows that the server works, so failures before it, while the
+   * server was away, must not make these pauses long.
+   */
   readonly #expiredBackoff: WatchBackoff;
-  /** How many requests failed since the last success. */
+  /** * How many requests have failed in a row. */
   #failuresInRow = 0;
   #forbiddenInRow = 0;
-  /** Whether we may list but not watch: in that case we list from time to time, and have reported that. */
+  /** * Whether lists are allowed but watches are not. In that case the loop only lists from time to time; this has been reported. */
   #watchForbidden = false;
   #internalErrorsSinceMs: number | undefined;
-  /** How many responses with status 410 came in a row without progress in between: from the second on, the next list waits. */
+  /**
+   * * How many times in a row the server answered with status 410 without any progress in between. From the second time on, there is a
+   * pause before the next list.
+   */
   #expiredInRow = 0;
 
   constructor(clock: Clock, rng: Rng) {
@@ -59,33 +67,33 @@ export class WatchRecovery {
     this.#expiredBackoff = new WatchBackoff(clock, rng);
   }
 
-  /** A list is complete: failures before it no longer count. */
+  /** * Says that a list is complete, so failures before it no longer count. */
   listed(): void {
     this.#failuresInRow = 0;
     this.#forbiddenInRow = 0;
     this.#internalErrorsSinceMs = undefined;
   }
 
-  /** A watch was accepted by the API server. */
+  /** * Says that the API server accepted a watch. */
   opened(): void {
     this.#forbiddenInRow = 0;
     this.#watchForbidden = false;
   }
 
-  /** An event of a watch was applied. */
+  /** * Says that an event of a watch was applied. */
   progressed(): void {
     this.#internalErrorsSinceMs = undefined;
     this.lasted();
   }
 
-  /** A watch lasted as long as usual. */
+  /** * Says that a watch lasted as long as usual. */
   lasted(): void {
     this.#failuresInRow = 0;
     this.#expiredInRow = 0;
     this.#expiredBackoff.reset();
   }
 
-  /** The pause after an error of our own, in ms. */
+  /** * Returns the pause after an unexpected error in evenkeel itself, in ms. */
   pause(): number {
     return this.#backoff.next();
   }
@@ -117,7 +125,7 @@ export class WatchRecovery {
         return { next: lasting ? 'list' : verb, pauseMs: this.#pause(failure), isNews: true, isOutdated: false };
       }
       case 'rejected':
-        // The version that the watch requested may be wrong, so the next request is a list.
+        // // The server rejected the request for an unknown reason. The version in it may be wrong, so the next request is a list.
         return { next: 'list', pauseMs: this.#pause(failure), isNews: true, isOutdated: verb === 'list' };
       case 'credentials': {
         const pauseMs = failure.label === 'permanent' ? this.#backoff.longest() : this.#pause(failure);
@@ -141,7 +149,7 @@ export class WatchRecovery {
       return { next: verb, pauseMs, isNews: false, isPassing: true, isOutdated: false };
     }
     this.#watchForbidden = verb === 'watch';
-    // Without permission to watch, a list now and then is better than a set that never changes.
+    // // Without permission to watch, a list from time to time is better than a set that never changes.
     const isNews = verb === 'list' || !wasForbidden;
     return { next: 'list', pauseMs: this.#backoff.longest(), isNews, isOutdated: false };
   }
@@ -151,8 +159,8 @@ export class WatchRecovery {
   }
 
   /**
-   * The pause in ms if connections to endpoints fail meanwhile. Drawn once per failure: the smallest of many draws would be no jitter, and
-   * clients learn of a dead node together.
+   * * Returns the shortest pause in ms if connections to endpoints fail meanwhile. The random part is drawn once for each failure: all
+   * clients notice a dead node together, and repeated draws would bring all of them close to the minimum.
    */
   #hurriedMs({ retryAfterMs = 0 }: ApiFailure): number {
     const jitter = 1 + this.#rng.next();
@@ -160,5 +168,8 @@ export class WatchRecovery {
   }
 }
 
-/** Kinds of failures that are not tried again sooner for a waiting caller: the server asks for a pause, or only a person can mend them. */
+/**
+ * * The kinds of failures after which the pause is not shortened when connections to endpoints fail: either the server asked for the pause,
+ * or only a person can solve the problem.
+ */
 const patient: ReadonlySet<FailureKind> = new Set(['throttled', 'forbidden', 'missing', 'credentials']);
