@@ -1,117 +1,126 @@
 /**
  * gRPC channels side by side on the same pods: evenkeel against grpc-js's own round_robin, and pick_first for the ground
- * everything stands on; and what a local proxy makes of the same calls.
+ * everything stands on; and what a local proxy makes of the same calls. Each channel has a process of its own, replaced by a fresh one
+ * every few rounds: two processes of the same program differ by more than the channels do.
  *
- *   node --expose-gc test/bench/grpc.bench.mjs [--quick]
+ *   node test/bench/grpc.bench.mjs [--quick]      seven minutes on two cores
  */
-import { Client, credentials, Metadata } from '@grpc/grpc-js';
-import { roundRobin, staticEndpoints } from 'evenkeel';
-import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
+import { once } from 'node:events';
 import { startChild } from './lib/children.mjs';
-import { closedLoop } from './lib/closed-loop.mjs';
 import { missingProxies, proxyVersions, startProxies } from './lib/proxies.mjs';
 import { figureTable, ratioTable } from './lib/ratio-table.mjs';
-import { MIN_ROUNDS, measure } from './lib/rounds.mjs';
-import { table } from './lib/table.mjs';
+import { measure } from './lib/rounds.mjs';
+import { grouped, table } from './lib/table.mjs';
 
 const QUICK = process.argv.includes('--quick');
-const ROUNDS = QUICK ? 8 : MIN_ROUNDS;
-const VISITS = QUICK ? 1 : 3;
-const WARM_UP = 5;
+const ROUNDS = QUICK ? 8 : 60;
+const VISITS = QUICK ? 1 : 2;
+/** Visits after which a channel gets a fresh process. */
+const PROCESS_VISITS = QUICK ? 4 : 10;
 const PODS = 4;
 const CONCURRENCY = 32;
 const CALLS = 3_000;
-const SPREAD_CALLS = QUICK ? 4_000 : 100_000;
-const REQUEST = Buffer.alloc(100, 'x');
+const WARM_UP_CALLS = 15_000;
+const SPREAD_CALLS = QUICK ? 4_000 : 40_000;
 
+const progress = (/** @type {string} */ text) => process.stderr.write(`grpc: ${text}\n`);
 const pods = await Promise.all(Array.from({ length: PODS }, (_, index) => startChild('grpc-pod.mjs', [String(index)])));
-const addresses = pods.map(({ port }) => `127.0.0.1:${port}`);
+const ports = pods.map(({ port }) => port);
 const proxies = await startProxies(
   pods.map(({ port }) => ({ address: '127.0.0.1', port })),
   'grpc',
 );
-const insecure = credentials.createInsecure();
-const ours = (/** @type {import('evenkeel/grpc-js').GrpcOptions} */ options) => {
-  const resolver = staticEndpoints(pods.map(({ port }) => ({ address: '127.0.0.1', port })));
-  return new Client(serviceTarget('orders.shop:50051'), insecure, serviceChannelOptions({ resolver, ...options }));
-};
-const stock = (/** @type {string} */ policy, /** @type {readonly string[]} */ at = addresses) =>
-  new Client(`ipv4:${at.join(',')}`, insecure, {
-    'grpc.service_config': JSON.stringify({ loadBalancingConfig: [{ [policy]: {} }] }),
-    'grpc.enable_http_proxy': 0,
-  });
+for (const note of missingProxies) progress(note);
 
-/** Calls per pod, of the last subject. */
-const perPod = new Array(PODS).fill(0);
-const same = (/** @type {Buffer} */ bytes) => bytes;
-/** @param {Client} client @returns {() => Promise<void>} */
-const unary = (client) => () =>
-  new Promise((resolve, reject) => {
-    client.makeUnaryRequest('/shop.v1.Orders/Get', same, same, REQUEST, new Metadata(), {}, (error, answer) => {
-      if (error) return reject(error);
-      perPod[Number(answer?.[0])]++;
-      resolve();
-    });
-  });
+/** A channel in a process of its own. */
+class ChannelProcess {
+  #settings;
+  /** @type {import('./lib/children.mjs').Child | undefined} */
+  #child;
+  #visits = 0;
+
+  /** @param {string} channel as for `grpc-client.mjs` @param {readonly number[]} ports */
+  constructor(channel, ports) {
+    this.#settings = JSON.stringify({ channel, ports });
+  }
+
+  /** One visit. */
+  run = async () => {
+    if (this.#visits++ % PROCESS_VISITS === 0) await this.#renew();
+    return this.#ask({ requests: CALLS });
+  };
+
+  /** How many calls each pod has. @returns {Promise<number[]>} */
+  spread() {
+    return this.#ask({ requests: SPREAD_CALLS, isSpread: true });
+  }
+
+  stop() {
+    this.#child?.stop();
+  }
+
+  async #renew() {
+    this.#child?.stop();
+    this.#child = await startChild('grpc-client.mjs', [this.#settings], ['--expose-gc']);
+    await this.#ask({ requests: WARM_UP_CALLS });
+  }
+
+  /** @param {{ requests: number, isSpread?: boolean }} what @returns {Promise<any>} */
+  async #ask(what) {
+    const { process } = /** @type {import('./lib/children.mjs').Child} */ (this.#child);
+    const answered = once(process, 'message');
+    process.send({ ...what, concurrency: CONCURRENCY });
+    const [answer] = await answered;
+    return answer;
+  }
+}
 
 const ROUND_ROBIN = 'grpc-js round_robin';
 const OURS = 'evenkeel, roundRobin()';
 const OURS_DEFAULT = 'evenkeel, as it comes: p2c()';
 const PICK_FIRST = 'grpc-js pick_first';
-/** @type {Record<string, Client>} */
-const clients = {
-  [ROUND_ROBIN]: stock('round_robin'),
-  [OURS]: ours({ picker: roundRobin() }),
-  [OURS_DEFAULT]: ours({}),
-  [PICK_FIRST]: stock('pick_first'),
-};
+const channels = new Map([
+  [ROUND_ROBIN, new ChannelProcess('round_robin', ports)],
+  [OURS, new ChannelProcess('roundRobin', ports)],
+  [OURS_DEFAULT, new ChannelProcess('default', ports)],
+  [PICK_FIRST, new ChannelProcess('pick_first', ports)],
+]);
 const proxied = proxies.map(({ name, port }) => {
   const row = `grpc-js pick_first, through ${name}`;
-  clients[row] = stock('pick_first', [`127.0.0.1:${port}`]);
+  channels.set(row, new ChannelProcess('pick_first', [port]));
   return row;
 });
-for (const note of missingProxies) process.stderr.write(`grpc: ${note}\n`);
-/**
- * The collection of garbage before each round would otherwise find no call alive, and V8 forgets what it has learnt of
- * objects of which there is none. In a process at work some call is always under way.
- */
-for (const client of Object.values(clients)) {
-  client.makeUnaryRequest('/shop.v1.Orders/Hang', same, same, REQUEST, new Metadata(), {}, () => {});
-}
+const again = new ChannelProcess('round_robin', ports);
 
-const subject = (/** @type {string} */ name) => {
-  const call = unary(/** @type {Client} */ (clients[name]));
-  return { name, run: () => closedLoop(call, { requests: CALLS, concurrency: CONCURRENCY }) };
-};
-
+const [baseline, ...subjects] = [...channels].map(([name, { run }]) => ({ name, run }));
 const results = await measure({
-  baseline: subject(ROUND_ROBIN),
-  subjects: [OURS, OURS_DEFAULT, PICK_FIRST, ...proxied].map(subject),
+  baseline: { .../** @type {import('./lib/rounds.mjs').Subject} */ (baseline), again: again.run },
+  subjects,
   rounds: ROUNDS,
   visits: VISITS,
-  warmUp: WARM_UP,
+  warmUp: 0,
+  progress: (round) => progress(`round ${round} of ${ROUNDS}`),
 });
 
-/** Every channel is warm by now: how evenly do they spread? */
 const spread = [];
-for (const name of Object.keys(clients)) {
-  perPod.fill(0);
-  await closedLoop(unary(/** @type {Client} */ (clients[name])), { requests: SPREAD_CALLS, concurrency: CONCURRENCY });
-  spread.push([name, (Math.max(...perPod) / (SPREAD_CALLS / PODS)).toFixed(4), perPod.map(String).join(' ')]);
+for (const [name, channel] of channels) {
+  const perPod = await channel.spread();
+  spread.push([name, (Math.max(...perPod) / (SPREAD_CALLS / perPod.length)).toFixed(4), perPod.map(String).join(' ')]);
 }
 
 console.log(`## gRPC: unary calls
 
 ${PODS} pods as processes of their own, one connection to each, ${CONCURRENCY} callers, a request of 100 bytes and an answer of 250.
-${CALLS.toLocaleString('en-US')} calls a visit, ${results.rounds} interleaved rounds of ${VISITS} visits after ${WARM_UP} to warm up. Each channel has one more call that stays
+${grouped(CALLS)} calls a visit, ${results.rounds} interleaved rounds of ${VISITS} visits. Each channel is a process of its own, replaced every ${PROCESS_VISITS / VISITS} rounds by a fresh one that
+makes ${grouped(WARM_UP_CALLS)} calls to warm up; A/A are two such processes with the same channel. Each has one more call that stays
 open, as a channel in use has. pick_first has all its calls on one connection: to one pod, or to a proxy, whose own CPU is
 not counted${proxyVersions.length > 0 ? ` (${proxyVersions.join(', ')})` : ''}.
 
-${[...missingProxies.map((note) => `${note}.`), figureTable(results, [ROUND_ROBIN, OURS, OURS_DEFAULT, PICK_FIRST, ...proxied])].join('\n\n')}
+${[...missingProxies.map((note) => `${note}.`), figureTable(results, [...channels.keys()])].join('\n\n')}
 
 ${ratioTable(results, [
-  { name: OURS, against: ROUND_ROBIN, figure: 'perSecond', atLeast: 0.97 },
-  { name: OURS, against: ROUND_ROBIN, figure: 'cpuUs', atMost: 1.05 },
+  { name: OURS, against: ROUND_ROBIN, figure: 'perSecond', atLeast: 1 },
+  { name: OURS, against: ROUND_ROBIN, figure: 'cpuUs', atMost: 1 },
   { name: OURS_DEFAULT, against: ROUND_ROBIN, figure: 'perSecond', atLeast: 0.97 },
   { name: OURS_DEFAULT, against: ROUND_ROBIN, figure: 'cpuUs', atMost: 1.05 },
   ...proxied.flatMap(
@@ -123,11 +132,11 @@ ${ratioTable(results, [
   ),
 ])}
 
-Spread over ${SPREAD_CALLS.toLocaleString('en-US')} calls:
+Spread over ${grouped(SPREAD_CALLS)} calls:
 
 ${table(['channel', 'max / mean', 'calls per pod'], spread, [2])}
 `);
 
-for (const client of Object.values(clients)) client.close();
+for (const channel of [...channels.values(), again]) channel.stop();
 for (const proxy of proxies) await proxy.stop();
 for (const pod of pods) pod.stop();

@@ -14,10 +14,11 @@ import { fileURLToPath } from 'node:url';
  * Starts a program of this folder and waits until it listens. It ends by itself when this process does.
  * @param {string} name such as `pod.mjs`
  * @param {readonly string[]} args
+ * @param {string[]} execArgv options of Node
  * @returns {Promise<Child>}
  */
-export async function startChild(name, args = []) {
-  const child = fork(fileURLToPath(new URL(name, import.meta.url)), args, { execArgv: [] });
+export async function startChild(name, args = [], execArgv = []) {
+  const child = fork(fileURLToPath(new URL(name, import.meta.url)), args, { execArgv });
   const said = await new Promise((resolve, reject) => {
     child.once('message', resolve);
     child.once('error', reject);

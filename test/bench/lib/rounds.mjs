@@ -14,6 +14,9 @@ export const MIN_ROUNDS = 40;
  * @property {number} [p999]
  *
  * @typedef {{ readonly name: string, readonly run: () => Promise<Sample> }} Subject
+ *
+ * @typedef {Subject & { readonly again?: () => Promise<Sample> }} Baseline
+ *   `again` runs its second appearance in a round, if that is not the same `run`
  */
 
 /** The second appearance of the baseline in a round. */
@@ -23,7 +26,7 @@ const TWIN = '\0baseline again';
  * Runs `rounds` rounds after `warmUp` ones that are thrown away: code that has just been compiled, or is not yet, tells
  * of the compiler. A round is `visits` passes over all subjects: a machine that stands still for a moment then spoils only a
  * part of one subject's round.
- * @param {{ baseline: Subject, subjects: readonly Subject[], rounds: number, visits?: number, minutes?: number, warmUp?: number, seed?: number,
+ * @param {{ baseline: Baseline, subjects: readonly Subject[], rounds: number, visits?: number, minutes?: number, warmUp?: number, seed?: number,
  *   progress?: (round: number, rounds: number) => void, now?: () => number }} options
  *   `minutes`: how long all rounds may take; if `visits` would take longer, by the time of the last warm-up round, there are fewer
  */
@@ -40,7 +43,7 @@ export async function measure({
 }) {
   const rng = seededRng(seed);
   const random = () => rng.next();
-  const all = [baseline, { name: TWIN, run: baseline.run }, ...subjects];
+  const all = [baseline, { name: TWIN, run: baseline.again ?? baseline.run }, ...subjects];
   /** @type {Map<string, Sample[]>} */
   const samples = new Map(all.map(({ name }) => [name, []]));
   let visits = wantedVisits;

@@ -88,6 +88,13 @@ test('ratios are taken within a round, so a drift of the machine cancels out', a
   expect(results.verdict('ours', 'cpuUs', { atMost: 1.05 })).toBe('holds');
 });
 
+test('the second appearance of the baseline may be another run, which only A/A shows', async () => {
+  const again = async () => ({ perSecond: 2, cpuUs: 1 });
+  const results = await measure({ baseline: { ...subject('base', 1, []), again }, subjects: [], rounds: 4 });
+  expect(results.aa('perSecond').median).toBe(2);
+  expect(results.median('base', 'perSecond')).toBe(1);
+});
+
 test('no verdict from fewer than 40 rounds', async () => {
   const results = await measure({ baseline: subject('base', 1, []), subjects: [subject('x', 1, [])], rounds: 39 });
   expect(results.verdict('x', 'perSecond', { atLeast: 0.97 })).toBe('too few rounds');
