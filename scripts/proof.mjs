@@ -62,6 +62,10 @@ const proofs = new Map(
       files: ['rollout', 'calls'],
       flags: slow,
     },
+    'http2-rollout': {
+      what: 'pods of h2c, Connect and gRPC that are replaced and killed under 350 calls at once, beside stock; needs Node 22; 3 minutes',
+      program: ['test/integration/http2/rollout-proof/main.mjs'],
+    },
     mysql: {
       what: 'MariaDB: load, faults, servers at their limit of connections',
       folder: 'test/integration/mysql2',

@@ -1,0 +1,230 @@
+/**
+ * Pods of HTTP/2 in the clear, of Connect and of gRPC, each of which allows 100 streams on a connection, under load from one client:
+ * replaced one by one, replaced all at the same moment, and killed. Once through evenkeel, and once as the client is without it, through
+ * a stand-in for kube-proxy that picks a ready pod for each connection. `npm run proof -- http2-rollout`.
+ *
+ *   npm run proof -- http2-rollout              all of it; Node 22 or later, for undici 8
+ *   npm run proof -- http2-rollout gRPC         one protocol
+ *   npm run proof -- http2-rollout --callers=50 with fewer calls at once than 350
+ *   npm run proof -- http2-rollout --only=kill  what happens to the pods, by a part of its name
+ *
+ * A pod that is replaced serves on for 500 ms after its slice said so; those that are replaced at the same moment do not, and send GOAWAY
+ * in that moment. A killed pod is listed for another 500 ms.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { grouped, table } from '../../../bench/lib/table.mjs';
+
+/** @typedef {{ name: string, port: number, terminating: boolean, child: import('node:child_process').ChildProcess, exited: Promise<unknown> }} Pod */
+/** @typedef {{ calls: number, answered: number, connected: number, running: Record<string, number> }} State */
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { callers: { type: 'string', default: '350' }, only: { type: 'string', default: '' } },
+});
+const MAX_STREAMS = 100;
+/** How long a pod serves on after its slice said that it leaves, and how long the slice of a dead one is out of date, in ms. */
+const LAG_MS = 500;
+/** How many calls are answered before the first event, and after the last. */
+const BETWEEN = 1_000;
+
+const folder = (/** @type {string} */ path) => fileURLToPath(new URL(path, import.meta.url));
+const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
+/** Awaits a state, but no longer than 30 s: a client may be stuck, which its failed calls will show. */
+async function until(/** @type {() => Promise<boolean>} */ holds) {
+  for (const endMs = Date.now() + 30_000; !(await holds()) && Date.now() < endMs; ) await pause(20);
+}
+const protocols = positionals.length > 0 ? positionals : ['h2c', 'Connect', 'gRPC'];
+let started = 0;
+
+/** A Service of one protocol, and a client that calls it. */
+class World {
+  /** @type {Pod[]} */
+  pods = [];
+  /** Every pod that was started. @type {Pod[]} */
+  #all = [];
+  #protocol;
+  /** @type {import('node:child_process').ChildProcess} */
+  #client;
+  #proxy;
+  #id = 0;
+
+  /** @param {string} protocol @param {string} how @param {number} count */
+  static async start(protocol, how, count) {
+    const world = new World(protocol);
+    for (let pod = 0; pod < count; pod++) world.pods.push(await world.startPod());
+    const port = await world.#listen();
+    world.#client = fork(folder('client.mjs'), [protocol, how, String(port), values.callers], { execArgv: [] });
+    await once(world.#client, 'message');
+    await world.publish();
+    await world.goOn(BETWEEN);
+    return world;
+  }
+
+  /** @param {string} protocol */
+  constructor(protocol) {
+    this.#protocol = protocol;
+    this.#proxy = createServer((socket) => {
+      const ready = this.pods.filter(({ terminating }) => !terminating);
+      const { port } = /** @type {Pod} */ (ready[Math.floor(Math.random() * ready.length)]);
+      const server = connect(port, '127.0.0.1');
+      socket.pipe(server).pipe(socket);
+      socket.on('error', () => server.destroy()).on('close', () => server.destroy());
+      server.on('error', () => socket.resetAndDestroy()).on('close', () => socket.destroy());
+    });
+  }
+
+  async #listen() {
+    this.#proxy.listen(0, '127.0.0.1');
+    await once(this.#proxy, 'listening');
+    return /** @type {import('node:net').AddressInfo} */ (this.#proxy.address()).port;
+  }
+
+  /** A pod that listens and is not listed yet. @returns {Promise<Pod>} */
+  async startPod() {
+    const isGrpc = this.#protocol === 'gRPC';
+    const program = isGrpc ? '../../grpc-js/support/pod.mjs' : '../../../support/pods/connect-pod.mjs';
+    const options = { name: `pod-${started++}`, port: 0, maxStreams: MAX_STREAMS };
+    const child = fork(folder(program), [JSON.stringify(options)], { execArgv: [] });
+    const exited = once(child, 'exit');
+    const [{ port }] = await once(child, 'message');
+    child.on('error', () => {});
+    if (isGrpc) child.send({ set: { delayMs: 5 } });
+    const pod = { name: options.name, port, terminating: false, child, exited };
+    this.#all.push(pod);
+    return pod;
+  }
+
+  /** Writes the slice: the client, and what stands for kube-proxy, know these pods from now on. */
+  publish() {
+    return this.#tell({ endpoints: this.pods.map(({ port, terminating }) => ({ port, terminating })) });
+  }
+
+  /** @returns {Promise<State>} */
+  state() {
+    return this.#tell({});
+  }
+
+  /** Awaits that many further answers. @param {number} answers */
+  async goOn(answers) {
+    const { answered } = await this.state();
+    await until(async () => (await this.state()).answered >= answered + answers);
+  }
+
+  /** The pod says GOAWAY, answers what runs, and ends. @param {Pod} pod */
+  shutDown({ child }) {
+    if (this.#protocol === 'gRPC') child.kill('SIGTERM');
+    else child.send({ command: 'shutdown' });
+  }
+
+  /** Awaits that the client is connected to this many pods; without evenkeel it connects when it likes. @param {number} count */
+  async connected(count) {
+    await until(async () => ((await this.state()).connected ?? count) >= count);
+  }
+
+  /** @returns {Promise<{ calls: number, failed: Record<string, number> }>} */
+  async stop() {
+    await this.goOn(BETWEEN);
+    const result = await this.#tell({ stop: true });
+    this.#client.kill();
+    this.#proxy.close();
+    for (const { child } of this.#all) child.kill('SIGKILL');
+    return result;
+  }
+
+  /** @param {object} message */
+  #tell(message) {
+    const id = ++this.#id;
+    return new Promise((resolve) => {
+      const told = (/** @type {{ id: number }} */ answer) => {
+        if (answer.id !== id) return;
+        this.#client.off('message', told);
+        resolve(/** @type {any} */ (answer));
+      };
+      this.#client.on('message', told);
+      this.#client.send({ ...message, id });
+    });
+  }
+}
+
+/** What happens to the pods; returns how many calls ran on pods that were killed. */
+const scenes = {
+  /** @param {World} world */
+  async 'three pods, replaced one by one'(world) {
+    for (const old of [...world.pods]) {
+      world.pods.push(await world.startPod());
+      await world.publish();
+      await world.connected(4);
+      old.terminating = true;
+      await world.publish();
+      await pause(LAG_MS);
+      world.shutDown(old);
+      await Promise.race([old.exited, pause(10_000)]);
+      world.pods = world.pods.filter((pod) => pod !== old);
+      await world.publish();
+      await world.goOn(BETWEEN);
+    }
+    return 0;
+  },
+  /** @param {World} world */
+  async 'two of two at the same moment, three times'(world) {
+    for (let time = 0; time < 3; time++) {
+      const old = world.pods;
+      const fresh = [await world.startPod(), await world.startPod()];
+      world.pods = [...old, ...fresh];
+      await world.publish();
+      await world.connected(4);
+      for (const pod of old) pod.terminating = true;
+      for (const pod of old) world.shutDown(pod);
+      await world.publish();
+      await Promise.race([Promise.all(old.map(({ exited }) => exited)), pause(10_000)]);
+      world.pods = fresh;
+      await world.publish();
+      await world.goOn(BETWEEN);
+    }
+    return 0;
+  },
+  /** @param {World} world */
+  async 'kill -9 of one of three, three times'(world) {
+    let running = 0;
+    for (let time = 0; time < 3; time++) {
+      const [killed] = /** @type {[Pod]} */ (world.pods);
+      running += (await world.state()).running?.[killed.port] ?? 0;
+      killed.child.kill('SIGKILL');
+      const fresh = await world.startPod();
+      await pause(LAG_MS);
+      world.pods = [...world.pods.filter((pod) => pod !== killed), fresh];
+      await world.publish();
+      await world.connected(3);
+      await world.goOn(BETWEEN);
+    }
+    return running;
+  },
+};
+
+const rows = [];
+let isKept = true;
+for (const protocol of protocols) {
+  for (const [scene, play] of Object.entries(scenes).filter(([name]) => name.includes(values.only))) {
+    for (const how of ['stock', 'evenkeel']) {
+      const world = await World.start(protocol, how, scene.startsWith('two') ? 2 : 3);
+      const running = await play(world);
+      const { calls, failed } = await world.stop();
+      const count = Object.values(failed).reduce((sum, each) => sum + each, 0);
+      if (how === 'evenkeel' && count > (running > 0 ? 3 * MAX_STREAMS : 0)) isKept = false;
+      const ran = how === 'evenkeel' && running > 0 ? grouped(running) : '';
+      rows.push([protocol, scene, how, grouped(calls), grouped(count), ran]);
+      const why = Object.entries(failed).sort(([, one], [, other]) => other - one);
+      console.log(
+        `${protocol}, ${scene}, ${how}: ${calls} calls, ${count} failed${running > 0 ? ` (${running} ran on killed pods)` : ''}`,
+      );
+      for (const [message, times] of why.slice(0, 4)) console.log(`    ${times} × ${message}`);
+    }
+  }
+}
+console.log(`\nNode ${process.versions.node}, ${values.callers} calls at once\n`);
+console.log(table(['protocol', 'pods', 'client', 'calls', 'failed', 'ran on killed pods'], rows, [1, 2]));
+process.exit(isKept ? 0 : 1);
