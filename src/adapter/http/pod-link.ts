@@ -86,6 +86,8 @@ export class PodLink {
   #closing = false;
   /** Whether the pod has left the Service. */
   #left = false;
+  /** Whether all connections to the pod are closed and it accepts no other. */
+  #isGone = false;
   /** The sockets to the pod that are connecting for a waiting request. */
   readonly #awaited = new Set<Socket>();
   /** The waiting requests for which no socket to the pod is connecting yet. */
@@ -155,7 +157,8 @@ export class PodLink {
       if (queued !== undefined) this.#dialNow(queued.dialled, queued.dial);
     }, dial);
     this.#awaited.add(socket);
-    if (this.#left) socket.destroy(dialLeftError(this.#parts.endpoint));
+    // An HTTP client may have queued many requests for a pod that is gone, and would let each of them dial, one after the other.
+    if (this.#left || this.#isGone) socket.destroy(dialLeftError(this.#parts.endpoint));
   }
 
   /** How many bytes the pod has sent so far, or had sent up to `COUNT_LASTS_MS` ago. */
@@ -250,6 +253,7 @@ export class PodLink {
 
   /** All connections to the pod are closed, so the pod counts as gone. The HTTP client notices by itself. */
   #gone(error: Error): void {
+    this.#isGone = true;
     this.#settleClosed(error);
     this.#parts.gone();
   }

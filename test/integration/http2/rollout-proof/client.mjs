@@ -120,7 +120,8 @@ async function caller() {
       state.answered++;
     } catch (error) {
       const { code, message } = /** @type {Error & { code?: unknown }} */ (error);
-      const why = `${code} ${message}`.replaceAll(/\d{4,}|\d+\.\d+/g, 'n').slice(0, 160);
+      const kind = (protocol === 'h2c' ? ['GET', 'POST'] : ['unary', 'stream'])[number % 2];
+      const why = `${kind}: ${code} ${message}`.replaceAll(/\d{4,}|\d+\.\d+/g, 'n').slice(0, 160);
       failed[why] = (failed[why] ?? 0) + 1;
       // As a program that fails would not call again at once.
       await sleep(10);

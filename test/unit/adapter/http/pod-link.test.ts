@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { type Dialled, isPodLeftError } from '../../../../src/adapter/http/dial.js';
@@ -38,6 +39,11 @@ it('a pod without a socket that refuses one is gone, though callers with nowhere
   expect(await link.closed).toBe(refused);
   two?.dialled(refused, two.socket);
   expect([errors.length, gone]).toEqual([2, 1]);
+  // What waits in the HTTP client for a connection dials as well, one request after the other.
+  call();
+  const [, , third] = dials;
+  const [error] = await once(third?.socket as Socket, 'error');
+  expect(isPodLeftError(error)).toBe(true);
 });
 
 describe('a pod that left the Service', () => {
