@@ -208,8 +208,8 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     if (name === 'retry') checkRetry(value);
     if (name === 'waitWhileRefused') throw optionError(name, 'left out: a call says so itself (waitForReady)', value);
     if (!(balancingTable.names as readonly string[]).includes(name)) {
-      const known = [...balancingTable.names.filter((known) => known !== 'waitWhileRefused'), ...grpcTable.names];
-      throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...clientOptionNames, ...known]);
+      const optionNames = [...balancingTable.names.filter((known) => known !== 'waitWhileRefused'), ...grpcTable.names];
+      throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...clientOptionNames, ...optionNames]);
     }
     balancing[name] = value;
   }

@@ -105,9 +105,9 @@ export function encodeHealthRequest(service: string): Buffer {
   const text = Buffer.from(service, 'utf8');
   if (text.length === 0) return text;
   const length: number[] = [];
-  let rest = text.length;
-  for (; rest > 0x7f; rest >>>= 7) length.push((rest & 0x7f) | 0x80);
-  return Buffer.concat([Buffer.from([0x0a, ...length, rest]), text]);
+  let lengthRest = text.length;
+  for (; lengthRest > 0x7f; lengthRest >>>= 7) length.push((lengthRest & 0x7f) | 0x80);
+  return Buffer.concat([Buffer.from([0x0a, ...length, lengthRest]), text]);
 }
 
 /** Decodes a `HealthCheckResponse { ServingStatus status = 1 }`; a status left out is 0, UNKNOWN. */

@@ -29,11 +29,11 @@ export function serviceTarget(service: string): string {
 export function serviceChannelOptions(options: GrpcOptions = {}): ClientOptions {
   registeredName();
   const resolved = resolveGrpcOptions(options);
-  const own = Object.fromEntries(Object.entries(options).filter(([name]) => isGrpcOption(name)));
+  const grpcOptions = Object.fromEntries(Object.entries(options).filter(([name]) => isGrpcOption(name)));
   return {
     // With a proxy in the environment, grpc-js would replace the target by the proxy, but pods are reached directly.
     'grpc.enable_http_proxy': 0,
-    ...own,
+    ...grpcOptions,
     [HiddenOptions.key]: new HiddenOptions(resolved, true),
     channelFactoryOverride: (address, credentials, channelOptions) => {
       if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
@@ -63,21 +63,21 @@ export function registeredName(): string {
   if (name !== undefined) return name;
   name = 'evenkeel';
   for (let copy = 2; experimental.isLoadBalancerNameRegistered(name); copy++) name = `evenkeel${copy}`;
-  const own = name;
+  const registered = name;
   class Config implements experimental.TypedLoadBalancingConfig {
     static createFromJson(): Config {
       return new Config();
     }
 
     getLoadBalancerName(): string {
-      return own;
+      return registered;
     }
 
     toJsonObject(): object {
-      return { [own]: {} };
+      return { [registered]: {} };
     }
   }
-  experimental.registerLoadBalancerType(own, EvenkeelPolicy, Config);
-  experimental.registerResolver(own, ChannelState);
-  return own;
+  experimental.registerLoadBalancerType(registered, EvenkeelPolicy, Config);
+  experimental.registerResolver(registered, ChannelState);
+  return registered;
 }

@@ -23,8 +23,8 @@ const tracesByIdentity = new WeakMap<object, CallTrace>();
 export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: string): void {
   beginWith(call, (start, metadata, listener) => {
     const trace = newTrace(channel, path);
-    const own = identifiable(metadata);
-    tracesByIdentity.set(identityOf(own), trace);
+    const identified = identifiable(metadata);
+    tracesByIdentity.set(identityOf(identified), trace);
     const tracedListener: typeof listener = {
       onReceiveMetadata: (received) => listener.onReceiveMetadata(received),
       onReceiveMessage: (message) => listener.onReceiveMessage(message),
@@ -33,7 +33,7 @@ export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: 
         listener.onReceiveStatus(status);
       },
     };
-    trace.start(() => start(own, tracedListener));
+    trace.start(() => start(identified, tracedListener));
   });
 }
 

@@ -113,8 +113,8 @@ export class BalancedServices<C extends ServiceClient> {
   #makeRoom(): boolean {
     const nowMs = this.#owner.clock.now();
     if (nowMs - this.#checkedMs >= MAKES_WAY_MS) {
-      const then = this.#usesAtCheck;
-      this.#idle = [...this.#services.values()].filter((service) => then.get(service) === service.uses);
+      const usesBefore = this.#usesAtCheck;
+      this.#idle = [...this.#services.values()].filter((service) => usesBefore.get(service) === service.uses);
       this.#idle.sort((a, b) => b.uses - a.uses);
       this.#usesAtCheck = new Map([...this.#services.values()].map((service) => [service, service.uses]));
       this.#checkedMs = nowMs;

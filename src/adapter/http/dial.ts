@@ -214,8 +214,8 @@ export function dialler(
           tlsTimer?.cancel();
           if (plain.destroyed) return;
           // From here on TLS reads from the plain socket and ends it, and this code does not.
-          const over = refused(() => openSecure(answer, plain));
-          follow(over, 'secureConnect', plain);
+          const tlsSocket = refused(() => openSecure(answer, plain));
+          follow(tlsSocket, 'secureConnect', plain);
         })
         .catch((error) => plain.destroy(error));
       return plain;

@@ -56,8 +56,8 @@ export function addRequest(agent: Agent, request: SocketTaker, options: RequestO
  * same.
  */
 export function inheritOptions(agent: Agent): void {
-  const own = agent as unknown as { options: object };
-  own.options = Object.create(own.options) as object;
+  const agentFields = agent as unknown as { options: object };
+  agentFields.options = Object.create(agentFields.options) as object;
 }
 
 /**

@@ -101,9 +101,10 @@ export class OriginMatcher {
     const url = new URL(text);
     if (url.protocol !== this.#target.protocol || url.port !== this.#target.port) return false;
     if (url.hostname.replace(/\.$/, '') === this.#target.hostname.replace(/\.$/, '')) return true;
-    const other = serviceName(url.hostname);
-    if (other === undefined || this.#service === undefined || other.name !== this.#service.name) return false;
-    return other.domain === undefined || other.domain === this.#domain;
+    const otherService = serviceName(url.hostname);
+    if (otherService === undefined || this.#service === undefined || otherService.name !== this.#service.name)
+      return false;
+    return otherService.domain === undefined || otherService.domain === this.#domain;
   }
 }
 

@@ -24,7 +24,7 @@ export function detectHttp2(probe: Socket, answered: (isHttp2: boolean) => void,
   let head = Buffer.alloc(0);
   let isOpen = false;
   let isOver = false;
-  const over = (isHttp2: boolean): void => {
+  const finish = (isHttp2: boolean): void => {
     if (isOver) return;
     isOver = true;
     if (isHttp2) probe.write(GOAWAY_FRAME);
@@ -39,11 +39,11 @@ export function detectHttp2(probe: Socket, answered: (isHttp2: boolean) => void,
     if (isOver) return;
     head = Buffer.concat([head, chunk]);
     // The first three bytes of an HTTP/2 frame are its length; the fourth is its type.
-    if (head.length > 3) over(head[3] === SETTINGS);
+    if (head.length > 3) finish(head[3] === SETTINGS);
   });
-  probe.on('end', () => over(false));
+  probe.on('end', () => finish(false));
   probe.on('error', (error) => {
-    if (isOpen) over(false);
+    if (isOpen) finish(false);
     else if (!isOver) failed(error);
   });
 }

@@ -14,9 +14,9 @@ import type { Endpoint } from '../../index.js';
 export function nameServer(connection: PoolConnection, endpoint: Endpoint): void {
   const { config } = connection as unknown as { readonly config: object };
   // Older versions of mysql2 have one config for all connections of a pool, so the config is copied.
-  const own: object = Object.create(Object.getPrototypeOf(config), Object.getOwnPropertyDescriptors(config));
-  Object.assign(own, { host: endpoint.address, port: endpoint.port });
-  Object.assign(connection, { config: own, endpoint });
+  const configCopy: object = Object.create(Object.getPrototypeOf(config), Object.getOwnPropertyDescriptors(config));
+  Object.assign(configCopy, { host: endpoint.address, port: endpoint.port });
+  Object.assign(connection, { config: configCopy, endpoint });
 }
 
 /**

@@ -195,18 +195,23 @@ export function withOwnNames<T extends object>(options: T): T & BalancingOptions
     readonly queueLimit?: unknown;
     readonly waitForConnections?: unknown;
   };
-  const own = rest as BalancingOptions;
-  const both = (theirs: string, ours: string): EvenkeelError =>
+  const balancingOptions = rest as BalancingOptions;
+  const bothGivenError = (theirs: string, ours: string): EvenkeelError =>
     new EvenkeelError('EVENKEEL_OPTION', `${theirs} and ${ours} are the same: give one of them`);
   const changed: { -readonly [Name in keyof BalancingOptions]: BalancingOptions[Name] } = {};
   if (connectTimeout !== undefined) {
-    if (own.pool?.connectTimeoutMs !== undefined) throw both('connectTimeout', 'pool.connectTimeoutMs');
+    if (balancingOptions.pool?.connectTimeoutMs !== undefined)
+      throw bothGivenError('connectTimeout', 'pool.connectTimeoutMs');
     const limit = { min: 1, max: 600_000 };
-    changed.pool = { ...own.pool, connectTimeoutMs: checkNumber('connectTimeout', connectTimeout, 0, limit) };
+    changed.pool = {
+      ...balancingOptions.pool,
+      connectTimeoutMs: checkNumber('connectTimeout', connectTimeout, 0, limit),
+    };
   }
   const waiting = { min: 0, max: 1_000_000, integer: true };
   if (queueLimit !== undefined || waitForConnections !== undefined) {
-    if (own.maxWaiting !== undefined) throw both('queueLimit or waitForConnections', 'maxWaiting');
+    if (balancingOptions.maxWaiting !== undefined)
+      throw bothGivenError('queueLimit or waitForConnections', 'maxWaiting');
     // In mysql2, 0 means no limit; in evenkeel there always is a limit.
     const limit = checkNumber('queueLimit', queueLimit, 0, waiting) || balancerDefaults.maxWaiting;
     changed.maxWaiting = checkBoolean('waitForConnections', waitForConnections, true) ? limit : 0;

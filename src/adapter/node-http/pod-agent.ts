@@ -197,9 +197,9 @@ export class PodAgent extends nodeHttp.Agent {
    * for one, or gets a new one.
    */
   #rest(seeker: SocketSeeker, untilMs: number): void {
-    const what = this.#idle.decide(this.#free as Socket[], untilMs, this.#isFull);
-    if (what === 'use') afterPendingIo(() => this.#serveNow(seeker, untilMs));
-    else if (what === 'dial') this.#dial(seeker);
+    const reuse = this.#idle.decide(this.#free as Socket[], untilMs, this.#isFull);
+    if (reuse === 'use') afterPendingIo(() => this.#serveNow(seeker, untilMs));
+    else if (reuse === 'dial') this.#dial(seeker);
     // The clock's timers have no async context, but the request's events need the caller's.
     else this.#idle.trial.wait(AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs))));
   }
@@ -263,9 +263,9 @@ export class PodAgent extends nodeHttp.Agent {
     if (fresh !== undefined && !this.#idle.trial.isPassed) {
       withoutFreeSockets(this, this.#name, () => addRequest(this, seeker.request, this.#options));
     } else addRequest(this, seeker.request, this.#options);
-    const left = this.#fresh;
+    const unusedSocket = this.#fresh;
     this.#fresh = undefined;
-    if (left !== undefined) this.#keep(left);
+    if (unusedSocket !== undefined) this.#keep(unusedSocket);
   }
 
   /** Keeps an open socket that no request uses. */

@@ -50,9 +50,9 @@ function names(options: object, wanted: readonly string[]): boolean {
 
 /** The TLS options of a request; undefined if it has none, or only defaults. */
 export function tlsOf(options: RequestOptions): ConnectionOptions | undefined {
-  const own = pickNames(options as ConnectionOptions, tlsNames) as { rejectUnauthorized?: boolean | undefined };
-  if (own.rejectUnauthorized === true) delete own.rejectUnauthorized;
-  for (const name in own) if (own[name as keyof typeof own] !== undefined) return own;
+  const tlsOptions = pickNames(options as ConnectionOptions, tlsNames) as { rejectUnauthorized?: boolean | undefined };
+  if (tlsOptions.rejectUnauthorized === true) delete tlsOptions.rejectUnauthorized;
+  for (const name in tlsOptions) if (tlsOptions[name as keyof typeof tlsOptions] !== undefined) return tlsOptions;
   return undefined;
 }
 

@@ -214,6 +214,6 @@ const ranks: Readonly<Record<ServerRole, (facts: Facts, isBehind: boolean, isFal
 const identityOf = ({ facts, server }: FollowedServer): string => facts?.identity ?? server.endpoint.key;
 
 function isAhead(a: FollowedServer, b: FollowedServer): boolean {
-  const known = (a.facts?.known ?? 0) - (b.facts?.known ?? 0);
-  return known > 0 || (known === 0 && a.server.endpoint.key < b.server.endpoint.key);
+  const knownDifference = (a.facts?.known ?? 0) - (b.facts?.known ?? 0);
+  return knownDifference > 0 || (knownDifference === 0 && a.server.endpoint.key < b.server.endpoint.key);
 }

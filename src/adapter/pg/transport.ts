@@ -106,7 +106,7 @@ function openSession(
     nameServer(client, host, port);
     let session: PgSession | undefined;
     let isOver = false;
-    const over = (error: Error | undefined): void => {
+    const finish = (error: Error | undefined): void => {
       if (isOver) return;
       isOver = true;
       timer.cancel();
@@ -121,26 +121,26 @@ function openSession(
     const callOff = (error: Error): void => {
       socket.destroy(error);
       // pg reports no error if the connection ends while it waits for a function of the application, such as one for the password.
-      over(error);
+      finish(error);
     };
     const timer = deadline(clock, late, connectTimeoutMs);
-    client.on('error', over);
+    client.on('error', finish);
     client.connect((error: Error | null) => {
       if (error || isOver) {
-        over(error ?? new Error('called off'));
+        finish(error ?? new Error('called off'));
         return;
       }
       const opened = new PgSession(client, parts, owner);
-      client.on('end', () => over(new Error('Connection terminated unexpectedly')));
+      client.on('end', () => finish(new Error('Connection terminated unexpectedly')));
       greet(opened, parts).then(
         () => {
           session = opened;
-          over(opened.isAlive ? undefined : new Error('Connection terminated unexpectedly'));
+          finish(opened.isAlive ? undefined : new Error('Connection terminated unexpectedly'));
         },
         (refusal) => {
           opened.cut(asError(refusal));
           // A check of the application refused this client, and would refuse the next one too.
-          over(markLasting(asError(refusal)));
+          finish(markLasting(asError(refusal)));
         },
       );
     });

@@ -93,11 +93,11 @@ class Reads {
 
   /** Collects the commands that a pipeline passes to its client one by one, and sends them together as one read. */
   #collector(commands: readonly IoredisCommand[]): object {
-    let left = commands.length;
+    let commandsLeft = commands.length;
     return {
       options: this.#primary.options,
       sendCommand: (command: IoredisCommand): Promise<unknown> => {
-        if (--left === 0) this.#parts.read(new PipelineRead(commands, this.#primary));
+        if (--commandsLeft === 0) this.#parts.read(new PipelineRead(commands, this.#primary));
         return command.promise;
       },
     };
@@ -105,10 +105,10 @@ class Reads {
 
   #quit(args: unknown[]): Promise<unknown> {
     const closed = this.#parts.close();
-    const both = Promise.all([this.#primary.quit(...args), closed]).then(([answer]) => answer);
+    const quitResult = Promise.all([this.#primary.quit(...args), closed]).then(([answer]) => answer);
     // With a callback, the callback gets the result, and nobody handles the promise.
-    if (typeof args.at(-1) === 'function') both.catch(() => {});
-    return both;
+    if (typeof args.at(-1) === 'function') quitResult.catch(() => {});
+    return quitResult;
   }
 }
 
@@ -208,9 +208,9 @@ class PipelineRead implements Read {
   send(client: unknown, attempt: ReadAttempt): void {
     const redis = client as Ioredis;
     const together = new OneWrite(redis);
-    let left = this.#reads.length;
+    let readsLeft = this.#reads.length;
     const ended = (): void => {
-      if (--left === 0) this.#ended(attempt);
+      if (--readsLeft === 0) this.#ended(attempt);
     };
     for (const read of this.#reads) read.sendOn(redis, ended, together);
     together.flush();

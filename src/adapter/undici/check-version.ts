@@ -33,14 +33,17 @@ function checkVersion(): void {
  * its own, and the `fetch` of Deno ignores dispatchers.
  */
 export function checkRuntime(name: string, versions: NodeJS.Dict<string> = process.versions): void {
-  const why =
+  const bypassReason =
     versions.bun !== undefined
       ? 'Bun puts functions of its own in place of the package undici'
       : versions.deno !== undefined
         ? "Deno's fetch passes over dispatchers"
         : undefined;
-  if (why === undefined) return;
-  throw new EvenkeelError('EVENKEEL_OPTION', `${name} works on Node.js only: ${why}. evenkeel/node-http works there`);
+  if (bypassReason === undefined) return;
+  throw new EvenkeelError(
+    'EVENKEEL_OPTION',
+    `${name} works on Node.js only: ${bypassReason}. evenkeel/node-http works there`,
+  );
 }
 
 interface Manifest {

@@ -257,14 +257,14 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) {
       return new HedgedCall(this, withoutDispatcher(options), key, asHandlerV2(handler));
     }
-    const own = options.body == null ? options : withWatchedBody(options);
+    const watchedOptions = options.body == null ? options : withWatchedBody(options);
     const isV1 = typeof handler.onRequestStart !== 'function';
     if (isV1 && coreTakesHandlerV1) {
-      const call = new UndiciCall(this, own, key);
+      const call = new UndiciCall(this, watchedOptions, key);
       call.handler = new CallerV1(handler as HandlerV1, call);
       return call;
     }
-    const call = new UndiciCall(this, isV1 ? withoutDispatcher(own) : own, key);
+    const call = new UndiciCall(this, isV1 ? withoutDispatcher(watchedOptions) : watchedOptions, key);
     call.handler = new Caller(isV1 ? new HandlerV1AsV2(handler as HandlerV1) : (handler as HandlerV2), call);
     return call;
   }

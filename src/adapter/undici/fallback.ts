@@ -83,9 +83,9 @@ export class Fallback {
     const { fallbackDispatcher } = this.#options;
     const target = fallbackDispatcher ?? this.#ownAgent();
     // The handler is converted to the newer form, which undici 7 and 8 both take; the dispatcher may come from either.
-    const own =
+    const newerHandler =
       fallbackDispatcher !== undefined && options.upgrade ? this.watched(handler, target) : asHandlerV2(handler);
-    return target.dispatch(withoutDispatcher(options), own as Dispatcher.DispatchHandler);
+    return target.dispatch(withoutDispatcher(options), newerHandler as Dispatcher.DispatchHandler);
   }
 
   /** Wraps the handler of a request that may become a WebSocket, so that the limits of `target` apply to it. */

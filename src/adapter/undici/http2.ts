@@ -48,8 +48,8 @@ export class Http2Pool extends Pool {
       (options as { readonly allowH2?: unknown }).allowH2 === false || (options.upgrade && this.#upgradesHttp1);
     if (isHttp1) return this.http1.dispatch(options, handler);
     if (this.#delayedEnds === 0) return super.dispatch(options, handler);
-    const own = ownOptions(options);
-    afterPendingIo(() => void super.dispatch(own, handler));
+    const optionsCopy = ownOptions(options);
+    afterPendingIo(() => void super.dispatch(optionsCopy, handler));
     return true;
   }
 
@@ -156,9 +156,9 @@ export function watchSilence(
   let silentChecks = 0;
   const check = (): void => {
     timer = clock.timer(check, PING_MS);
-    const now = received();
-    silentChecks = now !== undefined && now === last ? silentChecks + 1 : 0;
-    last = now;
+    const receivedNow = received();
+    silentChecks = receivedNow !== undefined && receivedNow === last ? silentChecks + 1 : 0;
+    last = receivedNow;
     if (silentChecks < SILENT_CHECKS) return;
     silentChecks = 0;
     dead(SILENT_CHECKS * PING_MS);

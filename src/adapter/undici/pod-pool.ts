@@ -218,10 +218,10 @@ export class PodPool extends Pool {
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.#entering = true;
-    const more = super.dispatch(options, handler);
+    const mayDispatch = super.dispatch(options, handler);
     if (this.#entering) this.#queued++;
     this.#entering = false;
-    return more;
+    return mayDispatch;
   }
 
   // The clients of this pool call the methods that follow.

@@ -14,11 +14,13 @@ import { refusalOf } from './unsent-request.js';
  * Bodies are not copied, as in undici.
  */
 export function ownOptions(options: Dispatcher.DispatchOptions): OwnOptions {
-  const own = isPlain(options) ? { ...options } : allOf(options);
-  if (own.headers !== undefined) own.headers = ownHeaders(own.headers) as NonNullable<OwnOptions['headers']>;
-  if (own.query !== undefined) own.query = ownRecord(own.query) as NonNullable<OwnOptions['query']>;
-  if (own.origin instanceof URL) own.origin = new URL(own.origin);
-  return own;
+  const optionsCopy = isPlain(options) ? { ...options } : allOf(options);
+  if (optionsCopy.headers !== undefined)
+    optionsCopy.headers = ownHeaders(optionsCopy.headers) as NonNullable<OwnOptions['headers']>;
+  if (optionsCopy.query !== undefined)
+    optionsCopy.query = ownRecord(optionsCopy.query) as NonNullable<OwnOptions['query']>;
+  if (optionsCopy.origin instanceof URL) optionsCopy.origin = new URL(optionsCopy.origin);
+  return optionsCopy;
 }
 
 /** The copy of a request's options, which evenkeel may change. */
@@ -60,12 +62,13 @@ function ownPairs(headers: Iterable<unknown>): unknown {
 
 function ownRecord(record: unknown): unknown {
   if (typeof record !== 'object' || record === null) return record;
-  const own: Record<string, unknown> = { ...record };
-  for (const name in own) {
+  const recordCopy: Record<string, unknown> = { ...record };
+  for (const name in recordCopy) {
     // Nearly every value is a string. Properties that somebody added to Object.prototype are not headers.
-    if (typeof own[name] === 'object' && Object.hasOwn(own, name)) own[name] = ownValue(own[name]);
+    if (typeof recordCopy[name] === 'object' && Object.hasOwn(recordCopy, name))
+      recordCopy[name] = ownValue(recordCopy[name]);
   }
-  return own;
+  return recordCopy;
 }
 
 function ownValue(value: unknown): unknown {
@@ -112,10 +115,10 @@ const names = [
 /** Copies a request's options, including those from a prototype, such as defaults or getters of a class, because undici reads those too. */
 function allOf(options: Dispatcher.DispatchOptions): OwnOptions {
   const from = options as unknown as Readonly<Record<string, unknown>>;
-  const own: Record<string, unknown> = { ...from };
-  for (const name in from) own[name] = from[name];
-  for (const name of names) if (name in from) own[name] = from[name];
-  return own as unknown as OwnOptions;
+  const optionsCopy: Record<string, unknown> = { ...from };
+  for (const name in from) optionsCopy[name] = from[name];
+  for (const name of names) if (name in from) optionsCopy[name] = from[name];
+  return optionsCopy as unknown as OwnOptions;
 }
 
 const SLASH = 47;
@@ -131,11 +134,11 @@ export function requestOf(
 ): OwnOptions {
   const copy = ownOptions(options);
   if (copy.body != null) encodeForm(copy);
-  const own = copy.body == null || typeof handler.onRequestStart === 'function' ? copy : withOneLength(copy);
-  const { origin, path } = own;
-  if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return own;
+  const repaired = copy.body == null || typeof handler.onRequestStart === 'function' ? copy : withOneLength(copy);
+  const { origin, path } = repaired;
+  if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return repaired;
   // A request without an origin is for the dispatcher's Service.
-  return resolvePath({ ...own, origin: origin || matcher.origin }, (requested, named) =>
+  return resolvePath({ ...repaired, origin: origin || matcher.origin }, (requested, named) =>
     matcher.matches(requested) ? matcher.matches(named) : isSameOrigin(requested, named),
   );
 }

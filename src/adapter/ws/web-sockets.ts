@@ -73,8 +73,8 @@ class BalancedWebSockets implements ServiceWebSockets {
         const areOptions = typeof protocols === 'object' && protocols !== null && !Array.isArray(protocols);
         const clientOptions = areOptions ? protocols : more;
         const held = new HeldWebSocket(shared);
-        const ours = parts.origin.matches(originOf(address)) ? { agent, [heldBy]: held } : {};
-        super(address, areOptions ? [] : protocols, { ...clientOptions, ...ours } as ClientOptions);
+        const balancedOptions = parts.origin.matches(originOf(address)) ? { agent, [heldBy]: held } : {};
+        super(address, areOptions ? [] : protocols, { ...clientOptions, ...balancedOptions } as ClientOptions);
         held.webSocket = this;
       }
     } as typeof WebSocket;

@@ -144,9 +144,9 @@ function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
   };
   // In older versions of mysql2, such as 3.16, the `destroy` of the promise form bypasses the `destroy` of the connection.
   promised.destroy = () => connection.destroy();
-  const own = promised as PromisePoolConnection & { [Symbol.asyncDispose]?: () => Promise<void> };
+  const disposable = promised as PromisePoolConnection & { [Symbol.asyncDispose]?: () => Promise<void> };
   // Older versions of mysql2 have no `Symbol.asyncDispose`.
-  own[Symbol.asyncDispose] ??= async () => promised.release();
+  disposable[Symbol.asyncDispose] ??= async () => promised.release();
   const { endpoint } = connection as MysqlPoolConnection & ServerOfConnection;
   return Object.assign(promised, { endpoint });
 }

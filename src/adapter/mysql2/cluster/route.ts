@@ -41,12 +41,12 @@ export function routeTo(service: Service): ServiceRoute {
  * the call waits for all services at once.
  */
 function joinedRoute(services: readonly Service[], selector: ServiceSelector): ServiceRoute {
-  const first = services[0] as Service;
+  const firstService = services[0] as Service;
   const { length } = services;
   let turn = 0;
   const start = (): number => {
     if (selector === 'ORDER') return 0;
-    if (selector === 'RANDOM') return Math.floor(first.draw() * length);
+    if (selector === 'RANDOM') return Math.floor(firstService.draw() * length);
     turn = (turn + 1) % length;
     return turn;
   };
@@ -68,15 +68,16 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): S
     return avoided;
   };
   return {
-    first,
+    first: firstService,
     source: {
       name: services.map(({ balancer }) => balancer.name).join(','),
-      clock: first.clock,
+      clock: firstService.clock,
       retries: undefined,
       pick,
       acquire: async (options) => pick(options) ?? acquireAny(services, options),
     },
-    serviceOf: ({ handle }) => services.find(({ transport }) => transport.serverOf(handle) !== undefined) ?? first,
+    serviceOf: ({ handle }) =>
+      services.find(({ transport }) => transport.serverOf(handle) !== undefined) ?? firstService,
   };
 }
 

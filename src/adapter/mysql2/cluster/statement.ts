@@ -65,8 +65,8 @@ export type StatementArguments = readonly [sql: unknown, values?: unknown, callb
 
 /** Finds the callback among the arguments; undefined if there is none. */
 export function callbackOf([, values, callback]: StatementArguments): MysqlCallback | undefined {
-  const last = callback ?? values;
-  return typeof last === 'function' ? (last as MysqlCallback) : undefined;
+  const lastArgument = callback ?? values;
+  return typeof lastArgument === 'function' ? (lastArgument as MysqlCallback) : undefined;
 }
 
 /** Parses the arguments of `query` or `execute`. Throws EVENKEEL_OPTION if they contain no statement. */

@@ -180,10 +180,10 @@ export class ClusterNodes implements Transport<ClusterNode> {
   #releaseFirst(): void {
     this.#firstTimer?.cancel();
     this.#firstTimer = undefined;
-    const first = this.#first;
+    const waitingNodes = this.#first;
     this.#first = [];
-    while (first.length > 0) {
-      const [drawn] = first.splice(drawIndex(this.#options.rng, first.length), 1);
+    while (waitingNodes.length > 0) {
+      const [drawn] = waitingNodes.splice(drawIndex(this.#options.rng, waitingNodes.length), 1);
       drawn?.();
     }
   }
@@ -192,8 +192,8 @@ export class ClusterNodes implements Transport<ClusterNode> {
   async #idFree(id: string, endpoint: Endpoint, signal: AbortSignal): Promise<void> {
     for (let present = this.#byId.get(id); present !== undefined; present = this.#byId.get(id)) {
       if (!present.isLeaving) {
-        const both = `${endpointAddress(present.endpoint)} and ${endpointAddress(endpoint)}`;
-        throw new EvenkeelError('EVENKEEL_OPTION', `id() must tell endpoints apart: ${both} are both "${id}"`);
+        const addresses = `${endpointAddress(present.endpoint)} and ${endpointAddress(endpoint)}`;
+        throw new EvenkeelError('EVENKEEL_OPTION', `id() must tell endpoints apart: ${addresses} are both "${id}"`);
       }
       // The pod that had this id is gone for good.
       present.cut();

@@ -212,8 +212,9 @@ const leaveOutStandby: StageFactory = () => ({ apply: (set) => set.filter(({ wei
 /** Fills in defaults and checks every option of `followService`. Throws EVENKEEL_OPTION. */
 export function resolveFollowOptions(cluster: AnyPoolCluster, options: FollowServiceOptions): ResolvedFollowOptions {
   for (const method of ['add', 'remove', 'getConnection', 'on', 'off'] as const) {
-    const found = (cluster as Partial<Record<typeof method, unknown>> | undefined)?.[method];
-    if (typeof found !== 'function') throw optionError('cluster', 'a PoolCluster of mysql2 3.12 or later', cluster);
+    const clusterMethod = (cluster as Partial<Record<typeof method, unknown>> | undefined)?.[method];
+    if (typeof clusterMethod !== 'function')
+      throw optionError('cluster', 'a PoolCluster of mysql2 3.12 or later', cluster);
   }
   const settings = followTable.resolve(options);
   const { resolver, node, id, stages, drainTimeoutMs, startTimeoutMs, pool, observer, clock, rng } = settings;

@@ -150,9 +150,9 @@ export class ConnectionStatements {
     const { timeout, ...others } = isPlain ? (statement as { readonly timeout?: unknown }) : {};
     const limitMs = typeof timeout === 'number' && timeout > 0 ? timeout : queryTimeoutMs;
     const sent = isPlain ? withOwnFunctions(others) : statement;
-    const last = args.findLastIndex((arg) => typeof arg === 'function');
-    if (last === -1) return { args: [sent, ...args.slice(1)], hasCallback: false, limitMs, cancel: () => {} };
-    const callback = ownErrors(args[last] as MysqlCallback);
+    const callbackIndex = args.findLastIndex((arg) => typeof arg === 'function');
+    if (callbackIndex === -1) return { args: [sent, ...args.slice(1)], hasCallback: false, limitMs, cancel: () => {} };
+    const callback = ownErrors(args[callbackIndex] as MysqlCallback);
     let isOver = false;
     const answer: MysqlCallback = (error, rows, fields) => {
       if (isOver) return;
@@ -165,7 +165,7 @@ export class ConnectionStatements {
       ? clock.timer(() => answer(queryTimeout(address, limitMs)), limitMs)
       : undefined;
     const cancel = (): void => timer?.cancel();
-    return { args: [sent, ...args.slice(1, last), answer], hasCallback: true, limitMs, cancel };
+    return { args: [sent, ...args.slice(1, callbackIndex), answer], hasCallback: true, limitMs, cancel };
   }
 
   /**

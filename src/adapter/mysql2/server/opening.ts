@@ -123,7 +123,7 @@ export class Opening {
     let socket: Socket | undefined;
     let timer: Timer | undefined;
     let isOver = false;
-    const over = (error: Error | undefined, session?: MysqlSession): void => {
+    const finish = (error: Error | undefined, session?: MysqlSession): void => {
       if (isOver) return;
       isOver = true;
       timer?.cancel();
@@ -131,7 +131,7 @@ export class Opening {
     };
     const callOff = (error: Error): void => {
       socket?.destroy(error);
-      over(error);
+      finish(error);
     };
     const logInWith = (credentials: Credentials | undefined): void => {
       if (isOver) return;
@@ -142,20 +142,20 @@ export class Opening {
         if (error || isOver) {
           // The socket is destroyed without an error, because mysql2 would report an error once more, to nobody.
           socket?.destroy();
-          over(error ?? undefined);
+          finish(error ?? undefined);
           return;
         }
         const session = new MysqlSession(connection, socket as Socket, credentials, this.#sessionParts, owner);
         tell(this.#parts.events, 'connection', connection);
-        over(session.isAlive ? undefined : new Error('the connection was lost'), session);
+        finish(session.isAlive ? undefined : new Error('the connection was lost'), session);
       });
       socket = this.#dialled;
     };
     if (readCredentials === undefined) logInWith(undefined);
     else {
-      const late = (): void => over(credentialsTooLate(endpoint, connectTimeoutMs));
+      const late = (): void => finish(credentialsTooLate(endpoint, connectTimeoutMs));
       timer = deadline(clock, late, connectTimeoutMs);
-      readCredentials(endpoint).then(logInWith, over);
+      readCredentials(endpoint).then(logInWith, finish);
     }
     return () => callOff(new Error('called off'));
   }

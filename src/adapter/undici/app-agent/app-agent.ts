@@ -43,10 +43,13 @@ export interface AppAgent extends Dispatcher, AsyncDisposable {
 export function createAppAgent(options: AppAgentOptions = {}): AppAgent {
   checkRuntime('createAppAgent');
   const { fallbackDispatcher, webSocket } = appAgentTable.resolve(options);
-  const own = resolveServiceOptions(pickNames(options, appTable.names));
+  const serviceOptions = resolveServiceOptions(pickNames(options, appTable.names));
   const limits = webSocketLimits(webSocket);
-  const optionsOf: typeof own.optionsOf = (origin) => ({ ...(webSocket && { webSocket }), ...own.optionsOf(origin) });
-  return new RoutingAgent({ ...own, optionsOf }, fallbackDispatcher, limits);
+  const optionsOf: typeof serviceOptions.optionsOf = (origin) => ({
+    ...(webSocket && { webSocket }),
+    ...serviceOptions.optionsOf(origin),
+  });
+  return new RoutingAgent({ ...serviceOptions, optionsOf }, fallbackDispatcher, limits);
 }
 
 /** An interceptor for `compose` that can be inspected and closed. */

@@ -52,8 +52,9 @@ export class ServiceRouter {
       const service = this.#services.known(origin);
       if (service !== undefined) return this.#send(service, options, handler);
     }
-    const own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
-    const resolved = attempt(() => resolvePath(own));
+    const repaired =
+      options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
+    const resolved = attempt(() => resolvePath(repaired));
     if (resolved instanceof Error) return refuse(handler, resolved);
     const url = httpOrigin(resolved.origin);
     if (url === undefined || this.#services.isClosed) return onward(resolved, handler);
@@ -157,9 +158,9 @@ function send(
   service.uses++;
   const text = String(options.origin);
   if (text === origin.origin) return client.dispatch(options, handler);
-  const own = { ...options, origin: origin.origin };
+  const serviceRequest = { ...options, origin: origin.origin };
   const { host } = new URL(text);
-  return client.dispatch(host === origin.host ? own : withHost(own, host), handler);
+  return client.dispatch(host === origin.host ? serviceRequest : withHost(serviceRequest, host), handler);
 }
 
 /** Calls a function of the application, and returns its error, which becomes the error of the request. */
