@@ -13,7 +13,7 @@ export interface AdminFacts {
   readonly left: readonly LeftClient[] | undefined;
 }
 
-/** A client that is not balanced, and what would balance it. */
+/** A client that is not balanced, and what to change so that it is. */
 export interface LeftClient {
   readonly what: string;
   readonly count: number;

@@ -11,7 +11,7 @@ export interface Cause {
   readonly todo: string;
 }
 
-/** Why the target does not work, if that is certain. */
+/** Returns the cause why the target does not work, if it is certain. */
 export function causeOf(parsed: Target, facts: Facts): Cause | undefined {
   if (parsed.kind === 'static') return undefined;
   // An address of the Service itself says nothing about the pods behind it, so this is checked first.

@@ -12,13 +12,13 @@ export interface DoctorCommand {
   /** The target as the user wrote it. */
   readonly target: string;
   readonly parsed: Target;
-  /** The host of a target that is an https URL. */
+  /** The host, if the target is an https URL. */
   readonly tlsHost: string | undefined;
   readonly options: TargetOptions & { readonly allowAddresses: AllowAddresses };
   /** The time limit for all checks, in ms. */
   readonly timeoutMs: number;
   readonly connect: boolean;
-  /** The admin page of the app's process, with a final slash. */
+  /** The URL of the admin page of the application's process, with a slash at the end. */
   readonly admin: URL | undefined;
   readonly watch: boolean;
   readonly json: boolean;
@@ -27,19 +27,19 @@ export interface DoctorCommand {
 /** A parsed `evenkeel top` command line. */
 export interface TopCommand {
   readonly name: 'top';
-  /** The admin page's URL, with a final slash. */
+  /** The URL of the admin page, with a slash at the end. */
   readonly url: URL;
-  /** Whether to print the tables once and exit. */
+  /** Whether to print the tables once instead of every second. */
   readonly once: boolean;
 }
 
 /** A parsed `evenkeel explain` command line. */
 export interface ExplainCommand {
   readonly name: 'explain';
-  /** The path of the recording. */
+  /** The path of the file with the recording. */
   readonly file: string;
   readonly call: number | undefined;
-  /** The moment to explain, as the user wrote it. */
+  /** The time from which calls are listed, as the user wrote it. */
   readonly at: string | undefined;
   readonly pod: string | undefined;
   readonly balancer: string | undefined;
@@ -48,12 +48,12 @@ export interface ExplainCommand {
 /** A parsed `evenkeel replay` command line. */
 export interface ReplayCommand {
   readonly name: 'replay';
-  /** The path of the recording. */
+  /** The path of the file with the recording. */
   readonly file: string;
   readonly balancer: string | undefined;
 }
 
-/** A parsed command line. */
+/** The command and its arguments. */
 export type Command =
   | DoctorCommand
   | TopCommand

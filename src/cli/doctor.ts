@@ -25,14 +25,14 @@ import { probeHttp2 } from './probe-http2.js';
 import { probeResolver } from './probe-resolver.js';
 import { type Diagnosis, exitCodes, type Facts, type ProcessFacts } from './report.js';
 
-/** Where a command writes, and what ends it. */
+/** Where a command writes its output, and the signal that ends it. */
 export interface CommandContext {
   readonly write: (text: string) => void;
   /** Aborts when the user presses Ctrl-C. */
   readonly signal: AbortSignal;
 }
 
-/** Runs `evenkeel doctor`; resolves with the exit code. */
+/** Runs `evenkeel doctor`. Resolves to the exit code. */
 export async function doctor(command: DoctorCommand, { write, signal }: CommandContext): Promise<number> {
   const { target, parsed, options, json } = command;
   const facts = await examine(command, signal);
@@ -97,7 +97,7 @@ async function examineApi(command: DoctorCommand, names: Names, signal: AbortSig
   return probeApi(options.kubernetes ?? {}, subject, signal);
 }
 
-/** The Service in this cluster that a target names. */
+/** Returns the Service of this cluster that a target names; undefined if it names none. */
 function serviceOf(parsed: Target, { domain }: Names): ServiceHost | undefined {
   if (parsed.kind === 'static') return undefined;
   const service = parsed.kind === 'kubernetes' ? parsed.service : parseServiceHost(parsed.host);

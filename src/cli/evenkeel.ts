@@ -15,7 +15,7 @@ const OWN_FAULT = 70;
 
 const stopped = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
-// The program that reads our output may close it, as `head` does.
+// A program that reads the output, such as `head`, may close it early. That ends the command, and is not an error.
 process.stdout.on('error', () => stopped.abort());
 
 process.exitCode = await main(process.argv.slice(2));
@@ -65,7 +65,7 @@ function clear(): void {
   process.stdout.write('\u001b[H\u001b[2J');
 }
 
-/** The size of the terminal; undefined if the output goes to a file or another program. */
+/** Returns the size of the terminal; undefined if the output goes to a file or to another program. */
 function terminalSize(): TerminalSize | undefined {
   const { isTTY, rows, columns } = process.stdout;
   return isTTY === true ? { rows, columns } : undefined;

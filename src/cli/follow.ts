@@ -12,7 +12,7 @@ export type FollowEvent = { readonly afterMs: number } & (
   | { readonly event: 'fresh' }
 );
 
-/** Reports changes of a target's endpoints, starting from the current set, until `signal` aborts. */
+/** Reports the endpoints of a target and every later change of them, until `signal` aborts. */
 export async function follow(
   target: string,
   options: TargetOptions,

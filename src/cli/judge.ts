@@ -5,7 +5,7 @@ import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts, Outcome } from './report.js';
 
-/** The overall verdict of `evenkeel doctor`, in one sentence. */
+/** The overall result of `evenkeel doctor`, in one sentence. */
 export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome; readonly summary: string } {
   const { use, api, connections } = facts;
   const cause = causeOf(parsed, facts);

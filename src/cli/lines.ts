@@ -22,9 +22,7 @@ const note = (text: string): Line => ({ mark: 'note', text });
 const warn = (text: string): Line => ({ mark: 'warn', text });
 const fail = (text: string): Line => ({ mark: 'fail', text });
 
-/**
- * A line of the report about a way to find endpoints that does not work: a failure if it is the only way, a warning if there is another.
- */
+/** A line about a way to find endpoints that does not work. It is a failure if the target allows no other way, otherwise a warning. */
 const bad = (parsed: Target, text: string): Line => (parsed.kind === 'plain' ? warn(text) : fail(text));
 
 /** Describes what the API server answered, line by line. */
@@ -134,7 +132,7 @@ export function useLines(facts: Facts): Line[] {
   const lines: Line[] = [];
   const { mode, endpoints, errors, warnings } = facts.use;
   const external = externalNameOf(facts);
-  // The reasons are in the lines above, one per permission.
+  // The lines of the API server say why: a permission is missing there.
   const isLate = facts.api?.list.state === 'allowed' && facts.api.watch.state !== 'allowed';
   if (mode === 'slices' && isLate) lines.push(warn('its EndpointSlices are listed from time to time, not watched'));
   else if (mode === 'slices') lines.push(ok('its EndpointSlices are watched'));

@@ -7,7 +7,7 @@ import type { ConnectFacts } from './report.js';
 const MAX_ENDPOINTS = 10;
 const TIMEOUT_MS = 2_000;
 
-/** Opens a TCP connection to each address of the endpoints, at most ten, and closes it. Never rejects. */
+/** Opens a TCP connection to each address of the first endpoints, and closes it again. At most ten are tried. Never rejects. */
 export async function probeConnections(endpoints: readonly Endpoint[]): Promise<readonly ConnectFacts[]> {
   const distinct = new Map(
     endpoints.flatMap((each) => [each, withOtherFirst(each)]).map((endpoint) => [endpointAddress(endpoint), endpoint]),

@@ -10,7 +10,7 @@ import type { DnsAnswerFacts, DnsFacts, NamespaceFacts } from './report.js';
 const patience = { timeoutMs: 2_000, tries: 2 };
 
 export interface DnsProbe {
-  /** The absolute name of the Service, with the trailing dot. */
+  /** The full name of the Service, with a trailing dot. */
   readonly name: string;
   /** The named port whose SRV records are queried; undefined if the target has no named port. */
   readonly srv: string | undefined;

@@ -4,7 +4,7 @@ import { systemClock } from '../runtime/clock.js';
 import { systemRng } from '../runtime/rng.js';
 import type { UseFacts } from './report.js';
 
-/** Lets the library find the endpoints, as in an application, and returns its result. Never rejects. */
+/** Lets the library find the endpoints of the target, as in an application, and returns the first result. Never rejects. */
 export async function probeResolver(target: string, options: TargetOptions, signal: AbortSignal): Promise<UseFacts> {
   const found = { mode: undefined, reason: undefined, advice: undefined } as {
     mode: string | undefined;

@@ -12,7 +12,10 @@ export function readFile(file: string): Uint8Array {
   }
 }
 
-/** The balancer of a recording that the user named, or the one with the longest recording. Throws EVENKEEL_OPTION. */
+/**
+ * Returns the balancer in a recording that the user named. If none was named, returns the one of which most was recorded. Throws
+ * EVENKEEL_OPTION if there is none.
+ */
 export function chosen({ balancers, leftOut }: Dump, name: string | undefined): DumpedBalancer {
   const candidates =
     name === undefined
@@ -28,7 +31,7 @@ export function chosen({ balancers, leftOut }: Dump, name: string | undefined): 
   throw new EvenkeelError('EVENKEEL_OPTION', `no balancer is called ${quoted(name ?? '', 80)}; there are ${names}`);
 }
 
-/** Converts times of a balancer's clock to times of day. */
+/** Converts times on a balancer's clock to times of day, and back. */
 export class WallClock {
   readonly #offsetMs: number;
   readonly #madeAtMs: number;
@@ -38,7 +41,7 @@ export class WallClock {
     this.#offsetMs = madeAtMs - nowMs;
   }
 
-  /** Formats a time of the balancer's clock as a time of day in UTC, to the millisecond. */
+  /** Formats a time on the balancer's clock as a time of day in UTC, with milliseconds. */
   of(atMs: number): string {
     return isoOf(atMs + this.#offsetMs)?.slice(11, 23) ?? `${atMs} ms`;
   }

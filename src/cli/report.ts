@@ -3,7 +3,7 @@ import type { AddressFamily } from '../resolver/host-families.js';
 import type { ServiceFacts } from '../resolver/kubernetes/slices/service-ports.js';
 import type { LeftClient } from './admin-page.js';
 
-/** Whether the API server allows a request that evenkeel makes, and how it responded. */
+/** Whether the API server allows a kind of request that evenkeel makes. */
 export interface Permission {
   /** How the API server responded; `not-asked` if an earlier answer made the request pointless. */
   readonly state: 'allowed' | 'forbidden' | 'failed' | 'not-asked';
@@ -12,7 +12,7 @@ export interface Permission {
 
 /** What the API server knows about a Service. */
 export interface ApiFacts {
-  /** The URL of the API server; undefined if there is none to ask, and `reason` says why. */
+  /** The URL of the API server; undefined if there is none, and then `reason` says why. */
   readonly server: string | undefined;
   readonly reason?: string;
   readonly namespace: string | undefined;
@@ -35,7 +35,7 @@ export interface ApiFacts {
   readonly object?: ServiceFacts | null;
 }
 
-/** The zones or nodes for which the endpoints of a Service are meant, by their topology hints. */
+/** For which zones or nodes the endpoints of a Service are meant, according to its topology hints. */
 export interface HintFacts {
   readonly kind: 'zone' | 'node';
   /** How many ready endpoints have a hint of this kind. */
@@ -46,10 +46,10 @@ export interface HintFacts {
   readonly names: readonly string[];
 }
 
-/** The name server's answer to one DNS query. */
+/** What a name server answered to one DNS query. */
 export interface DnsAnswerFacts {
   readonly records: number;
-  /** The shortest TTL of the records in the answer, in seconds. */
+  /** The shortest time for which a record in the answer is valid, in seconds. */
   readonly ttl: number | undefined;
   /** The error code of `node:dns` if there was no answer. */
   readonly error?: string;
@@ -58,7 +58,7 @@ export interface DnsAnswerFacts {
 
 /** What the name servers know about a Service. */
 export interface DnsFacts {
-  /** The absolute name of the Service. */
+  /** The full DNS name of the Service. */
   readonly name: string;
   readonly servers: readonly string[];
   readonly a: DnsAnswerFacts;
@@ -80,7 +80,7 @@ export interface NamespaceFacts {
   readonly state: 'known' | 'missing' | 'unknown';
 }
 
-/** What the library itself found for the target. */
+/** What the library found for the target. */
 export interface UseFacts {
   /** How the endpoints are found, in the resolver's words: `slices`, `dns` or `name` for plain targets. */
   readonly mode: string | undefined;
@@ -99,37 +99,37 @@ export interface ConnectFacts {
   readonly error?: string;
 }
 
-/** A pod that speaks HTTP/2 over TLS. */
+/** A pod that speaks HTTP/2 over TLS, and what `fetch` would do with it. */
 export interface Http2Facts {
   readonly endpoint: string;
-  /** The version of the Node that runs `evenkeel doctor`. */
+  /** The version of Node.js that runs `evenkeel doctor`. */
   readonly node: string;
   /** Whether the `fetch` of this Node offers HTTP/2 by itself. */
   readonly isOffered: boolean;
 }
 
-/** What the admin page of the app's process says. */
+/** What was learned from the admin page of the application's process. */
 export interface ProcessFacts {
   readonly url: string;
-  /** Why the admin page could not be read. */
+  /** The reason why the admin page could not be read. */
   readonly error?: string;
   /** The clients that are not balanced; undefined if the process does not use `evenkeel/register`, or nothing is known. */
   readonly left?: readonly LeftClient[] | undefined;
 }
 
-/** All findings of `evenkeel doctor`. */
+/** Everything that `evenkeel doctor` has found out. */
 export interface Facts {
   readonly api: ApiFacts | undefined;
   readonly dns: DnsFacts | undefined;
-  /** The Service's namespace; undefined if nothing names one. */
+  /** The Service's namespace; undefined if it is unknown or was not looked up. */
   readonly namespace?: NamespaceFacts | undefined;
   readonly use: UseFacts;
   /** The IP families of this host's addresses, loopback and link-local ones aside. */
   readonly hostFamilies: readonly AddressFamily[];
   readonly connections: readonly ConnectFacts[];
-  /** What was found about HTTP/2; undefined unless the target is an https URL and its pods speak HTTP/2. */
+  /** What was learned about HTTP/2; undefined unless the target is an https URL and its pods speak HTTP/2. */
   readonly http2?: Http2Facts | undefined;
-  /** What the app's process says about its clients; undefined if no admin page was named. */
+  /** What was learned from the application's process; undefined if no admin page was named. */
   readonly process?: ProcessFacts | undefined;
 }
 
@@ -141,7 +141,7 @@ export interface Line {
   readonly text: string;
 }
 
-/** What the findings of `evenkeel doctor` mean. */
+/** The interpretation of everything that `evenkeel doctor` has found out. */
 export interface Diagnosis {
   readonly outcome: Outcome;
   readonly summary: string;

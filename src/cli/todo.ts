@@ -8,7 +8,7 @@ import { list } from './lines.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts } from './report.js';
 
-/** What to change about the Service, its permissions or the app, most useful first. */
+/** Lists what to change about the Service, its permissions or the application, with the most useful change first. */
 export function todoOf(parsed: Target, facts: Facts): string[] {
   return [...serviceTodo(parsed, facts), ...processTodo(facts)];
 }

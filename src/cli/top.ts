@@ -14,11 +14,14 @@ interface Look {
   readonly balancers: readonly Shown[];
 }
 
-/** Where `evenkeel top` writes, and when it ends. */
+/** Where `evenkeel top` writes its output, and the signal that ends it. */
 export interface TopOutput {
   readonly write: (text: string) => void;
   readonly clear: () => void;
-  /** The terminal's size now, in characters; undefined if the output is no terminal, so that it can be neither cleared nor too small. */
+  /**
+   * Returns the current size of the terminal in characters; undefined if the output is not a terminal. In that case it is neither cleared
+   * nor cut to a size.
+   */
   readonly size: () => TerminalSize | undefined;
   readonly signal: AbortSignal;
 }
@@ -28,7 +31,7 @@ export interface TerminalSize {
   readonly columns: number;
 }
 
-/** Shows every second what the balancers behind an admin page do. Returns the exit code. */
+/** Runs `evenkeel top`: shows every second what the balancers of a process do. Returns the exit code. */
 export async function top({ url, once }: TopCommand, { write, clear, size, signal }: TopOutput): Promise<number> {
   let before: Look | undefined;
   while (!signal.aborted) {
@@ -37,7 +40,7 @@ export async function top({ url, once }: TopCommand, { write, clear, size, signa
       const look = { atMs: systemClock.now(), balancers };
       const terminal = size();
       const text = printTop(look, before, terminal);
-      // The first reading of the admin page has no rates yet.
+      // Rates are computed from two readings of the admin page. With `--once`, the first one is therefore not shown.
       if (before !== undefined || !once) {
         if (terminal !== undefined && !once) clear();
         write(terminal !== undefined && !once ? text : `${text}\n`);

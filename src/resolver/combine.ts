@@ -8,10 +8,10 @@ import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
 /**
- * * Options of `firstAvailable` and `union`: how long to wait for resolvers that have not answered. An invalid one throws EVENKEEL_OPTION.
+ * Options of `firstAvailable` and `union`: how long to wait for resolvers that have not answered. An invalid one throws EVENKEEL_OPTION.
  */
 export interface CombineOptions {
-  /** * How long the first set waits for resolvers that have neither found endpoints nor failed yet, in ms. @defaultValue 2000 */
+  /** How long the first set waits for resolvers that have neither found endpoints nor failed yet, in ms. @defaultValue 2000 */
   readonly patienceMs?: number | undefined;
 }
 
@@ -20,7 +20,7 @@ export const combineTable: OptionTable<Complete<CombineOptions>> = optionTable('
 });
 
 /**
- * * Uses the endpoints of the first resolver in the list that has any, so that traffic fails over to the next one in the list if it has
+ * Uses the endpoints of the first resolver in the list that has any, so that traffic fails over to the next one in the list if it has
  * none. All resolvers are watched from the start, so no lookup is needed at that moment. The set is empty if no resolver has endpoints and
  * at least one of them is certain that there are none. Throws EVENKEEL_OPTION.
  *
@@ -31,7 +31,7 @@ export function firstAvailable(resolvers: readonly Resolver[], options?: Combine
 }
 
 /**
- * * Creates a resolver that publishes the endpoints of all `resolvers` as one set. If one of them fails, its last endpoints stay in the
+ * Creates a resolver that publishes the endpoints of all `resolvers` as one set. If one of them fails, its last endpoints stay in the
  * set. Throws EVENKEEL_OPTION.
  *
  * @example union([dns({ host: 'orders.blue', port: 8080 }), dns({ host: 'orders.green', port: 8080 })])
@@ -43,16 +43,16 @@ export function union(resolvers: readonly Resolver[], options?: CombineOptions):
 /** The last result of one of the combined resolvers. */
 interface Source {
   readonly endpoints: readonly Endpoint[] | undefined;
-  /** * The reason why the resolver found no endpoints, as text. */
+  /** The reason why the resolver found no endpoints, as text. */
   readonly reason?: string | undefined;
-  /** * The last error; set while the endpoints may be outdated or are unknown. */
+  /** The last error; set while the endpoints may be outdated or are unknown. */
   readonly error: ResolveError | undefined;
 }
 
-/** * The combined result. Undefined endpoints mean that they are not known yet. */
+/** The combined result. Undefined endpoints mean that they are not known yet. */
 type Choice = Source;
 
-/** * Combines the results of several resolvers. `mayWait` says whether to wait for resolvers that have no result yet. */
+/** Combines the results of several resolvers. `mayWait` says whether to wait for resolvers that have no result yet. */
 type Choose = (sources: readonly Source[], mayWait: boolean) => Choice;
 
 const wait: Choice = { endpoints: undefined, error: undefined };
@@ -72,7 +72,7 @@ const chooseAll: Choose = (sources, mayWait) => {
   if (silent && mayWait) return wait;
   const error = sources.find((source) => source.error !== undefined)?.error;
   const endpoints = sources.flatMap((source) => source.endpoints ?? []);
-  // // As long as the endpoints of one resolver are unknown, the set cannot be said to be empty.
+  // As long as the endpoints of one resolver are unknown, the set cannot be said to be empty.
   const partial = endpoints.length === 0 && sources.some((source) => source.endpoints === undefined);
   const reasons = new Set(sources.flatMap(({ reason }) => reason ?? []));
   const reason = reasons.size === 0 ? undefined : [...reasons].join('; ');
@@ -174,7 +174,7 @@ class CombinedWatch implements Resolution {
     if (this.#closed) return;
     const { endpoints, reason, error } = this.#choose(this.#sources, this.#patient && this.#last === undefined);
     if (endpoints !== undefined) this.#publish(endpoints, reason);
-    // // The listener may have closed this watch while it handled the update.
+    // The listener may have closed this watch while it handled the update.
     if (!this.#closed) this.#tell(error, endpoints !== undefined);
   }
 
@@ -188,7 +188,7 @@ class CombinedWatch implements Resolution {
   }
 
   #tell(error: ResolveError | undefined, known: boolean): void {
-    // // The same message counts as a new failure if a temporary problem has become permanent.
+    // The same message counts as a new failure if a temporary problem has become permanent.
     const news = error && `${error.permanent} ${error.message}`;
     if (news === this.#reportedError) return;
     if (error !== undefined) this.#listener.fail(error);

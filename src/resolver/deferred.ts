@@ -2,7 +2,7 @@ import { asError, isResolveError, ResolveError } from '../errors.js';
 import type { Resolution, Resolver } from './resolver.js';
 
 /**
- * * A resolver that creates another one when it is first watched, and then does what that one does. If creating it fails, this one reports
+ * A resolver that creates another one when it is first watched, and then does what that one does. If creating it fails, this one reports
  * a permanent failure.
  */
 export function deferred(name: string, make: () => Promise<Resolver>): Resolver {
@@ -23,7 +23,7 @@ export function deferred(name: string, make: () => Promise<Resolver>): Resolver 
           listener.fail(reason);
         }
       };
-      // // `start` never rejects, because it catches every error.
+      // `start` never rejects, because it catches every error.
       void start();
       return {
         refresh: () => inner?.refresh(),

@@ -5,49 +5,49 @@ import { serviceAccountIn, sliceReaderManifest } from './rbac.js';
 import { AmbiguousPort } from './wrong-target.js';
 
 /**
- * * The ways to find the endpoints of a plain target such as `orders.shop:8080`, best first: `slices` watches the Service's EndpointSlices,
+ * The ways to find the endpoints of a plain target such as `orders.shop:8080`, best first: `slices` watches the Service's EndpointSlices,
  * `dns` queries DNS for the pods of a headless Service, and `name` uses the single address of the Service.
  */
 export type DiscoveryMode = 'slices' | 'dns' | 'name';
 
-/** * What is known about the best way to find endpoints, a watch of EndpointSlices. */
+/** What is known about the best way to find endpoints, a watch of EndpointSlices. */
 export type Finding =
   | { readonly kind: 'watching' }
   /** The API server has not answered yet. */
   | { readonly kind: 'silent' }
-  /** * The host name is not the name of a Service of this cluster. */
+  /** The host name is not the name of a Service of this cluster. */
   | { readonly kind: 'no-service' }
-  /** * The API server answered that there is no EndpointSlice for the name. */
+  /** The API server answered that there is no EndpointSlice for the name. */
   | { readonly kind: 'absent' }
-  /** * The API server answered that there is no Service with that name. */
+  /** The API server answered that there is no Service with that name. */
   | { readonly kind: 'missing'; readonly error: Error }
-  /** * EndpointSlices cannot be watched where this process runs, for example on a laptop. */
+  /** EndpointSlices cannot be watched where this process runs, for example on a laptop. */
   | { readonly kind: 'unavailable'; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: Error };
 
-/** * The facts that decide what operators are told: how the endpoints are found, and what prevents a better way. */
+/** The facts that decide what operators are told: how the endpoints are found, and what prevents a better way. */
 export interface AdviceFacts {
   readonly mode: DiscoveryMode;
   readonly finding: Finding;
   readonly service: ServiceHost | undefined;
   readonly port: number | string;
-  /** * How many endpoints were found in the current way. */
+  /** How many endpoints were found in the current way. */
   readonly count: number;
   readonly names: ClusterNames | undefined;
 }
 
 /**
- * * Returns the error code of the problem that keeps EndpointSlices from being watched until somebody changes something, such as a missing
+ * Returns the error code of the problem that keeps EndpointSlices from being watched until somebody changes something, such as a missing
  * permission. Undefined if there is no such problem.
  */
 export function obstacleOf(finding: Finding): string | undefined {
   if (finding.kind !== 'failed' || !isResolveError(finding.error)) return undefined;
   const { code, permanent } = finding.error;
-  // // A refusal may be temporary, but it counts from the first one on, so that operators get to know about it.
+  // A refusal may be temporary, but it counts from the first one on, so that operators get to know about it.
   return permanent || code === 'EVENKEEL_FORBIDDEN' ? code : undefined;
 }
 
-/** * Explains to operators why the endpoints are found in this way, and what would allow a better way. */
+/** Explains to operators why the endpoints are found in this way, and what would allow a better way. */
 export function adviceFor(state: AdviceFacts): { readonly reason: string; readonly advice?: string } {
   const { mode, finding, count } = state;
   if (mode === 'slices') return { reason: 'its EndpointSlices are watched' };
@@ -58,7 +58,7 @@ export function adviceFor(state: AdviceFacts): { readonly reason: string; readon
   return advice === '' ? { reason } : { reason, advice };
 }
 
-/** * What it means that the endpoints are not found through EndpointSlices, as text. */
+/** What it means that the endpoints are not found through EndpointSlices, as text. */
 export const modeMeaning: Readonly<Record<'dns' | 'name', string>> = {
   dns: 'DNS is queried repeatedly for the pods behind it',
   name:
@@ -71,7 +71,7 @@ const noSuchName = 'DNS has no such name: there is no such Service, or none of i
 const nameModeAdvice =
   'A headless Service (clusterIP: None) has its pods in DNS, without any permission; its port number is then the pods’ own.';
 
-/** * The reason why EndpointSlices are not watched, as text. */
+/** The reason why EndpointSlices are not watched, as text. */
 export function whyNoSlices(finding: Finding): string {
   switch (finding.kind) {
     case 'watching':
@@ -92,7 +92,7 @@ export function whyNoSlices(finding: Finding): string {
 }
 
 /**
- * * Returns an error with advice for somebody who works on a laptop, where DNS does not know a Service's name. Undefined if this process
+ * Returns an error with advice for somebody who works on a laptop, where DNS does not know a Service's name. Undefined if this process
  * does not seem to run there.
  */
 export function outsideError(
@@ -111,7 +111,7 @@ export function outsideError(
   );
 }
 
-/** * Describes the refusal if the API server refuses to show EndpointSlices for lack of permission; undefined if it does not. */
+/** Describes the refusal if the API server refuses to show EndpointSlices for lack of permission; undefined if it does not. */
 export function refusalOf(finding: Finding): string | undefined {
   return finding.kind === 'failed' && isEvenkeelError(finding.error, 'EVENKEEL_FORBIDDEN')
     ? whyNoSlices(finding)
@@ -119,7 +119,7 @@ export function refusalOf(finding: Finding): string | undefined {
 }
 
 /**
- * * Returns an error that names both problems if DNS does not know the name and the API server refuses to show EndpointSlices. Undefined if
+ * Returns an error that names both problems if DNS does not know the name and the API server refuses to show EndpointSlices. Undefined if
  * the API server does not refuse.
  */
 export function refusedError(target: string, finding: Finding, dnsError: ResolveError): ResolveError | undefined {
@@ -129,7 +129,7 @@ export function refusedError(target: string, finding: Finding, dnsError: Resolve
 }
 
 /**
- * * Returns the error for the time in which no endpoints have ever been found. It names the problem of each way that was tried. It is never
+ * Returns the error for the time in which no endpoints have ever been found. It names the problem of each way that was tried. It is never
  * permanent, because DNS may find endpoints at any moment.
  */
 export function withoutAnyError(target: string, finding: Finding, dnsError: ResolveError): ResolveError {

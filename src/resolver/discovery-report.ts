@@ -12,28 +12,28 @@ export interface DiscoveryTarget {
   readonly port: number | string;
 }
 
-/** * What a discovery knows at the moment when it publishes a set. */
+/** What a discovery knows at the moment when it publishes a set. */
 export interface DiscoveryKnowledge {
-  /** * What is known about the best way to find endpoints, a watch of EndpointSlices. */
+  /** What is known about the best way to find endpoints, a watch of EndpointSlices. */
   readonly finding: Finding;
   readonly names: ClusterNames | undefined;
 }
 
 /**
- * * Passes the sets and failures of a discovery to its listener, and tells observers how the endpoints are found: the event
+ * Passes the sets and failures of a discovery to its listener, and tells observers how the endpoints are found: the event
  * `discoveryChanged` says so whenever that changes, and `warned` names problems that only a person can solve, each once.
  */
 export class DiscoveryReport {
   readonly #target: DiscoveryTarget;
   readonly #listener: ResolverListener;
   readonly #observer: Observer;
-  /** * How the last published set was found; undefined if there was none. */
+  /** How the last published set was found; undefined if there was none. */
   #mode: DiscoveryMode | undefined;
   /** How many endpoints the last published set has. */
   #count = 0;
-  /** * The last failure to find endpoints; undefined while the set is up to date. */
+  /** The last failure to find endpoints; undefined while the set is up to date. */
   #error: ResolveError | undefined;
-  /** * The problems with watching EndpointSlices that were already reported since the way of finding endpoints last changed. */
+  /** The problems with watching EndpointSlices that were already reported since the way of finding endpoints last changed. */
   readonly #obstacles = new Set<string>();
 
   constructor(target: DiscoveryTarget, listener: ResolverListener, observer: Observer) {
@@ -46,17 +46,17 @@ export class DiscoveryReport {
     return this.#mode;
   }
 
-  /** * Whether the last published set is empty or no set was published. */
+  /** Whether the last published set is empty or no set was published. */
   get isEmpty(): boolean {
     return this.#count === 0;
   }
 
-  /** * The last failure to find endpoints; undefined while the set is up to date. */
+  /** The last failure to find endpoints; undefined while the set is up to date. */
   get error(): ResolveError | undefined {
     return this.#error;
   }
 
-  /** * Publishes a set. @param reason The reason why the set is empty, as text. */
+  /** Publishes a set. @param reason The reason why the set is empty, as text. */
   publish(mode: DiscoveryMode, endpoints: readonly Endpoint[], known: DiscoveryKnowledge, reason?: string): void {
     this.#count = endpoints.length;
     this.#explain(mode, known);
@@ -70,14 +70,14 @@ export class DiscoveryReport {
     this.#listener.fail(error);
   }
 
-  /** * Reports that the last published set is right after all, if a failure had made that doubtful. */
+  /** Reports that the last published set is right after all, if a failure had made that doubtful. */
   confirm(): void {
     if (this.#error === undefined) return;
     this.#error = undefined;
     this.#listener.fresh();
   }
 
-  /** * Says that more is known about the watch of EndpointSlices. This is only reported if the published set comes from DNS. */
+  /** Says that more is known about the watch of EndpointSlices. This is only reported if the published set comes from DNS. */
   learned(known: DiscoveryKnowledge): void {
     if (this.#mode !== undefined && this.#mode !== 'slices') this.#explain(this.#mode, known);
   }

@@ -17,7 +17,7 @@ import type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 import { isSlots } from './single-address.js';
 import { WrongTarget } from './wrong-target.js';
 
-/** * A Service and one of its ports, given by the Service's port number or by the port's name. */
+/** A Service and one of its ports, given by the Service's port number or by the port's name. */
 export interface DiscoveryService {
   readonly service: string;
   readonly namespace: string | undefined;
@@ -25,33 +25,33 @@ export interface DiscoveryService {
 }
 
 /**
- * * Creates the resolver that watches EndpointSlices, or returns a text that says why that is not possible here. `onSlices` is called with
+ * Creates the resolver that watches EndpointSlices, or returns a text that says why that is not possible here. `onSlices` is called with
  * the number of slices before the set is published, because an empty set without any slice may mean that there is no such Service.
  */
 export type SliceMode = (service: DiscoveryService, onSlices: (count: number) => void) => Promise<Resolver | string>;
 
 /**
- * * How long the API server must refuse access before a working set is replaced by one from DNS, in ms. Refusals are sometimes brief, and
+ * How long the API server must refuse access before a working set is replaced by one from DNS, in ms. Refusals are sometimes brief, and
  * every change from one way to the other opens all connections anew.
  */
 const REFUSAL_LASTS_MS = 30_000;
-/** * How long a Service may have no endpoints after its first EndpointSlice appeared, in ms. After that it counts as empty. */
+/** How long a Service may have no endpoints after its first EndpointSlice appeared, in ms. After that it counts as empty. */
 const FIRST_SLICE_MS = 1_000;
 /**
- * * If the Service has no slice and DNS has not found anything yet, how long to wait for the API server to say whether the Service exists,
+ * If the Service has no slice and DNS has not found anything yet, how long to wait for the API server to say whether the Service exists,
  * in ms. Without the wait, a name that does not exist would be reported as two failures with a recovery between them.
  */
 const SERVICE_ANSWER_MS = 1_000;
 
-/** * The target of a discovery, and what is needed for each way to find its endpoints. */
+/** The target of a discovery, and what is needed for each way to find its endpoints. */
 export interface DiscoveryOptions extends DnsModeOptions {
   readonly slices: SliceMode;
-  /** * How long the API server may take to answer before DNS is queried, too, in ms. */
+  /** How long the API server may take to answer before DNS is queried, too, in ms. */
   readonly sliceGraceMs: number;
 }
 
 /**
- * * Finds the endpoints of a plain target in the best way that works: a watch of EndpointSlices; otherwise DNS, which has the pods of a
+ * Finds the endpoints of a plain target in the best way that works: a watch of EndpointSlices; otherwise DNS, which has the pods of a
  * headless Service; otherwise the single address of the Service, with several connections that are replaced from time to time. The event
  * `discoveryChanged` says which way is used, why, and what would allow a better one. If a better way becomes possible, it is used from then
  * on. The published set stays in use until another way has found endpoints.
@@ -63,23 +63,23 @@ export function discovery(options: DiscoveryOptions): Resolver {
   };
 }
 
-/** * What a discovery has published, and where it expects further endpoints from. */
+/** What a discovery has published, and where it expects further endpoints from. */
 export interface DiscoveryPhase {
-  /** * How the endpoints were found that were published last. */
+  /** How the endpoints were found that were published last. */
   readonly published: 'nothing' | DiscoveryMode;
-  /** * Where further sets may come from. */
+  /** Where further sets may come from. */
   readonly follows: 'nothing' | 'slices' | 'slices and DNS' | 'DNS';
 }
 
-/** * What a discovery waits for. It waits for one of these at a time. */
+/** What a discovery waits for. It waits for one of these at a time. */
 type Awaited =
-  /** * Waits at most `sliceGraceMs` for the first answer of the API server. */
+  /** Waits at most `sliceGraceMs` for the first answer of the API server. */
   | 'slices'
-  /** * Waits at most `FIRST_SLICE_MS` for the endpoints of a Service whose first slice has appeared. */
+  /** Waits at most `FIRST_SLICE_MS` for the endpoints of a Service whose first slice has appeared. */
   | 'first endpoints'
-  /** * Waits `REFUSAL_LASTS_MS` to see whether a refusal by the API server lasts. */
+  /** Waits `REFUSAL_LASTS_MS` to see whether a refusal by the API server lasts. */
   | 'lasting refusal'
-  /** * Waits at most `SERVICE_ANSWER_MS` for the API server to say whether a Service exists that DNS does not know. */
+  /** Waits at most `SERVICE_ANSWER_MS` for the API server to say whether a Service exists that DNS does not know. */
   | 'service';
 
 /**
@@ -104,20 +104,20 @@ export class DiscoveryWatch implements Resolution {
   readonly #report: DiscoveryReport;
   #slices: Resolution | undefined;
   #dns: Resolution | undefined;
-  /** * The last failure of DNS; undefined if DNS answers or is not queried. */
+  /** The last failure of DNS; undefined if DNS answers or is not queried. */
   #dnsError: ResolveError | undefined;
   #wait: { readonly until: Awaited; readonly timer: Timer } | undefined;
   #isClosed = false;
   #names: ClusterNames | undefined;
-  /** * What is known about the best way to find endpoints, a watch of EndpointSlices. */
+  /** What is known about the best way to find endpoints, a watch of EndpointSlices. */
   #finding: Finding = { kind: 'silent' };
-  /** * The error that there is nothing to find for this target; set while that is certain. */
+  /** The error that there is nothing to find for this target; set while that is certain. */
   #hopeless: ResolveError | undefined;
   /**
-   * * Whether the name is known to be a Service, because a slice of it was seen. From then on, no slices mean that the Service is empty.
+   * Whether the name is known to be a Service, because a slice of it was seen. From then on, no slices mean that the Service is empty.
    */
   #isService = false;
-  /** * The last set from the watch of EndpointSlices. The watch may recover from a failure without publishing the set again. */
+  /** The last set from the watch of EndpointSlices. The watch may recover from a failure without publishing the set again. */
   #sliceEndpoints: readonly Endpoint[] | undefined;
 
   constructor(options: DiscoveryOptions, listener: ResolverListener, context: ResolverContext) {
@@ -165,7 +165,7 @@ export class DiscoveryWatch implements Resolution {
       );
     } catch (error) {
       if (this.#isClosed) return;
-      // // An invalid option of the watch is a mistake in the program. If DNS were used instead, nobody would notice.
+      // An invalid option of the watch is a mistake in the program. If DNS were used instead, nobody would notice.
       if (isEvenkeelError(error, 'EVENKEEL_OPTION')) {
         const message = `${this.#options.target}: ${error.message}`;
         this.#report.fail(new ResolveError(message, { permanent: true, cause: error }));
@@ -181,7 +181,7 @@ export class DiscoveryWatch implements Resolution {
     }
     this.#isService = true;
     this.#hopeless = undefined;
-    // // The last set may still be right although it was ignored for lack of slices. The watch does not publish it again, so this does.
+    // The last set may still be right although it was ignored for lack of slices. The watch does not publish it again, so this does.
     const endpoints = this.#sliceEndpoints;
     if (endpoints !== undefined) this.#waitFor('first endpoints', FIRST_SLICE_MS, () => this.#climb(endpoints));
   }
@@ -197,7 +197,7 @@ export class DiscoveryWatch implements Resolution {
       this.#climb(this.#sliceEndpoints);
       return;
     }
-    // // The API server allows the watch again, and the set has not changed.
+    // The API server allows the watch again, and the set has not changed.
     this.#stopWaiting();
     this.#stopDns();
     this.#report.confirm();
@@ -215,21 +215,21 @@ export class DiscoveryWatch implements Resolution {
   }
 
   /**
-   * * The watch of EndpointSlices failed. If the API server is just unavailable, the last set stays in use. If it refuses access, that
+   * The watch of EndpointSlices failed. If the API server is just unavailable, the last set stays in use. If it refuses access, that
    * probably lasts, and after a while DNS knows more than the last set.
    */
   #slicesLost(error: ResolveError): void {
     this.#finding = { kind: 'failed', error };
     this.#report.fail(error);
-    // // A target that names a wrong Service or port is just as wrong for DNS.
+    // A target that names a wrong Service or port is just as wrong for DNS.
     if (!error.permanent || error instanceof WrongTarget) return;
     this.#waitFor('lasting refusal', REFUSAL_LASTS_MS, () => this.#descend(this.#finding));
   }
 
-  /** * The cluster does not have the Service, or the Service does not have the port, that the target names. */
+  /** The cluster does not have the Service, or the Service does not have the port, that the target names. */
   #wrong(error: WrongTarget): void {
     if (error.part === 'port') {
-      // // DNS is not used: it knows nothing about ports, and would return addresses where nothing listens on this port.
+      // DNS is not used: it knows nothing about ports, and would return addresses where nothing listens on this port.
       this.#finding = { kind: 'failed', error };
       this.#stopWaiting();
       if (this.#mode === undefined) this.#stopDns();
@@ -243,7 +243,7 @@ export class DiscoveryWatch implements Resolution {
   }
 
   /**
-   * * Publishes an empty set with the reason, if DNS has found nothing either and there is no point in waiting until DNS has confirmed
+   * Publishes an empty set with the reason, if DNS has found nothing either and there is no point in waiting until DNS has confirmed
    * that. One such case is a refusal by the API server: then there is only DNS, and requests to a misspelt name should not have to wait.
    * They make DNS look again.
    */
@@ -261,7 +261,7 @@ export class DiscoveryWatch implements Resolution {
     this.#report.publish('slices', endpoints, this.#known);
   }
 
-  /** * Starts to query DNS in addition to watching EndpointSlices, unless that has already begun. */
+  /** Starts to query DNS in addition to watching EndpointSlices, unless that has already begun. */
   #descend(finding: Finding): void {
     this.#finding = finding;
     if (this.#wait?.until === 'slices') this.#stopWaiting();
@@ -289,11 +289,11 @@ export class DiscoveryWatch implements Resolution {
   #dnsUpdate(endpoints: readonly Endpoint[], reason: string | undefined): void {
     this.#dnsError = undefined;
     const isEmpty = endpoints.length === 0;
-    // // If slices were watched before, their last set is more reliable than "no such name" from DNS.
+    // If slices were watched before, their last set is more reliable than "no such name" from DNS.
     if (this.#mode === 'slices' && isEmpty) return;
-    // // The set is already published as empty, together with the reason.
+    // The set is already published as empty, together with the reason.
     if (isEmpty && this.#saysHopeless) return;
-    // // DNS has the pods but not their ports, and the pods have different ones. The last set from the slices is more reliable than a
+    // DNS has the pods but not their ports, and the pods have different ones. The last set from the slices is more reliable than a
     // guess.
     const isGuessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
     if (this.#mode === 'slices' && isGuessed) return;
@@ -313,7 +313,7 @@ export class DiscoveryWatch implements Resolution {
     if (this.#mode !== undefined) {
       if (this.#mode !== 'slices' && !this.#saysHopeless) this.#report.fail(error);
     } else if (error instanceof NothingSoFar && this.#finding.kind === 'absent') {
-      // // If a slice has appeared meanwhile, the Service exists, and there is nothing to wait for.
+      // If a slice has appeared meanwhile, the Service exists, and there is nothing to wait for.
       if (!this.#isService) this.#waitFor('service', SERVICE_ANSWER_MS, () => this.#failWithoutAny());
     } else this.#failWithoutAny();
   }
@@ -331,17 +331,17 @@ export class DiscoveryWatch implements Resolution {
     return { finding: this.#finding, names: this.#names };
   }
 
-  /** * The ports of the pods in the last set from the slices, for the case that DNS is needed later. */
+  /** The ports of the pods in the last set from the slices, for the case that DNS is needed later. */
   get #podPorts(): ReadonlySet<number> {
     return new Set(this.#sliceEndpoints?.map(({ port }) => port));
   }
 
-  /** * Whether the last failure reported was that there is nothing to find. */
+  /** Whether the last failure reported was that there is nothing to find. */
   get #saysHopeless(): boolean {
     return this.#hopeless !== undefined && this.#report.error === this.#hopeless;
   }
 
-  /** * Reports a failure that names the problem of each way, if none has ever found anything. */
+  /** Reports a failure that names the problem of each way, if none has ever found anything. */
   #failWithoutAny(): void {
     if (this.#dnsError === undefined || this.#mode !== undefined) return;
     const error = withoutAnyError(this.#options.target, this.#finding, this.#dnsError);
@@ -349,7 +349,7 @@ export class DiscoveryWatch implements Resolution {
   }
 
   /**
-   * * Calls `act` after `durationMs`, unless the discovery starts to wait for something else before. If it already waits for the same
+   * Calls `act` after `durationMs`, unless the discovery starts to wait for something else before. If it already waits for the same
    * thing, that wait goes on unchanged.
    */
   #waitFor(until: Awaited, durationMs: number, act: () => void): void {

@@ -35,73 +35,73 @@ import { polling } from './polling.js';
 import type { Resolver, ResolverContext } from './resolver.js';
 import { staticEndpoints } from './static.js';
 
-/** * The options of DNS lookups that apply to any name: which name servers to query, how patiently and how often. */
+/** The options of DNS lookups that apply to any name: which name servers to query, how patiently and how often. */
 export interface DnsSettings {
-  /** * The name servers to query, as `ip` or `ip:port`. @defaultValue those of the machine */
+  /** The name servers to query, as `ip` or `ip:port`. @defaultValue those of the machine */
   readonly servers?: readonly string[] | undefined;
   /**
-   * * How long the first attempt of a query may take, in ms. Each further attempt may take twice as long as the one before. @defaultValue
+   * How long the first attempt of a query may take, in ms. Each further attempt may take twice as long as the one before. @defaultValue
    * 2000
    */
   readonly timeoutMs?: number | undefined;
-  /** * How many attempts are made at each name server for one query. @defaultValue 2 */
+  /** How many attempts are made at each name server for one query. @defaultValue 2 */
   readonly tries?: number | undefined;
-  /** * How long a whole lookup may take, with all its queries and attempts, in ms. @defaultValue 5000 */
+  /** How long a whole lookup may take, with all its queries and attempts, in ms. @defaultValue 5000 */
   readonly deadlineMs?: number | undefined;
   /**
-   * * The time between two lookups if the answer does not say how long it is valid, in ms. It is from 1 s to 30 s, and so is the time in an
+   * The time between two lookups if the answer does not say how long it is valid, in ms. It is from 1 s to 30 s, and so is the time in an
    * answer. @defaultValue 5000
    */
   readonly intervalMs?: number | undefined;
   /**
-   * * If DNS says that a name does not exist, the set is emptied only if a second answer says the same at least this much later, in ms: a
+   * If DNS says that a name does not exist, the set is emptied only if a second answer says the same at least this much later, in ms: a
    * single such answer may come from a name server that has just started. 0 means that the first answer is enough. @defaultValue 5000
    */
   readonly emptyAgreementMs?: number | undefined;
   /**
-   * * Kinds of addresses to accept although no pod can have them, such as `['loopback']` in tests. The other kinds are `link-local`,
+   * Kinds of addresses to accept although no pod can have them, such as `['loopback']` in tests. The other kinds are `link-local`,
    * `multicast`, `unspecified`, and `metadata` for the metadata services of cloud providers (fd00:ec2::/32, 100.100.100.200 and others).
    * Without this option such addresses are refused, even if an IPv6 address contains them (NAT64, 6to4 and others). @defaultValue []
    */
   readonly allowAddresses?: AllowAddresses | undefined;
-  /** * The DNS domain of the cluster. @defaultValue the one in resolv.conf, otherwise 'cluster.local' */
+  /** The DNS domain of the cluster. @defaultValue the one in resolv.conf, otherwise 'cluster.local' */
   readonly clusterDomain?: string | undefined;
-  /** * The namespace of a Service whose name is given without one. @defaultValue the namespace of this pod */
+  /** The namespace of a Service whose name is given without one. @defaultValue the namespace of this pod */
   readonly namespace?: string | undefined;
   /**
-   * * The files from which the defaults of `clusterDomain` and `namespace` are read, as `{ resolvConfPath, namespacePath }`. For tests.
+   * The files from which the defaults of `clusterDomain` and `namespace` are read, as `{ resolvConfPath, namespacePath }`. For tests.
    * @defaultValue /etc/resolv.conf, the service account's `namespace`
    */
   readonly clusterFiles?: ClusterFiles | undefined;
   /**
-   * * Creates the client that queries the name servers. For tests, or to query DNS in another way. @defaultValue `promises.Resolver` of
+   * Creates the client that queries the name servers. For tests, or to query DNS in another way. @defaultValue `promises.Resolver` of
    * node:dns
    */
   readonly client?: DnsClientFactory | undefined;
 }
 
 /**
- * * Options of `dns`: which name and port to look up, and how. They are fixed once the resolver is created; an invalid one throws
+ * Options of `dns`: which name and port to look up, and how. They are fixed once the resolver is created; an invalid one throws
  * EVENKEEL_OPTION.
  */
 export interface DnsOptions extends DnsSettings {
   /**
-   * * The name to look up. `orders.shop` and `orders.shop.svc` are completed with the cluster's domain, and `orders` with the namespace of
+   * The name to look up. `orders.shop` and `orders.shop.svc` are completed with the cluster's domain, and `orders` with the namespace of
    * this pod, too. Longer names, and names with a trailing dot, are used as they are. For an IP address or `localhost`, DNS is not queried.
    */
   readonly host: string;
   /**
-   * * The port of every address that is found. It must be given unless `srv` is. Together with `srv`, it is used if the SRV records are too
+   * The port of every address that is found. It must be given unless `srv` is. Together with `srv`, it is used if the SRV records are too
    * many for one DNS message. @defaultValue none
    */
   readonly port?: number | undefined;
   /**
-   * * The name of a port. If given, SRV records are queried, which contain the pods and their port. @defaultValue none: addresses are
+   * The name of a port. If given, SRV records are queried, which contain the pods and their port. @defaultValue none: addresses are
    * queried
    */
   readonly srv?: string | undefined;
   /**
-   * * The only family of addresses to use. @defaultValue the one that this host has, or IPv4 if it has both; the other one if the name has
+   * The only family of addresses to use. @defaultValue the one that this host has, or IPv4 if it has both; the other one if the name has
    * no address of it
    */
   readonly family?: 4 | 6 | undefined;
@@ -140,7 +140,7 @@ export const dnsTable: OptionTable<
 });
 
 /**
- * * Creates a resolver that finds the pods of a headless Service by querying DNS repeatedly. It works for every name with several
+ * Creates a resolver that finds the pods of a headless Service by querying DNS repeatedly. It works for every name with several
  * addresses.
  *
  * @returns A resolver. Throws EVENKEEL_OPTION.
@@ -159,13 +159,13 @@ export function dns(options: DnsOptions): Resolver {
   return dnsPolling(name, question, (found) => found.targets.map((target) => createEndpoint(target)));
 }
 
-/** * The options of `dns` with all default values filled in. */
+/** The options of `dns` with all default values filled in. */
 export interface ResolvedDnsOptions
   extends Omit<(typeof dnsTable)['defaults'], 'servers' | 'timeoutMs' | 'tries' | 'client'> {
   readonly client: DnsClientFactory;
 }
 
-/** * Checks the options of `dns` and fills in default values. Throws EVENKEEL_OPTION. */
+/** Checks the options of `dns` and fills in default values. Throws EVENKEEL_OPTION. */
 export function resolveDnsOptions(options: DnsOptions): ResolvedDnsOptions {
   const { servers, timeoutMs, tries, ...resolved } = dnsTable.resolve(options);
   const { port, srv, client = () => nodeDnsClient({ servers, timeoutMs, tries }) } = resolved;
@@ -182,14 +182,14 @@ function checkPortName(name: string, value: unknown): string {
   return text.toLowerCase();
 }
 
-/** * Returns the address of a host that needs no query: an IP address, or `localhost`, which is 127.0.0.1 unless `family` is 6. */
+/** Returns the address of a host that needs no query: an IP address, or `localhost`, which is 127.0.0.1 unless `family` is 6. */
 export function literalAddress(host: string, family: 4 | 6 | undefined): string | undefined {
   if (isIP(host) !== 0) return host;
   if (isLocalhost(host)) return family === 6 ? '::1' : '127.0.0.1';
   return undefined;
 }
 
-/** * Creates a resolver that queries DNS repeatedly. `endpointsOf` converts each result to endpoints. */
+/** Creates a resolver that queries DNS repeatedly. `endpointsOf` converts each result to endpoints. */
 export function dnsPolling(
   name: string,
   options: ResolvedDnsOptions,
@@ -220,12 +220,12 @@ function nothingFound(absolute: string, srv: string | undefined): string {
   const nothing = `DNS has no ${records} for ${absolute}`;
   const service = parseServiceHost(absolute);
   if (service === undefined) return nothing;
-  // // DNS gives the same answer whether the Service, its namespace or its ready pods are missing, so the message names all of them.
+  // DNS gives the same answer whether the Service, its namespace or its ready pods are missing, so the message names all of them.
   const which = `is the namespace ${service.namespace} right?`;
   return `${nothing}: there is no such Service, or none of its pods is ready; ${which}`;
 }
 
-/** * The DNS queries of one watch. It finds out the full name once, and creates a new client after a failure. */
+/** The DNS queries of one watch. It finds out the full name once, and creates a new client after a failure. */
 class NameQuery {
   readonly #name: string;
   readonly #options: ResolvedDnsOptions;
@@ -279,7 +279,7 @@ class NameQuery {
       return found;
     }
     const message = describeRefused(this.#name, refused);
-    // // All addresses in the answer were refused. That is not the same as "no such name", so the last set stays in use.
+    // All addresses in the answer were refused. That is not the same as "no such name", so the last set stays in use.
     if (allowed.length === 0) throw new ResolveError(message);
     const kinds = refusedKinds(refused);
     if (kinds !== this.#reportedRefusal) notify(this.#context.observer, 'warned', { message });
@@ -289,7 +289,7 @@ class NameQuery {
 }
 
 /**
- * * Lists the kinds of refused addresses, for a warning that is reported once per kind. The addresses themselves may differ in every
+ * Lists the kinds of refused addresses, for a warning that is reported once per kind. The addresses themselves may differ in every
  * answer.
  */
 function refusedKinds(refused: readonly { readonly class: UnsafeAddressClass }[]): string {

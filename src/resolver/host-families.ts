@@ -1,18 +1,18 @@
 import { networkInterfaces } from 'node:os';
 
-/** * A family of IP addresses, written as in the field `addressType` of an EndpointSlice. */
+/** A family of IP addresses, written as in the field `addressType` of an EndpointSlice. */
 export type AddressFamily = 'IPv4' | 'IPv6';
 
 /** An address of a network interface, as `os.networkInterfaces()` lists it. */
 export interface InterfaceAddress {
   readonly address: string;
   readonly family: AddressFamily;
-  /** * Whether the interface is a loopback interface. */
+  /** Whether the interface is a loopback interface. */
   readonly internal: boolean;
 }
 
 /**
- * * The address families in which this host can reach other hosts. A family counts if a network interface has an address of it that is
+ * The address families in which this host can reach other hosts. A family counts if a network interface has an address of it that is
  * neither loopback nor link-local. Link-local addresses prove nothing: every host has an IPv6 one, and some pods with only IPv6 have an
  * IPv4 one (Amazon EKS, for traffic that leaves the cluster). The result is empty if only loopback is up.
  */
@@ -24,14 +24,14 @@ export function hostFamilies(addresses: readonly InterfaceAddress[] = listed()):
   return families;
 }
 
-/** * The only address family that this host has; undefined if it has both or none. */
+/** The only address family that this host has; undefined if it has both or none. */
 export function onlyHostFamily(families: ReadonlySet<AddressFamily> = hostFamilies()): AddressFamily | undefined {
   const [first] = families;
   return families.size === 1 ? first : undefined;
 }
 
 /**
- * * The address families to query in DNS, in order. The second one is only queried for names that have no address of the first: DNS does
+ * The address families to query in DNS, in order. The second one is only queried for names that have no address of the first: DNS does
  * not say which addresses belong to the same pod, so the families are never mixed.
  *
  * @param family The only family to query, if the options name one.
@@ -48,7 +48,7 @@ function listed(): InterfaceAddress[] {
   try {
     return Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   } catch {
-    // // The system does not let this process see the network interfaces, so nothing is known about them.
+    // The system does not let this process see the network interfaces, so nothing is known about them.
     return [];
   }
 }

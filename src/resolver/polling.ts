@@ -11,44 +11,44 @@ import type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 
 /** The result of one lookup. */
 export interface PollAnswer {
-  /** * All endpoints. An empty array means that there are none; a lookup that failed must reject instead. */
+  /** All endpoints. An empty array means that there are none; a lookup that failed must reject instead. */
   readonly endpoints: readonly Endpoint[];
-  /** * How long the result stays valid, in ms; the next lookup comes after that time. If it is left out, `intervalMs` applies. */
+  /** How long the result stays valid, in ms; the next lookup comes after that time. If it is left out, `intervalMs` applies. */
   readonly validForMs?: number | undefined;
-  /** * The reason why the lookup found nothing, as text; it becomes part of the errors of requests. */
+  /** The reason why the lookup found nothing, as text; it becomes part of the errors of requests. */
   readonly detail?: string | undefined;
 }
 
 /**
- * * Looks the endpoints up once. It rejects if that fails, and should stop when `signal` aborts. It is never called while an earlier lookup
+ * Looks the endpoints up once. It rejects if that fails, and should stop when `signal` aborts. It is never called while an earlier lookup
  * is still running.
  */
 export type PollLook = (signal: AbortSignal) => Promise<PollAnswer>;
 
 /**
- * * Options of `polling`: what to query, how often, and how long to wait. They are fixed once the resolver is created; an invalid one
+ * Options of `polling`: what to query, how often, and how long to wait. They are fixed once the resolver is created; an invalid one
  * throws EVENKEEL_OPTION.
  */
 export interface PollingOptions {
-  /** * The name of the resolver in messages and snapshots. */
+  /** The name of the resolver in messages and snapshots. */
   readonly name: string;
   /**
-   * * Returns the function that looks up the endpoints. Called once for each watch, so that this function may keep state between lookups.
+   * Returns the function that looks up the endpoints. Called once for each watch, so that this function may keep state between lookups.
    */
   readonly open: (context: ResolverContext) => PollLook;
-  /** * The time between two lookups if the result does not say how long it is valid, in ms. @defaultValue 5000 */
+  /** The time between two lookups if the result does not say how long it is valid, in ms. @defaultValue 5000 */
   readonly intervalMs?: number | undefined;
   /**
-   * * The shortest time between two lookups, in ms. It also applies if a lookup is requested early by `refresh`, and then up to 20 % are
+   * The shortest time between two lookups, in ms. It also applies if a lookup is requested early by `refresh`, and then up to 20 % are
    * added. @defaultValue 1000
    */
   readonly minIntervalMs?: number | undefined;
-  /** * The longest time between two lookups, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
+  /** The longest time between two lookups, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
   readonly maxIntervalMs?: number | undefined;
-  /** * How long a lookup may take before it counts as failed, in ms. @defaultValue 5000 */
+  /** How long a lookup may take before it counts as failed, in ms. @defaultValue 5000 */
   readonly timeoutMs?: number | undefined;
   /**
-   * * How far apart two empty results in a row must be for the set to be emptied, in ms. 0 means that one empty result is enough.
+   * How far apart two empty results in a row must be for the set to be emptied, in ms. 0 means that one empty result is enough.
    * @defaultValue 0
    */
   readonly emptyAgreementMs?: number | undefined;
@@ -69,14 +69,14 @@ export const pollingTable: OptionTable<Filled<PollingOptions, 'maxIntervalMs'>> 
   emptyAgreementMs: numberOption(0, { ...ms, min: 0 }),
 });
 
-/** * The error while lookups have found nothing, but one more result is needed to be certain of that. */
+/** The error while lookups have found nothing, but one more result is needed to be certain of that. */
 export class NothingSoFar extends ResolveError {}
 
-/** * By which share the time to the next lookup is varied at random, so that clients do not all query at the same moment. */
+/** By which share the time to the next lookup is varied at random, so that clients do not all query at the same moment. */
 const JITTER_RATIO = 0.2;
 
 /**
- * * Creates a resolver from anything that can be queried. It looks the endpoints up, publishes them if they have changed, and does so again
+ * Creates a resolver from anything that can be queried. It looks the endpoints up, publishes them if they have changed, and does so again
  * after a while. After a failed lookup the last set stays in use, and the next lookup comes after `minIntervalMs`, which doubles with each
  * further failure up to `maxIntervalMs`. Throws EVENKEEL_OPTION.
  *
@@ -102,18 +102,18 @@ class PollWatch implements Resolution {
   readonly #context: ResolverContext;
   readonly #look: PollLook;
   #last: readonly Endpoint[] | undefined;
-  /** * When the first of the current empty results in a row came, on the clock in ms. */
+  /** When the first of the current empty results in a row came, on the clock in ms. */
   #emptySinceMs: number | undefined;
   /** How many lookups failed in a row. */
   #failures = 0;
-  /** * The message of the last error that was passed to the listener, so that a problem is reported only once. */
+  /** The message of the last error that was passed to the listener, so that a problem is reported only once. */
   #reportedFailure: string | undefined;
-  /** * The timer of the next lookup; undefined while a lookup is running. */
+  /** The timer of the next lookup; undefined while a lookup is running. */
   #timer: Timer | undefined;
   #dueAtMs = 0;
   #running: AbortController | undefined;
   /**
-   * * The earliest time for a lookup requested by `refresh`, on the clock in ms. The random part is drawn once for each lookup, because the
+   * The earliest time for a lookup requested by `refresh`, on the clock in ms. The random part is drawn once for each lookup, because the
    * minimum of many draws would always be close to 0.
    */
   #earliestMs = Number.NEGATIVE_INFINITY;
@@ -128,7 +128,7 @@ class PollWatch implements Resolution {
   }
 
   refresh(): void {
-    // // A lookup is already running. It may have started before the problem, but then the next one finds it soon enough.
+    // A lookup is already running. It may have started before the problem, but then the next one finds it soon enough.
     if (this.#closed || this.#timer === undefined) return;
     this.#schedule(Math.max(0, this.#earliestMs - this.#context.clock.now()), 'sooner');
   }
@@ -156,7 +156,7 @@ class PollWatch implements Resolution {
     this.#running = run;
     const { clock } = this.#context;
     const { timeoutMs } = this.#plan;
-    // // A lookup that ignores its signal must not stop the polling. If its result comes later, it is ignored.
+    // A lookup that ignores its signal must not stop the polling. If its result comes later, it is ignored.
     const late = (): void => {
       run.abort();
       ended(() => this.#failed(new ResolveError(`${this.#plan.name}: no answer within ${timeoutMs} ms`)));
@@ -177,7 +177,7 @@ class PollWatch implements Resolution {
 
   async #call(signal: AbortSignal): Promise<PollAnswer> {
     const answer = await this.#look(signal);
-    // // The function may come from the application, so its result is checked. An invalid one counts as a failed lookup.
+    // The function may come from the application, so its result is checked. An invalid one counts as a failed lookup.
     if (!Array.isArray(answer?.endpoints)) throw new TypeError('the look gave no list of endpoints');
     return answer;
   }
@@ -186,7 +186,7 @@ class PollWatch implements Resolution {
     this.#failures = 0;
     const { intervalMs, minIntervalMs, maxIntervalMs, emptyAgreementMs } = this.#plan;
     const nowMs = this.#context.clock.now();
-    // // The function may come from the application: with NaN, the timer would fire immediately, again and again.
+    // The function may come from the application: with NaN, the timer would fire immediately, again and again.
     const validMs = Number.isFinite(validForMs) ? (validForMs as number) : intervalMs;
     let delayMs = Math.min(maxIntervalMs, Math.max(minIntervalMs, validMs));
     delayMs *= 1 - JITTER_RATIO * this.#context.rng.next();
@@ -195,7 +195,7 @@ class PollWatch implements Resolution {
     } else {
       this.#emptySinceMs ??= nowMs;
       const leftMs = this.#emptySinceMs + emptyAgreementMs - nowMs;
-      // // A single empty result is not enough. The next lookup decides, and comes as soon as it may.
+      // A single empty result is not enough. The next lookup decides, and comes as soon as it may.
       if (leftMs > 0) {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
         if (this.#last === undefined) {

@@ -5,7 +5,7 @@ export interface ServiceAccount {
 }
 
 /**
- * * Finds the name of a service account in a message of the API server or in the subject of a token, where it is written as
+ * Finds the name of a service account in a message of the API server or in the subject of a token, where it is written as
  * `system:serviceaccount:<namespace>:<name>`.
  */
 export function serviceAccountIn(text: string): ServiceAccount | undefined {
@@ -14,7 +14,7 @@ export function serviceAccountIn(text: string): ServiceAccount | undefined {
 }
 
 /**
- * * Returns the Role and RoleBinding that give `account` the permissions that evenkeel needs in `namespace`, as YAML for `kubectl apply -f
+ * Returns the Role and RoleBinding that give `account` the permissions that evenkeel needs in `namespace`, as YAML for `kubectl apply -f
  * -`. The permission `get` on `services` is used to look up port numbers and to detect misspelt names of Services.
  */
 export function sliceReaderManifest(namespace: string, account: ServiceAccount): string {

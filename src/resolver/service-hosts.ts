@@ -9,60 +9,60 @@ import type { DnsClient } from './dns-client.js';
 import { lookUp } from './dns-lookup.js';
 import { lookupFamilies } from './host-families.js';
 
-/** * Decides which hosts are Services: a list of host names, or a function. If the function returns undefined for a host, DNS decides. */
+/** Decides which hosts are Services: a list of host names, or a function. If the function returns undefined for a host, DNS decides. */
 export type ServiceRule = readonly string[] | ((origin: URL) => boolean | undefined);
 
-/** * Options of `ServiceHosts`. */
+/** Options of `ServiceHosts`. */
 export interface ServiceHostsOptions {
-  /** * Which hosts are Services. @defaultValue DNS decides for every host */
+  /** Which hosts are Services. @defaultValue DNS decides for every host */
   readonly services?: ServiceRule | undefined;
   /** How DNS is queried. @defaultValue {}, see `DnsSettings` */
   readonly dns?: DnsSettings | undefined;
   /** How long one DNS lookup may take, in ms, above 0. */
   readonly lookupTimeoutMs: number;
-  /** * The clock by which hosts are looked up again. */
+  /** The clock by which hosts are looked up again. */
   readonly clock: Clock;
 }
 
 /** What `ServiceHosts` knows about one host. */
 export interface ServiceHostSnapshot {
-  /** * The full name that was queried in DNS for the host. */
+  /** The full name that was queried in DNS for the host. */
   readonly name: string;
-  /** * Whether the host is a Service; undefined while the first lookup is running. */
+  /** Whether the host is a Service; undefined while the first lookup is running. */
   readonly service: boolean | undefined;
-  /** * The reason why DNS could not tell whether the host is a Service. */
+  /** The reason why DNS could not tell whether the host is a Service. */
   readonly trouble?: string;
 }
 
 interface Known {
   verdict: boolean | undefined;
   trouble: string | undefined;
-  /** * When a host that is not a Service may be looked up again, on the clock in ms. */
+  /** When a host that is not a Service may be looked up again, on the clock in ms. */
   recheckAtMs: number;
   lookup: Promise<boolean> | undefined;
 }
 
-/** * How long it is remembered that a host is not a Service, in ms. After that it is looked up again. */
+/** How long it is remembered that a host is not a Service, in ms. After that it is looked up again. */
 const NEGATIVE_MS = 30_000;
-/** * How long a host is not looked up again after DNS gave no answer for it, in ms. */
+/** How long a host is not looked up again after DNS gave no answer for it, in ms. */
 const TROUBLE_MS = 5_000;
 /**
- * * The DNS domain of Services that are shared by several clusters (KEP-1645). Only the name servers of a cluster know names in it, so they
+ * The DNS domain of Services that are shared by several clusters (KEP-1645). Only the name servers of a cluster know names in it, so they
  * can be trusted like those of the cluster's own domain.
  */
 const CLUSTER_SET_DOMAIN = 'clusterset.local';
-/** * How many hosts are remembered. When there are more, the oldest are forgotten, those that are not Services first. */
+/** How many hosts are remembered. When there are more, the oldest are forgotten, those that are not Services first. */
 const MAX_KNOWN = 2_000;
-/** * How many lookups may run at the same time. Meanwhile, further unknown hosts are treated as no Services. */
+/** How many lookups may run at the same time. Meanwhile, further unknown hosts are treated as no Services. */
 const MAX_ASKING = 100;
 /**
- * * How long the first attempt of a DNS query may take, in ms. The second takes twice that, so both fit into the default time-out of a
+ * How long the first attempt of a DNS query may take, in ms. The second takes twice that, so both fit into the default time-out of a
  * lookup.
  */
 const FIRST_TRY_MS = 600;
 
 /**
- * * Finds out which hosts are Services of the cluster. A host such as `orders.shop` is a Service if the DNS name `orders.shop.svc.<cluster
+ * Finds out which hosts are Services of the cluster. A host such as `orders.shop` is a Service if the DNS name `orders.shop.svc.<cluster
  * domain>.` exists. A name that ends in `.svc` or `.svc.<domain>` is queried as it is, but only if the domain is the cluster's own or
  * `clusterset.local`; in any other domain, its owner could make any name look like a Service. IP addresses, `localhost` and longer names
  * are never queried. Outside of a cluster only names that end in `.svc` or `.svc.<domain>` are queried, because `orders.shop` might be a
@@ -78,12 +78,12 @@ export class ServiceHosts {
   readonly #dns: ReturnType<typeof resolveDnsOptions>;
   readonly #rule: ServiceRule | undefined;
   readonly #known = new Map<string, Known>();
-  /** * Functions that each end a running DNS lookup. */
+  /** Functions that each end a running DNS lookup. */
   readonly #questions = new Set<() => void>();
-  /** * The cluster's domain and namespace, once they have been read. */
+  /** The cluster's domain and namespace, once they have been read. */
   #names: ClusterNames | undefined;
   #reading: Promise<void> | undefined;
-  /** * The full names of the hosts in the option `services`, once the cluster's domain and namespace are known. */
+  /** The full names of the hosts in the option `services`, once the cluster's domain and namespace are known. */
   #listed: ReadonlySet<string> | undefined;
   #closed = false;
 
@@ -97,7 +97,7 @@ export class ServiceHosts {
   }
 
   /**
-   * * Whether the host of `origin` is a Service. If a promise is returned, it never rejects, and settles within the time-out. Throws if the
+   * Whether the host of `origin` is a Service. If a promise is returned, it never rejects, and settles within the time-out. Throws if the
    * function in the option `services` throws.
    */
   judge(origin: URL): boolean | Promise<boolean> {
@@ -105,26 +105,26 @@ export class ServiceHosts {
     if (this.#closed || ruled === false) return false;
     const isOpen = ruled === undefined && typeof this.#rule !== 'object';
     if (isOpen && parseServiceHost(withoutDot(origin.hostname)) === undefined) return false;
-    // // The cluster's domain and namespace are needed in any case, to tell which Service the host is.
+    // The cluster's domain and namespace are needed in any case, to tell which Service the host is.
     return this.#names === undefined
       ? this.#read().then(() => this.#decide(origin, ruled))
       : this.#decide(origin, ruled);
   }
 
   /**
-   * * Returns the full name of a Service's host. All ways to write the host of one Service result in the same name. It may only be called
+   * Returns the full name of a Service's host. All ways to write the host of one Service result in the same name. It may only be called
    * for hosts that `judge` has found to be Services.
    */
   nameOf({ hostname }: { readonly hostname: string }): string {
     return absoluteName(withoutDot(hostname), this.#cluster);
   }
 
-  /** * Forgets what is known about a Service, so that it is looked up again when it is needed next. */
+  /** Forgets what is known about a Service, so that it is looked up again when it is needed next. */
   forget(name: string): void {
     this.#known.delete(name);
   }
 
-  /** * Returns every host known so far and whether it is a Service, as plain JSON. */
+  /** Returns every host known so far and whether it is a Service, as plain JSON. */
   snapshot(): ServiceHostSnapshot[] {
     return [...this.#known].map(([name, { verdict, trouble }]) => ({
       name,
@@ -133,7 +133,7 @@ export class ServiceHosts {
     }));
   }
 
-  /** * Ends all lookups. Callers that wait for one are told that their host is not a Service. */
+  /** Ends all lookups. Callers that wait for one are told that their host is not a Service. */
   close(): void {
     this.#closed = true;
     for (const callOff of this.#questions) callOff();
@@ -175,11 +175,11 @@ export class ServiceHosts {
     }
     if (known.lookup === undefined && this.#questions.size < MAX_ASKING) {
       const entry = known;
-      // // The lookup serves many requests, so it must not run in the async context of the first one, where tracing would count it as part
+      // The lookup serves many requests, so it must not run in the async context of the first one, where tracing would count it as part
       // of that request.
       known.lookup = inBackground(() => this.#queryDns(name, entry));
     }
-    // // If the host was no Service in an earlier lookup, callers get that answer at once while it is looked up again.
+    // If the host was no Service in an earlier lookup, callers get that answer at once while it is looked up again.
     return known.verdict ?? known.lookup ?? false;
   }
 
@@ -204,7 +204,7 @@ export class ServiceHosts {
     });
     this.#questions.add(callOff);
     const timer = deadline(this.#clock, callOff, this.#lookupTimeoutMs);
-    // // Requests wait for the first lookup of a host, so that one keeps the process alive. Later ones do not.
+    // Requests wait for the first lookup of a host, so that one keeps the process alive. Later ones do not.
     if (known.verdict === undefined) timer.ref();
     try {
       client = this.#dns.client();
@@ -239,13 +239,13 @@ function checkHosts(value: unknown): void {
 }
 
 function checked(result: unknown): boolean | undefined {
-  // // A function of the application may return a promise by mistake. A promise counts as true in JavaScript, so it is rejected here.
+  // A function of the application may return a promise by mistake. A promise counts as true in JavaScript, so it is rejected here.
   if (result === undefined || typeof result === 'boolean') return result;
   throw optionError('services()', 'a function that returns true, false or undefined', result);
 }
 
 /**
- * * Removes the trailing dot of a host name. `orders.shop.` in a URL means the same as `orders.shop`; if the dot stayed, DNS would look for
+ * Removes the trailing dot of a host name. `orders.shop.` in a URL means the same as `orders.shop`; if the dot stayed, DNS would look for
  * the name on the internet.
  */
 function withoutDot(hostname: string): string {

@@ -16,11 +16,11 @@ const entryNames: readonly (keyof EndpointInit)[] = [
   'weight',
   'attributes',
 ];
-/** * How many endpoints are listed in the resolver's name, which people should be able to read. */
+/** How many endpoints are listed in the resolver's name, which people should be able to read. */
 const NAMED = 3;
 
 /**
- * * Creates a resolver with a fixed list of endpoints.
+ * Creates a resolver with a fixed list of endpoints.
  *
  * @param endpoints At least one, each `{ address, port }` and any other fields of an endpoint, such as `weight` or `zone`.
  * @returns A resolver that publishes the list once. Throws EVENKEEL_OPTION for an empty list or an invalid entry.

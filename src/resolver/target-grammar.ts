@@ -3,7 +3,7 @@ import { EvenkeelError } from '../errors.js';
 import { quoted } from '../runtime/check.js';
 import { isHostName, isLocalhost, parseServiceHost, type ServiceHost } from './cluster-domain.js';
 
-/** * The parts of a target string. A port is a number or the name of a Service's port. */
+/** The parts of a target string. A port is a number or the name of a Service's port. */
 export type Target =
   | { readonly kind: 'kubernetes'; readonly service: ServiceHost; readonly port: number | string }
   | { readonly kind: 'dns' | 'plain'; readonly host: string; readonly port: number | string }
@@ -17,7 +17,7 @@ const shapes = {
 } as const;
 
 /**
- * * Parses a target string, which has one of these forms:
+ * Parses a target string, which has one of these forms:
  *
  * target = "kubernetes:" host ":" port | "dns:" host ":" port | "static:" ip ":" number *( "," ip ":" number ) | host ":" port
  *
@@ -31,7 +31,7 @@ export function parseTarget(value: string): Target {
   if (url !== null)
     throw targetError(value, shapes.plain, `it is a URL; leave out "${url[0]}" and everything after the port`);
   const [, scheme, rest] = /^(kubernetes|dns|static):(.*)$/.exec(text) ?? [];
-  // // A target such as "dns:53" means port 53 of a Service called dns, because nothing but a number follows.
+  // A target such as "dns:53" means port 53 of a Service called dns, because nothing but a number follows.
   if (rest === undefined || /^\d+$/.test(rest)) return { kind: 'plain', ...hostAndPort(value, text, shapes.plain) };
   switch (scheme as 'kubernetes' | 'dns' | 'static') {
     case 'dns':
@@ -88,7 +88,7 @@ function readPort(text: string, fail: (what: string) => EvenkeelError): number |
     if (port < 1 || port > 65_535) throw fail(`${text} is no port from 1 to 65535`);
     return port;
   }
-  // // A port name is checked by the rules of Kubernetes. It must contain a letter, which tells it from a number.
+  // A port name is checked by the rules of Kubernetes. It must contain a letter, which tells it from a number.
   if (!/^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(text)) throw fail(`"${text}" is no port name or number`);
   return text.toLowerCase();
 }

@@ -10,41 +10,41 @@ import type { Resolver } from './resolver.js';
 import { staticEndpoints } from './static.js';
 import { parseTarget, type Target } from './target-grammar.js';
 
-/** * Options of `resolverFrom`: how the endpoints of a target string are found. An invalid one throws EVENKEEL_OPTION. */
+/** Options of `resolverFrom`: how the endpoints of a target string are found. An invalid one throws EVENKEEL_OPTION. */
 export interface TargetOptions {
-  /** * Kinds of addresses to accept although no pod can have them, such as `['loopback']` in tests. @defaultValue [] */
+  /** Kinds of addresses to accept although no pod can have them, such as `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
   /**
-   * * How DNS is queried for targets that begin with `dns:` and for plain ones such as `orders.shop:8080`. All options of `dns()` are
+   * How DNS is queried for targets that begin with `dns:` and for plain ones such as `orders.shop:8080`. All options of `dns()` are
    * allowed except `host`, `port`, `srv` and `family`.
    * @defaultValue {}, see `DnsSettings`
    * @see docs/guide/headless-dns.md#options
    */
   readonly dns?: DnsSettings | undefined;
   /**
-   * * How the Kubernetes API is used for targets that begin with `kubernetes:` and for plain ones: the options `apiServer`, `credentials`,
+   * How the Kubernetes API is used for targets that begin with `kubernetes:` and for plain ones: the options `apiServer`, `credentials`,
    * `kubeConfig`, `inCluster`, `maxEndpoints` and `streamingLists` of `endpointSlices()`. @defaultValue the API server of the cluster that
    * this pod runs in
    * @see docs/guide/endpoint-slices.md#options
    */
   readonly kubernetes?: KubernetesSettings | undefined;
   /**
-   * * The only family of addresses to use.
+   * The only family of addresses to use.
    * @defaultValue the one that this host has; if it has both, IPv4 first
    * @see docs/guide/endpoint-slices.md#ipv4-and-ipv6
    */
   readonly family?: 'IPv4' | 'IPv6' | undefined;
-  /** * How many connections are opened to the single address of a Service whose pods are unknown. @defaultValue 8 */
+  /** How many connections are opened to the single address of a Service whose pods are unknown. @defaultValue 8 */
   readonly connections?: number | undefined;
   /**
-   * * The average age at which a connection to the single address of a Service is replaced, in ms; it varies by 50 %. @defaultValue 60000
+   * The average age at which a connection to the single address of a Service is replaced, in ms; it varies by 50 %. @defaultValue 60000
    */
   readonly connectionAgeMs?: number | undefined;
-  /** * How long a plain target waits for the API server to answer before DNS is queried, too, in ms. @defaultValue 2500 */
+  /** How long a plain target waits for the API server to answer before DNS is queried, too, in ms. @defaultValue 2500 */
   readonly sliceGraceMs?: number | undefined;
 }
 
-/** * The options of `endpointSlices()` that select the API server and the credentials. */
+/** The options of `endpointSlices()` that select the API server and the credentials. */
 export type KubernetesSettings = Pick<
   EndpointSlicesOptions,
   'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'maxEndpoints' | 'streamingLists'
@@ -78,7 +78,7 @@ export const targetTable: OptionTable<TargetSettings> = optionTable('options', {
 });
 
 /**
- * * Creates a resolver from a target string; a resolver is returned unchanged. Throws EVENKEEL_OPTION with a message that says what was
+ * Creates a resolver from a target string; a resolver is returned unchanged. Throws EVENKEEL_OPTION with a message that says what was
  * expected.
  *
  * - `kubernetes:orders.shop:http` watches the EndpointSlices of a Service
@@ -109,10 +109,10 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
   }
 }
 
-/** * The reason why EndpointSlices are not watched on a laptop, as text. */
+/** The reason why EndpointSlices are not watched on a laptop, as text. */
 export const noPod = 'this is not a pod with a service account';
 
-/** * Creates a resolver that watches EndpointSlices. The code for Kubernetes is loaded only when it is needed. */
+/** Creates a resolver that watches EndpointSlices. The code for Kubernetes is loaded only when it is needed. */
 async function sliceResolver(
   { service, namespace, port }: DiscoveryService,
   { kubernetes, allowAddresses, family }: TargetSettings,
@@ -130,7 +130,7 @@ async function sliceResolver(
   });
 }
 
-/** * Creates the resolver for a target that begins with `kubernetes:`. */
+/** Creates the resolver for a target that begins with `kubernetes:`. */
 function kubernetes(
   name: string,
   { service: { service, namespace }, port }: Target & { kind: 'kubernetes' },
@@ -158,7 +158,7 @@ function plain(
     dns: settings,
     slices: async (service, onSlices) => {
       const { inClusterAvailable } = await import('./kubernetes/index.js');
-      // // A kubeconfig on this machine is never used unless the options name it: it may belong to another cluster, or have more
+      // A kubeconfig on this machine is never used unless the options name it: it may belong to another cluster, or have more
       // permissions than the program should.
       const named = access.apiServer !== undefined || access.kubeConfig !== undefined;
       if (!named && !(await inClusterAvailable(access.inCluster))) return noPod;

@@ -1,16 +1,16 @@
 import { ResolveError } from '../errors.js';
 
-/** * The part of a target that does not exist in the cluster. */
+/** The part of a target that does not exist in the cluster. */
 export type WrongPart = 'service' | 'port';
 
 /**
- * * The error for a target that names a Service or port that the cluster does not have. DNS is not tried then, because it could only hide
+ * The error for a target that names a Service or port that the cluster does not have. DNS is not tried then, because it could only hide
  * the mistake.
  */
 export class WrongTarget extends ResolveError {
   readonly part: WrongPart;
 
-  /** * @param permanent Whether no set can be published at all. Otherwise an empty set is published, and this error explains it. */
+  /** @param permanent Whether no set can be published at all. Otherwise an empty set is published, and this error explains it. */
   constructor(
     part: WrongPart,
     message: string,
@@ -22,7 +22,7 @@ export class WrongTarget extends ResolveError {
 }
 
 /**
- * * The error for a port number that could mean several ports, while evenkeel has no permission to read the Service that says which one it
+ * The error for a port number that could mean several ports, while evenkeel has no permission to read the Service that says which one it
  * is.
  */
 export class AmbiguousPort extends ResolveError {

@@ -1,9 +1,10 @@
-/** For each abort signal, its listeners in order of registration, and the one listener registered on the signal itself. */
+/** For each abort signal, all listeners registered here, and the one listener registered on the signal itself, which calls them. */
 const waiting = new WeakMap<AbortSignal, { readonly listeners: Set<() => void>; readonly all: () => void }>();
 
 /**
- * Calls `listener` once when `signal` aborts, unless `offAbort` comes first. Thousands of calls may wait on a signal that lives as
- * long as the process; with one listener each, Node 20 would warn of a leak from the eleventh on.
+ * Calls `listener` once when `signal` aborts, unless it was removed by `offAbort` before. Thousands of requests may wait on one signal
+ * that lives as long as the process. If each had a listener of its own on the signal, Node 20 would warn of a memory leak from the eleventh
+ * on.
  */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): void {
   if (signal === undefined) return;
@@ -14,7 +15,7 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   }
   const listeners = new Set([listener]);
   const all = (): void => {
-    // A listener that was removed by an earlier one is no longer called.
+    // If one listener removes another, that one is not called any more.
     for (const listen of listeners) listen();
     waiting.delete(signal);
   };
@@ -22,7 +23,7 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   signal.addEventListener('abort', all, { once: true });
 }
 
-/** Undoes `onAbort`. Removing the last listener leaves nothing on the signal. */
+/** Removes a listener that was registered by `onAbort`. When the last one is removed, nothing stays registered on the signal. */
 export function offAbort(signal: AbortSignal | undefined, listener: () => void): void {
   if (signal === undefined) return;
   const present = waiting.get(signal);
@@ -32,7 +33,8 @@ export function offAbort(signal: AbortSignal | undefined, listener: () => void):
 }
 
 /**
- * The result of `work`, or a rejection with the signal's reason if the signal aborts before. What becomes of `work` afterwards is ignored.
+ * Resolves to the result of `work`, or rejects with the signal's reason if the signal aborts before. In that case the result of `work` is
+ * ignored.
  */
 export async function orAborted<T>(work: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;

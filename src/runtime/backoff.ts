@@ -1,18 +1,18 @@
 import { jittered, type Rng } from './rng.js';
 
-/** A growing pause between attempts. */
+/** The pauses between repeated attempts, which grow from one to the next. */
 export interface BackoffOptions {
-  /** First pause, in ms. */
+  /** The first pause, in ms. */
   readonly initialMs: number;
   /** Each pause is this many times the one before. */
   readonly factor: number;
-  /** Longest pause before jitter, in ms. */
+  /** The longest pause, in ms, before the random part is added. */
   readonly maxMs: number;
-  /** Random variation as a share of the pause: 0.2 means ± 20 %. */
+  /** How much a pause varies at random, as a share of the pause: 0.2 means by up to 20 % in both directions. */
   readonly jitterRatio: number;
 }
 
-/** The pause before attempt `attempt` + 1, in ms; `attempt` counts failures so far, from 1. */
+/** Returns the pause before the next attempt, in ms. `attempt` is the number of attempts that have failed so far. */
 export function backoffDelay(options: BackoffOptions, attempt: number, rng: Rng): number {
   const base = Math.min(options.maxMs, options.initialMs * options.factor ** Math.max(0, attempt - 1));
   return jittered(rng, base, options.jitterRatio);

@@ -1,10 +1,10 @@
 import { EvenkeelError } from '../errors.js';
 import { closestOf } from './did-you-mean.js';
 
-/** Bounds of a numeric option. */
+/** The numbers that an option may take. */
 export interface NumberBounds {
   readonly min?: number;
-  /** The value must be above this bound; like `min`, but exclusive. */
+  /** The value must be above this bound; unlike with `min`, the bound itself is not allowed. */
   readonly above?: number;
   readonly max?: number;
   /** Whether only whole numbers are allowed. */
@@ -13,7 +13,7 @@ export interface NumberBounds {
   readonly infinite?: boolean;
 }
 
-/** An EVENKEEL_OPTION error that names the field, the expected value and the value that was passed. */
+/** Creates an EVENKEEL_OPTION error that names the option, what was expected, and what was passed. */
 export function optionError(name: string, expected: string, value: unknown): EvenkeelError {
   return new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, got ${describe(value, name)}`);
 }
@@ -59,7 +59,7 @@ export function checkSignal(name: string, value: unknown): void {
   throw optionError(name, 'an AbortSignal', value);
 }
 
-/** Throws EVENKEEL_OPTION unless `value` is an object; names the keys that are not among `known`. */
+/** Checks that a value is an object that only has the keys in `known`. Throws EVENKEEL_OPTION with the name of the first other key. */
 export function checkKeys(name: string, value: unknown, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw optionError(name, 'an object', value);
   for (const key of Object.keys(value)) {
@@ -67,7 +67,7 @@ export function checkKeys(name: string, value: unknown, known: readonly string[]
   }
 }
 
-/** An EVENKEEL_OPTION error that names the unknown key, the one that was probably meant, and the known ones. */
+/** Creates an EVENKEEL_OPTION error that names an unknown key, the key that was probably meant, and all known keys. */
 export function unknownOption(name: string, key: string, known: readonly string[]): EvenkeelError {
   const meant = closestOf(key, known);
   const hint = meant === undefined ? '' : ` (did you mean "${meant}"?)`;
@@ -96,7 +96,7 @@ function describeBounds({ min, above, max, integer, infinite }: NumberBounds): s
   return `${[kind, ...limits].join(' ')}${infinite ? ' or Infinity' : ''}`;
 }
 
-/** `String(value)`, or '' for what has no text: a list with a symbol in it, an object without a prototype. */
+/** Returns `String(value)`, or '' for a value that cannot be converted to text, such as an object without a prototype. */
 export function textOf(value: unknown): string {
   try {
     return String(value);
@@ -105,15 +105,15 @@ export function textOf(value: unknown): string {
   }
 }
 
-/** A string as messages show it: quoted, truncated, and without possible secrets. */
+/** Returns a string as error messages show it: in quotes, cut to a length, and without possible secrets. */
 export function quoted(value: string, maxLength: number): string {
   const shown = withoutSecrets(value);
   return JSON.stringify(shown.length > maxLength ? `${shown.slice(0, maxLength)}…` : shown);
 }
 
 /**
- * Removes likely secrets from a text: user and password of a URL, everything after its "?" or "#", and the content of an
- * Authorization header or PEM file. Runs in linear time, because the text may come from anyone.
+ * Removes likely secrets from a text: the user and password in a URL, everything after its "?" or "#", and the content of an
+ * Authorization header or a PEM file. It takes time in proportion to the length of the text, which may come from an attacker.
  */
 export function withoutSecrets(text: string): string {
   const end = text.lastIndexOf('@');
@@ -126,7 +126,9 @@ export function withoutSecrets(text: string): string {
   return extra === -1 || extra === shown.length - 1 ? shown : `${shown.slice(0, extra + 1)}…`;
 }
 
-/** Options whose value is a secret, by the last part of their name; options that name a file are not. */
+/**
+ * The options whose value is a secret, recognized by the last part of their name. Options with the name of a file are not among them.
+ */
 const secretName =
   /(credentials?|passw(or)?d\d?|passphrase|secret|token|auth|authorization|cookie|pfx|cert)$|(^|\.)key$/i;
 

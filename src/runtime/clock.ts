@@ -4,18 +4,18 @@ import { AsyncResource } from 'node:async_hooks';
 export interface Timer {
   /** Stops the timer; does nothing if it has fired. */
   cancel(): void;
-  /** Keeps the process alive until the timer fires, for timers that a caller waits for. By default timers do not. */
+  /** Makes the timer keep the process alive until it fires, because a caller waits for it. By default timers do not. */
   ref(): void;
 }
 
 /**
- * The only source of time. Decisions use this monotonic clock, so jumps of the wall clock have no effect. `evenkeel/testing` has a clock
- * that tests control.
+ * The time and the timers that evenkeel uses everywhere. The time is monotonic, so a change of the system's date has no effect.
+ * `evenkeel/testing` has a clock that tests control.
  */
 export interface Clock {
   /** The time now, in ms since an arbitrary moment; never decreases. */
   now(): number;
-  /** Calls `fn` once after `delayMs` (0 to 2^31 - 1), never synchronously. */
+  /** Calls `fn` once after `delayMs`, which may be from 0 to 2^31 - 1. It is never called before this method has returned. */
   timer(fn: () => void, delayMs: number): Timer;
   /** Calls `fn` at the end of the current turn of the event loop, before any further I/O is handled. */
   defer(fn: () => void): void;
@@ -26,14 +26,14 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
 const background = new AsyncResource('evenkeel');
 
 /**
- * Runs `fn` outside the caller's async context (AsyncLocalStorage). Connections and timers outlive the request that happened to
- * cause them; they must neither hold its context nor appear in its trace.
+ * Runs `fn` outside of the caller's async context (AsyncLocalStorage). A connection or a timer may live longer than the request that
+ * happened to create it, so it must neither keep the request's context in memory nor appear in the request's trace.
  */
 export function inBackground<T>(fn: () => T): T {
   return background.runInAsyncScope(fn);
 }
 
-/** The real clock. */
+/** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   timer(fn, delayMs) {

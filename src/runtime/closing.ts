@@ -1,26 +1,29 @@
 import { offAbort, onAbort } from './abort-listeners.js';
 
-/** A `close` that may be called repeatedly: it finishes once, and cuts when any of the given signals aborts. */
+/**
+ * The state of something that is closed gracefully. `close` may be called several times; if a signal passed to any of these calls aborts,
+ * the closing is no longer graceful.
+ */
 export class Closing {
   readonly #finish: () => Promise<void>;
   readonly #cut: () => void;
   #closed: Promise<void> | undefined;
 
   /**
-   * @param finish Lets running work end; never rejects.
-   * @param cut Ends running work at once, even while `finish` is pending.
+   * @param finish Waits until running work has ended. It never rejects.
+   * @param cut Ends running work at once. It may be called while `finish` is waiting.
    */
   constructor(finish: () => Promise<void>, cut: () => void) {
     this.#finish = finish;
     this.#cut = cut;
   }
 
-  /** `close` has been called. */
+  /** Whether `close` has been called. */
   get hasBegun(): boolean {
     return this.#closed !== undefined;
   }
 
-  /** Ends the work in order; once `signal` aborts, by cutting it. Every call returns the same promise. */
+  /** Waits for running work to end, or ends it at once when `signal` aborts. Every call returns the same promise. */
   close(signal: AbortSignal | undefined): Promise<void> {
     const closed = this.#closed ?? this.#begin();
     if (signal?.aborted) this.#cut();
@@ -34,7 +37,7 @@ export class Closing {
 
   #begin(): Promise<void> {
     let finished = (): void => {};
-    // `#closed` must be set first: code that `finish` notifies may call `close` again.
+    // `#closed` must be set before `finish` is called: code that `finish` notifies may call `close` again.
     this.#closed = new Promise((resolve) => {
       finished = resolve;
     });

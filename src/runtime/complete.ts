@@ -1,7 +1,9 @@
-/** Options with every default filled in: like `Required`, and without the `undefined` that stands for a default. */
+/**
+ * The type of options with all default values filled in. Like `Required`, but without the `undefined` that stands for a default value.
+ */
 export type Complete<T> = { readonly [Name in keyof T]-?: Exclude<T[Name], undefined> };
 
-/** Options with defaults filled in, but for those that may be left out. */
+/** The type of options with default values filled in, except for some options that have none and may be undefined. */
 export type Filled<T, Optional extends keyof T> = Complete<Omit<T, Optional>> & {
   readonly [Name in Optional]-?: T[Name] | undefined;
 };

@@ -1,18 +1,18 @@
 import type { Clock, Timer } from './clock.js';
 
-/** A timer that fires late by this much, in ms, indicates a stall of our own event loop. */
+/** If a timer fires this late, in ms, the event loop must have been blocked. */
 const STALLED_MS = 50;
-/** Time to handle what arrived during a stall of the event loop, in ms. */
+/** How much longer to wait in that case, in ms, so that what arrived meanwhile can be handled. */
 const GRACE_MS = 250;
-/** On a machine so busy that every turn takes long, a late timeout waits at most this many times. */
+/** How many times in a row a late timer may wait like that, for machines so busy that every turn of the event loop takes long. */
 const MOST_GRACES = 40;
 
 /**
- * A timeout: calls `fn` once, after `delayMs`. After a stall of the event loop (a long computation, a throttled container) all timers are
- * due before any socket is read, although responses have arrived. So a late timeout waits a moment longer, and again while even that moment
- * comes late. Everything that judges the network by time uses this function.
+ * Calls `fn` once after `delayMs`, as a time-out. If the event loop was blocked (by a long computation, or because a container was
+ * throttled), all timers fire before any socket is read, although responses may have arrived. A time-out that fires late therefore waits a
+ * moment longer, and again if even that moment was late. Everything that judges other machines by time uses this function.
  *
- * @param graces How often the timeout waits longer; 1 for a time limit that somebody set for the call itself.
+ * @param graces How many times in a row it may wait longer; 1 for a time limit that somebody set for the request itself.
  */
 export function deadline(clock: Clock, fn: () => void, delayMs: number, graces: number = MOST_GRACES): Timer {
   let dueMs = clock.now() + delayMs;

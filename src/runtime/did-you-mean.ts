@@ -1,16 +1,17 @@
-/** Permitted wrong letters per letter of a word: one in a word of three, none in a word of two. */
+/** How many letters of a word may be wrong, as a share of its length: one letter of three, but none of two. */
 const WRONG_SHARE = 1 / 3;
 const MAX_WRONG = 3;
 
 /**
- * The word of `known` that `word` most likely stands for; undefined if none is similar. Ignores case. For error messages only.
+ * Finds the word in `known` that is most similar to `word`; undefined if none is similar. Upper and lower case count as equal. Used for
+ * error messages only.
  */
 export function closestOf(word: string, known: readonly string[]): string | undefined {
   const limit = Math.min(MAX_WRONG, Math.floor(word.length * WRONG_SHARE));
   let closest: string | undefined;
   let fewest = limit + 1;
   for (const candidate of known) {
-    // The word to compare may have any length, so candidates of another length are skipped early.
+    // A word of a very different length cannot be similar. Skipping it here keeps the function fast even if `word` is very long.
     if (Math.abs(candidate.length - word.length) >= fewest) continue;
     const wrong = distance(word.toLowerCase(), candidate.toLowerCase());
     if (wrong >= fewest) continue;

@@ -1,11 +1,11 @@
 /**
- * MurmurHash3 x86 32-bit of a text's UTF-8 bytes, as a signed integer, because a large unsigned one would be boxed. Allocates
- * nothing. Fast and even, but not for secrets: anyone who can choose texts can create collisions.
+ * Computes a hash of a text: MurmurHash3 (x86, 32 bits) of its UTF-8 bytes. The result is a signed integer, because V8 stores a large
+ * unsigned one as an object. It must not be used for secrets: anyone can find texts with the same hash.
  * Source: Appleby, MurmurHash3 (public domain reference: "hello", seed 0 → 248bfa47).
  */
 export function hash32(text: string, seed = 0): number {
   let hash = seed | 0;
-  /** The current block, its bits so far, and the total number of bytes. */
+  /** The bytes of the current block, how many bits of it are filled, and the total number of bytes. */
   let block = 0;
   let shift = 0;
   let bytes = 0;
@@ -21,7 +21,7 @@ export function hash32(text: string, seed = 0): number {
           index++;
         } else code = 0xfffd;
       }
-      // All bytes of a character but the last are added here; the last one is added where single bytes are.
+      // This adds all bytes of a character except the last, which is added below, where characters with a single byte are added, too.
       for (let left = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3, first = true; left > 0; left--) {
         const bits = code >>> (6 * left);
         const byte = first ? (left === 1 ? 0xc0 : left === 2 ? 0xe0 : 0xf0) | bits : 0x80 | (bits & 0x3f);
@@ -50,7 +50,7 @@ export function hash32(text: string, seed = 0): number {
   return finish(hash ^ bytes);
 }
 
-/** Mixes two hashes into one that is as even as either, for scores of pairs. Signed. */
+/** Mixes two hashes to a new one, which is as evenly distributed as either of them. The result is a signed integer. */
 export function mix32(a: number, b: number): number {
   return finish(a ^ b);
 }

@@ -1,7 +1,7 @@
 import type http from 'node:http';
 
 /**
- * The module node:http without an `import`, which would read each of its exports. One of them loads Node's own undici, which takes time at
- * the start, and its Agent would become the global dispatcher of the app's own copy of undici.
+ * The module node:http. It is not imported, because an `import` reads all exports of the module. One of these loads the copy of undici
+ * inside Node.js, which takes time, and makes its Agent the default for the application's own copy of undici.
  */
 export const nodeHttp: typeof http = process.getBuiltinModule('node:http');

@@ -10,44 +10,47 @@ import {
 import { type Clock, systemClock } from './clock.js';
 import { type Rng, systemRng } from './rng.js';
 
-/** One option: its default, and the check of a value, which throws EVENKEEL_OPTION. */
+/** The default value of an option and the check of its values. */
 export interface Option<T> {
-  /** The value where the option is left out. */
+  /** The value that is used if the option is left out. */
   readonly default: T;
-  /** Whether the option must be set: `check` is then called for undefined too. */
+  /** Whether the option must be given. If so, `check` is called for undefined as well. */
   readonly isRequired?: boolean;
-  /** What numbers the option takes; for the reference. */
+  /** Which numbers the option may take; used to write the reference documentation. */
   readonly bounds?: NumberBounds;
   /**
-   * Returns the value to use. Throws EVENKEEL_OPTION for any that does not fit.
-   * @param name Of the option, with its path, for the error.
+   * Checks a value and returns the one to use. Throws EVENKEEL_OPTION if the value does not fit.
+   * @param name The name of the option for the error message, such as `pool.connectTimeoutMs`.
    */
   readonly check: (name: string, value: unknown) => T;
 }
 
-/** What a group of options is, said once. `Settings` are the options after defaults were filled in: see `Complete` and `Filled`. */
+/**
+ * A group of options, with their default values and checks. `Settings` is the type of the options after default values were filled in;
+ * see `Complete` and `Filled`.
+ */
 export interface OptionTable<Settings> {
-  /** Each option by name: to build another table that has some of them too. */
+  /** The options by name. Another table can take some of them over. */
   readonly options: { readonly [Name in keyof Settings]-?: Option<Settings[Name]> };
-  /** The names in the order of `options`: to tell a group's own options from others in one object. */
+  /** The names of the options in the order in which they were defined. */
   readonly names: readonly (keyof Settings & string)[];
-  /** Every option at its default, frozen; undefined for those that must be given. */
+  /** The default values of all options; undefined for those that must be given. The object is frozen. */
   readonly defaults: Settings;
-  /** Fills in defaults. Throws EVENKEEL_OPTION for a wrong value or an unknown name. */
+  /** Checks options and fills in default values. Throws EVENKEEL_OPTION for an invalid value or an unknown name. */
   resolve(values: unknown): Settings;
   /** Resolves options like `resolve`, from an object that also has others, which are ignored. @param prefix Precedes names in errors. */
   resolveOwn(values: object, prefix?: string): Settings;
 }
 
 /**
- * Makes a table of options.
+ * Creates a table of options.
  *
- * @param path Of the group, for errors: `pool` for `pool.connectTimeoutMs`. Options that are the caller's own argument are the group `options`,
- * and are named without it.
+ * @param path The name of the group for error messages, such as `pool` in `pool.connectTimeoutMs`. The name `options` is left out of error
+ * messages.
  */
 export function optionTable<Settings extends object>(
   path: string,
-  // The type of the settings is named by the caller: options that are not among them are errors.
+  // `NoInfer` makes the caller name the type of the settings, so that an option that is not part of it is a compile error.
   options: NoInfer<OptionTable<Settings>['options']>,
 ): OptionTable<Settings> {
   const entries = Object.entries<Option<unknown>>(options);
@@ -74,20 +77,20 @@ export function optionTable<Settings extends object>(
   };
 }
 
-/** A number within bounds, `fallback` where it is left out. Without bounds any finite number. */
+/** An option that takes a number within bounds. Without bounds, any finite number is allowed. */
 export const numberOption = (fallback: number, bounds: NumberBounds = {}): Option<number> => ({
   default: fallback,
   bounds,
   check: (name, value) => checkNumber(name, value, fallback, bounds),
 });
 
-/** True or false, `fallback` where it is left out. Nothing else counts as either: a 0 or a `'true'` throws EVENKEEL_OPTION. */
+/** An option that takes true or false. Any other value, even 0 or `'true'`, throws EVENKEEL_OPTION. */
 export const booleanOption = (fallback: boolean): Option<boolean> => ({
   default: fallback,
   check: (name, value) => checkBoolean(name, value, fallback),
 });
 
-/** A function that may be left out; only that it is one is checked, not its parameters. */
+/** An option that takes a function and may be left out. */
 export const functionOption = <T>(): Option<T | undefined> => ({
   default: undefined,
   check(name, value) {
@@ -96,19 +99,22 @@ export const functionOption = <T>(): Option<T | undefined> => ({
   },
 });
 
-/** An option that takes true or false, where leaving it out means neither. */
+/** An option that takes true or false and has no default value. */
 export const optionalBoolean: Option<boolean | undefined> = {
   default: undefined,
   check: (name, value) => checkBoolean(name, value, false),
 };
 
-/** An option with a check of its own, which returns the value to use or throws (`optionError`). It is not called where the option is left out. */
+/**
+ * An option with a check of its own, which returns the value to use, or throws an error made by `optionError`. The check is not called if
+ * the option is left out.
+ */
 export const checkedOption = <T>(fallback: T, check: (name: string, value: unknown) => T): Option<T> => ({
   default: fallback,
   check,
 });
 
-/** A number within bounds that may be left out: there is no default, and undefined means what its reader says. */
+/** An option that takes a number within bounds and has no default value. */
 export const optionalNumber = (bounds: NumberBounds): Option<number | undefined> => ({
   default: undefined,
   bounds,
@@ -118,7 +124,7 @@ export const optionalNumber = (bounds: NumberBounds): Option<number | undefined>
 /** An option that takes a non-empty string and may be left out. */
 export const optionalString: Option<string | undefined> = checkedOption<string | undefined>(undefined, checkString);
 
-/** One of `choices`, compared as it is, `fallback` where it is left out. The error names them all. */
+/** An option that takes one of the `choices`. The error message lists them all. */
 export const choiceOption = <const T extends string | number, F extends T | undefined>(
   fallback: F,
   choices: readonly T[],
@@ -131,19 +137,19 @@ export const choiceOption = <const T extends string | number, F extends T | unde
   },
 });
 
-/** An option that must be set: its `check` refuses undefined. */
+/** An option that must be given. Its `check` is called for undefined, too, and must throw for it. */
 export const requiredOption = <T>(check: (name: string, value: unknown) => T): Option<T> => ({
-  // The default of a required option is never used: `check` is called first, and throws.
+  // This value is never used, because `check` throws if the option is missing.
   default: undefined as T,
   isRequired: true,
   check,
 });
 
-/** An option that may be left out, and whose value is checked where it is used. */
+/** An option that may be left out, and that is checked by the code that uses it. */
 export const anyOption = <T>(): Option<T | undefined> =>
   checkedOption<T | undefined>(undefined, (_name, value) => value as T);
 
-/** The clock of a balancer or a server: the machine's, unless a test passes its own. */
+/** An option that takes a clock, so that tests can control the time. The default value is the clock of the machine. */
 export const clockOption: Option<Clock> = checkedOption(systemClock, (name, value) => {
   if (typeof value !== 'object' || value === null) throw optionError(name, 'a clock with now, timer and defer', value);
   const clock = value as Clock;
@@ -153,7 +159,7 @@ export const clockOption: Option<Clock> = checkedOption(systemClock, (name, valu
   return clock;
 });
 
-/** Where random numbers come from: the machine's, unless a test passes a seeded one. */
+/** An option that takes a source of random numbers, so that tests can repeat them. The default value is a source with a random seed. */
 export const rngOption: Option<Rng> = checkedOption(systemRng, (name, value) => {
   checkFunction(`${name}.next`, (value as Rng | null)?.next);
   return value as Rng;

@@ -7,16 +7,17 @@ interface Manifest {
 }
 
 /**
- * Throws EVENKEEL_OPTION if the installed version of a peer is one that package.json excludes: an older one would be taken and fail
- * later, in words that say nothing ("invalid onError method"). What cannot be found is left to the import that needs it.
+ * Throws EVENKEEL_OPTION if a package is installed in a version that evenkeel's package.json does not allow. Without this check, an older
+ * version would be used and would fail later with a message that explains nothing, such as "invalid onError method". If the package is not
+ * found, nothing is thrown: the import that needs it will fail.
  *
- * @param importer Named in the error.
- * @param checkedBy The URL of the module that checks. To run before the peer is loaded, that is a file of its own in the package,
- * `check-version`. Bundled into an app it checks nothing, because the peer in node_modules is then not the one that is loaded.
+ * @param importer The module that needs the package; it is named in the error.
+ * @param checkedBy The URL of the module that calls this function, which must be a file called `check-version` that is imported before the
+ * package. In an application that was bundled to one file, nothing is checked: the installed package may not be the one in the bundle.
  */
 export function checkPeer(peer: string, importer: string, checkedBy: string): void {
   if (!/\/check-version(-[a-z0-9-]+)?\.[jt]s$/.test(checkedBy)) return;
-  // biome-ignore lint/plugin: It must not throw, and must say which version it is.
+  // biome-ignore lint/plugin: An import would throw if the package is missing, and would not tell the version.
   const load = createRequire(import.meta.url);
   const manifestOf = (name: string): Manifest | undefined => {
     try {
@@ -36,8 +37,8 @@ export function checkPeer(peer: string, importer: string, checkedBy: string): vo
 }
 
 /**
- * Whether a version is in a range. Of npm's ranges it knows what our package.json has: `^1.2.3`, `>=1.2 <2`, and several of them with
- * `||`. Anything else includes every version.
+ * Whether a version is in a range. Only those forms of npm's ranges are known that evenkeel's package.json uses: `^1.2.3`, `>=1.2 <2`,
+ * and several of them with `||`. Any other range includes every version.
  */
 export function isInRange(version: string, range: string): boolean {
   const number = numbersIn(version);
@@ -55,7 +56,7 @@ export function isInRange(version: string, range: string): boolean {
   );
 }
 
-/** The numbers of a version, or of a bound of a range. */
+/** Returns the numbers in a version, or in one part of a range. */
 function numbersIn(text: string): number[] {
   return (/\d+(\.\d+)*/.exec(text)?.[0] ?? '').split('.').map(Number);
 }

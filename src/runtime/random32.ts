@@ -1,32 +1,32 @@
 import type { Rng } from './rng.js';
 
 /**
- * Random integers for picks: an `Rng` returns a fraction, which is boxed wherever the call is not inlined. Repeatable for one
- * seed. Not for secrets.
+ * A generator of random integers for picking endpoints. `Rng` returns fractions, which V8 often stores as objects; integers cost less.
+ * The same seed results in the same numbers. It must not be used for secrets.
  * Source: the splitmix32 finaliser over a Weyl sequence (Steele, Lea, Flood, OOPSLA 2014); period 2^32.
  */
 export class Random32 implements Rng {
   #state: number;
 
-  /** @param seed An integer, or a source of random numbers for one. */
+  /** @param seed An integer, or a source of random numbers that provides one. */
   constructor(seed: number | Rng) {
     this.#state = (typeof seed === 'number' ? seed : seed.next() * 4_294_967_296) | 0;
   }
 
-  /** A uniform random index in [0, length). Uneven by at most length / 2^32. */
+  /** Returns a random index from 0 to `length` - 1. All are equally likely, up to a difference of `length` / 2^32. */
   index(length: number): number {
-    // The division is exact, and can be done before the number is drawn.
+    // The division has no rounding error, and does not have to wait for the random number.
     return (this.#roll() * (length / 4_294_967_296)) | 0;
   }
 
-  /** A uniform random index in [0, length) that is never `other`. Needs length ≥ 2. */
+  /** Returns a random index from 0 to `length` - 1, but never `other`. `length` must be at least 2. */
   otherIndex(length: number, other: number): number {
     const index = this.index(length - 1);
-    // Adds 1 if index ≥ other, without a condition: the processor would guess its result wrong half the time.
+    // This adds 1 if index ≥ other. It has no condition, because the processor would predict that wrongly half of the time.
     return index + ((other - index - 1) >>> 31);
   }
 
-  /** A uniform random number in [0, 1). */
+  /** Returns a random number from 0 up to, but not including, 1. */
   next(): number {
     return this.#roll() / 4_294_967_296;
   }

@@ -1,22 +1,23 @@
-/** The only source of randomness. Tests and simulations pass a seeded one. */
+/** The source of random numbers that evenkeel uses everywhere. Tests and simulations pass one with a fixed seed. */
 export interface Rng {
-  /** A uniform random number in [0, 1). */
+  /** Returns a random number from 0 up to, but not including, 1. */
   next(): number;
 }
 
 /**
- * Random numbers whose state can be stored and restored. Not for secrets. Source: sfc32 (Doty-Humphrey, PractRand).
+ * A generator of random numbers whose state can be stored and restored. It must not be used for secrets. Source: sfc32 (Doty-Humphrey,
+ * PractRand).
  */
 export class Sfc32 implements Rng {
   /** The state of the generator: four words. */
   readonly state: Int32Array = new Int32Array(4);
 
-  /** @param seed Provides the initial state; without a seed the state is to be restored. */
+  /** @param seed Provides the initial state. Without it, `state` must be filled before the first number is drawn. */
   constructor(seed?: Rng) {
     if (seed === undefined) return;
     for (let word = 0; word < 4; word++) this.state[word] = seed.next() * 4_294_967_296;
     this.state[3] = 1;
-    // The first numbers of a seed are skipped, because they depend on few of its bits.
+    // The first few numbers depend on only a part of the seed, so they are skipped.
     for (let turn = 0; turn < 12; turn++) this.next();
   }
 
@@ -35,22 +36,22 @@ export class Sfc32 implements Rng {
 }
 
 /**
- * Real randomness; not for secrets. `Math.random` only seeds it, because each of its numbers is an object on the heap; `Sfc32` is
- * inlined where it is called.
+ * Random numbers that differ in each process. They must not be used for secrets. `Math.random` only provides the seed, because V8
+ * allocates an object for each number that it returns.
  */
 export const systemRng: Rng = new Sfc32({ next: Math.random });
 
-/** A uniform index in [0, length). */
+/** Returns a random index from 0 to `length` - 1. */
 export function drawIndex(rng: Rng, length: number): number {
   return (rng.next() * length) | 0;
 }
 
-/** A uniform random number in [min, max). */
+/** Returns a random number from `min` up to, but not including, `max`. */
 export function between(rng: Rng, min: number, max: number): number {
   return min + (max - min) * rng.next();
 }
 
-/** `value` changed by up to ± `ratio` of itself, uniformly. */
+/** Returns `value`, changed at random by at most `ratio` of itself in either direction. */
 export function jittered(rng: Rng, value: number, ratio: number): number {
   return value * (1 + ratio * (2 * rng.next() - 1));
 }

@@ -1,30 +1,33 @@
 import type { Clock, Timer } from './clock.js';
 import { deadline } from './deadline.js';
 
-/** An object that is called when the delay of a timer is over. */
+/** Something that wants to be called when the time of a timer is over. */
 export interface Timed {
-  /** The delay is over; the timer is cancelled already. Must not throw. */
+  /** Called when the time is over. Must not throw. The timer need not be cancelled any more. */
   timedOut(): void;
 }
 
-/** A running timer; it holds no reference once it has fired or was cancelled. */
+/** A running timer. When it has fired or was cancelled, it no longer keeps its `Timed` object in memory. */
 export interface SharedTimer {
-  /** The delay that the timer was started with, perhaps rounded up, in ms. */
+  /** The time with which the timer was started, in ms, possibly rounded up. */
   readonly delayMs: number;
-  /** Stops the timer, which will not fire. Idempotent, also after it has fired. */
+  /** Stops the timer, so that it does not fire. Further calls have no effect, nor does a call after it has fired. */
   cancel(): void;
 }
 
-/** This many different delays of timers are exact to the millisecond; others are rounded up by at most a sixteenth. */
+/**
+ * The first 64 different times are kept exactly. After that, times are rounded up by at most a sixteenth, so that there are never too
+ * many different ones.
+ */
 const EXACT_DELAYS = 64;
 const STEPS_PER_DOUBLING = 16;
 
 /**
- * Timers for many things with the same duration that mostly never fire, such as request deadlines. All timers of one delay share one timer
- * of the clock, so that starting or cancelling one only changes two links in a list.
+ * Timers that are very cheap to start and to cancel, for things that have the same time limit and mostly end before it, such as requests.
+ * All timers with the same time share one timer of the clock, so starting or cancelling one only changes a linked list.
  *
- * The timers do not keep the process alive: anything with a deadline also has a socket or a place in the waiting room, which does. After a
- * stall of the event loop they wait a moment longer, as `deadline` does.
+ * The timers do not keep the process alive: whatever has a time limit also has a connection or a place in the waiting room, which keeps it
+ * alive. After the event loop was blocked, they wait a moment longer, as `deadline` does.
  */
 export class SharedTimers {
   readonly #clock: Clock;
@@ -34,7 +37,7 @@ export class SharedTimers {
     this.#clock = clock;
   }
 
-  /** Starts a timer that fires once, at the delay or up to a sixteenth later. @param delayMs Above 0, in ms. */
+  /** Starts a timer that fires once after `delayMs`, or up to a sixteenth of that later. @param delayMs Above 0, in ms. */
   start(delayMs: number, timed: Timed): SharedTimer {
     let queue = this.#queues.get(delayMs);
     if (queue === undefined) {
@@ -45,7 +48,10 @@ export class SharedTimers {
     return queue.add(timed);
   }
 
-  /** Starts a timer whose delay is different each time; it fires up to a sixteenth later, and uses up none of the exact delays. */
+  /**
+   * Starts a timer whose time is different in every call. It fires up to a sixteenth later, and is not counted among the 64 times that
+   * are kept exactly.
+   */
   startAbout(delayMs: number, timed: Timed): SharedTimer {
     const kept = roundUp(delayMs);
     let queue = this.#queues.get(kept);
@@ -53,7 +59,7 @@ export class SharedTimers {
     return queue.add(timed);
   }
 
-  /** How many timers are running, for leak checks. O(n). */
+  /** How many timers are running; tests use this to find leaks. It counts them one by one, so it is slow. */
   get running(): number {
     let running = 0;
     for (const queue of this.#queues.values()) running += queue.length;
@@ -78,16 +84,16 @@ function roundUp(delayMs: number): number {
   return Math.ceil(delayMs / step) * step;
 }
 
-/** Timers of one delay in the order they were started, which is the order they fire in: a ring with a head. */
+/**
+ * All timers with the same time, in the order in which they were started, which is also the order in which they fire. It is a circular
+ * linked list.
+ */
 class Queue {
   readonly delayMs: number;
   readonly #clock: Clock;
   readonly #emptied: () => void;
   readonly #head: Entry = new Entry(this, 0, undefined);
-  /**
-   * The timer of the clock for this queue. It runs while anything waits, and possibly longer: stopping it is not worthwhile, because the
-   * queue soon fills again.
-   */
+  /** The timer of the clock for this list. It is not stopped when the list becomes empty, because new timers usually follow soon. */
   #timer: Timer | undefined;
 
   constructor(clock: Clock, delayMs: number, emptied: () => void) {
@@ -142,7 +148,7 @@ class Queue {
 
 class Entry implements SharedTimer {
   readonly dueMs: number;
-  /** What is called when the delay is over; undefined afterwards, so that keeping the entry does not keep the call. */
+  /** What is called when the time is over; undefined afterwards, so that it does not stay in memory as long as the timer. */
   timed: Timed | undefined;
   previous: Entry = this;
   next: Entry = this;

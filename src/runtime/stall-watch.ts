@@ -1,22 +1,22 @@
 import type { Clock, Timer } from './clock.js';
 
-/** How often the event loop is checked for a stall, in ms. */
+/** How often to check whether the event loop was blocked, in ms. */
 const TICK_MS = 250;
-/** A check that is late by this much, in ms, was delayed by a stall; less is ordinary work. */
+/** If a check is late by this much, in ms, the event loop was blocked. A smaller delay is normal. */
 const STALLED_MS = 100;
 
 /**
- * Detects stalls of our own event loop (a long computation, a throttled container): a call that was slow because of one says nothing
- * about its endpoint. Has a timer only while calls are running.
+ * Notices when the event loop of this process was blocked, by a long computation or because a container was throttled. A request that was
+ * slow for that reason says nothing about its endpoint. A timer only runs while there are requests.
  */
 export class StallWatch {
   readonly #clock: Clock;
-  /** How many calls are running. */
+  /** How many requests are running. */
   #running = 0;
   #timer: Timer | undefined;
-  /** If no check has run by this time, on the clock in ms, the event loop is blocked. */
+  /** The time on the clock, in ms, by which the next check should have run. If it has not, the event loop was blocked. */
   #lateFromMs: number = Number.POSITIVE_INFINITY;
-  /** When the last stall of the event loop ended, on the clock in ms. */
+  /** The time on the clock, in ms, until which the event loop was last blocked. */
   #overMs: number = Number.NEGATIVE_INFINITY;
   #stalledMs = 0;
 
@@ -24,18 +24,21 @@ export class StallWatch {
     this.#clock = clock;
   }
 
-  /** A call begins. */
+  /** Says that a request begins. */
   began(): void {
     this.#running++;
     if (this.#timer === undefined) this.#watch();
   }
 
-  /** A call that began has ended. */
+  /** Says that a request that began has ended. */
   ended(): void {
     this.#running--;
   }
 
-  /** How long the last stall took, in ms, if it ended after `sinceMs`; otherwise 0. A stall that is just ending counts. */
+  /**
+   * Returns how long the event loop was last blocked, in ms, if that ended after `sinceMs`; otherwise 0. If it is noticed only now that
+   * the loop was blocked, that counts as well.
+   */
   stalledSince(sinceMs: number, nowMs: number): number {
     if (nowMs >= this.#lateFromMs) return nowMs - this.#lateFromMs + STALLED_MS + TICK_MS;
     return this.#overMs > sinceMs ? this.#stalledMs : 0;
@@ -46,7 +49,7 @@ export class StallWatch {
     this.#stop();
   }
 
-  /** Checks the event loop for stalls until no call is running. */
+  /** Checks repeatedly whether the event loop was blocked, as long as requests are running. */
   #watch(): void {
     const dueMs = this.#clock.now() + TICK_MS;
     this.#lateFromMs = dueMs + STALLED_MS;
@@ -54,7 +57,7 @@ export class StallWatch {
       const nowMs = this.#clock.now();
       const lateMs = nowMs - dueMs;
       if (lateMs >= STALLED_MS) {
-        // The stall began some time after the previous check, so the whole interval is added.
+        // It is unknown when after the previous check the loop was blocked, so the whole time between two checks is added.
         this.#stalledMs = lateMs + TICK_MS;
         this.#overMs = nowMs;
       }

@@ -1,8 +1,9 @@
 /**
- * Calls `fn` once pending I/O has been handled, so that everything peers have sent by now is known, including closed
- * connections. `fn` runs in the caller's async context.
+ * Calls `fn` once everything has been handled that other machines have sent up to now, including closed connections. `fn` runs in the
+ * caller's async context.
  */
 export function afterPendingIo(fn: () => void): void {
-  // The first `setImmediate` may run in the current turn, whose I/O was collected earlier; the second cannot.
+  // The first `setImmediate` may still run in the current turn of the event loop, which began before some data arrived. The second one
+  // cannot.
   setImmediate(() => setImmediate(fn));
 }

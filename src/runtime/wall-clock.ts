@@ -1,5 +1,6 @@
 /**
- * The date `delayMs` from now, in ms since 1970, for interfaces that take dates. Our own decisions use `Clock`.
+ * Returns the date `delayMs` from now, in ms since 1970, for interfaces that need a date. Everything else uses `Clock`, which does not
+ * change with the system's date.
  */
 export function dateIn(delayMs: number): number {
   return Date.now() + delayMs;
@@ -10,12 +11,12 @@ export function untilDate(date: number): number {
   return date - Date.now();
 }
 
-/** A time in ms since 1970 as ISO 8601 in UTC: for people. Undefined if there is no such date. */
+/** Converts a time in ms since 1970 to a text for people, in ISO 8601 and UTC. Returns undefined if there is no such date. */
 export function isoOf(ms: number): string | undefined {
   return Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : undefined;
 }
 
-/** The time of day, in ISO 8601 and UTC: for people, never for decisions. */
+/** Returns the current date and time as a text for people, in ISO 8601 and UTC. */
 export function timeOfDay(): string {
   return new Date().toISOString();
 }

@@ -1,4 +1,7 @@
-/** A text without the `character`s at its end. An expression such as `/\/+$/` takes quadratic time for a text that is full of them. */
+/**
+ * Removes all occurrences of `character` from the end of a text. A regular expression such as `/\/+$/` would take very long for a text
+ * that consists of that character.
+ */
 export function withoutTrailing(text: string, character: string): string {
   let { length } = text;
   while (length > 0 && text[length - 1] === character) length--;

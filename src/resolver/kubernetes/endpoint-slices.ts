@@ -21,7 +21,7 @@ import { type KubeConfigLike, type KubeConfigOptions, kubeConfigAccess } from '.
 import { SliceView, type ViewOptions } from './slice-view.js';
 
 /**
- * * Options of `endpointSlices`: which Service to follow, which port of its pods to use, and how to reach the Kubernetes API server. They
+ * Options of `endpointSlices`: which Service to follow, which port of its pods to use, and how to reach the Kubernetes API server. They
  * are fixed once the resolver is created; an invalid one throws EVENKEEL_OPTION.
  */
 export interface EndpointSlicesOptions {
@@ -30,13 +30,13 @@ export interface EndpointSlicesOptions {
   /** The Service's namespace. @defaultValue the namespace of this pod, or of the kubeconfig's context */
   readonly namespace?: string | undefined;
   /**
-   * * Which port of the Service to use: its name (`''` for a port without a name), or its number in the Service. A number has to be looked
+   * Which port of the Service to use: its name (`''` for a port without a name), or its number in the Service. A number has to be looked
    * up in the Service, which needs the permission `get` on `services`; without that permission, a number only works for a Service with a
    * single port.
    *  @defaultValue the Service's only port
    */
   readonly port?: string | number | undefined;
-  /** * A port of the pods to use, whether or not the Service lists it. Cannot be combined with `port`. @defaultValue none */
+  /** A port of the pods to use, whether or not the Service lists it. Cannot be combined with `port`. @defaultValue none */
   readonly podPort?: number | undefined;
   /**
    * The only family of addresses to use.
@@ -44,24 +44,24 @@ export interface EndpointSlicesOptions {
    * @see docs/guide/endpoint-slices.md#ipv4-and-ipv6
    */
   readonly family?: AddressFamily | undefined;
-  /** * Kinds of addresses to accept although no pod can have them, such as `['loopback']` in tests. @defaultValue [] */
+  /** Kinds of addresses to accept although no pod can have them, such as `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
   /**
-   * * The most endpoints that a set may have. A larger set is refused with an error, and the last set stays in use. @defaultValue 50000
+   * The most endpoints that a set may have. A larger set is refused with an error, and the last set stays in use. @defaultValue 50000
    */
   readonly maxEndpoints?: number | undefined;
   /**
-   * * The URL of the API server. An `http:` URL is only allowed without a token, or on loopback. @defaultValue the API server of the
+   * The URL of the API server. An `http:` URL is only allowed without a token, or on loopback. @defaultValue the API server of the
    * cluster that this pod runs in
    */
   readonly apiServer?: string | undefined;
   /**
-   * * The credentials for the server in `apiServer`: a token, a certificate authority, a client certificate. Only allowed together with
+   * The credentials for the server in `apiServer`: a token, a certificate authority, a client certificate. Only allowed together with
    * `apiServer`. @defaultValue none
    */
   readonly credentials?: ApiCredentials | undefined;
   /**
-   * * A kubeconfig to use, given as `{ path, context }` or as a loaded `KubeConfig` of the package `@kubernetes/client-node`, which must be
+   * A kubeconfig to use, given as `{ path, context }` or as a loaded `KubeConfig` of the package `@kubernetes/client-node`, which must be
    * installed. Cannot be combined with `apiServer`. @defaultValue none: evenkeel does not search for a kubeconfig
    */
   readonly kubeConfig?: KubeConfigOptions | KubeConfigLike | undefined;
@@ -70,12 +70,12 @@ export interface EndpointSlicesOptions {
   /** Whether the watch alone keeps the process alive. @defaultValue false */
   readonly keepsProcessAlive?: boolean | undefined;
   /**
-   * * Whether a watch may start with the current state instead of requesting a separate list first, if the API server supports that. A
+   * Whether a watch may start with the current state instead of requesting a separate list first, if the API server supports that. A
    * separate list is sent compressed, and the start of a watch is not; see the Kubernetes guide. @defaultValue true
    */
   readonly streamingLists?: boolean | undefined;
   /**
-   * * Called with the number of EndpointSlice objects of the Service, at the first complete list and whenever the number changes, before
+   * Called with the number of EndpointSlice objects of the Service, at the first complete list and whenever the number changes, before
    * the set is published. If it is 0 at first, there is no such Service or it selects no pods; a Service whose selector matches no pod has
    * one empty slice.
    *  @defaultValue none
@@ -96,7 +96,7 @@ export const endpointSlicesTable: OptionTable<EndpointSlicesSettings> = optionTa
   family: choiceOption<AddressFamily, undefined>(undefined, ['IPv4', 'IPv6']),
   allowAddresses: allowAddressesOption,
   maxEndpoints: numberOption(50_000, { min: 1, integer: true }),
-  // // These options select the API server. They are checked by the function that uses them.
+  // These options select the API server. They are checked by the function that uses them.
   apiServer: anyOption<string>(),
   credentials: anyOption<ApiCredentials>(),
   kubeConfig: anyOption<KubeConfigOptions | KubeConfigLike>(),
@@ -158,7 +158,7 @@ function chooseAccess({ apiServer, credentials, kubeConfig, inCluster }: Endpoin
   return inClusterAccess(inCluster);
 }
 
-/** * Checks a name by the rules of Kubernetes, because the name becomes part of a URL and of a label selector. */
+/** Checks a name by the rules of Kubernetes, because the name becomes part of a URL and of a label selector. */
 function checkName(name: string, value: unknown): string {
   const text = checkString(name, value);
   if (text.length > 63 || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text)) {
@@ -171,7 +171,7 @@ function checkServicePort(name: string, value: unknown): string | number {
   if (value === '') return '';
   if (typeof value === 'string') {
     if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(value)) throw optionError(name, 'a port name or number', value);
-    // // A number given as text, such as "80" from an environment variable, counts as a number: names of ports must contain a letter.
+    // A number given as text, such as "80" from an environment variable, counts as a number: names of ports must contain a letter.
     return /[a-z]/.test(value) ? value : checkPort(name, Number(value));
   }
   return checkPort(name, value);

@@ -10,7 +10,7 @@ import { WatchBackoff } from './watch/watch-backoff.js';
 
 const LOOKUP_TIMEOUT_MS = 30_000;
 /**
- * * How long a choice of port waits for the Service object, in ms, if the slices have only one possible port: then the Service object could
+ * How long a choice of port waits for the Service object, in ms, if the slices have only one possible port: then the Service object could
  * only show that the user's options are wrong.
  */
 const CHECK_MS = 1_000;
@@ -19,19 +19,19 @@ const CHECK_MS = 1_000;
 export interface PortChoiceOptions {
   /** The port that the user means: its name, the Service's port number, or undefined for the only port. */
   readonly port: string | number | undefined;
-  /** * The Service's name for messages, such as `shop/orders`. */
+  /** The Service's name for messages, such as `shop/orders`. */
   readonly subject: string;
   /** Reads the Service object from the API server. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** * Called when `choose` may return something else than before. */
+  /** Called when `choose` may return something else than before. */
   readonly changed: () => void;
-  /** * Called with an error when no port can be chosen, and with undefined when one can be chosen again. */
+  /** Called with an error when no port can be chosen, and with undefined when one can be chosen again. */
   readonly failed: (error: ResolveError | undefined) => void;
 }
 
-/** * What was learned from the Service object about its ports, or the error if it could not be read. */
+/** What was learned from the Service object about its ports, or the error if it could not be read. */
 interface KnownPorts {
   /** The port names of the slices when the Service object was requested, as one text. */
   readonly key: string;
@@ -40,14 +40,14 @@ interface KnownPorts {
 }
 
 /**
- * * Finds the name of the port that the user means in the EndpointSlices of a Service. If the user gave a number, it is the Service's port
+ * Finds the name of the port that the user means in the EndpointSlices of a Service. If the user gave a number, it is the Service's port
  * number, and its name is looked up in the Service object.
  */
 export class PortChoice {
   readonly #options: PortChoiceOptions;
   readonly #backoff: WatchBackoff;
   #answer: KnownPorts | undefined;
-  /** * The name of the port that was chosen last. It stays chosen until something better is known. */
+  /** The name of the port that was chosen last. It stays chosen until something better is known. */
   #chosen: string | undefined;
   #lookup: AbortController | undefined;
   #limit: Timer | undefined;
@@ -62,11 +62,11 @@ export class PortChoice {
     this.#backoff = new WatchBackoff(options.clock, options.rng);
   }
 
-  /** * Returns the name of the port to use, or undefined while it is unknown; in that case `changed` or `failed` is called later. */
+  /** Returns the name of the port to use, or undefined while it is unknown; in that case `changed` or `failed` is called later. */
   choose(slices: readonly EndpointSlice[]): string | undefined {
     const { port, subject } = this.#options;
     const names = portNames(slices);
-    // // Without pods there is no port to choose from, and no reason to report a mistake yet.
+    // Without pods there is no port to choose from, and no reason to report a mistake yet.
     if (names.length === 0) return this.#settled(typeof port === 'string' ? port : '');
     if (typeof port === 'string') return this.#byName(names, port);
     if (port !== undefined) return this.#byNumber(names, port, slices);
@@ -84,7 +84,7 @@ export class PortChoice {
   }
 
   /**
-   * * Chooses a port by its name. If no slice has a port with that name, the set is empty; if the name looks like a typing error, an error
+   * Chooses a port by its name. If no slice has a port with that name, the set is empty; if the name looks like a typing error, an error
    * lists the existing names, too.
    */
   #byName(names: readonly string[], port: string): string | undefined {
@@ -108,19 +108,19 @@ export class PortChoice {
     const { subject } = this.#options;
     const answer = this.#answerFor(names);
     const isCurrent = answer === this.#answer;
-    // // An older answer about the Service is used until there is a new one.
+    // An older answer about the Service is used until there is a new one.
     const service = (answer ?? this.#answer)?.service;
     const held = this.#chosen !== undefined && names.includes(this.#chosen) ? this.#chosen : undefined;
     if (service !== undefined) {
       const name = nameOfPort(service, slices, port);
       if (name !== undefined && names.includes(name)) return this.#chose(name);
       if (!isCurrent) return held;
-      // // The Service has the port, but the pods do not have it yet, or have it under an older name.
+      // The Service has the port, but the pods do not have it yet, or have it under an older name.
       if (name !== undefined) return this.#settled(held ?? name);
       this.#refuse(noSuchPort(subject, port, service));
       return held;
     }
-    // // If the slices can be read but not the Service, and the slices have a single port, that port is used, whatever number the user
+    // If the slices can be read but not the Service, and the slices have a single port, that port is used, whatever number the user
     // gave.
     if (names.length === 1) {
       if (answer === undefined && !this.#impatient) return held;
@@ -144,7 +144,7 @@ export class PortChoice {
     return new ResolveError(message, { cause: error });
   }
 
-  /** * Returns what the Service object says about the current port names of the slices; undefined while it is being read. */
+  /** Returns what the Service object says about the current port names of the slices; undefined while it is being read. */
   #answerFor(names: readonly string[]): KnownPorts | undefined {
     const key = JSON.stringify(names);
     if (this.#answer?.key === key) return this.#answer;
@@ -152,7 +152,7 @@ export class PortChoice {
     return undefined;
   }
 
-  /** * Reads the Service object to learn which port the user means. There is only one such request at a time. */
+  /** Reads the Service object to learn which port the user means. There is only one such request at a time. */
   #lookUp(key: string): void {
     if (this.#closed || this.#lookup !== undefined) return;
     const { clock, lookup, changed } = this.#options;
@@ -180,7 +180,7 @@ export class PortChoice {
   }
 
   /**
-   * * Reads the Service object again later. If only a person can fix the problem, such as a missing permission, it is checked less often.
+   * Reads the Service object again later. If only a person can fix the problem, such as a missing permission, it is checked less often.
    */
   #lookUpLater(how: 'soon' | 'now and then'): void {
     if (this.#closed || this.#retry !== undefined || this.#lookup !== undefined) return;
@@ -192,7 +192,7 @@ export class PortChoice {
   }
 
   #refuse(error: WrongTarget): void {
-    // // Somebody may add the port to the Service. No slice changes then, so the Service is read again from time to time.
+    // Somebody may add the port to the Service. No slice changes then, so the Service is read again from time to time.
     this.#lookUpLater('now and then');
     this.#settle(error);
   }

@@ -6,22 +6,22 @@ import { ApiFailure } from './api/api-failure.js';
 import type { ServiceFacts } from './slices/service-ports.js';
 
 const LOOKUP_TIMEOUT_MS = 10_000;
-/** * How often a missing Service is looked for, in ms. It has no slices, so no event announces it. */
+/** How often a missing Service is looked for, in ms. It has no slices, so no event announces it. */
 const AGAIN_MS = 30_000;
 
 /** What a `ServicePresence` needs. */
 export interface ServicePresenceOptions {
-  /** * The Service's name for messages, such as `shop/orders`. */
+  /** The Service's name for messages, such as `shop/orders`. */
   readonly subject: string;
   /** Reads the Service object from the API server. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
-  /** * Called with an error if there seems to be no such Service, and with undefined if it exists after all. */
+  /** Called with an error if there seems to be no such Service, and with undefined if it exists after all. */
   readonly found: (error: ResolveError | undefined) => void;
 }
 
 /**
- * * Finds out whether a Service without slices exists at all or its name is wrong. Without permission to read the Service itself, the two
+ * Finds out whether a Service without slices exists at all or its name is wrong. Without permission to read the Service itself, the two
  * cases look the same, and the error says so.
  */
 export class ServicePresence {
@@ -34,7 +34,7 @@ export class ServicePresence {
     this.#options = options;
   }
 
-  /** * Tells how many slices the Service has now. */
+  /** Tells how many slices the Service has now. */
   slices(count: number): void {
     if (count === 0) {
       if (this.#lookup === undefined) void this.#lookUp();
@@ -59,7 +59,7 @@ export class ServicePresence {
     try {
       await lookup(controller.signal);
     } catch (error) {
-      // // Only status 404 and a refusal say something about the Service. After any other error, it may well exist.
+      // Only status 404 and a refusal say something about the Service. After any other error, it may well exist.
       const kind = error instanceof ApiFailure ? error.kind : undefined;
       if (kind === 'missing' || kind === 'forbidden') missing = absent(subject, kind, error);
     }

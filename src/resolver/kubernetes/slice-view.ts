@@ -13,10 +13,10 @@ import { type ChosenPort, type EndpointUnion, SliceUnion } from './slices/slice-
 import { UpdateThrottle } from './slices/update-throttle.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
-/** * What one resolver takes from a Service's slices: which port, which address family, and so on. */
+/** What one resolver takes from a Service's slices: which port, which address family, and so on. */
 export interface ViewOptions {
   readonly subject: WatchSubject;
-  /** * The Service's name for messages, such as `shop/orders`. */
+  /** The Service's name for messages, such as `shop/orders`. */
   readonly subjectName: string;
   readonly port: string | number | undefined;
   readonly podPort: number | undefined;
@@ -27,7 +27,7 @@ export interface ViewOptions {
 }
 
 /**
- * * Turns the slices of a Service into updates for one listener: chooses address family and port, merges the slices, and limits how often
+ * Turns the slices of a Service into updates for one listener: chooses address family and port, merges the slices, and limits how often
  * the set is published.
  */
 export class SliceView implements Resolution, WatchSubscriber {
@@ -38,7 +38,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #throttle: UpdateThrottle;
   readonly #portChoice: PortChoice;
   readonly #presence: ServicePresence;
-  /** * The only address family that this host can use; undefined if it has both, or if that is unknown. */
+  /** The only address family that this host can use; undefined if it has both, or if that is unknown. */
   readonly #hostFamily: AddressFamily | undefined = onlyHostFamily();
   #union: EndpointUnion | undefined;
   /** The address family and the port that `#union` was made for. */
@@ -48,11 +48,11 @@ export class SliceView implements Resolution, WatchSubscriber {
   #sliceCount: number | undefined;
   #watchFailure: ResolveError | undefined;
   #portFailure: ResolveError | undefined;
-  /** * The error that there is no such Service; undefined while it seems to exist. */
+  /** The error that there is no such Service; undefined while it seems to exist. */
   #missing: ResolveError | undefined;
-  /** * The error that the set was too large to publish. */
+  /** The error that the set was too large to publish. */
   #sizeFailure: ResolveError | undefined;
-  /** * Whether a failure was reported to the listener and the resolver has not recovered from it yet. */
+  /** Whether a failure was reported to the listener and the resolver has not recovered from it yet. */
   #stale = false;
   readonly #warned = new Set<string>();
   #closed = false;
@@ -77,7 +77,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       changed: () => this.#settleLater(),
       failed: (error) => {
         this.#portFailure = error;
-        // // If no slice has a port with the name, the empty set is published first, and then the error.
+        // If no slice has a port with the name, the empty set is published first, and then the error.
         const follows = typeof options.port === 'string' && !this.#throttle.started;
         if (error !== undefined && !follows) this.#fail(error);
       },
@@ -98,7 +98,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 
   /**
-   * * A connection to an endpoint failed, so the set may be outdated: drops endpoints that are no longer in any slice, and makes a watch
+   * A connection to an endpoint failed, so the set may be outdated: drops endpoints that are no longer in any slice, and makes a watch
    * that pauses continue sooner.
    */
   refresh(): void {
@@ -135,7 +135,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (!this.#closed) notify(this.#context.observer, 'warned', { message, error });
   }
 
-  /** * Handles all events that arrive in one turn of the event loop together, at its end. */
+  /** Handles all events that arrive in one turn of the event loop together, at its end. */
   #settleLater(): void {
     if (this.#settling || this.#closed) return;
     this.#settling = true;
@@ -165,7 +165,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#listener.fresh();
   }
 
-  /** * Brings the union of the slices up to date. Returns the addresses that may have changed, or undefined while the port is unknown. */
+  /** Brings the union of the slices up to date. Returns the addresses that may have changed, or undefined while the port is unknown. */
   #merge(): ReadonlySet<string> | undefined {
     const { slices } = this.#subscription;
     const { podPort } = this.#options;
@@ -199,7 +199,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 
   /**
-   * * Warns if the endpoints only have addresses of a family that the host has no address of. They are dialed all the same, because the
+   * Warns if the endpoints only have addresses of a family that the host has no address of. They are dialed all the same, because the
    * network may translate between IPv4 and IPv6.
    */
   #missFamily(family: AddressFamily): void {
@@ -211,7 +211,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 
   /**
-   * * The address family of endpoints that have only one address: the one in the options; otherwise the one that this host has, or IPv4, if
+   * The address family of endpoints that have only one address: the one in the options; otherwise the one that this host has, or IPv4, if
    * the Service has a slice with it; otherwise the other one.
    */
   #family(slices: Iterable<EndpointSlice>): AddressFamily {
@@ -225,7 +225,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     return unsafe === undefined || this.#options.allowAddresses.includes(unsafe);
   }
 
-  /** * Warns about entries of a slice that are left out, once for each reason. */
+  /** Warns about entries of a slice that are left out, once for each reason. */
   #inspect(slice: EndpointSlice): void {
     const { subjectName } = this.#options;
     const refused: { item: SliceMember; address: string; class: UnsafeAddressClass }[] = [];
@@ -246,7 +246,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     }
   }
 
-  /** * Warns if no slice has a port with the name in the options: that is probably a typing error. */
+  /** Warns if no slice has a port with the name in the options: that is probably a typing error. */
   #missPort(name: string): void {
     const { port, subjectName } = this.#options;
     if (typeof port !== 'string' || this.#warned.has('port')) return;
@@ -268,7 +268,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#sizeFailure = undefined;
     this.#stale = false;
     this.#listener.update(endpoints);
-    // // A set that is published while the API server cannot be reached may be outdated from the start, so the failure is reported again.
+    // A set that is published while the API server cannot be reached may be outdated from the start, so the failure is reported again.
     const failure = this.#failure;
     if (failure !== undefined) this.#fail(failure);
   }
@@ -292,16 +292,16 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 }
 
-/** * How many different numbers are used for ports of the same name in one slice. */
+/** How many different numbers are used for ports of the same name in one slice. */
 const MAX_NUMBERS = 8;
 
-/** * The ports to use for a slice's members. If the option `podPort` is set, the ports in the slice are ignored. */
+/** The ports to use for a slice's members. If the option `podPort` is set, the ports in the slice are ignored. */
 function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined): readonly ChosenPort[] {
   if (podPort !== undefined) return [{ port: podPort }];
   const chosen = new Map<number, ChosenPort>();
   for (const port of slice.ports) {
     if (port.name === name && !chosen.has(port.port)) chosen.set(port.port, port);
-    // // Port names are unique in a valid slice. The limit exists because every further number adds an endpoint for each member.
+    // Port names are unique in a valid slice. The limit exists because every further number adds an endpoint for each member.
     if (chosen.size === MAX_NUMBERS) break;
   }
   return [...chosen.values()];

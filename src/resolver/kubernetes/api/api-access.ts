@@ -1,6 +1,6 @@
 import type { Clock } from '../../../runtime/clock.js';
 
-/** * The certificates and keys for a TLS connection to a Kubernetes API server. All texts are in PEM format. */
+/** The certificates and keys for a TLS connection to a Kubernetes API server. All texts are in PEM format. */
 export interface TlsMaterial {
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
@@ -22,27 +22,27 @@ export interface ApiTarget {
   readonly agent?: unknown;
 }
 
-/** * How to reach a Kubernetes API server: its URL, and the credentials that evenkeel sends. */
+/** How to reach a Kubernetes API server: its URL, and the credentials that evenkeel sends. */
 export interface ApiAccess {
   /**
-   * * A text that identifies the API server and the permissions: two accesses with the same key can share one watch. Contains no secret in
+   * A text that identifies the API server and the permissions: two accesses with the same key can share one watch. Contains no secret in
    * plain text.
    */
   readonly key: string;
   /**
-   * * Creates the credentials' state, such as the contents of token files. One session exists as long as somebody watches the API server.
+   * Creates the credentials' state, such as the contents of token files. One session exists as long as somebody watches the API server.
    */
   open(clock: Clock): ApiSession;
 }
 
 export interface ApiSession {
   /**
-   * * Returns where and with which credentials to send the next request; called before every request to the API server. Credentials in
+   * Returns where and with which credentials to send the next request; called before every request to the API server. Credentials in
    * files are read again so often that they are at most a minute old. Rejects with a ResolveError.
    */
   target(): Promise<ApiTarget>;
   /**
-   * * Says that the API server refused the credentials of a request sent at `sentAtMs` (status 401). Credentials read before that time are
+   * Says that the API server refused the credentials of a request sent at `sentAtMs` (status 401). Credentials read before that time are
    * read again for the next request.
    */
   refused(sentAtMs: number): void;

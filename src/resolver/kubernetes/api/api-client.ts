@@ -8,18 +8,18 @@ import { nodeHttp } from '../../../runtime/node-http.js';
 import type { ApiSession, ApiTarget } from './api-access.js';
 
 /**
- * * The function `request` of node:http, taken when this file is loaded. Tracing libraries replace it later, in order to see the
+ * The function `request` of node:http, taken when this file is loaded. Tracing libraries replace it later, in order to see the
  * application's requests; those of evenkeel should not appear there.
  */
 const { request: httpRequest } = nodeHttp;
 
 /**
- * * How long a connection to the API server may be silent before TCP keep-alive probes it, in ms. After that, Node sends one probe a second
+ * How long a connection to the API server may be silent before TCP keep-alive probes it, in ms. After that, Node sends one probe a second
  * and closes the connection after ten unanswered ones.
  */
 const KEEP_ALIVE_MS = 30_000;
 
-/** * The longest pause requested by a server or proxy that is kept, in ms. A longer one is cut to this. */
+/** The longest pause requested by a server or proxy that is kept, in ms. A longer one is cut to this. */
 const MAX_RETRY_AFTER_MS = 600_000;
 
 /** One GET request to the API server. */
@@ -28,7 +28,7 @@ export interface ApiRequest {
   readonly query: Readonly<Record<string, string>>;
   /** Whether the response may be compressed. Those of watches never are. */
   readonly gzip?: boolean;
-  /** * Aborts the request, whether it is being sent, waiting for a response, or reading one. */
+  /** Aborts the request, whether it is being sent, waiting for a response, or reading one. */
   readonly signal: AbortSignal;
 }
 
@@ -46,12 +46,12 @@ export interface ApiReply {
   discard(): void;
 }
 
-/** * Sends GET requests to one API server. The client knows HTTP and credentials, but nothing about Kubernetes lists and watches. */
+/** Sends GET requests to one API server. The client knows HTTP and credentials, but nothing about Kubernetes lists and watches. */
 export interface ApiClient {
   /** The URL of the server of the last request; undefined before the first. */
   readonly server: string | undefined;
   /**
-   * * Sends a request and waits for the headers of the response. Rejects with a ResolveError if there are no credentials, with the network
+   * Sends a request and waits for the headers of the response. Rejects with a ResolveError if there are no credentials, with the network
    * error if the connection fails, and with the signal's reason if the request is aborted.
    */
   get(request: ApiRequest): Promise<ApiReply>;
@@ -65,7 +65,7 @@ export class HttpApiClient implements ApiClient {
   readonly #clock: Clock;
   readonly #keepsProcessAlive: boolean;
   #agent: HttpAgent | HttpsAgent | undefined;
-  /** * A hash of the certificates and keys that the agent's connections were made with. When they change, a new agent is needed. */
+  /** A hash of the certificates and keys that the agent's connections were made with. When they change, a new agent is needed. */
   #agentKey: string | undefined;
   #server: string | undefined;
   #closed = false;
@@ -84,7 +84,7 @@ export class HttpApiClient implements ApiClient {
     const sentAtMs = this.#clock.now();
     const reply = await this.#attempt(request);
     if (reply.status !== 401) return reply;
-    // // Status 401 may mean that the token has just been replaced: read it again and try once more.
+    // Status 401 may mean that the token has just been replaced: read it again and try once more.
     reply.discard();
     this.#session.refused(sentAtMs);
     return await this.#attempt(request);
@@ -104,7 +104,7 @@ export class HttpApiClient implements ApiClient {
       return await this.#send(request, target);
     } catch (error) {
       if (isStaleSocket(error)) return await this.#send(request, target);
-      // // A TLS error may mean that the server's certificate authority or the client certificate has been replaced, so both are read
+      // A TLS error may mean that the server's certificate authority or the client certificate has been replaced, so both are read
       // again.
       if (isTlsError(error)) this.#session.refused(sentAtMs);
       throw error;
@@ -133,7 +133,7 @@ export class HttpApiClient implements ApiClient {
       };
       signal.addEventListener('abort', abort, { once: true });
       sent.on('socket', (socket) => {
-        // // A connection that only waits for changes must not keep the process from ending.
+        // A connection that only waits for changes must not keep the process from ending.
         if (!this.#keepsProcessAlive) socket.unref();
         socket.setKeepAlive(true, KEEP_ALIVE_MS);
       });
@@ -188,7 +188,7 @@ class HttpApiReply implements ApiReply {
     this.#response = response;
     this.#mayBeGzip = mayBeGzip;
     this.#signal = signal;
-    // // An error of the response that happens before its body is read is reported by `read`. Without this listener it would end the
+    // An error of the response that happens before its body is read is reported by `read`. Without this listener it would end the
     // process.
     response.on('error', () => {});
   }
@@ -201,7 +201,7 @@ class HttpApiReply implements ApiReply {
       const settle = (error: unknown): void => {
         signal.removeEventListener('abort', abort);
         response.destroy();
-        // // Stop decompressing what was already received of the body: a little compressed data may expand to very much.
+        // Stop decompressing what was already received of the body: a little compressed data may expand to very much.
         body.removeAllListeners('data');
         body.destroy();
         reject(error);
@@ -247,7 +247,7 @@ function gunzip(response: IncomingMessage): Readable {
 }
 
 /**
- * * Rejects as soon as the signal aborts. Used for promises of code outside of evenkeel, such as a function that returns a token, which may
+ * Rejects as soon as the signal aborts. Used for promises of code outside of evenkeel, such as a function that returns a token, which may
  * never settle.
  */
 function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -259,14 +259,14 @@ function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** * Closes the idle connections of an agent now, and the others when their request is done. */
+/** Closes the idle connections of an agent now, and the others when their request is done. */
 function retire(agent: HttpAgent | HttpsAgent): void {
   agent.maxFreeSockets = 0;
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }
 
 /**
- * * Whether the error came from a kept-alive connection that the server had already closed. In that case the server has not answered
+ * Whether the error came from a kept-alive connection that the server had already closed. In that case the server has not answered
  * anything, so the GET request can be repeated on a new connection.
  */
 function isStaleSocket(error: unknown): boolean {
@@ -283,7 +283,7 @@ function isTlsError(error: unknown): boolean {
 }
 
 function parseRetryAfter(value: string | undefined): number | undefined {
-  // // The API server sends `Retry-After` as a number of seconds. The other form that HTTP allows, a date, is ignored: it would depend on
+  // The API server sends `Retry-After` as a number of seconds. The other form that HTTP allows, a date, is ignored: it would depend on
   // the clocks of both machines.
   if (value === undefined || !/^\d{1,9}$/.test(value.trim())) return undefined;
   return Math.min(Number(value) * 1_000, MAX_RETRY_AFTER_MS);

@@ -2,15 +2,15 @@ import { asError, isResolveError, ResolveError } from '../../../errors.js';
 import { LineError } from './line-reader.js';
 import type { StatusFacts } from './status.js';
 
-/** * The kind of failure of a list or a watch, which decides what is done next. */
+/** The kind of failure of a list or a watch, which decides what is done next. */
 export type FailureKind =
-  /** * Status 410: the API server no longer knows the resource version that the request named, because it is too old. */
+  /** Status 410: the API server no longer knows the resource version that the request named, because it is too old. */
   | 'expired'
-  /** * The API server does not know the resource version that the request named yet, because another server is further ahead. */
+  /** The API server does not know the resource version that the request named yet, because another server is further ahead. */
   | 'too-large'
   | 'forbidden'
   | 'unauthorized'
-  /** * Status 404 for the whole collection: this API server has no EndpointSlices at all. */
+  /** Status 404 for the whole collection: this API server has no EndpointSlices at all. */
   | 'missing'
   /** The server asks for a pause: status 429 or 503. */
   | 'throttled'
@@ -27,11 +27,11 @@ export type FailureKind =
   /** The API server's address or the credentials are unknown. */
   | 'credentials';
 
-/** * The error of a failed list or watch, with the kind of failure. */
+/** The error of a failed list or watch, with the kind of failure. */
 export class ApiFailure extends Error {
   override readonly name = 'ApiFailure';
   readonly kind: FailureKind;
-  /** * A status or an error code. Failures with the same kind and label are reported only once. */
+  /** A status or an error code. Failures with the same kind and label are reported only once. */
   readonly label: string;
   /** The pause that the server requested, in ms. */
   readonly retryAfterMs: number | undefined;
@@ -87,7 +87,7 @@ function describe(code: number, { reason, message }: StatusFacts): string {
     .slice(0, 1_000);
 }
 
-/** * Converts any error of a request to an `ApiFailure`. */
+/** Converts any error of a request to an `ApiFailure`. */
 export function failureOf(error: unknown): ApiFailure {
   if (error instanceof ApiFailure) return error;
   if (isResolveError(error)) {
@@ -95,13 +95,13 @@ export function failureOf(error: unknown): ApiFailure {
   }
   if (error instanceof LineError) return new ApiFailure('protocol', 'line', error.message, { cause: error });
   const { code, name, message } = asError(error) as NodeJS.ErrnoException;
-  // // The label must not be the message: the message may differ each time, and then the failure would be reported each time.
+  // The label must not be the message: the message may differ each time, and then the failure would be reported each time.
   const label = code ?? name;
   return new ApiFailure('network', label, message || label, { cause: error });
 }
 
 /**
- * * Converts a failure to an error with a message for the user. `verb` is the operation that failed, and `server` is the URL it was tried
+ * Converts a failure to an error with a message for the user. `verb` is the operation that failed, and `server` is the URL it was tried
  * on.
  */
 export function resolveErrorOf(
@@ -126,7 +126,7 @@ export function resolveErrorOf(
       cause: failure,
     });
   }
-  // // The other kinds of failures already name the server in their message, or came as a response from it.
+  // The other kinds of failures already name the server in their message, or came as a response from it.
   const where = kind === 'timeout' && server !== undefined ? ` at ${server}` : '';
   return new ResolveError(`could not ${what}${where}: ${message}`, { cause: failure });
 }

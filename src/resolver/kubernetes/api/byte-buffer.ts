@@ -1,10 +1,10 @@
-/** * A buffer up to this size, in bytes, is kept for the next text. A larger one is released after use. */
+/** A buffer up to this size, in bytes, is kept for the next text. A larger one is released after use. */
 const KEEP_BYTES = 64 * 1024;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * * Collects chunks of bytes in one buffer, which doubles in size when it is full. A list of chunks would be simpler, but if a server or
+ * Collects chunks of bytes in one buffer, which doubles in size when it is full. A list of chunks would be simpler, but if a server or
  * proxy sent data byte by byte, the list would take a hundred times the memory of the data.
  */
 export class ByteBuffer {

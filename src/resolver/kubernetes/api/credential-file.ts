@@ -2,13 +2,13 @@ import { promises as fs } from 'node:fs';
 import type { Clock } from '../../../runtime/clock.js';
 
 /**
- * * How long the contents of a credential file are used before they are read again, in ms. That is less than a minute, so that a request
+ * How long the contents of a credential file are used before they are read again, in ms. That is less than a minute, so that a request
  * never carries contents that are older than a minute.
  */
 const REFRESH_AFTER_MS = 50_000;
 
 /**
- * * A file with credentials, such as a token, that another program replaces from time to time. While the file is unreadable or empty, the
+ * A file with credentials, such as a token, that another program replaces from time to time. While the file is unreadable or empty, the
  * contents read last stay in use.
  */
 export class CredentialFile {
@@ -23,7 +23,7 @@ export class CredentialFile {
     this.#clock = clock;
   }
 
-  /** * Returns the file's text without surrounding space. Rejects only if the file could never be read. */
+  /** Returns the file's text without surrounding space. Rejects only if the file could never be read. */
   async read(): Promise<string> {
     if (this.#text !== undefined && this.#clock.now() - this.#readAtMs < REFRESH_AFTER_MS) return this.#text;
     this.#reading ??= this.#load().finally(() => {

@@ -7,20 +7,20 @@ import { withoutTrailing } from '../../../runtime/without-trailing.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 
-/** * The credentials for an API server that the user names by its URL. Files among them are read again when they change. */
+/** The credentials for an API server that the user names by its URL. Files among them are read again when they change. */
 export interface ApiCredentials {
   /** A bearer token, or a function that returns the current one before each request. */
   readonly token?: string | (() => string | Promise<string>);
-  /** * A file with a bearer token. It is read again when it changes, as the token of a service account does in a pod. */
+  /** A file with a bearer token. It is read again when it changes, as the token of a service account does in a pod. */
   readonly tokenFile?: string;
   /**
-   * * The certificate authority that must have signed the server's certificate, in PEM format. @defaultValue the authorities that Node.js
+   * The certificate authority that must have signed the server's certificate, in PEM format. @defaultValue the authorities that Node.js
    * trusts
    */
   readonly ca?: string;
-  /** * A file with the certificate authority that must have signed the server's certificate, in PEM format. */
+  /** A file with the certificate authority that must have signed the server's certificate, in PEM format. */
   readonly caFile?: string;
-  /** * A client certificate in PEM format; needs `key` or `keyFile`, too. */
+  /** A client certificate in PEM format; needs `key` or `keyFile`, too. */
   readonly cert?: string;
   /** A file with the client certificate, PEM. */
   readonly certFile?: string;
@@ -48,11 +48,11 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** * A number for each token function: functions cannot be part of the text that identifies an access, so their number is. */
+/** A number for each token function: functions cannot be part of the text that identifies an access, so their number is. */
 const functionIds = new WeakMap<object, number>();
 let nextFunctionId = 1;
 
-/** * Creates the access to an API server from its URL and credentials. Throws EVENKEEL_OPTION. */
+/** Creates the access to an API server from its URL and credentials. Throws EVENKEEL_OPTION. */
 export function explicitAccess(apiServer: unknown, credentials: ApiCredentials = {}): ApiAccess {
   const server = checkServer(apiServer);
   checkCredentials(credentials);

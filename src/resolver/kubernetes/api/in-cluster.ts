@@ -7,7 +7,7 @@ import type { Clock } from '../../../runtime/clock.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 
-/** * Where a process in a pod finds the API server and its service account. Other places than the usual ones are for tests. */
+/** Where a process in a pod finds the API server and its service account. Other places than the usual ones are for tests. */
 export interface InClusterOptions {
   /** Directory with `token`, `ca.crt` and `namespace`. @defaultValue '/var/run/secrets/kubernetes.io/serviceaccount' */
   readonly path?: string | undefined;
@@ -18,7 +18,7 @@ export interface InClusterOptions {
 const defaultPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
- * * Whether this process runs in a Kubernetes pod with a service account, that is, whether the environment has the API server's address and
+ * Whether this process runs in a Kubernetes pod with a service account, that is, whether the environment has the API server's address and
  * a token is mounted. It does not check whether the service account has any permissions.
  */
 export async function inClusterAvailable(options: InClusterOptions = {}): Promise<boolean> {
@@ -28,14 +28,14 @@ export async function inClusterAvailable(options: InClusterOptions = {}): Promis
   return token.trim() !== '';
 }
 
-/** * The namespace of the pod that this process runs in; undefined outside of a pod. */
+/** The namespace of the pod that this process runs in; undefined outside of a pod. */
 export async function inClusterNamespace(options: InClusterOptions = {}): Promise<string | undefined> {
   const text = await fs.readFile(join(resolve(options).path, 'namespace'), 'utf8').catch(() => '');
   return text.trim() || undefined;
 }
 
 /**
- * * Creates the access to the API server with the pod's service account. Its files are read when they are needed, and again when they
+ * Creates the access to the API server with the pod's service account. Its files are read when they are needed, and again when they
  * change.
  */
 export function inClusterAccess(options: InClusterOptions = {}): ApiAccess {

@@ -1,26 +1,26 @@
-/** * How deeply a JSON text from the API server may be nested. An ordinary list of EndpointSlices is nested 12 levels deep. */
+/** How deeply a JSON text from the API server may be nested. An ordinary list of EndpointSlices is nested 12 levels deep. */
 const MAX_DEPTH = 64;
 
 /**
- * * How many different field names a JSON text may have; labels and annotations have names of their own. `JSON.parse` needs a hundred times
+ * How many different field names a JSON text may have; labels and annotations have names of their own. `JSON.parse` needs a hundred times
  * longer for a new name than for a known one.
  */
 const MAX_NAMES = 5_000;
 const LONG = 100_000;
 /**
- * * For each hash of a field name, the number of the JSON text in which the name was last seen. With numbers, nothing has to be cleared
+ * For each hash of a field name, the number of the JSON text in which the name was last seen. With numbers, nothing has to be cleared
  * between two texts.
  */
 const met = new Int32Array(16_384);
 let texts = 0;
 
-/** * How many more objects and arrays may be created from JSON. Several texts, such as the pages of a list, may share a budget. */
+/** How many more objects and arrays may be created from JSON. Several texts, such as the pages of a list, may share a budget. */
 export interface JsonBudget {
   containers: number;
 }
 
 /**
- * * Parses JSON from a source that is not trusted. Two characters of JSON can create an object or array that takes a hundred bytes of
+ * Parses JSON from a source that is not trusted. Two characters of JSON can create an object or array that takes a hundred bytes of
  * memory, and each new field name takes time. Therefore objects, arrays and new names are counted before anything is created. Throws
  * SyntaxError if there are too many.
  */
@@ -39,7 +39,7 @@ function countContainers(text: string, most: number): number {
     switch (text.charCodeAt(at)) {
       case QUOTE: {
         const end = endOfString(text, at);
-        // // Field names are counted in long texts only: a short text, such as nearly every event of a watch, has no room for many.
+        // Field names are counted in long texts only: a short text, such as nearly every event of a watch, has no room for many.
         if (isLong && isNewName(text, at + 1, end)) names++;
         if (names > MAX_NAMES) throw new SyntaxError(`more than ${MAX_NAMES} names of fields`);
         at = end;
@@ -71,7 +71,7 @@ const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
 /**
- * * Whether the string between `start` and `end` is a field name that was not yet seen in this JSON text. Two names with the same hash
+ * Whether the string between `start` and `end` is a field name that was not yet seen in this JSON text. Two names with the same hash
  * count as one.
  */
 function isNewName(text: string, start: number, end: number): boolean {
@@ -86,12 +86,12 @@ function isNewName(text: string, start: number, end: number): boolean {
   return true;
 }
 
-/** * Finds the closing quote of the string that starts at `start`; returns the end of the text if there is none. */
+/** Finds the closing quote of the string that starts at `start`; returns the end of the text if there is none. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let before = end - 1;
     while (text.charCodeAt(before) === BACKSLASH) before--;
-    // // A quote after an even number of backslashes ends the string, because those backslashes only escape each other.
+    // A quote after an even number of backslashes ends the string, because those backslashes only escape each other.
     if ((end - before) % 2 === 1) return end;
   }
   return text.length;

@@ -6,30 +6,30 @@ import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.js';
 
-/** * Which kubeconfig file to use and which context in it. Needs the package `@kubernetes/client-node`. */
+/** Which kubeconfig file to use and which context in it. Needs the package `@kubernetes/client-node`. */
 export interface KubeConfigOptions {
-  /** * The path of the kubeconfig file. @defaultValue the file that kubectl uses: $KUBECONFIG, otherwise ~/.kube/config */
+  /** The path of the kubeconfig file. @defaultValue the file that kubectl uses: $KUBECONFIG, otherwise ~/.kube/config */
   readonly path?: string | undefined;
   /**
-   * * Which of the file's contexts to use. A context names an API server, a user and a namespace. @defaultValue the file's current context
+   * Which of the file's contexts to use. A context names an API server, a user and a namespace. @defaultValue the file's current context
    */
   readonly context?: string | undefined;
 }
 
-/** * The methods of a `KubeConfig` of `@kubernetes/client-node` that evenkeel uses. Pass a `KubeConfig` if you have already loaded one. */
+/** The methods of a `KubeConfig` of `@kubernetes/client-node` that evenkeel uses. Pass a `KubeConfig` if you have already loaded one. */
 export interface KubeConfigLike {
-  /** * Returns the cluster of the current context; `server` is the URL of its API server. Null means that the kubeconfig names none. */
+  /** Returns the cluster of the current context; `server` is the URL of its API server. Null means that the kubeconfig names none. */
   getCurrentCluster(): { readonly server: string } | null;
   /**
-   * * Adds certificates and an Authorization header to the options of a request. May run a program that the kubeconfig names, to get
+   * Adds certificates and an Authorization header to the options of a request. May run a program that the kubeconfig names, to get
    * credentials.
    */
   applyToHTTPSOptions(options: Record<string, unknown>): Promise<void>;
-  /** * Returns the context with this name. Its namespace is used if the options name none. */
+  /** Returns the context with this name. Its namespace is used if the options name none. */
   getContextObject?(name: string): { readonly namespace?: string } | null;
   /** The name of the context that `getContextObject` returns. */
   getCurrentContext?(): string;
-  /** * Returns the user whose credentials are used; null means none. */
+  /** Returns the user whose credentials are used; null means none. */
   getCurrentUser?(): object | null;
 }
 
@@ -43,7 +43,7 @@ const ids = new WeakMap<object, number>();
 let nextId = 1;
 
 /**
- * * Creates the access to an API server from a kubeconfig, with whatever credentials it has: client certificates, tokens, OIDC, or programs
+ * Creates the access to an API server from a kubeconfig, with whatever credentials it has: client certificates, tokens, OIDC, or programs
  * that return credentials. Throws EVENKEEL_OPTION.
  */
 export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike): ApiAccess {
@@ -67,7 +67,7 @@ export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike)
 
 interface LoadedConfig {
   readonly config: KubeConfigLike;
-  /** * The user's entry in the kubeconfig file; undefined if the user passed a `KubeConfig` that was already loaded. */
+  /** The user's entry in the kubeconfig file; undefined if the user passed a `KubeConfig` that was already loaded. */
   readonly user: UserEntry | undefined;
 }
 
@@ -88,7 +88,7 @@ class KubeConfigSession implements ApiSession {
     try {
       return await this.#targetOf(loaded);
     } catch (error) {
-      // // After an error the kubeconfig is loaded again for the next request, so that a corrected file takes effect.
+      // After an error the kubeconfig is loaded again for the next request, so that a corrected file takes effect.
       this.#loaded = undefined;
       throw error;
     }
@@ -96,7 +96,7 @@ class KubeConfigSession implements ApiSession {
 
   async #targetOf({ config, user }: LoadedConfig): Promise<ApiTarget> {
     const { server, authorization } = splitServer(config.getCurrentCluster()?.server);
-    // // This may run a program that the kubeconfig names. It is called before every request, so that an expired token is renewed.
+    // This may run a program that the kubeconfig names. It is called before every request, so that an expired token is renewed.
     const applied: Record<string, unknown> = {};
     try {
       await config.applyToHTTPSOptions(applied);
@@ -126,14 +126,14 @@ class KubeConfigSession implements ApiSession {
         servername: text(servername),
         ...(applied.rejectUnauthorized === false ? { rejectUnauthorized: false } : {}),
       },
-      // // `@kubernetes/client-node` always returns an agent of its own. It is only used if it goes through a proxy; otherwise the agent
+      // `@kubernetes/client-node` always returns an agent of its own. It is only used if it goes through a proxy; otherwise the agent
       // here does the same and keeps connections open.
       ...(isProxyAgent(applied.agent) ? { agent: applied.agent } : {}),
     };
   }
 
   refused(sentAtMs: number): void {
-    // // The kubeconfig is read again, because the program that renews the credentials may have written new ones to it.
+    // The kubeconfig is read again, because the program that renews the credentials may have written new ones to it.
     this.#loaded = undefined;
     this.#tokenFile?.expire(sentAtMs);
   }
@@ -148,7 +148,7 @@ class KubeConfigSession implements ApiSession {
     return this.#loaded;
   }
 
-  /** * Returns the token in a user's token file. Undefined if the file is unreadable but the kubeconfig has other credentials. */
+  /** Returns the token in a user's token file. Undefined if the file is unreadable but the kubeconfig has other credentials. */
   async #readToken(path: string, headers: Readonly<Record<string, string>>): Promise<string | undefined> {
     if (this.#tokenFile?.path !== path) this.#tokenFile = new CredentialFile(path, this.#clock);
     try {
@@ -162,7 +162,7 @@ class KubeConfigSession implements ApiSession {
   }
 }
 
-/** * Splits the URL of an API server: a user name and password in it are sent in a header, and must never appear in a message. */
+/** Splits the URL of an API server: a user name and password in it are sent in a header, and must never appear in a message. */
 function splitServer(value: unknown): { readonly server: string; readonly authorization: string | undefined } {
   if (typeof value !== 'string' || value === '') {
     throw new ResolveError('the kubeconfig has no current cluster', { permanent: true });
@@ -179,7 +179,7 @@ function splitServer(value: unknown): { readonly server: string; readonly author
   };
 }
 
-/** * Decodes the percent escapes in a part of a URL. If they are not valid, returns the text as it is. */
+/** Decodes the percent escapes in a part of a URL. If they are not valid, returns the text as it is. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -193,7 +193,7 @@ function basic(userAndPassword: string): string {
 }
 
 /**
- * * Throws for a kubeconfig user without usable credentials. The API server would treat such a user as `system:anonymous`, and its error
+ * Throws for a kubeconfig user without usable credentials. The API server would treat such a user as `system:anonymous`, and its error
  * would say that permissions are missing, which misleads. A user with an empty entry is meant to be anonymous, so this does not throw.
  */
 function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, server: string): void {
@@ -206,7 +206,7 @@ function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, serve
       { permanent: true },
     );
   }
-  // // Keys that @kubernetes/client-node does not understand are missing from the object, so their names cannot be listed in the message.
+  // Keys that @kubernetes/client-node does not understand are missing from the object, so their names cannot be listed in the message.
   if ((config.getCurrentUser?.() ?? undefined) === undefined || !server.startsWith('https:')) return;
   throw new ResolveError(
     `the user of the KubeConfig has no credentials that can be used. @kubernetes/client-node ignores what it does not know, ` +
@@ -223,7 +223,7 @@ interface ClientNode {
 async function load(path: string | undefined, context: string | undefined): Promise<LoadedConfig> {
   let clientNode: ClientNode;
   try {
-    // // This is the only place that loads the optional package, and only if a kubeconfig is used.
+    // This is the only place that loads the optional package, and only if a kubeconfig is used.
     clientNode = (await import('@kubernetes/client-node')) as unknown as ClientNode;
   } catch (cause) {
     throw new ResolveError(
@@ -249,7 +249,7 @@ async function load(path: string | undefined, context: string | undefined): Prom
   }
 }
 
-/** * Copies a YAML error without its excerpt. The excerpt quotes the lines around the mistake, which may contain tokens and passwords. */
+/** Copies a YAML error without its excerpt. The excerpt quotes the lines around the mistake, which may contain tokens and passwords. */
 function withoutExcerpt(error: Error): Error {
   if (error.name !== 'YAMLException') return error;
   const [first = ''] = error.message.split('\n');

@@ -2,7 +2,7 @@ import { ResolveError } from '../../../errors.js';
 import type { ApiSession } from './api-access.js';
 
 /**
- * * The namespace to watch: the one in the options, otherwise the one that belongs to the credentials, such as the pod's own. Until it is
+ * The namespace to watch: the one in the options, otherwise the one that belongs to the credentials, such as the pod's own. Until it is
  * known, each request tries again to find it.
  */
 export class ApiNamespace {

@@ -13,13 +13,13 @@ export interface ReadBudget extends JsonBudget {
   bytes: number;
 }
 
-/** * Reads a response of the API server whose status is not 200, and converts it to a failure. */
+/** Reads a response of the API server whose status is not 200, and converts it to a failure. */
 export async function readFailure(reply: ApiReply): Promise<ApiFailure> {
   let status: unknown;
   try {
     status = await readJson(reply, { bytes: MAX_ERROR_BYTES, containers: MAX_ERROR_CONTAINERS }, 'error');
   } catch {
-    // // If the body of the response is not JSON or is cut short, the status code has to be enough.
+    // If the body of the response is not JSON or is cut short, the status code has to be enough.
   }
   return statusFailure(reply.status, parseStatus(status), reply.retryAfterMs);
 }

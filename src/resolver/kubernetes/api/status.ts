@@ -1,16 +1,16 @@
 import { isObject, textOf } from './unchecked.js';
 
-/** * The parts of a Kubernetes Status object that evenkeel uses. The API server sends such an object with every error. */
+/** The parts of a Kubernetes Status object that evenkeel uses. The API server sends such an object with every error. */
 export interface StatusFacts {
   readonly code: number;
   readonly reason: string;
   readonly message: string;
-  /** * Whether the Status object says that the requested resource version does not exist yet. */
+  /** Whether the Status object says that the requested resource version does not exist yet. */
   readonly tooLarge: boolean;
   readonly retryAfterMs: number | undefined;
 }
 
-/** * Reads a Status object. A value of any other type results in empty fields. */
+/** Reads a Status object. A value of any other type results in empty fields. */
 export function parseStatus(value: unknown): StatusFacts {
   const status = isObject(value) ? value : {};
   const details = isObject(status.details) ? status.details : {};

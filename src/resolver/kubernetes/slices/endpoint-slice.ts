@@ -8,49 +8,49 @@ import { isObject, textOf, type Unchecked } from '../api/unchecked.js';
 /** The label of an EndpointSlice that names its Service. */
 export const serviceNameLabel = 'kubernetes.io/service-name';
 
-/** * The longest text that may be an address, in characters. */
+/** The longest text that may be an address, in characters. */
 const MAX_ADDRESS_LENGTH = 64;
 const MAX_MALFORMED = 3;
 
-/** * A TCP port in a slice. */
+/** A TCP port in a slice. */
 export interface SlicePort {
   /** The name of the port; "" for an unnamed one. */
   readonly name: string;
   readonly port: number;
-  /** * The protocol that the pods speak on the port, such as `kubernetes.io/h2c`; undefined if the Service does not say. */
+  /** The protocol that the pods speak on the port, such as `kubernetes.io/h2c`; undefined if the Service does not say. */
   readonly appProtocol?: string | undefined;
 }
 
 /**
- * * One endpoint in a slice, with the default values of the Kubernetes API filled in. `address` is the endpoint's first address in its
+ * One endpoint in a slice, with the default values of the Kubernetes API filled in. `address` is the endpoint's first address in its
  * usual notation; Kubernetes allows only one.
  */
 export interface SliceMember
   extends Pick<Endpoint, 'address' | 'conditions' | 'uid' | 'name' | 'zone' | 'nodeName' | 'hintZones' | 'hintNodes'> {
   /**
-   * * The reason why no pod can have this address, such as `loopback`; undefined for an ordinary address. Whoever uses the slice decides
+   * The reason why no pod can have this address, such as `loopback`; undefined for an ordinary address. Whoever uses the slice decides
    * whether to use the endpoint anyway.
    */
   readonly unsafe: UnsafeAddressClass | undefined;
 }
 
-/** * One EndpointSlice object of Kubernetes, reduced to the fields that evenkeel uses. It has been checked and never changes. */
+/** One EndpointSlice object of Kubernetes, reduced to the fields that evenkeel uses. It has been checked and never changes. */
 export interface EndpointSlice {
   readonly name: string;
-  /** * The `metadata.resourceVersion` of the object. It is only compared to find out which of two slices is newer. */
+  /** The `metadata.resourceVersion` of the object. It is only compared to find out which of two slices is newer. */
   readonly version: string;
-  /** * The address family; undefined for slices with host names or unknown types, which are treated as empty. */
+  /** The address family; undefined for slices with host names or unknown types, which are treated as empty. */
   readonly family: AddressFamily | undefined;
   readonly ports: readonly SlicePort[];
   readonly members: readonly SliceMember[];
   /**
-   * * The first endpoints that were left out because their address is not an IP address of the slice's family. They are named in a warning.
+   * The first endpoints that were left out because their address is not an IP address of the slice's family. They are named in a warning.
    */
   readonly malformed: readonly string[];
 }
 
 /**
- * * Reads an EndpointSlice. Returns undefined if the slice belongs to another Service or to none. Everything in the object is checked: a
+ * Reads an EndpointSlice. Returns undefined if the slice belongs to another Service or to none. Everything in the object is checked: a
  * field of the wrong type counts as missing, and an endpoint that is not usable is left out without affecting the others.
  *
  * @param object The object from the API server. The caller has checked that it has a `metadata.name`.
@@ -65,7 +65,7 @@ export function parseSlice(object: Unchecked, service: string): EndpointSlice | 
     if (!isObject(entry)) continue;
     const [first] = listOf(entry.addresses);
     if (first === undefined) continue;
-    // // An address with a zone index, such as fe80::1%eth0, is only valid on the machine that wrote it.
+    // An address with a zone index, such as fe80::1%eth0, is only valid on the machine that wrote it.
     const isAddress = typeof first === 'string' && first.length <= MAX_ADDRESS_LENGTH && !first.includes('%');
     const address = isAddress ? normalizeAddress(first) : '';
     if (isIP(address) === (family === 'IPv4' ? 4 : 6)) members.push(parseMember(entry, address));
@@ -98,7 +98,7 @@ function parseMember(entry: Unchecked, address: string): SliceMember {
 }
 
 /**
- * * Whether an address must be checked against the ranges that no pod can have. Returns false for the ranges that nearly every pod is in:
+ * Whether an address must be checked against the ranges that no pod can have. Returns false for the ranges that nearly every pod is in:
  * most IPv4 addresses, and IPv6 addresses in 2000::/3 and fc00::/7 apart from the exceptions in them. The full check for each endpoint
  * would take nine tenths of the time it takes to read a slice.
  */
@@ -115,7 +115,7 @@ function mayBeUnsafe(address: string): boolean {
 const serving: EndpointConditions = Object.freeze({ ready: true, serving: true, terminating: false });
 
 /**
- * * Reads the conditions of an endpoint. As the Kubernetes API defines it, a missing or null `ready` and `serving` count as true, and a
+ * Reads the conditions of an endpoint. As the Kubernetes API defines it, a missing or null `ready` and `serving` count as true, and a
  * missing `terminating` as false.
  */
 function parseConditions(value: unknown): EndpointConditions {
@@ -123,7 +123,7 @@ function parseConditions(value: unknown): EndpointConditions {
   return { ready: value.ready !== false, serving: value.serving !== false, terminating: value.terminating === true };
 }
 
-/** * Reads the ports of a slice. Only TCP ports with a number count; a missing name counts as "". */
+/** Reads the ports of a slice. Only TCP ports with a number count; a missing name counts as "". */
 function parsePorts(value: unknown): readonly SlicePort[] {
   const ports: SlicePort[] = [];
   for (const entry of listOf(value)) {
@@ -137,7 +137,7 @@ function parsePorts(value: unknown): readonly SlicePort[] {
 }
 
 /**
- * * Copies the beginning of a value for a message. The characters are copied because a substring of a long string would keep all of it in
+ * Copies the beginning of a value for a message. The characters are copied because a substring of a long string would keep all of it in
  * memory.
  */
 function excerpt(value: unknown): string {

@@ -12,11 +12,11 @@ import {
   SliceUnion,
 } from './slice-union.js';
 
-/** * A pod on one port: all entries of slices with the same `targetRef.uid`, or a single entry that has no uid. */
+/** A pod on one port: all entries of slices with the same `targetRef.uid`, or a single entry that has no uid. */
 interface Pod {
-  /** * The `address:port` texts of the pod, first those of the address family that is dialed first, then those of the other family. */
+  /** The `address:port` texts of the pod, first those of the address family that is dialed first, then those of the other family. */
   readonly addresses: readonly [Set<string>, Set<string>];
-  /** * The endpoints of the pod that are in the set, by their `address:port`. A pod with an IPv4 and an IPv6 address is one endpoint. */
+  /** The endpoints of the pod that are in the set, by their `address:port`. A pod with an IPv4 and an IPv6 address is one endpoint. */
   listed: ReadonlyMap<string, Endpoint>;
   /** Whether the pod's slices of the two families disagree about it. */
   isDisputed: boolean;
@@ -25,7 +25,7 @@ interface Pod {
 const nothing: ReadonlyMap<string, Endpoint> = new Map();
 
 /**
- * * Joins the slices of both address families to one set, with one endpoint per pod and port. Entries with the same `targetRef.uid` are the
+ * Joins the slices of both address families to one set, with one endpoint per pod and port. Entries with the same `targetRef.uid` are the
  * two addresses of one endpoint. Kubernetes changes the slices of the two families one after the other, so a pod may have only one address
  * for a moment; its endpoint stays the same object throughout.
  *
@@ -41,10 +41,10 @@ export class JoinedUnion implements EndpointUnion {
   readonly #disputed = new Set<string>();
   readonly #endpoints = new Map<string, Endpoint>();
   #order: string[] | undefined;
-  /** * The address family used for endpoints that cannot be joined, as an index into `#families`. */
+  /** The address family used for endpoints that cannot be joined, as an index into `#families`. */
   #lone: 0 | 1 = 0;
 
-  /** * @param families Both address families, with the one that is dialed first in front. */
+  /** @param families Both address families, with the one that is dialed first in front. */
   constructor(families: readonly [AddressFamily, AddressFamily], choosePorts: PortChooser, accepts: MemberFilter) {
     this.#families = families;
     const unionOf = (family: AddressFamily): SliceUnion =>
@@ -69,7 +69,7 @@ export class JoinedUnion implements EndpointUnion {
     for (const union of this.#unions) union.set(name, slice);
   }
 
-  /** * Chooses the address family that is used for endpoints that cannot be joined. Takes effect in the next call of `settle`. */
+  /** Chooses the address family that is used for endpoints that cannot be joined. Takes effect in the next call of `settle`. */
   chooseLone(family: AddressFamily): void {
     const lone = family === this.#families[0] ? 0 : 1;
     if (lone === this.#lone) return;
@@ -87,7 +87,7 @@ export class JoinedUnion implements EndpointUnion {
     for (const id of changed) this.#list(id, touched);
   }
 
-  /** * Moves an `address:port` to the pod that has it now, and adds the ids of both pods to `changed`. */
+  /** Moves an `address:port` to the pod that has it now, and adds the ids of both pods to `changed`. */
   #assign(address: string, endpoint: Endpoint | undefined, index: 0 | 1, changed: Set<string>): void {
     const before = this.#podAt.get(address);
     const id = endpoint && podOf(endpoint);
@@ -107,7 +107,7 @@ export class JoinedUnion implements EndpointUnion {
     pod.addresses[index].add(address);
   }
 
-  /** * Updates the endpoints of a pod from its slices. Adds every `address:port` that has changed to `touched`. */
+  /** Updates the endpoints of a pod from its slices. Adds every `address:port` that has changed to `touched`. */
   #list(id: string, touched: Set<string>): void {
     const pod = this.#pods.get(id);
     if (pod === undefined) return;
@@ -152,7 +152,7 @@ export class JoinedUnion implements EndpointUnion {
   }
 
   /**
-   * * Returns one endpoint for a pod with one or two addresses. The endpoint keeps its place in the set and its key as long as the pod
+   * Returns one endpoint for a pod with one or two addresses. The endpoint keeps its place in the set and its key as long as the pod
    * keeps one of its addresses.
    */
   #joined(pod: Pod, first: string, second: string | undefined): ReadonlyMap<string, Endpoint> {
@@ -188,7 +188,7 @@ function podOf({ uid, address, port }: Endpoint): string {
 }
 
 /**
- * * Whether a pod still has one of the addresses it had. If not, it counts as a different endpoint although the uid is the same, as after a
+ * Whether a pod still has one of the addresses it had. If not, it counts as a different endpoint although the uid is the same, as after a
  * reboot of its node.
  */
 function sharesAddress(before: Endpoint, first: Endpoint, second: Endpoint | undefined): boolean {
@@ -197,7 +197,7 @@ function sharesAddress(before: Endpoint, first: Endpoint, second: Endpoint | und
 }
 
 /**
- * * Decides the state of a pod if its IPv4 slice and its IPv6 slice say different things, because one was not written yet. A pod that
+ * Decides the state of a pod if its IPv4 slice and its IPv6 slice say different things, because one was not written yet. A pod that
  * terminates never stops doing so, so that counts first. Otherwise the slice that was written last counts. If that is unknown, the pod is
  * ready if either slice says so.
  *

@@ -4,7 +4,7 @@ import { readFailure, readJson } from '../api/read-json.js';
 import { isObject, textOf } from '../api/unchecked.js';
 import type { EndpointSlice } from './endpoint-slice.js';
 
-/** * The most bytes of a Service object that are read. The API server stores no object larger than 1.5 MiB. */
+/** The most bytes of a Service object that are read. The API server stores no object larger than 1.5 MiB. */
 export const MAX_SERVICE_BYTES: number = 4 * 1024 * 1024;
 export const MAX_SERVICE_CONTAINERS = 100_000;
 
@@ -20,12 +20,12 @@ export interface ServicePort {
 /** What a Service object says about the Service. */
 export interface ServiceFacts {
   readonly type: string;
-  /** * Whether the Service is headless, that is, has no IP address of its own, so that its DNS name leads to the pods. */
+  /** Whether the Service is headless, that is, has no IP address of its own, so that its DNS name leads to the pods. */
   readonly headless: boolean;
   readonly clusterIP: string | undefined;
-  /** * The DNS name that a Service of the type ExternalName points to. */
+  /** The DNS name that a Service of the type ExternalName points to. */
   readonly externalName: string | undefined;
-  /** * Whether the Service selects pods. If not, its EndpointSlices are written by a person or another program. */
+  /** Whether the Service selects pods. If not, its EndpointSlices are written by a person or another program. */
   readonly hasSelector: boolean;
   readonly ports: readonly ServicePort[];
 }
@@ -38,7 +38,7 @@ export function portNames(slices: Iterable<EndpointSlice>): readonly string[] {
 }
 
 /**
- * * Reads a Service object from the API server. Rejects with an ApiFailure if there is no such Service, or without the permission `get` on
+ * Reads a Service object from the API server. Rejects with an ApiFailure if there is no such Service, or without the permission `get` on
  * `services`.
  */
 export async function readService(
@@ -54,7 +54,7 @@ export async function readService(
   return parseService(object);
 }
 
-/** * Reads a Service object. A field of the wrong type counts as missing. */
+/** Reads a Service object. A field of the wrong type counts as missing. */
 export function parseService(object: unknown): ServiceFacts {
   const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
   const ports = Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : [];
@@ -75,7 +75,7 @@ export function parseService(object: unknown): ServiceFacts {
 }
 
 /**
- * * Finds the name of the port that the user means by a number. It is the number of a port of the Service. A headless Service has no
+ * Finds the name of the port that the user means by a number. It is the number of a port of the Service. A headless Service has no
  * address of its own, so clients connect to the pods at the pods' ports; for such a Service, the number of a pod's port counts if no port
  * of the Service has it.
  */
@@ -97,7 +97,7 @@ export function noSuchPort(subject: string, port: number | string, { ports }: Se
   const other = ports.find((known) => (typeof port === 'number' ? known.port : known.name) === port);
   const what = typeof port === 'number' ? `port ${port}` : `port named ${JSON.stringify(port)}`;
   const not = other === undefined ? `no ${what}` : `no TCP ${what}`;
-  // // The Service does not have the port number, so there is nothing to tell which of the pods' ports is meant.
+  // The Service does not have the port number, so there is nothing to tell which of the pods' ports is meant.
   const permanent = typeof port === 'number';
   return new WrongTarget('port', `Service ${subject} has ${not}; it has ${portsInWords(ports)}`, { permanent });
 }
@@ -111,7 +111,7 @@ export function portsInWords(ports: readonly ServicePort[]): string {
   return words.join(', ') || 'none';
 }
 
-/** * The error for a number that could mean several ports. Evenkeel does not guess. */
+/** The error for a number that could mean several ports. Evenkeel does not guess. */
 export function ambiguousPort(
   subject: string,
   port: number | undefined,

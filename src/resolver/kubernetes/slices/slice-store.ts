@@ -1,13 +1,13 @@
 import type { EndpointSlice } from './endpoint-slice.js';
 
 /**
- * * How much memory the slices of one Service may take, in bytes. That is enough for about 190,000 endpoints, and keeps a faulty API server
+ * How much memory the slices of one Service may take, in bytes. That is enough for about 190,000 endpoints, and keeps a faulty API server
  * from filling the memory.
  */
 const MAX_SIZE = 64 * 1024 * 1024;
 const MAX_SLICES = 10_000;
 
-/** * Estimates how much memory a slice takes, in bytes. */
+/** Estimates how much memory a slice takes, in bytes. */
 function sizeOf({ name, version, members, ports }: EndpointSlice): number {
   let size = 500 + name.length + version.length;
   for (const port of ports) size += 500 + port.name.length;
@@ -26,7 +26,7 @@ export function fitsStore(slices: readonly EndpointSlice[]): boolean {
   return slices.length <= MAX_SLICES && size <= MAX_SIZE;
 }
 
-/** * The slices of one Service, by name, exactly as the API server last reported them. */
+/** The slices of one Service, by name, exactly as the API server last reported them. */
 export class SliceStore {
   readonly #slices = new Map<string, EndpointSlice>();
   #bytes = 0;
@@ -48,7 +48,7 @@ export class SliceStore {
   }
 
   /**
-   * * Replaces one slice of the store; undefined removes it. Returns false without changing anything if the store would become too large.
+   * Replaces one slice of the store; undefined removes it. Returns false without changing anything if the store would become too large.
    */
   set(name: string, slice: EndpointSlice | undefined): boolean {
     const before = this.#slices.get(name);
@@ -61,7 +61,7 @@ export class SliceStore {
   }
 
   /**
-   * * Replaces all slices of the store. Returns the names of all slices before and after, because every one of them may have changed.
+   * Replaces all slices of the store. Returns the names of all slices before and after, because every one of them may have changed.
    * Slices with equal versions may differ, too: an API server that was restored from a backup uses version numbers again.
    */
   replace(slices: readonly EndpointSlice[]): ReadonlySet<string> {

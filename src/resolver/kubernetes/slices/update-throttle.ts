@@ -4,18 +4,18 @@ import type { Clock, Timer } from '../../../runtime/clock.js';
 import { sameEndpoint } from '../../endpoint-list.js';
 import type { EndpointUnion } from './slice-union.js';
 
-/** * The shortest time between two updates of the set, in ms: even in a storm of changes there are at most 20 updates a second. */
+/** The shortest time between two updates of the set, in ms: even in a storm of changes there are at most 20 updates a second. */
 const PACE_MS = 50;
-/** * How long an endpoint that vanished from all slices stays in the set, in ms. It may be moving from one slice to another. */
+/** How long an endpoint that vanished from all slices stays in the set, in ms. It may be moving from one slice to another. */
 const LINGER_MS = 250;
 /**
- * * How many updates may be published earlier than that because an endpoint must leave the set at once: this many in a row, and this many
+ * How many updates may be published earlier than that because an endpoint must leave the set at once: this many in a row, and this many
  * more per second.
  */
 const URGENT_BURST = 20;
 
 /**
- * * Decides when a changed set is published. The first change after a pause is published at once, further ones at most every 50 ms. If an
+ * Decides when a changed set is published. The first change after a pause is published at once, further ones at most every 50 ms. If an
  * endpoint stops being usable, the set is published at once in any case. If an endpoint just vanished from the slices, it stays in the set
  * for 250 ms.
  */
@@ -24,15 +24,15 @@ export class UpdateThrottle {
   readonly #union: () => EndpointUnion;
   readonly #publish: (endpoints: readonly Endpoint[]) => void;
   /**
-   * * The endpoints of the last published set by `address:port`, including those that vanished from the slices and stay in the set for a
+   * The endpoints of the last published set by `address:port`, including those that vanished from the slices and stay in the set for a
    * moment.
    */
   #published = new Map<string, Endpoint>();
   #last: readonly Endpoint[] | undefined;
   #lastAtMs = Number.NEGATIVE_INFINITY;
-  /** * The time at which each vanished endpoint leaves the set, in the order in which they vanished. */
+  /** The time at which each vanished endpoint leaves the set, in the order in which they vanished. */
   readonly #lingering = new Map<string, number>();
-  /** * Every `address:port` that has changed since the last published set. */
+  /** Every `address:port` that has changed since the last published set. */
   readonly #dirty = new Set<string>();
   #paceTimer: Timer | undefined;
   #lingerTimer: Timer | undefined;
@@ -51,14 +51,14 @@ export class UpdateThrottle {
     return this.#last !== undefined;
   }
 
-  /** * Publishes the first complete set now, even if it is empty. */
+  /** Publishes the first complete set now, even if it is empty. */
   start(): void {
     if (this.#closed || this.started) return;
     for (const address of this.#union().addresses) this.#dirty.add(address);
     this.#flush();
   }
 
-  /** * Says that the endpoints at these addresses may have changed. Called at most once per turn of the event loop. */
+  /** Says that the endpoints at these addresses may have changed. Called at most once per turn of the event loop. */
   changed(addresses: Iterable<string>): void {
     if (this.#closed || !this.started) return;
     const union = this.#union();
@@ -83,7 +83,7 @@ export class UpdateThrottle {
     this.#pace(urgent);
   }
 
-  /** * A connection to an endpoint failed: endpoints that have vanished from the slices leave the set now. */
+  /** A connection to an endpoint failed: endpoints that have vanished from the slices leave the set now. */
   dropLingering(): void {
     if (this.#closed || this.#lingering.size === 0) return;
     for (const address of this.#lingering.keys()) this.#dirty.add(address);
@@ -131,7 +131,7 @@ export class UpdateThrottle {
     this.#publish(endpoints);
   }
 
-  /** * Returns the whole set in order: the endpoints in the slices, and those that have vanished and stay for a moment. */
+  /** Returns the whole set in order: the endpoints in the slices, and those that have vanished and stay for a moment. */
   #collect(union: EndpointUnion): readonly Endpoint[] {
     const endpoints: Endpoint[] = [];
     for (const address of union.addresses) {
@@ -143,7 +143,7 @@ export class UpdateThrottle {
   }
 
   /**
-   * * Adds the vanished endpoints that stay for a moment. A pod that lost one of its two addresses is now listed at the other one; its
+   * Adds the vanished endpoints that stay for a moment. A pod that lost one of its two addresses is now listed at the other one; its
    * endpoint stays as it was for that moment, unless the pod stopped being ready.
    */
   #addLingering(endpoints: Endpoint[], union: EndpointUnion): void {
@@ -179,12 +179,12 @@ export class UpdateThrottle {
   }
 }
 
-/** * Whether an endpoint that is no longer in any slice may be moving to another slice. One that is terminating is not. */
+/** Whether an endpoint that is no longer in any slice may be moving to another slice. One that is terminating is not. */
 function mayReturn({ conditions }: Endpoint): boolean {
   return conditions.ready && !conditions.terminating;
 }
 
-/** * Whether one of the endpoint's addresses now belongs to another pod. */
+/** Whether one of the endpoint's addresses now belongs to another pod. */
 function isTaken({ uid, address, otherAddress, port }: Endpoint, union: EndpointUnion): boolean {
   const isOthers = (each: string | undefined): boolean =>
     each !== undefined && union.hasOther(hostPort(each, port), uid);
@@ -192,7 +192,7 @@ function isTaken({ uid, address, otherAddress, port }: Endpoint, union: Endpoint
 }
 
 /**
- * * Whether an endpoint may get fewer requests than before: it stopped being ready or serving, or its address belongs to a different pod
+ * Whether an endpoint may get fewer requests than before: it stopped being ready or serving, or its address belongs to a different pod
  * now.
  */
 function mustLeave(before: Endpoint, after: Endpoint): boolean {

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../../runtime/clock.js';
 import { ApiFailure } from '../api/api-failure.js';
 
-/** * If a timer fires this late, in ms, the event loop must have been blocked. */
+/** If a timer fires this late, in ms, the event loop must have been blocked. */
 const STALL_MS = 1_000;
 
 /** One request to the API server with its time limits. */
@@ -10,7 +10,7 @@ export class WatchRequest {
   readonly #clock: Clock;
   readonly #what: string;
   readonly #timers = new Set<Timer>();
-  /** * Numbers the time limits of the request, so that one that was replaced is recognized when it fires. */
+  /** Numbers the time limits of the request, so that one that was replaced is recognized when it fires. */
   #limits = 0;
   #receivedAtMs = 0;
   #silenceMs: number | undefined;
@@ -42,14 +42,14 @@ export class WatchRequest {
     this.#receivedAtMs = this.#clock.now();
   }
 
-  /** * From now on, the request is aborted if the stream is silent for longer than `silenceMs`. A later call may allow longer pauses. */
+  /** From now on, the request is aborted if the stream is silent for longer than `silenceMs`. A later call may allow longer pauses. */
   expectBytesEvery(silenceMs: number): void {
     const isFirst = this.#silenceMs === undefined;
     this.#silenceMs = silenceMs;
     if (isFirst) this.#watchSilence(silenceMs);
   }
 
-  /** * Stops all timers of the request, because it is over. */
+  /** Stops all timers of the request, because it is over. */
   end(): void {
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
@@ -62,7 +62,7 @@ export class WatchRequest {
   }
 
   /**
-   * * Aborts the request if the stream is silent for too long. A single timer checks how long ago the last byte arrived; a new timer for
+   * Aborts the request if the stream is silent for too long. A single timer checks how long ago the last byte arrived; a new timer for
    * each byte would cost too much.
    */
   #watchSilence(delayMs: number): void {
@@ -78,13 +78,13 @@ export class WatchRequest {
     this.#limits += 1;
     const limit = this.#limits;
     this.#punctually(timeoutMs, () => {
-      // // If the time limit was replaced meanwhile, this one has no effect.
+      // If the time limit was replaced meanwhile, this one has no effect.
       if (this.#limits === limit) this.#cut(message);
     });
   }
 
   /**
-   * * Calls `fn` after `delayMs`. If the event loop was blocked meanwhile, first lets it read what has arrived: the server was not silent,
+   * Calls `fn` after `delayMs`. If the event loop was blocked meanwhile, first lets it read what has arrived: the server was not silent,
    * this process was.
    */
   #punctually(delayMs: number, fn: () => void): void {

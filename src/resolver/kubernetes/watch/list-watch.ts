@@ -15,43 +15,43 @@ import { type Step, WatchRecovery } from './watch-recovery.js';
 
 const LIST_TIMEOUT_MS = 60_000;
 /**
- * * If the first list takes longer than this, in ms, that is reported as a failure. Requests are waiting for the list, and their callers
+ * If the first list takes longer than this, in ms, that is reported as a failure. Requests are waiting for the list, and their callers
  * have less patience than the list has time.
  */
 const SILENT_LIST_MS = 3_000;
 /**
- * * How long a streaming list may be silent before it is complete, in ms; and, in the next line, how long no other streaming list is tried
+ * How long a streaming list may be silent before it is complete, in ms; and, in the next line, how long no other streaming list is tried
  * after one that failed.
  */
 const STREAM_SILENCE_MS = 5_000;
 const STREAM_AGAIN_MS = 3_600_000;
 const HEADERS_TIMEOUT_MS = 30_000;
 /**
- * * How long a watch lasts until the API server ends it, in seconds. The number is drawn for each watch, so that clients do not all come
+ * How long a watch lasts until the API server ends it, in seconds. The number is drawn for each watch, so that clients do not all come
  * back at the same time.
  */
 const WATCH_SECONDS = { min: 300, max: 600 };
-/** * How long a watch may last beyond the time that was agreed with the API server, in ms. */
+/** How long a watch may last beyond the time that was agreed with the API server, in ms. */
 const WATCH_GRACE_MS = 30_000;
 /**
- * * After this long without any data, in ms, a watch counts as dead. This applies only once the server has sent bookmarks, which show that
+ * After this long without any data, in ms, a watch counts as dead. This applies only once the server has sent bookmarks, which show that
  * it sends something regularly.
  */
 const SILENCE_MS = 180_000;
-/** * A watch that ends sooner than this without any event, in ms, counts as a failure. */
+/** A watch that ends sooner than this without any event, in ms, counts as a failure. */
 const SHORT_WATCH_MS = 1_000;
-/** * After this many short watches in a row that did bring events, there is a pause before the next one. */
+/** After this many short watches in a row that did bring events, there is a pause before the next one. */
 const SHORT_WATCHES_AT_ONCE = 3;
 const SHORT_WATCH_PAUSE_MS = 200;
-/** * If endpoints fail, many clients end their pauses early at the same moment. Their requests are spread over this time, in ms. */
+/** If endpoints fail, many clients end their pauses early at the same moment. Their requests are spread over this time, in ms. */
 const HURRY_SPREAD_MS = 1_000;
 /**
- * * How long after a list the next one is due, in ms. It is made when the current watch ends, so a list is never older than 30 minutes.
+ * How long after a list the next one is due, in ms. It is made when the current watch ends, so a list is never older than 30 minutes.
  */
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
 
 /**
- * * Keeps in step with the EndpointSlices of one Service: requests a list, then one watch after another, each from the version that was
+ * Keeps in step with the EndpointSlices of one Service: requests a list, then one watch after another, each from the version that was
  * applied last. The loop only ends when it is closed. An error never makes it forget slices.
  */
 export class ListWatch {
@@ -61,12 +61,12 @@ export class ListWatch {
   readonly #mayStream: boolean;
   #version: string | undefined;
   /**
-   * * Whether the next list must be read from the API server's database rather than its cache, because the server cannot use the version
+   * Whether the next list must be read from the API server's database rather than its cache, because the server cannot use the version
    * that was applied last.
    */
   #consistent = false;
   #relistDueMs = 0;
-  /** * Until this time on the clock, in ms, lists are requested as plain lists and not as streaming ones. */
+  /** Until this time on the clock, in ms, lists are requested as plain lists and not as streaming ones. */
   #streamDueMs = Number.NEGATIVE_INFINITY;
   #shortWatches = 0;
   #attempt: WatchRequest | undefined;
@@ -81,12 +81,12 @@ export class ListWatch {
   }
 
   start(): void {
-    // // `#run` never rejects, because it catches every error.
+    // `#run` never rejects, because it catches every error.
     void this.#run();
   }
 
   /**
-   * * Ends the current pause of the loop early, because a connection to an endpoint failed and the set may be outdated. A pause still lasts
+   * Ends the current pause of the loop early, because a connection to an endpoint failed and the set may be outdated. A pause still lasts
    * at least a second, or several seconds after repeated failures: many clients do this at once, and must not overload an API server that
    * has just started.
    */
@@ -95,12 +95,12 @@ export class ListWatch {
     if (this.#closed || pause === undefined || pause.isHurried) return;
     pause.isHurried = true;
     const { clock, rng } = this.#options;
-    // // When a node dies, all clients lose its pods at the same moment, so their requests are spread over a second.
+    // When a node dies, all clients lose its pods at the same moment, so their requests are spread over a second.
     const dueMs = Math.max(pause.hurriedDueMs, clock.now() + HURRY_SPREAD_MS * rng.next());
     if (dueMs < pause.dueMs) this.#pauseUntil(dueMs);
   }
 
-  /** * Ends the loop at once, and aborts its request. */
+  /** Ends the loop at once, and aborts its request. */
   close(): void {
     this.#closed = true;
     this.#news.close();
@@ -117,7 +117,7 @@ export class ListWatch {
       try {
         step = step.next === 'list' ? await this.#list() : await this.#watch();
       } catch (error) {
-        // // This is an error in evenkeel or in a listener, not one of the API server. A new list brings the loop back to a known state.
+        // This is an error in evenkeel or in a listener, not one of the API server. A new list brings the loop back to a known state.
         this.#news.warned('loop', 'the watch of EndpointSlices met an unexpected error and lists again', error);
         step = { next: 'list', pauseMs: this.#recovery.pause() };
       }
@@ -168,7 +168,7 @@ export class ListWatch {
   }
 
   /**
-   * * Runs a watch until it ends. A watch starts from the version that was applied last; a streaming list starts with the whole state
+   * Runs a watch until it ends. A watch starts from the version that was applied last; a streaming list starts with the whole state
    * instead.
    */
   async #watch(isStreamingList = false): Promise<Step> {
@@ -176,7 +176,7 @@ export class ListWatch {
     const seconds = Math.floor(between(rng, WATCH_SECONDS.min, WATCH_SECONDS.max + 1));
     const startVersion = this.#version;
     const attempt = isStreamingList ? this.#beginList(LIST_TIMEOUT_MS) : this.#begin(HEADERS_TIMEOUT_MS, 'watch');
-    // // The duration of a watch is measured from the request on, because a proxy may delay the headers until the first event.
+    // The duration of a watch is measured from the request on, because a proxy may delay the headers until the first event.
     const startedAtMs = clock.now();
     const goesOn = (): void => {
       this.#recovery.opened();
@@ -195,7 +195,7 @@ export class ListWatch {
       changed: (name, slice) => this.#options.listener.changed(name, slice),
       bookmarked: () => attempt.expectBytesEvery(SILENCE_MS),
       ignored: (what) => this.#news.warned('other', `a watch of EndpointSlices sent an ${what}; ignored`),
-      // // The version is stored only after its event was applied, so that no event is lost if applying it fails.
+      // The version is stored only after its event was applied, so that no event is lost if applying it fails.
       applied: (version) => {
         if (version !== undefined) this.#version = version;
         this.#recovery.progressed();
@@ -236,24 +236,24 @@ export class ListWatch {
   }
 
   /**
-   * * Chooses the next step after a streaming list failed. Some older API servers refuse such a list; others ignore the parameter, and
+   * Chooses the next step after a streaming list failed. Some older API servers refuse such a list; others ignore the parameter, and
    * never say that the list is complete.
    */
   async #withoutStream(failure: ApiFailure | undefined): Promise<Step> {
     this.#streamDueMs = this.#options.clock.now() + STREAM_AGAIN_MS;
-    // // If the server asked for a pause, it gets one. After any other failure a plain list follows at once, which shows what is wrong.
+    // If the server asked for a pause, it gets one. After any other failure a plain list follows at once, which shows what is wrong.
     if (failure?.kind === 'throttled') return await this.#recover('list', failure);
     return { next: 'list', pauseMs: 0 };
   }
 
-  /** * Chooses the next step after the end of a watch that had begun. */
+  /** Chooses the next step after the end of a watch that had begun. */
   async #afterStream(livedMs: number, progressed: boolean, failure: ApiFailure | undefined): Promise<Step> {
     const { clock, rng } = this.#options;
     if (livedMs >= SHORT_WATCH_MS) {
       this.#shortWatches = 0;
       this.#recovery.lasted();
     }
-    // // If the server gave a reason for ending the stream, that decides. Everything else counts as a connection that ended, no matter how.
+    // If the server gave a reason for ending the stream, that decides. Everything else counts as a connection that ended, no matter how.
     const hasReason =
       failure !== undefined && failure.kind !== 'network' && failure.kind !== 'protocol' && failure.kind !== 'timeout';
     if (hasReason) return await this.#recover('watch', failure);
@@ -270,12 +270,12 @@ export class ListWatch {
     return { next: clock.now() >= this.#relistDueMs ? 'list' : 'watch', pauseMs: 0 };
   }
 
-  /** * Chooses the next step after a failure of a list or a watch, and reports the failure if it has not been reported yet. */
+  /** Chooses the next step after a failure of a list or a watch, and reports the failure if it has not been reported yet. */
   async #recover(verb: 'list' | 'watch', failure: ApiFailure): Promise<Step> {
     const remedy = this.#recovery.after(verb, failure);
     if (remedy.isOutdated) this.#consistent = true;
     if (remedy.isNews) await this.#news.failed(verb, failure);
-    // // No set is known yet. The failure is reported although it may pass, so that the listener can try to find endpoints in another way.
+    // No set is known yet. The failure is reported although it may pass, so that the listener can try to find endpoints in another way.
     else if (remedy.isPassing && this.#version === undefined) await this.#news.failed(verb, failure, 'passing');
     return remedy;
   }
@@ -293,7 +293,7 @@ export class ListWatch {
     const attempt = this.#begin(timeoutMs, 'list');
     if (this.#version !== undefined) return attempt;
     attempt.after(SILENT_LIST_MS, () => {
-      // // If a streaming list has brought the state meanwhile, this has no effect.
+      // If a streaming list has brought the state meanwhile, this has no effect.
       if (this.#version === undefined) void this.#news.failed('list', silentList);
     });
     return attempt;
@@ -334,7 +334,7 @@ export class ListWatch {
 interface Pausing {
   readonly end: () => void;
   readonly dueMs: number;
-  /** * When the pause may end at the earliest if the set seems outdated, on the clock in ms. */
+  /** When the pause may end at the earliest if the set seems outdated, on the clock in ms. */
   readonly hurriedDueMs: number;
   isHurried: boolean;
   timer: Timer | undefined;
@@ -342,12 +342,12 @@ interface Pausing {
 
 const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_LIST_MS / 1_000} s; still waiting`);
 
-/** * The step after `close`. It is returned but never taken, because the loop has ended. */
+/** The step after `close`. It is returned but never taken, because the loop has ended. */
 const again: Step = { next: 'list', pauseMs: 0 };
 
 async function readLines(reply: ApiReply, attempt: WatchRequest, apply: (line: string) => void): Promise<void> {
   const reader = new LineReader((line) => {
-    // // After an abort, the remaining lines of a chunk must not be applied.
+    // After an abort, the remaining lines of a chunk must not be applied.
     attempt.signal.throwIfAborted();
     apply(line);
   });

@@ -9,41 +9,41 @@ import { readService, type ServiceFacts } from '../slices/service-ports.js';
 import { SliceStore } from '../slices/slice-store.js';
 import { ListWatch } from './list-watch.js';
 
-/** * Follows the slices of a Service. Its methods are called in the same turn of the event loop in which an event arrives. */
+/** Follows the slices of a Service. Its methods are called in the same turn of the event loop in which an event arrives. */
 export interface WatchSubscriber {
-  /** * The slices with these names may have changed. The set is empty if a complete list has arrived without any slice. */
+  /** The slices with these names may have changed. The set is empty if a complete list has arrived without any slice. */
   changed(names: ReadonlySet<string>): void;
   failed(error: ResolveError): void;
   confirmed(): void;
   warned(message: string, error?: unknown): void;
 }
 
-/** * Identifies a watch: which Service is watched, and with which permissions. */
+/** Identifies a watch: which Service is watched, and with which permissions. */
 export interface WatchSubject {
   readonly access: ApiAccess;
-  /** * The namespace of the Service; undefined means the one that belongs to the credentials. */
+  /** The namespace of the Service; undefined means the one that belongs to the credentials. */
   readonly namespace: string | undefined;
   readonly service: string;
   readonly keepsProcessAlive: boolean;
-  /** * Whether to request the list as the beginning of a watch (a streaming list). */
+  /** Whether to request the list as the beginning of a watch (a streaming list). */
   readonly streamingLists: boolean;
 }
 
-/** * What a subscriber of a shared watch can see and do. */
+/** What a subscriber of a shared watch can see and do. */
 export interface Subscription {
   readonly slices: SliceStore;
   /** Whether a complete list has been received. */
   readonly synced: boolean;
-  /** * The error that the API server cannot be reached; undefined while it can. */
+  /** The error that the API server cannot be reached; undefined while it can. */
   readonly failure: ResolveError | undefined;
   /** Reads the Service object itself. Rejects if that fails. */
   service(signal: AbortSignal): Promise<ServiceFacts>;
-  /** * The set seems outdated, so a pause of the watch ends sooner. */
+  /** The set seems outdated, so a pause of the watch ends sooner. */
   hurry(): void;
   close(): void;
 }
 
-/** * All watches of this thread, by the clock they use. Resolvers of the same Service share one. */
+/** All watches of this thread, by the clock they use. Resolvers of the same Service share one. */
 const watches = new Map<Clock, Map<string, SharedWatch>>();
 
 /** Joins the watch of a Service, or starts it. */
@@ -74,7 +74,7 @@ class SharedWatch {
   readonly #loop: ListWatch;
   #synced = false;
   #failure: ResolveError | undefined;
-  /** * Whether a slice did not fit into the store since the last list. This is reported once. */
+  /** Whether a slice did not fit into the store since the last list. This is reported once. */
   #full = false;
 
   constructor(subject: WatchSubject, clock: Clock, rng: Rng, onEmpty: () => void) {

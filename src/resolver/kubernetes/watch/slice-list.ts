@@ -3,27 +3,27 @@ import { ApiFailure } from '../api/api-failure.js';
 import { type ReadBudget, readFailure, readJson } from '../api/read-json.js';
 import { isObject, metadataOf, textOf, type Unchecked } from '../api/unchecked.js';
 
-/** * How many EndpointSlices the API server sends per page of a list. The server ignores it for a list that it answers from its cache. */
+/** How many EndpointSlices the API server sends per page of a list. The server ignores it for a list that it answers from its cache. */
 const PAGE_LIMIT = '500';
 /**
- * * The most bytes of a list of EndpointSlices, uncompressed. 5,000 endpoints take 1.2 to 1.6 MiB, so 50,000 fit, which is the default of
+ * The most bytes of a list of EndpointSlices, uncompressed. 5,000 endpoints take 1.2 to 1.6 MiB, so 50,000 fit, which is the default of
  * `maxEndpoints`.
  */
 const MAX_LIST_BYTES = 20 * 1024 * 1024;
-/** * The most objects and arrays in all pages of a list. An endpoint has at most ten. */
+/** The most objects and arrays in all pages of a list. An endpoint has at most ten. */
 const MAX_LIST_CONTAINERS = 1_000_000;
-/** * The most pages of a list. Without this limit, a faulty server could send further pages forever. */
+/** The most pages of a list. Without this limit, a faulty server could send further pages forever. */
 const MAX_PAGES = 1_000;
 
 /** A complete list of the slices of a Service. */
 export interface SliceList {
-  /** * The resource version of the list; a watch that starts from it misses nothing. */
+  /** The resource version of the list; a watch that starts from it misses nothing. */
   readonly version: string;
   readonly items: readonly Unchecked[];
 }
 
 /**
- * * Lists all slices that match a label selector, page by page. The version "0" asks for whatever the API server has in its cache, "" asks
+ * Lists all slices that match a label selector, page by page. The version "0" asks for whatever the API server has in its cache, "" asks
  * for the state in its database, and any other version asks for a state that is at least as new. Rejects with an ApiFailure, or with the
  * error of the client.
  */
@@ -35,13 +35,13 @@ export async function listSlices(
   signal: AbortSignal,
 ): Promise<SliceList> {
   const query = { labelSelector: selector, resourceVersion: version };
-  // // With a version above 0, the API server would take a limit to mean "exactly this version", which it may no longer have.
+  // With a version above 0, the API server would take a limit to mean "exactly this version", which it may no longer have.
   const paged = version === '' || version === '0';
   try {
     return await listPages(client, path, paged ? { ...query, limit: PAGE_LIMIT } : query, signal);
   } catch (error) {
     if (!(error instanceof PageExpired)) throw error;
-    // // The version of the list's pages is no longer known to the server: read everything again, in one response.
+    // The version of the list's pages is no longer known to the server: read everything again, in one response.
     return await listPages(client, path, { ...query, resourceVersion: '' }, signal);
   }
 }
@@ -58,7 +58,7 @@ async function listPages(
   const budget = { bytes: MAX_LIST_BYTES, containers: MAX_LIST_CONTAINERS };
   let next = '';
   for (let pages = 0; pages < MAX_PAGES; pages++) {
-    // // The continue token of the last page already includes the version of the list.
+    // The continue token of the last page already includes the version of the list.
     const page = next === '' ? query : { ...query, resourceVersion: '', continue: next };
     const reply = await client.get({ path, query: page, gzip: true, signal });
     if (reply.status !== 200) {
@@ -81,7 +81,7 @@ async function readPage(
   const list = await readJson(reply, budget, 'list');
   const metadata = metadataOf(list);
   const version = textOf(metadata?.resourceVersion);
-  // // Some API servers send null for an empty list.
+  // Some API servers send null for an empty list.
   const items = isObject(list) ? (list.items ?? []) : undefined;
   if (version === undefined || !Array.isArray(items)) {
     throw new ApiFailure('protocol', 'list', 'the answer to a list has no items or no resourceVersion');

@@ -3,11 +3,11 @@ import type { Rng } from '../../../runtime/rng.js';
 
 const INITIAL_MS = 800;
 const MAX_MS = 30_000;
-/** * If the loop did not pause for this long, in ms, the next pause is the shortest again. */
+/** If the loop did not pause for this long, in ms, the next pause is the shortest again. */
 const RESET_AFTER_MS = 120_000;
 
 /**
- * * Computes the pauses of the list-and-watch loop after failures: 800 ms, then doubling up to 30 s. To each pause a random time of up to
+ * Computes the pauses of the list-and-watch loop after failures: 800 ms, then doubling up to 30 s. To each pause a random time of up to
  * the same length is added.
  */
 export class WatchBackoff {
@@ -22,7 +22,7 @@ export class WatchBackoff {
     this.#rng = rng;
   }
 
-  /** * Returns the next pause in ms. It is at least `floorMs` long, which is the pause that the server asked for. */
+  /** Returns the next pause in ms. It is at least `floorMs` long, which is the pause that the server asked for. */
   next(floorMs = 0): number {
     const now = this.#clock.now();
     if (now - this.#pausedUntilMs > RESET_AFTER_MS) this.#baseMs = INITIAL_MS;
@@ -31,7 +31,7 @@ export class WatchBackoff {
     return this.#pause(Math.max(baseMs * (1 + this.#rng.next()), floorMs * (1 + 0.1 * this.#rng.next())));
   }
 
-  /** * Returns the longest pause in ms, 30 to 60 s. Used for problems that will not go away soon. */
+  /** Returns the longest pause in ms, 30 to 60 s. Used for problems that will not go away soon. */
   longest(): number {
     this.#baseMs = MAX_MS;
     return this.#pause(MAX_MS * (1 + this.#rng.next()));

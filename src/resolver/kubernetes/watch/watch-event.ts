@@ -3,7 +3,7 @@ import { LineError } from '../api/line-reader.js';
 import { parseStatus, type StatusFacts } from '../api/status.js';
 import { isObject, metadataOf, textOf, type Unchecked } from '../api/unchecked.js';
 
-/** * The most objects and arrays in one event of a watch. The largest possible slice, with 1,000 endpoints, has about 10,000. */
+/** The most objects and arrays in one event of a watch. The largest possible slice, with 1,000 endpoints, has about 10,000. */
 const MAX_CONTAINERS = 250_000;
 
 /** A parsed line of a watch. */
@@ -15,12 +15,12 @@ export type WatchEvent =
       readonly object: Unchecked;
     }
   /**
-   * * An event that only carries a version, which Kubernetes calls a bookmark. If `endsInitialEvents` is true, the state that a streaming
+   * An event that only carries a version, which Kubernetes calls a bookmark. If `endsInitialEvents` is true, the state that a streaming
    * list starts with is complete.
    */
   | { readonly type: 'bookmark'; readonly version: string | undefined; readonly endsInitialEvents: boolean }
   | { readonly type: 'error'; readonly status: StatusFacts }
-  /** * An event that is ignored, because its type or the kind of its object is unknown. */
+  /** An event that is ignored, because its type or the kind of its object is unknown. */
   | { readonly type: 'other'; readonly what: string };
 
 /** Reads a line of a watch. Throws LineError for anything that is not a JSON object with `type` and `object.metadata`. */
@@ -34,7 +34,7 @@ export function parseWatchEvent(line: string): WatchEvent {
   const type = isObject(event) ? textOf(event.type) : undefined;
   const object = isObject(event) && isObject(event.object) ? event.object : undefined;
   if (type === undefined || object === undefined) throw new LineError(`a line is no event: ${excerpt(line)}`);
-  // // An error is read before the metadata is checked: a proxy may send a Status object without metadata.
+  // An error is read before the metadata is checked: a proxy may send a Status object without metadata.
   if (type === 'ERROR') return { type: 'error', status: parseStatus(object) };
   const metadata = metadataOf(object);
   if (metadata === undefined) throw new LineError(`an event has no object.metadata: ${excerpt(line)}`);

@@ -3,12 +3,12 @@ import { type ApiFailure, resolveErrorOf } from '../api/api-failure.js';
 import type { ListWatchOptions } from './list-watch-options.js';
 
 /**
- * * Passes failures of a list-and-watch loop to its listener, without repeating them: each failure once until the loop is in touch with the
+ * Passes failures of a list-and-watch loop to its listener, without repeating them: each failure once until the loop is in touch with the
  * API server again, and each warning once until the next list.
  */
 export class WatchNews {
   readonly #options: ListWatchOptions;
-  /** * The failures reported since the loop was last in touch with the API server. */
+  /** The failures reported since the loop was last in touch with the API server. */
   readonly #reported = new Set<string>();
   readonly #warned = new Set<string>();
   #closed = false;
@@ -44,13 +44,13 @@ export class WatchNews {
     this.#options.listener.warned(message, error);
   }
 
-  /** * A list is complete, so warnings may be reported again. */
+  /** A list is complete, so warnings may be reported again. */
   listed(): void {
     this.#warned.clear();
   }
 }
 
-/** * Copies an error as one that is not permanent, because its cause may pass soon. */
+/** Copies an error as one that is not permanent, because its cause may pass soon. */
 function notPermanent({ message, cause }: ResolveError): ResolveError {
   return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
 }

@@ -4,10 +4,10 @@ import { between, type Rng } from '../../../runtime/rng.js';
 import type { ApiFailure, FailureKind } from '../api/api-failure.js';
 import { WatchBackoff } from './watch-backoff.js';
 
-/** * If internal errors of the API server last longer than this, in ms, the next request is a list. */
+/** If internal errors of the API server last longer than this, in ms, the next request is a list. */
 const INTERNAL_ERRORS_MS = 60_000;
 /**
- * * The pauses before a refusal (status 403) counts as final, in ms. An API server that has just started may refuse requests for a moment,
+ * The pauses before a refusal (status 403) counts as final, in ms. An API server that has just started may refuse requests for a moment,
  * so two more attempts are made within 2 s.
  */
 const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
@@ -15,14 +15,14 @@ const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
   [1_000, 1_500],
 ];
 
-/** * The shortest pauses of the loop while connections to endpoints fail, because the set is probably outdated then. */
+/** The shortest pauses of the loop while connections to endpoints fail, because the set is probably outdated then. */
 const HURRIED: BackoffOptions = { initialMs: 1_000, factor: 2, maxMs: 4_000, jitterRatio: 0 };
 
-/** * What the list-and-watch loop does next, and how long it pauses before. */
+/** What the list-and-watch loop does next, and how long it pauses before. */
 export interface Step {
   readonly next: 'list' | 'watch';
   readonly pauseMs: number;
-  /** * The shortest length of the pause if connections to endpoints fail meanwhile, in ms. @defaultValue pauseMs */
+  /** The shortest length of the pause if connections to endpoints fail meanwhile, in ms. @defaultValue pauseMs */
   readonly hurriedMs?: number;
 }
 
@@ -30,32 +30,32 @@ export interface Step {
 export interface Remedy extends Step {
   /** Whether the failure is reported to the observer. */
   readonly isNews: boolean;
-  /** * Whether the failure may pass soon. It is only reported to listeners that have no set yet. */
+  /** Whether the failure may pass soon. It is only reported to listeners that have no set yet. */
   readonly isPassing?: boolean;
   /**
-   * * Whether the API server cannot use the version that was applied last, so that the next list must be read from the server's database.
+   * Whether the API server cannot use the version that was applied last, so that the next list must be read from the server's database.
    */
   readonly isOutdated: boolean;
 }
 
-/** * Decides what the list-and-watch loop does after a failure, depending on the kind of failure and on how often it has occurred. */
+/** Decides what the list-and-watch loop does after a failure, depending on the kind of failure and on how often it has occurred. */
 export class WatchRecovery {
   readonly #clock: Clock;
   readonly #rng: Rng;
   readonly #backoff: WatchBackoff;
   /**
-   * * The pauses after status 410 have a backoff of their own. Status 410 shows that the server works, so failures before it, while the
+   * The pauses after status 410 have a backoff of their own. Status 410 shows that the server works, so failures before it, while the
    * server was away, must not make these pauses long.
    */
   readonly #expiredBackoff: WatchBackoff;
-  /** * How many requests have failed in a row. */
+  /** How many requests have failed in a row. */
   #failuresInRow = 0;
   #forbiddenInRow = 0;
-  /** * Whether lists are allowed but watches are not. In that case the loop only lists from time to time; this has been reported. */
+  /** Whether lists are allowed but watches are not. In that case the loop only lists from time to time; this has been reported. */
   #watchForbidden = false;
   #internalErrorsSinceMs: number | undefined;
   /**
-   * * How many times in a row the server answered with status 410 without any progress in between. From the second time on, there is a
+   * How many times in a row the server answered with status 410 without any progress in between. From the second time on, there is a
    * pause before the next list.
    */
   #expiredInRow = 0;
@@ -67,33 +67,33 @@ export class WatchRecovery {
     this.#expiredBackoff = new WatchBackoff(clock, rng);
   }
 
-  /** * Says that a list is complete, so failures before it no longer count. */
+  /** Says that a list is complete, so failures before it no longer count. */
   listed(): void {
     this.#failuresInRow = 0;
     this.#forbiddenInRow = 0;
     this.#internalErrorsSinceMs = undefined;
   }
 
-  /** * Says that the API server accepted a watch. */
+  /** Says that the API server accepted a watch. */
   opened(): void {
     this.#forbiddenInRow = 0;
     this.#watchForbidden = false;
   }
 
-  /** * Says that an event of a watch was applied. */
+  /** Says that an event of a watch was applied. */
   progressed(): void {
     this.#internalErrorsSinceMs = undefined;
     this.lasted();
   }
 
-  /** * Says that a watch lasted as long as usual. */
+  /** Says that a watch lasted as long as usual. */
   lasted(): void {
     this.#failuresInRow = 0;
     this.#expiredInRow = 0;
     this.#expiredBackoff.reset();
   }
 
-  /** * Returns the pause after an unexpected error in evenkeel itself, in ms. */
+  /** Returns the pause after an unexpected error in evenkeel itself, in ms. */
   pause(): number {
     return this.#backoff.next();
   }
@@ -125,7 +125,7 @@ export class WatchRecovery {
         return { next: lasting ? 'list' : verb, pauseMs: this.#pause(failure), isNews: true, isOutdated: false };
       }
       case 'rejected':
-        // // The server rejected the request for an unknown reason. The version in it may be wrong, so the next request is a list.
+        // The server rejected the request for an unknown reason. The version in it may be wrong, so the next request is a list.
         return { next: 'list', pauseMs: this.#pause(failure), isNews: true, isOutdated: verb === 'list' };
       case 'credentials': {
         const pauseMs = failure.label === 'permanent' ? this.#backoff.longest() : this.#pause(failure);
@@ -149,7 +149,7 @@ export class WatchRecovery {
       return { next: verb, pauseMs, isNews: false, isPassing: true, isOutdated: false };
     }
     this.#watchForbidden = verb === 'watch';
-    // // Without permission to watch, a list from time to time is better than a set that never changes.
+    // Without permission to watch, a list from time to time is better than a set that never changes.
     const isNews = verb === 'list' || !wasForbidden;
     return { next: 'list', pauseMs: this.#backoff.longest(), isNews, isOutdated: false };
   }
@@ -159,7 +159,7 @@ export class WatchRecovery {
   }
 
   /**
-   * * Returns the shortest pause in ms if connections to endpoints fail meanwhile. The random part is drawn once for each failure: all
+   * Returns the shortest pause in ms if connections to endpoints fail meanwhile. The random part is drawn once for each failure: all
    * clients notice a dead node together, and repeated draws would bring all of them close to the minimum.
    */
   #hurriedMs({ retryAfterMs = 0 }: ApiFailure): number {
@@ -169,7 +169,7 @@ export class WatchRecovery {
 }
 
 /**
- * * The kinds of failures after which the pause is not shortened when connections to endpoints fail: either the server asked for the pause,
+ * The kinds of failures after which the pause is not shortened when connections to endpoints fail: either the server asked for the pause,
  * or only a person can solve the problem.
  */
 const patient: ReadonlySet<FailureKind> = new Set(['throttled', 'forbidden', 'missing', 'credentials']);
