@@ -24,6 +24,8 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 const root = join(here, '../../../..');
 const GITHUB = 'https://github.com';
 const MAX_OUTPUT = 1 << 28;
+/** Milliseconds after which a run is ended that does not end by itself. */
+const RUN_TIMEOUT_MS = 30 * 60_000;
 
 const undiciFiles = [
   'test/*.js',
@@ -84,7 +86,7 @@ const { values, positionals } = parseArgs({
   },
 });
 const runs = Number(values.runs);
-const home = values.from ?? join(tmpdir(), 'evenkeel-suites');
+const home = resolve(values.from ?? join(tmpdir(), 'evenkeel-suites'));
 
 /** @returns the folder in which the tests run */
 function sourcesOf(name, { source: [repository, tag], folder = '.', install, prepare }) {
@@ -146,6 +148,7 @@ function run({ nodeOptions = '', env = {}, test: [command, ...args] }, { folder,
     cwd: folder,
     encoding: 'utf8',
     maxBuffer: MAX_OUTPUT,
+    timeout: RUN_TIMEOUT_MS,
     env: {
       ...process.env,
       ...env,
