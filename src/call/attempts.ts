@@ -72,7 +72,7 @@ export class Attempts<C> implements AttemptTally<C> {
   #wasCut = false;
   /** Where the call goes once the attempt that was given up has ended. If the call ends before, the reserved lease is returned unused. */
   #reserved: { readonly lease: CallLease<C>; readonly failed: FailedAttempt } | undefined = undefined;
-  /** The traces of these attempts; undefined unless calls are traced. */
+  /** The tracing spans of the call's attempts; undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
 
   constructor(source: AttemptSource<C>, call: AttemptedCall<C>, key: string | undefined, hedging?: HedgePart<C>) {

@@ -21,15 +21,15 @@ const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
 
 /** Addresses of cloud services that machines use, for example to get credentials, and that are not link-local. */
 const metadataAddresses: ReadonlySet<string> = new Set([
-  // Alibaba Cloud
+  // The metadata service of Alibaba Cloud
   '100.100.100.200',
-  // Azure
+  // The metadata service of Azure
   '168.63.129.16',
-  // Oracle Cloud
+  // The metadata service of Oracle Cloud
   '192.0.0.192',
-  // Google Cloud
+  // The metadata service of Google Cloud
   'fd20:ce::254',
-  // Scaleway
+  // The metadata service of Scaleway
   'fd00:42::42',
 ]);
 

@@ -27,7 +27,10 @@ const DEVIATIONS_WHEN_LONG = 2;
 const NOTHING_LOST = 0.3;
 const LOST = 0.7;
 const NEARER = 0.45;
-/** If at least `MOST_OF` answers were expected, and fewer than this share of them came, answers were lost, whatever the limits were. */
+/**
+ * If fewer than this share of the expected answers came, lowering the limit has certainly cost answers, so the trial need not compare any
+ * further. `MOST_OF` answers must have been expected, because a share of fewer says little.
+ */
 const MOST_GONE = 0.4;
 const MOST_OF = 40;
 

@@ -33,7 +33,7 @@ export class Parts {
   /** The complete parts, oldest first. */
   readonly #done: Part[] = [];
   readonly #current = new Set<Part>();
-  /** The memory of dropped parts, to be reused. */
+  /** The buffers of parts of the recording that were dropped. New parts reuse them. */
   readonly #spare: ArrayBuffer[] = [];
 
   constructor(bytes: number, keepMs: number) {

@@ -27,7 +27,7 @@ export function createEngine(options: EngineOptions): UndiciEngine {
   const { optionsOf } = resolveServiceOptions(configured);
   const common = { services: servicesRule(options), discovery: discoveryOf(options) };
   const shared = appInterceptor({ ...common, ...configured });
-  /** By the options of an Agent: those that balance its requests with settings of its own. */
+  /** For the options of each Agent that the app made: the object that balances the requests sent with these options. */
   const interceptors = new WeakMap<Agent.Options, AppInterceptor>();
   const interceptorOf = (own: Agent.Options): AppInterceptor => {
     let interceptor = interceptors.get(own);

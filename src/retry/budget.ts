@@ -74,7 +74,7 @@ export class RetryBudget {
     return Math.floor(this.#tokens);
   }
 
-  /** A call has started, and deposits its share of a retry. */
+  /** Says that a call has started. Each call adds a fraction of a retry to the budget. */
   deposit(): void {
     if (++this.#undated >= SETTLES_AFTER) this.#settle();
   }

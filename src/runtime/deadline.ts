@@ -2,9 +2,9 @@ import type { Clock, Timer } from './clock.js';
 
 /** If a timer fires this late, in ms, the event loop must have been blocked. */
 const STALLED_MS = 50;
-/** How much longer to wait in that case, in ms, so that what arrived meanwhile can be handled. */
+/** How much longer a timer waits if it fired late, in ms, so that data can be read that arrived while the event loop was blocked. */
 const GRACE_MS = 250;
-/** How many times in a row a late timer may wait like that, for machines so busy that every turn of the event loop takes long. */
+/** How many times in a row a late timer may wait longer. On a very busy machine every turn of the event loop takes long. */
 const MOST_GRACES = 40;
 
 /**

@@ -1,6 +1,6 @@
 import { checkFunction } from '../runtime/check.js';
 
-/** A server of a pod that is shutting down, for whichever protocol. */
+/** A server that has to close because its pod is shutting down, with the same methods for every protocol. */
 export interface ClosingServer {
   /** The process is about to shut down, but callers are not told yet. */
   leave?(): void;

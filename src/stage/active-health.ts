@@ -154,7 +154,7 @@ class Patient implements Tracker {
     let error: Error | undefined;
     let timer: Timer | undefined;
     try {
-      // This time limit also ends a check that ignores its signal.
+      // The time limit is enforced here, too, because a check may ignore its signal.
       const late = new Promise<never>((_, reject) => {
         const expired = (): void => {
           reject(new Error(`no answer within ${timeoutMs} ms`));

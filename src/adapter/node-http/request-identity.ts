@@ -38,7 +38,7 @@ export function hasOwnWay(protocol: string, { path, method }: ClientRequest, opt
   if (path.charCodeAt(0) !== SLASH || method === 'CONNECT' || names(options, wayNames)) return true;
   if (protocol !== 'https:') return false;
   const { checkServerIdentity: check = checkServerIdentity } = options as ConnectionOptions;
-  // got passes the function that Node uses by default.
+  // The client `got` always sets this option, to the function that Node uses by default. That does not count as a way of its own.
   return check !== checkServerIdentity || names(options, tlsWayNames);
 }
 

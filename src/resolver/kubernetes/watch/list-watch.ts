@@ -293,7 +293,7 @@ export class ListWatch {
     const attempt = this.#begin(timeoutMs, 'list');
     if (this.#version !== undefined) return attempt;
     attempt.after(SILENT_LIST_MS, () => {
-      // If a streaming list has brought the state meanwhile, this has no effect.
+      // There is nothing to report if a streaming list has brought the complete state meanwhile.
       if (this.#version === undefined) void this.#news.failed('list', silentList);
     });
     return attempt;
