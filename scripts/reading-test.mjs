@@ -42,8 +42,9 @@ function piecesOf(file) {
   for (const [index, whole] of readFileSync(join(sources, file), 'utf8').split('\n').entries()) {
     const line = whole.trim();
     const inComment = /^(?:\/\*\*?|\*\/?|\/\/)\s?(.*?)(?:\s?\*\/)?$/.exec(line);
-    // A comment with code behind it, such as a name beside a number, is part of that line.
-    if (inComment && !/^\/\*.*\*\/\s*\S/.test(line)) {
+    // A comment with code behind it, such as a name beside a number, is part of that line; a line of CSS may begin with an asterisk.
+    const isComment = inComment && !/^\/\*.*\*\/\s*\S/.test(line) && (comment || !line.startsWith('*'));
+    if (inComment && isComment) {
       if (line.startsWith('/*')) endComment();
       comment ??= { at: index + 1, parts: [] };
       comment.parts.push(inComment[1] ?? '');

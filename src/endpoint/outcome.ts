@@ -1,6 +1,7 @@
 /** How a call ended, in terms that every stage, load and retry policy understands. Adapters convert their protocol's results to it. */
 export interface Outcome {
   /**
+   * How the call ended for its endpoint.
    * - `success`: the endpoint did its work. An error of the application, such as "not found", is a success of the endpoint.
    * - `failure`: the endpoint or the connection to it failed; `cause` says how.
    * - `cancelled`: the caller gave up, which says nothing about the endpoint.

@@ -31,9 +31,9 @@ export const ORDER_COST = 9;
 export const PLACE = 10;
 /** Index into an endpoint's numbers: the mean of the logarithm of the endpoint's latency over its last calls. */
 export const TYPICAL = 11;
-/** Index into an endpoint's numbers: the number of calls that the mean in `TYPICAL` covers. */
+/** Index into an endpoint's numbers: how many calls the mean logarithm of the latency covers. */
 export const KNOWN = 12;
-/** Index into an endpoint's numbers: the average of the reports in `OTHERS`, without the added 1; 0 before the first report. */
+/** Index into an endpoint's numbers: the average of other clients' reported calls in flight; 0 before the first report. */
 export const OTHERS_AVERAGE = 13;
 /** Index into an endpoint's numbers: the number of calls that the endpoint is still to get for being new to the order of preference. */
 export const TRIALS = 14;

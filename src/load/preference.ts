@@ -9,7 +9,7 @@ const MOST_KNOWN = 30;
  * anew.
  */
 const FIRST_SAMPLES = 8;
-/** A difference of logarithms that means twice as long, or half as long. */
+/** How far the logarithms of two latencies are apart if one latency is about twice the other. */
 export const FAR = 0.7;
 /**
  * A call's latency counts as at most three times its endpoint's mean. Where one call in twenty takes long, some endpoint would otherwise
@@ -32,7 +32,7 @@ const USUAL_CALLS = 100;
 const STANDS_OUT = 1;
 /** An endpoint four times as fast as the median probably answers without doing its work; the threshold as a logarithm. */
 export const SUSPICIOUS = 1.4;
-/** A difference of logarithms from the median above this means that there is no median. */
+/** If the logarithm of a latency is farther from the median than this, there is no median yet. */
 const MOST_ABOVE = 100;
 /** How often the median of the endpoints' latencies is computed, in ms. */
 const SURVEY_MS = 500;

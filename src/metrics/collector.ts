@@ -54,7 +54,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     }
   }
 
-  /** From now on, calls are measured under the names of these conventions too. */
+  /** Measures calls under the names of these naming conventions too, from now on. */
   want(conventions: readonly Convention[]): void {
     if (conventions.every((convention) => this.#wanted.has(convention))) return;
     for (const convention of conventions) this.#wanted.add(convention);

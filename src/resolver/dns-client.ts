@@ -17,7 +17,7 @@ export interface DnsService {
   readonly port: number;
   /** The priority of the record; hosts with the smallest number are used first. In Kubernetes all have the same. */
   readonly priority: number;
-  /** The share of the requests that the host should get among hosts with the same priority. In Kubernetes all have about the same. */
+  /** The record's weight: its host's share of the requests among hosts of one priority. In Kubernetes all are about equal. */
   readonly weight: number;
 }
 

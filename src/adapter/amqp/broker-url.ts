@@ -20,7 +20,7 @@ export class BrokerUrl {
   readonly #url: string;
   readonly #host: string;
 
-  /** Throws EVENKEEL_OPTION. */
+  /** @param url The URL as the application passed it. Throws EVENKEEL_OPTION if it is no amqp: or amqps: URL. */
   constructor(url: unknown) {
     const text = textOf(url);
     const parsed = /^amqps?:\/\/./i.test(text) && URL.canParse(text) ? new URL(text) : undefined;

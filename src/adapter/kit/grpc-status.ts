@@ -6,7 +6,7 @@ import { addressMark, notBegunHeader } from '../../propagation/not-begun.js';
 const outcomeByCode: readonly Outcome[] = [
   /* OK */ outcomes.success,
   /* CANCELLED */ outcomes.cancelled,
-  // Servers answer UNKNOWN, as well as INTERNAL below, when a handler throws.
+  // Some servers answer UNKNOWN when a handler throws, others answer INTERNAL.
   /* UNKNOWN */ outcomes.status,
   // The endpoint worked and rejected the request, so for the endpoint INVALID_ARGUMENT is a success, and so is every other code marked as
   // one.
