@@ -54,7 +54,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     }
   }
 
-  /** Measures calls under the names of these naming conventions too, from now on. */
+  /** Measures calls under the names of more naming conventions from now on. */
   want(conventions: readonly Convention[]): void {
     if (conventions.every((convention) => this.#wanted.has(convention))) return;
     for (const convention of conventions) this.#wanted.add(convention);

@@ -235,7 +235,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
 
   discarded(error?: Error): void {
     this.#discarding?.cancel();
-    // The flag is reset now, because the next attempt may fail before undici reports its begin.
+    // The next attempt starts without a discarded response, because it may fail before undici reports its begin.
     this.isGivenUp = false;
     this.client?.answered();
     if (this.done || this.abortReason !== undefined) {

@@ -73,7 +73,7 @@ export class Http2Pool extends Pool {
     });
   }
 
-  /** Closes connections that no longer respond, and calls `ended` when it did. Call the result to stop watching. */
+  /** Closes HTTP/2 connections that no longer respond, and then calls `ended`. Call the result to stop watching. */
   watchSilence(clock: Clock, ended: () => void): () => void {
     return watchSilence(
       clock,

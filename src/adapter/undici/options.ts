@@ -177,9 +177,9 @@ export const undiciConnectionTable: OptionTable<UndiciConnectionSettings> = opti
  * versions that have these limits.
  */
 export interface WebSocketOptions extends PlacingOptions<Duplex> {
-  /** The largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
+  /** The largest WebSocket message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
   readonly maxPayloadSize?: number | undefined;
-  /** The most fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
+  /** The most fragments of a WebSocket message; 0 = no limit. @defaultValue 131072, undici's own */
   readonly maxFragments?: number | undefined;
   /**
    * The code with which a WebSocket that should leave its pod is closed. Codes that may not be sent (1004 to 1006, 1015 to 2999) are
