@@ -77,8 +77,8 @@ const LEFT = -1;
  * Each client keeps the endpoints in an order of its own, random at first. A call goes to the first endpoint in the order with the fewest
  * of this client's calls, so usually to the first that has none. O(1) per pick. The default picker.
  *
- * So a client's calls are on few endpoints at a time, and its own count shows how busy they are. An endpoint that is slow now keeps its call and
- * gets no other. Neighbors in the order change places by latency, so clients move away from each other's endpoints and from slow ones.
+ * So a client's calls are on few endpoints at a time, and its own count shows how busy they are. An endpoint that is slow now keeps its
+ * call and gets no other. Neighbors in the order change places by latency, so clients move away from each other's endpoints and from slow ones.
  * Every five seconds one of the endpoints that are not in use moves to the edge of those that are. An endpoint that fails, or takes nearly
  * three times as long as the median, counts as having more calls. Over many clients, load and latency are even among the endpoints; one
  * client alone uses as many endpoints as it has calls in flight.

@@ -26,8 +26,8 @@ export interface ServiceSessionManager extends AsyncDisposable {
 }
 
 /**
- * Creates what the transports of `@connectrpc/connect-node` take as `sessionManager`, with `httpVersion: '2'`: each call of Connect, gRPC or
- * gRPC-web goes to one of the pods of a Service. Over `http:` it speaks HTTP/2 with prior knowledge (h2c). Must be closed.
+ * Creates what the transports of `@connectrpc/connect-node` take as `sessionManager`, with `httpVersion: '2'`: each call of Connect, gRPC
+ * or gRPC-web goes to one of the pods of a Service. Over `http:` it speaks HTTP/2 with prior knowledge (h2c). Must be closed.
  *
  * @param target `http://name:port` or `https://name:port`, as the transport's `baseUrl`.
  * @throws EVENKEEL_OPTION for an invalid target or option.
