@@ -7,7 +7,7 @@ const guideGroups = {
   'Start here': ['index', 'whole-app', 'switch-on', 'frameworks', 'jest-and-commonjs', 'migrating', 'testing-your-app'],
   HTTP: ['http', 'http-tls', 'node-http', 'service-clients', 'gateways', 'agents', 'llm'],
   'gRPC and Connect': ['grpc', 'connect'],
-  'Databases and caches': ['mysql', 'mysql-orms', 'mysql-tls', 'mysql-pool-cluster', 'postgres', 'redis'],
+  'Databases and caches': ['mysql', 'mysql-orms', 'mysql-tls', 'mysql-pool-cluster', 'postgres', 'aurora-rds', 'redis'],
   'Long-lived connections': ['websocket', 'amqp', 'tcp', 'rsocket'],
   'Finding pods': ['endpoint-slices', 'rbac', 'headless-dns', 'fleets'],
   'Choosing pods': ['choosing-a-picker', 'outlier-ejection', 'retries', 'deadlines', 'overload'],
