@@ -1,5 +1,6 @@
 import type { Recorder } from '../call/recording.js';
 import type { LimitFactory } from '../limit/limit.js';
+import { inFlight } from '../load/in-flight.js';
 import type { LoadFactory } from '../load/load.js';
 import { relativeLatency } from '../load/relative-latency.js';
 import { type Observer, observerEventNames } from '../observe/observer.js';
@@ -34,7 +35,10 @@ export interface BalancingOptions {
   readonly resolver?: Resolver | string | undefined;
   /** How an endpoint is chosen. @defaultValue preferenceOrder() @see docs/reference/pickers.md */
   readonly picker?: PickerFactory | undefined;
-  /** How load is measured. @defaultValue relativeLatency() @see docs/reference/loads.md */
+  /**
+   * How load is measured. @defaultValue relativeLatency(); inFlight() with `roundRobin()` and `random()`, which read no load
+   * @see docs/reference/loads.md
+   */
   readonly load?: LoadFactory | undefined;
   /**
    * How many calls may run at once: `adaptive()`, or `fixed(n)`. Further calls wait, and are shed when they wait long. With MySQL it
@@ -197,7 +201,9 @@ export function checkBalancingOptions(options: BalancingOptions): void {
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
-  return { ...balancerTable.resolve(options), transport: options.transport };
+  const resolved = balancerTable.resolve(options);
+  const isLoadRead = options.load !== undefined || resolved.picker.ignoresLoad !== true;
+  return { ...resolved, load: isLoadRead ? resolved.load : inFlight(), transport: options.transport };
 }
 
 function resolverOf(name: string, value: unknown): Resolver {

@@ -80,7 +80,14 @@ export interface PickerContext {
  * Creates pickers; the value of the option `picker`. `previous` is the picker being replaced, of any kind, so that the new one can continue
  * from its state.
  */
-export type PickerFactory = (set: PickSet, previous: Picker | undefined, context: PickerContext) => Picker;
+export interface PickerFactory {
+  (set: PickSet, previous: Picker | undefined, context: PickerContext): Picker;
+  /**
+   * Whether its pickers never read the cost of a call. The load is then `inFlight()` unless the options name another, so that nothing is
+   * measured that nobody reads. @defaultValue false
+   */
+  readonly ignoresLoad?: boolean;
+}
 
 /** Whether `target` can take one more call and `request` does not avoid it. */
 export function fits(target: PickTarget, request: PickRequest): boolean {

@@ -10,7 +10,7 @@ import { WeightedDraw } from './weighted-draw.js';
 export const random = (...none: []): PickerFactory => {
   checkNoOptions('random', none);
   const factory: PickerFactory = (set, _previous, { rng }) => new RandomPicker(set, rng);
-  return described(factory, 'random');
+  return described(Object.assign(factory, { ignoresLoad: true }), 'random');
 };
 
 class RandomPicker implements Picker {

@@ -24,7 +24,7 @@ export const roundRobin = (...none: []): PickerFactory => {
     set.equalWeights
       ? new RoundRobinPicker(set, previous, rng)
       : new StridePicker(set, new VirtualTime(ownSet(set), previous, rng));
-  return described(factory, 'roundRobin');
+  return described(Object.assign(factory, { ignoresLoad: true }), 'roundRobin');
 };
 
 class RoundRobinPicker implements Picker {

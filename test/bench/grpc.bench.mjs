@@ -77,7 +77,7 @@ class ChannelProcess {
 
 const ROUND_ROBIN = 'grpc-js round_robin';
 const OURS = 'evenkeel, roundRobin()';
-const OURS_DEFAULT = 'evenkeel, as it comes: p2c()';
+const OURS_DEFAULT = 'evenkeel, as it comes';
 const PICK_FIRST = 'grpc-js pick_first';
 const channels = new Map([
   [ROUND_ROBIN, new ChannelProcess('round_robin', ports)],

@@ -32,7 +32,7 @@ const SQL = 'SELECT @@server_id AS id, name, price FROM items WHERE id = 7';
 
 const HAND_LOOP = 'a mysql2 pool per server, in turn';
 const IN_TURN = 'evenkeel, roundRobin()';
-const DEFAULT = 'evenkeel, as it comes: p2c()';
+const DEFAULT = 'evenkeel, as it comes';
 const CLUSTER = "mysql2's PoolCluster";
 const FOLLOWED = 'the same with followService';
 const ONE_POOL = 'one pool, a server at random per connection';

@@ -27,7 +27,7 @@ const SQL = 'SELECT inet_server_port() AS id, name, price FROM items WHERE id = 
 
 const HAND_LOOP = 'a pg.Pool per server, in turn';
 const IN_TURN = 'evenkeel, roundRobin()';
-const DEFAULT = 'evenkeel, as it comes: p2c()';
+const DEFAULT = 'evenkeel, as it comes';
 
 if (postgresPath === undefined) {
   console.log(`## PostgreSQL\n\nNot measured: there is no PostgreSQL here. To measure it: ${postgresHint}\n`);

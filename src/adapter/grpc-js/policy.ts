@@ -127,11 +127,12 @@ class Running implements RunningPolicy {
 
   /** Wraps the picker factory: each time the balancer builds a picker, waiting calls are tried again. */
   #watched(picker: PickerFactory): PickerFactory {
-    return (set, previous, context) => {
+    const watched: PickerFactory = (set, previous, context) => {
       // Only this balancer has this factory, so the set's connections are pods.
       this.#admission.setChanged(set as PickSet<Subchannel<PodConnection>>);
       return picker(set, previous, context);
     };
+    return Object.assign(watched, { ignoresLoad: picker.ignoresLoad === true });
   }
 
   #withAdmission(observer: Observer): Observer {

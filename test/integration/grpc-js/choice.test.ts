@@ -1,5 +1,5 @@
 import { Metadata } from '@grpc/grpc-js';
-import { hash, leastLoaded, peakEwma, reported, staticEndpoints, without } from 'evenkeel';
+import { hash, leastLoaded, peakEwma, reported, roundRobin, staticEndpoints, without } from 'evenkeel';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 import { connected, ordersClient, say } from './support/client.js';
@@ -47,6 +47,14 @@ describe('least loaded', () => {
     );
     for (const stream of streams) stream.cancel();
     await until('all have ended', () => inFlight().every((calls) => calls === 0));
+  });
+});
+
+describe('round robin', () => {
+  it('measures nothing but calls in flight, of which an idle pod has the cost of one', async () => {
+    const { client, balancer } = await orders({ picker: roundRobin() });
+    for (let call = 0; call < 8; call++) await say(client);
+    expect(balancer.snapshot().endpoints.map(({ load }) => load)).toEqual([1, 1, 1, 1]);
   });
 });
 

@@ -7,6 +7,7 @@ import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/pic
 import { p2c } from '../../../src/picker/p2c.js';
 import { random } from '../../../src/picker/random.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
+import { descriptionOf } from '../../../src/runtime/described.js';
 import { activeHealth } from '../../../src/stage/active-health.js';
 import { conditions } from '../../../src/stage/conditions.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
@@ -94,6 +95,15 @@ describe('options of a balancer', () => {
       throw new Error('broken');
     };
     expect(message({ load: broken, picker: broken })).toBe('taken');
+  });
+
+  it('the load is calls in flight with a picker that reads no load, unless the options name another', () => {
+    const loadOf = (options: object) => descriptionOf(resolveBalancerOptions({ ...parts, ...options }).load)?.name;
+    expect(loadOf({})).toBe('relativeLatency');
+    expect(loadOf({ picker: p2c() })).toBe('relativeLatency');
+    expect(loadOf({ picker: roundRobin() })).toBe('inFlight');
+    expect(loadOf({ picker: random() })).toBe('inFlight');
+    expect(loadOf({ picker: roundRobin(), load: peakEwma() })).toBe('peakEwma');
   });
 
   it('takes observers that are instances, with fields of their own, and hooks that are not there', () => {
