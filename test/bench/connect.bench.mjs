@@ -18,7 +18,7 @@ const ROUNDS = QUICK ? 2 : MIN_ROUNDS;
 const VISITS = QUICK ? 1 : 3;
 const WARM_UP = QUICK ? 2 : 5;
 const CONCURRENCY = 32;
-const CALLS = QUICK ? 1_000 : 3_000;
+const CALLS = QUICK ? 1_000 : 2_000;
 
 const pod = fork(new URL('../support/pods/connect-pod.mjs', import.meta.url), [JSON.stringify({ name: 'pod' })]);
 /** @type {[{ port: number }]} */

@@ -193,8 +193,8 @@ export class BalancedStream extends Duplex {
   }
 
   /**
-   * Passes the kept body on two ticks later. Most callers end a short request right after its only write: then the body and the end of the
-   * stream go out in one frame.
+   * Passes the kept body on two ticks later. A caller that ends its request right after its only write, or in the callback of that, then
+   * sends the body and the end of the stream in one frame. Connect ends its requests later, after a promise: in a second frame.
    */
   #passSoon(): void {
     if (this.#willPass) return;
