@@ -41,7 +41,7 @@ export class StageChain {
     return result;
   }
 
-  /** Creates the trackers that the stages want for a new endpoint. */
+  /** Asks each stage for the tracker with which it follows the calls of a new endpoint, and returns those it gets. */
   track(endpoint: Endpoint): readonly Tracker[] {
     const trackers: Tracker[] = [];
     for (const stage of this.#stages) {

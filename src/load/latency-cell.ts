@@ -23,8 +23,8 @@ export const FAILING_AT = 7;
 /** Index into an endpoint's numbers: the latency of the endpoint's first call, in ms. */
 export const FIRST = 8;
 /**
- * Index into an endpoint's numbers: the cost, as `COST`, that an order of preference uses. It rises less for slow endpoints, because the
- * order itself moves these back.
+ * Index into an endpoint's numbers: the cost of a call there as the picker `preferenceOrder` reads it. It rises less for a slow endpoint
+ * than the cost other pickers read, because that picker also moves slow endpoints back in its order.
  */
 export const ORDER_COST = 9;
 /** Index into an endpoint's numbers: the endpoint's place in the order of preference, from 1; 0 = the endpoint never had one. */

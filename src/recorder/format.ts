@@ -116,8 +116,9 @@ export interface Start {
     readonly allWeights: readonly number[];
   };
   readonly chance: readonly number[];
-  /** How many of the numbers that follow belong to the load itself, and how many to each subchannel. */
+  /** How many numbers of the balancer's `load` hold for all endpoints together. They come first in the row of numbers after this. */
   readonly memory: number;
+  /** How many numbers the `load` keeps for each subchannel. */
   readonly fields: number;
   /** Earlier notes about endpoints that still hold, by subchannel. */
   readonly notes: readonly Note[];

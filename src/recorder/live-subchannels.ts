@@ -83,7 +83,8 @@ export class LiveSubchannels {
   }
 
   /**
-   * What the loads have learned: how many numbers belong to all loads together and how many to each load, and the numbers in this order.
+   * What the `load` of the balancer has measured so far, as one row of numbers: first `memory` numbers that hold for all endpoints together,
+   * then `fields` numbers for each live subchannel in turn.
    */
   loads(): { readonly memory: number; readonly fields: number; readonly numbers: Float64Array } {
     const live = this.#live.filter((each) => each !== undefined);

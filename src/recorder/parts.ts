@@ -41,7 +41,7 @@ export class Parts {
     this.keepMs = keepMs;
   }
 
-  /** All parts in the order in which they began, without those that ended too long ago. */
+  /** All parts of the recording in the order in which they began, without those that ended more than `keepMs` ago. */
   get all(): readonly Part[] {
     for (const { track } of this.#current) track.touch();
     const kept = this.#done.filter(({ track, toMs }) => toMs >= track.nowMs - this.keepMs);

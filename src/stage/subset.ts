@@ -64,7 +64,7 @@ export const subsetPlaceTable: OptionTable<Place> = optionTable('subset.client',
 type Settings = Complete<Pick<SubsetOptions, 'size'>> & { readonly client: Place | string | undefined };
 
 export const subsetTable: OptionTable<Settings> = optionTable('subset', {
-  // The default size is Finagle's. It leaves a choice even after a few failures.
+  // How many endpoints a client uses by default is Finagle's number. It leaves a choice even after a few endpoints have failed.
   size: numberOption(12, count),
   client: checkedOption<Place | string | undefined>(undefined, (name, client) =>
     typeof client === 'string' ? checkString(name, client) : placeOf(client),
@@ -173,7 +173,10 @@ const NO_ANSWER =
 const NO_ORDINAL =
   'subset() finds no ordinal at the end of the host name, and takes this for the only pod: pass client.index';
 
-/** The largest number of connections of all clients together: filling the table for so many takes about 10 ms. */
+/**
+ * The largest number of connections of all clients together. Which client has which endpoint is worked out in a table with one slot for
+ * each of these connections; filling one of this size takes about 10 ms.
+ */
 const MAX_SLOTS = 100_000;
 /** The weight of an endpoint that is used only while the client's own endpoints cannot be reached. */
 const SPARE_WEIGHT = 0.001;

@@ -146,7 +146,7 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   }
 }
 
-/** Node ends the request body at once for these methods. */
+/** The methods of requests without a body: Node ends the body of such a request at once. */
 const bodiless: ReadonlySet<unknown> = new Set(['GET', 'HEAD', 'DELETE']);
 
 function endsAtOnce(headers: OutgoingHttpHeaders, { endStream }: Http2RequestOptions): boolean {

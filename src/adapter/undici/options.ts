@@ -37,8 +37,8 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
    */
   readonly fallbackDispatcher?: Dispatcher | undefined;
   /**
-   * Returns the key for hash pickers: requests with the same key go to the same pod. Called for every request. The key `prefixKey()` brings
-   * the picker it is meant for. @defaultValue none
+   * Returns the key for hash pickers: requests with the same key go to the same pod. Called for every request. With the
+   * function that `prefixKey()` returns, the default picker is the one made for it. @defaultValue none
    * @see docs/guide/http.md#sticky-routing
    */
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;

@@ -154,7 +154,8 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
   }
 
   protected override async cut(error: Error | null): Promise<void> {
-    // The fallback is destroyed first, so that it refuses the waiting requests that the router passes on.
+    // Requests that still wait to learn whether their host is a Service are passed on to the fallback dispatcher when the router is
+    // destroyed. The fallback is destroyed first, so that it refuses them instead of sending them.
     this.fallback.destroy(error);
     await Promise.all([this.#router.destroy(error), this.fallback.close()]);
   }
