@@ -100,18 +100,18 @@ export function pickerContract(contract: PickerContract): void {
     new Caller(contract, pickSet(members, weights), seed);
 
   describe(contract.name, () => {
-    it('picks nothing out of nothing', () => {
+    it('returns nothing for an empty set', () => {
       expect(caller([]).start()).toBeUndefined();
     });
 
-    it('picks the only one, also when it is to be avoided', () => {
+    it('picks the only endpoint even if it is to be avoided', () => {
       const [only] = many(1) as [TestSubchannel];
       const one = caller([only]);
       expect(one.start()).toBe(only);
       expect(one.start(new Set([only]))).toBe(only);
     });
 
-    it.each([2, 5, 20, 100])('uses all of %i', (count) => {
+    it.each([2, 5, 20, 100])('uses all of %i endpoints', (count) => {
       const members = many(count);
       caller(members).run(count * 60, contract.unevenWhenIdle === undefined ? 1 : count);
       expect(members.filter(({ started }) => started === 0)).toEqual([]);
@@ -141,7 +141,7 @@ export function pickerContract(contract: PickerContract): void {
       }
     }
 
-    it('keeps to the present set through churn, with calls running on what left', () => {
+    it('picks only from the current set while endpoints come and go with calls running on them', () => {
       const rng = seededRng(7);
       let next = 0;
       let members: TestSubchannel[] = many(6);
@@ -167,7 +167,7 @@ export function pickerContract(contract: PickerContract): void {
       churning.endDownTo(0);
     });
 
-    it('spreads as well when it is replaced all the time: what it knows is carried on', () => {
+    it('spreads calls as evenly when it is replaced all the time: it hands on what it knows', () => {
       const members = many(contract.unevenWhenIdle === undefined ? 6 : 3);
       const set = pickSet(members);
       const replaced = caller(members);
@@ -229,7 +229,7 @@ export function pickerContract(contract: PickerContract): void {
       ['a giant and a dwarf', [1_000, 1]],
       ['newcomers of a tenth', [1, 0.1, 0.1]],
       ['one giant', [50, 1, 1, 2]],
-    ])('finds the lighter ones when the heaviest is full, or was tried: %s', (_shape, weights) => {
+    ])('picks a lighter endpoint when the heaviest is full or was tried: %s', (_shape, weights) => {
       const members = many(weights.length);
       const [heavy] = members as [TestSubchannel];
       const finding = caller(members, weights);
@@ -245,7 +245,7 @@ export function pickerContract(contract: PickerContract): void {
       }
     });
 
-    it('picks the same again under the same seed', () => {
+    it('makes the same picks again with the same seed', () => {
       const picks = (seed: number): number[] => {
         known = new KnownLoads();
         const members = many(12);
@@ -263,7 +263,7 @@ export function pickerContract(contract: PickerContract): void {
 
     // Boxed numbers are what a megamorphic call may cost: two of 16 bytes, depending on what the engine compiled before. An object of ours
     // would be 24 bytes and more on top of at least one of them.
-    it.each([5, 100])('allocates no object per pick, start and end among %i', (count) => {
+    it.each([5, 100])('allocates no object for a pick, a start or an end, with %i endpoints', (count) => {
       const set = pickSet(many(count));
       const rng = seededRng(1);
       const picker = contract.picker(set, undefined, { rng });

@@ -55,7 +55,7 @@ export function resolverContract({ name, open, cannot = {} }: ResolverContract):
 
   describe(`the resolver contract: ${name}`, () => {
     it(
-      'has a name for people',
+      'has a readable name',
       inWorld(({ resolver }) => {
         expect(resolver.name).toMatch(/\S/);
       }),
@@ -79,7 +79,7 @@ export function resolverContract({ name, open, cannot = {} }: ResolverContract):
     );
 
     it(
-      'says the whole set, each endpoint once',
+      'publishes the whole set, each endpoint once',
       inWorld(async ({ settle }, listener) => {
         await settle();
         const endpoints = listener.endpoints as readonly Endpoint[];
@@ -160,7 +160,7 @@ export function resolverContract({ name, open, cannot = {} }: ResolverContract):
     });
 
     it(
-      'takes any number of hints to look',
+      'accepts any number of hints to look',
       inWorld(async ({ settle }, listener, watch) => {
         watch.refresh();
         await settle();
@@ -172,7 +172,7 @@ export function resolverContract({ name, open, cannot = {} }: ResolverContract):
     );
 
     it(
-      'is silent after close, which may come at any time and again, and holds nothing then',
+      'publishes nothing after close, which may come at any time and twice, and leaves nothing open',
       inWorld(async (world, listener, watch) => {
         const early = new RecordingListener();
         world.resolver.watch(early, world.context).close();
@@ -213,7 +213,7 @@ export function resolverContract({ name, open, cannot = {} }: ResolverContract):
     );
 
     it(
-      'keeps watches apart',
+      'keeps watches independent of each other',
       inWorld(async (world, listener, watch) => {
         const other = new RecordingListener();
         const otherWatch = world.resolver.watch(other, world.context);

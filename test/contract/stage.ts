@@ -23,7 +23,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       expect(keys.every((key) => addresses(20).includes(key.split(':')[0] as string))).toBe(true);
     });
 
-    it('keeps version, endpoints and attributes as they came', () => {
+    it('leaves version, endpoints and attributes as they are', () => {
       const pods = fixture();
       const colour = attributeKey<string>('colour');
       const attributes = Attributes.empty.with(colour, 'red');
@@ -33,7 +33,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       for (const { endpoint } of pods.result.entries) expect(endpoint.attributes.get(colour)).toBe('red');
     });
 
-    it('keeps what it does not understand of an entry', () => {
+    it('keeps the fields of an entry that it does not know', () => {
       const marked: StageFactory = () => ({
         apply: (set) => set.map((entry) => Object.assign({ ...entry }, { colour: 'red' })),
       });
@@ -43,7 +43,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       for (const entry of pods.result.entries) expect(entry).toMatchObject({ colour: 'red' });
     });
 
-    it('gives weights that are numbers from 0 up', () => {
+    it('sets weights that are numbers of 0 or more', () => {
       const pods = fixture();
       pods.set(addresses(10).map((address, index) => ({ address, weight: 0.5 + index })));
       pods.clock.advance(5_000);
@@ -66,7 +66,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       expect(pods.usable.length).toBeGreaterThan(0);
     });
 
-    it('gives the same answer again while nothing happens', () => {
+    it('returns the same result while nothing happens', () => {
       const pods = fixture();
       pods.set(addresses(6));
       pods.clock.advance(3_600_000);
@@ -91,7 +91,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       expect(pods.clock.timers).toBe(0);
     });
 
-    it('runs at most once per turn, however much happens in it', () => {
+    it('runs at most once per turn of the event loop, however much happens in it', () => {
       const pods = fixture();
       pods.set(addresses(4));
       const before = pods.runs;

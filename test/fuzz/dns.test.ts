@@ -71,8 +71,8 @@ class OddClient implements DnsClient {
   }
 }
 
-describe('answers of DNS', () => {
-  it('publish only what a pod may have, and take nothing back unless they say that there is nothing', {
+describe('DNS answers', () => {
+  it('lead only to addresses that a pod may have, and empty the set only if they say that there is nothing', {
     timeout: LIMIT_MS,
   }, async () => {
     let updates = 0;

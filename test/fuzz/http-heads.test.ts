@@ -57,8 +57,8 @@ function checkOutcome({ kind, retryAfterMs, report }: Outcome): void {
     if (!Number.isFinite(number)) throw new Error('not finite');
 }
 
-describe('heads of HTTP', () => {
-  it('every status and header makes an outcome, and every wait is bounded', { timeout: LIMIT_MS }, async () => {
+describe('response heads and metadata', () => {
+  it('any HTTP status with any headers has an outcome, and every wait is bounded', { timeout: LIMIT_MS }, async () => {
     let waits = 0;
     await eachCase((rng) => {
       const headers = new Map(names.map((name) => [name, rng.next() < 0.7 ? value(rng) : undefined]));
@@ -78,7 +78,7 @@ describe('heads of HTTP', () => {
     enough(waits, 300);
   });
 
-  it('raw headers of any form are read, and so are the keys of requests', { timeout: LIMIT_MS }, async () => {
+  it('raw headers and request keys of any form are read', { timeout: LIMIT_MS }, async () => {
     let found = 0;
     const [user, session] = [headerKey('x-user'), cookieKey('session')];
     await eachCase((rng) => {
@@ -100,7 +100,7 @@ describe('heads of HTTP', () => {
     enough(found, 1_000);
   });
 
-  it('statuses and trailers of gRPC make outcomes', { timeout: LIMIT_MS }, async () => {
+  it('any gRPC status with any trailers has an outcome', { timeout: LIMIT_MS }, async () => {
     await eachCase((rng) => {
       const metadata = new Metadata();
       for (const name of ['grpc-retry-pushback-ms', 'content-type', 'x']) {

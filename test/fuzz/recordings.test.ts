@@ -83,7 +83,7 @@ function changed(rng: Rng): Uint8Array {
   return dump;
 }
 
-describe('a recording that was changed', () => {
+describe('a damaged recording', () => {
   it(
     'is read, or refused with EVENKEEL_RECORDING',
     async () => {

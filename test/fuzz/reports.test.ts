@@ -96,7 +96,7 @@ function checkLoad(rng: Rng, reports: readonly LoadReport[]): void {
 }
 
 describe('load reports', () => {
-  it('of HTTP: what is read is finite, and so is what the load makes of it', { timeout: LIMIT_MS }, async () => {
+  it('over HTTP: every number that is read is finite, and so is the load', { timeout: LIMIT_MS }, async () => {
     let read = 0;
     await eachCase((rng) => {
       const reports: LoadReport[] = [];
@@ -113,7 +113,9 @@ describe('load reports', () => {
     enough(read, 5_000);
   });
 
-  it('of gRPC: the same of the binary form', { timeout: LIMIT_MS }, async () => {
+  it('over gRPC: every number that is read from the binary form is finite, and so is the load', {
+    timeout: LIMIT_MS,
+  }, async () => {
     let read = 0;
     await eachCase((rng) => {
       const bytes =

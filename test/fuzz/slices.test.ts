@@ -107,8 +107,8 @@ const good = {
   ports: [{ name: 'http', port: 80 }],
 } as unknown as Unchecked;
 
-describe('slices', () => {
-  it('a watch: whatever a stream says, refused or applied, what is published is fit to be', {
+describe('EndpointSlices', () => {
+  it('in a watch: whatever a stream says, applied or refused, only valid endpoints are published', {
     timeout: LIMIT_MS,
   }, async () => {
     let refused = 0;
@@ -147,7 +147,9 @@ describe('slices', () => {
     enough(applied, 1_000);
   });
 
-  it('a list: it is taken whole or not at all, and fails in words of our own', { timeout: LIMIT_MS }, async () => {
+  it('in a list: it is applied as a whole or not at all, and fails with our own error', {
+    timeout: LIMIT_MS,
+  }, async () => {
     let refused = 0;
     let taken = 0;
     const { signal } = new AbortController();

@@ -69,7 +69,7 @@ const shown = async (target: string) => {
 };
 
 describe('the admin handler', () => {
-  it('serves what a recorder holds, with pseudonyms if wanted, to clients that may see the page', async () => {
+  it('serves the recording, with pseudonyms if asked to, to clients that may see the page', async () => {
     expect(await text('/recording')).toMatchObject({ statusCode: 404, text: 'no balancer has a recorder\n' });
     const { one } = await balancer(flightRecorder());
     one.pick()?.end(outcomes.success);
@@ -83,7 +83,7 @@ describe('the admin handler', () => {
     expect((await text('/recording', { host: 'evil.example' })).statusCode).toBe(403);
   });
 
-  it('shows every balancer as JSON, with why an endpoint is out, and its metrics', async () => {
+  it('shows every balancer as JSON, with the reasons why endpoints are out, and its metrics', async () => {
     const { one, target } = await balancer();
     for (let call = 0; call < 60; call++) {
       const lease = one.pick();
@@ -121,7 +121,7 @@ describe('the admin handler', () => {
     expect(all).toContain('https://***@api answered 401 to Bearer ***, token=***');
   });
 
-  it('answers addresses, localhost and the names it was given, and no other name', async () => {
+  it('answers under addresses, localhost and the names it was given, and under no other name', async () => {
     for (const host of ['127.0.0.1:9901', 'localhost', '[::1]:80', 'debug.shop', 'DEBUG.shop:1']) {
       expect((await text('/balancers', { host })).statusCode, host).toBe(200);
     }
@@ -156,7 +156,7 @@ describe('the admin handler', () => {
     expect(() => createAdminHandler({ host: [] } as never)).toThrow('hosts');
   });
 
-  it('is a middleware of Express, under a path, and passes on what it does not know', async () => {
+  it('works as middleware of Express under a path, and passes on requests for pages it does not have', async () => {
     const app = express();
     app.use('/debug/evenkeel', handler);
     app.use((_request, response) => void response.status(418).end());
@@ -168,7 +168,7 @@ describe('the admin handler', () => {
     expect((await text('/debug/evenkeel/nothing')).statusCode).toBe(418);
   });
 
-  it.each(Object.getOwnPropertyNames(Object.prototype))('knows no page called %s', async (name) => {
+  it.each(Object.getOwnPropertyNames(Object.prototype))('has no page named %s', async (name) => {
     expect(await text(`/${name}`)).toMatchObject({ statusCode: 404, text: 'not found\n' });
     const app = express().use('/debug', handler);
     app.use((_request, response) => void response.send('the application'));
@@ -189,7 +189,7 @@ describe('the admin handler', () => {
   });
 
   it.skipIf(chromiumPath === undefined)(
-    `is a page that shows them live in a browser, on a phone too${chromiumPath === undefined ? ` (not run: ${chromiumHint})` : ''}`,
+    `shows the balancers live in a browser, also on a phone${chromiumPath === undefined ? ` (not run: ${chromiumHint})` : ''}`,
     async () => {
       const { one, target } = await balancer();
       const { context, close } = await openChromium({ viewport: { width: 390, height: 800 } });
@@ -244,7 +244,7 @@ describe('the admin handler', () => {
 });
 
 describe('evenkeel top', () => {
-  it('reads the page, and says what is wrong with a page of something else', async () => {
+  it('reads the admin page, and explains what is wrong with a page that is something else', async () => {
     const { target } = await balancer();
     const run = (url: string) => runProgram(process.execPath, ['dist/cli/evenkeel.js', 'top', url, '--once'], root);
     await buildPackage();
@@ -257,7 +257,7 @@ describe('evenkeel top', () => {
     expect(await run(base)).toMatchObject({ code: 2, stdout: expect.stringContaining('no admin page of evenkeel') });
   });
 
-  it('ends with a page that has no end, and with one that does not come to its end', async () => {
+  it('gives up on a page that has no end, and on one that stops in the middle', async () => {
     await buildPackage();
     const run = (url: string) => runProgram(process.execPath, ['dist/cli/evenkeel.js', 'top', url, '--once'], root);
     const part = Buffer.alloc(1024 * 1024, ' ');
@@ -275,7 +275,7 @@ describe('evenkeel top', () => {
     expect(late).toMatchObject({ code: 2, stdout: expect.stringContaining('no complete answer within 5 s') });
   });
 
-  it('gives no command of a page to the terminal', async () => {
+  it('passes no control sequence of a page on to the terminal', async () => {
     const { target } = await balancer();
     const page = (await text('/balancers')).text.replaceAll('"ready"', '"\\u001b[31mready\\u009b2J\\u202e"');
     base = await serve((_request, response) => response.end(page));

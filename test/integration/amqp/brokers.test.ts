@@ -93,7 +93,7 @@ async function drain(channel: ConfirmChannel, name: string): Promise<string[]> {
   }
 }
 
-it('a manager that waits for a broker closes without waiting any longer', async () => {
+it('a manager that is waiting for a broker closes at once', async () => {
   // Knows nothing, for ever.
   const resolver: Resolver = { name: 'silent', watch: () => ({ refresh() {}, close() {} }) };
   const brokers = createBrokers('amqp://rabbit.shop:5672', { resolver, waitTimeoutMs: 60_000 });
@@ -105,7 +105,7 @@ it('a manager that waits for a broker closes without waiting any longer', async 
 });
 
 describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
-  describe('placing', () => {
+  describe('placement', () => {
     it('amqplib: each connection goes to the broker with the fewest', async () => {
       const { brokers } = service();
       const models = await modelsOf(brokers, 6);
@@ -117,7 +117,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(counts(brokers)).toEqual([2, 2, 2]);
     });
 
-    it('amqp-connection-manager: so does each manager, and one that is closed does not count', async () => {
+    it('amqp-connection-manager: each manager goes to the broker with the fewest, and a closed one does not count', async () => {
       const { brokers } = service();
       const managers = await managersOf(brokers, 6);
       expect(counts(brokers)).toEqual([2, 2, 2]);
@@ -125,7 +125,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(total(counts(brokers))).toBe(5);
     });
 
-    it('rabbitmq-client: so does each connection, and one that is closed does not count', async () => {
+    it('rabbitmq-client: each connection goes to the broker with the fewest, and a closed one does not count', async () => {
       const { brokers } = service();
       const clients = await clientsOf(brokers, 6);
       expect(counts(brokers)).toEqual([2, 2, 2]);
@@ -145,7 +145,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(door.accepted).toBe(3);
     });
 
-    it('all three connect to the second address of a broker whose first refuses, which has not failed then', async () => {
+    it('all three connect to the second address of a broker whose first refuses, and the broker does not count as failed', async () => {
       const states: string[] = [];
       const observer = { subchannelChanged: ({ to }: { to: string }): void => void states.push(to) };
       const [{ address, port }] = world.endpoints as unknown as [{ address: string; port: number }];
@@ -176,7 +176,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
     });
   });
 
-  it("TLS: the name that is asked for and checked is the Service's, whichever broker it is", async () => {
+  it('TLS: the certificate is checked for the name of the Service, whichever broker it is', async () => {
     const { cert, key } = createCertificate({ hosts: ['rabbit.shop'] });
     const names: unknown[] = [];
     const terminators = await Promise.all(
@@ -213,7 +213,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
     await expect(other.connect(connect, { socketOptions: { ca: cert } })).rejects.toThrow('mail.shop');
   });
 
-  it('refuses what is no function of the library, and options that are its own', async () => {
+  it("refuses a function that is not the library's, and options that evenkeel sets itself", async () => {
     const { brokers } = service();
     await expect(brokers.connect(connectManager as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
     await expect(brokers.connect(connect, { socketOptions: { recovery: true } })).rejects.toThrow('recovery');
@@ -224,7 +224,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
   });
 
   describe('a broker that leaves', () => {
-    it('managers move one by one; what they publish is confirmed once, and is all there', async () => {
+    it('managers move one by one; each message they publish is confirmed once, and none is missing', async () => {
       const channel = await queue('moved');
       const { brokers, leave } = service();
       const managers = await managersOf(brokers, 6);
@@ -247,7 +247,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(new Set(confirmed).size).toBe(300);
     });
 
-    it('a Service that has no broker for a while: nobody dials an old one, and all is counted afterwards', async () => {
+    it('a Service without brokers for a while: no old broker is dialed, and the counts are right afterwards', async () => {
       const { brokers, resolver } = service();
       const [managers, clients] = await Promise.all([managersOf(brokers, 3), clientsOf(brokers, 3)]);
       const failures: unknown[] = [];
@@ -262,7 +262,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(counts(brokers)).toEqual([2, 2, 2]);
     });
 
-    it('managers that listen are notified, and move when it suits them', async () => {
+    it('managers with a listener are notified, and move when it suits them', async () => {
       const heard: [ConnectionLeaving, object][] = [];
       const { brokers, leave } = service({ onLeaving: (leaving, client) => void heard.push([leaving, client]) });
       const managers = await managersOf(brokers, 3);
@@ -317,7 +317,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(found.map(Number).sort((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, sent) => sent));
     });
 
-    it('amqplib: one that does not listen is closed at the end of its time', async () => {
+    it('amqplib: a connection without a listener is closed when its time is over', async () => {
       const { brokers, leave } = service({ pool: { drainTimeoutMs: 1_000 } });
       const models = await modelsOf(brokers, 3);
       const closed: (Error | undefined)[] = [];
@@ -328,7 +328,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(counts(brokers)).toEqual([1, 1]);
     });
 
-    it('rabbitmq-client: connections move; what they publish with confirms is all there', async () => {
+    it('rabbitmq-client: connections move; no message they publish with confirms is missing', async () => {
       const channel = await queue('moved-too');
       const { brokers, leave } = service();
       const clients = await clientsOf(brokers, 6);
@@ -350,7 +350,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(confirmed.filter((id) => !found.includes(id))).toEqual([]);
     });
 
-    it('what a consumer has not acknowledged is delivered again, all else once', async () => {
+    it('messages that a consumer has not acknowledged are delivered again, all others once', async () => {
       const channel = await queue('consumed');
       const { brokers, leave } = service();
       const [manager] = (await managersOf(brokers, 1)) as [AmqpConnectionManager];
@@ -382,7 +382,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect([...first].filter(([id, times]) => times !== (again.includes(id) ? 2 : 1))).toEqual([]);
     });
 
-    it('a manager whose broker does not answer its goodbye is cut, and goes on', async () => {
+    it('a manager whose broker does not answer the close is cut, and connects to another broker', async () => {
       const { brokers, leave } = service();
       const managers = await managersOf(brokers, 3);
       world.at(0).freeze();
@@ -401,7 +401,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
   });
 
   describe('errors', () => {
-    it('a wrong password is the error of the library, at once, and no fault of the brokers', async () => {
+    it('a wrong password fails at once with the error of the library, and is not held against the brokers', async () => {
       const resolver = new FakeResolver();
       const brokers = createBrokers('amqp://guest:wrong@rabbit.shop:5672', { resolver });
       open.push(() => brokers.close());
@@ -421,7 +421,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(counts(brokers)).toHaveLength(3);
     });
 
-    it('no broker in time is EVENKEEL_NOT_READY, an aborted wait the reason of its signal', async () => {
+    it('no broker in time fails with EVENKEEL_NOT_READY, an aborted wait with the reason of its signal', async () => {
       const { brokers } = service({ waitTimeoutMs: 300 }, [await refusingEndpoint()]);
       await expect(brokers.connect(connect)).rejects.toMatchObject({
         code: 'EVENKEEL_NOT_READY',
@@ -431,7 +431,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       await expect(brokers.connect(connect, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     });
 
-    it('an error of a channel leaves the connection where it is', async () => {
+    it('a channel error leaves the connection where it is', async () => {
       const { brokers } = service();
       const [model] = (await modelsOf(brokers, 3)) as [ChannelModel];
       const channel = await model.createChannel();
@@ -471,7 +471,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
     expect(await world.at(2).connections()).toBeGreaterThanOrEqual(2);
   });
 
-  it('a broker with a connection that it blocks gets no other until it goes on', async () => {
+  it('a broker that blocks a connection gets no other until it unblocks it', async () => {
     const { brokers } = service();
     const [model] = (await modelsOf(brokers, 1)) as [ChannelModel];
     const at = brokers.balancer.snapshot().endpoints.findIndex(({ inFlight }) => inFlight === 1);
@@ -507,7 +507,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
     for (const broker of world.all) expect(await broker.connections()).toBe(0);
   });
 
-  describe('a broker that goes without a word', () => {
+  describe('a broker that vanishes without closing its connections', () => {
     it.each([
       [
         'rabbitmqctl stop_app',

@@ -74,7 +74,7 @@ await told();
 process.stdin.destroy();
 `;
 
-describe.skipIf(noRabbitmq)(titled("the guide's programs for AMQP"), () => {
+describe.skipIf(noRabbitmq)(titled('the programs of the guide to AMQP'), () => {
   let world: RabbitWorld;
   beforeAll(async () => {
     await buildPackage();
@@ -91,7 +91,7 @@ describe.skipIf(noRabbitmq)(titled("the guide's programs for AMQP"), () => {
 
   const at = (place: string, source: string): string => source.replace('rabbit.shop:5672', place);
 
-  it('has one for each library', () => {
+  it('there is one for each library', () => {
     expect(programs.map(({ library }) => library)).toEqual(libraries);
   });
 

@@ -4,7 +4,7 @@ import { staticEndpoints } from 'evenkeel';
 import { createBrokers } from 'evenkeel/amqp';
 import { expect, it } from 'vitest';
 
-it('three of them are tried once each when it is over', async () => {
+it('three silent brokers are each tried once by the time that waitTimeoutMs is over', async () => {
   const servers = await Promise.all(
     [1, 2, 3].map(async () => {
       const server = createServer((socket) => void socket.on('error', () => {}).resume());

@@ -46,24 +46,31 @@ it.each([
   ['postgres', 'stock'],
   ['postgres', 'poolPerServer'],
   ['postgres', 'default'],
-])('%s, %s: every call does its work on a core, and none is lost in a renewal', async (protocol, kind) => {
-  const pods = await start('virtual-pods.mjs', [String(PODS), protocol, '0', '']);
-  const { ports } = pods.said;
-  const balancer = kind === 'stock' ? await start('connection-balancer.mjs', ports.map(String)) : undefined;
-  const contender = await createContender({ protocol, kind, ports: balancer === undefined ? ports : [balancer.port] });
-  const calls = 6;
-  await Promise.all(Array.from({ length: calls }, () => contender.call(WORK_MS)));
-  const running = contender.call(WORK_MS);
-  contender.renew?.();
-  await Promise.all([running, contender.call(WORK_MS)]);
-  await contender.close();
-  const done = new Promise<readonly number[]>((resolve) =>
-    pods.process.once('message', ({ lateMs }: { readonly lateMs: readonly number[] }) => resolve(lateMs)),
-  );
-  pods.process.send({ late: true });
-  expect(await done).toHaveLength(calls + 2);
-});
+])(
+  '%s, %s: every call does its work on a core, and none is lost when connections are renewed',
+  async (protocol, kind) => {
+    const pods = await start('virtual-pods.mjs', [String(PODS), protocol, '0', '']);
+    const { ports } = pods.said;
+    const balancer = kind === 'stock' ? await start('connection-balancer.mjs', ports.map(String)) : undefined;
+    const contender = await createContender({
+      protocol,
+      kind,
+      ports: balancer === undefined ? ports : [balancer.port],
+    });
+    const calls = 6;
+    await Promise.all(Array.from({ length: calls }, () => contender.call(WORK_MS)));
+    const running = contender.call(WORK_MS);
+    contender.renew?.();
+    await Promise.all([running, contender.call(WORK_MS)]);
+    await contender.close();
+    const done = new Promise<readonly number[]>((resolve) =>
+      pods.process.once('message', ({ lateMs }: { readonly lateMs: readonly number[] }) => resolve(lateMs)),
+    );
+    pods.process.send({ late: true });
+    expect(await done).toHaveLength(calls + 2);
+  },
+);
 
-it('there is no contender of a name that is misspelt', async () => {
+it('a misspelled contender is refused by name', async () => {
   await expect(createContender({ protocol: 'grpc', kind: 'rondRobin', ports: [] })).rejects.toThrow('no rondRobin');
 });

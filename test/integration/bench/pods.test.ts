@@ -66,7 +66,7 @@ describe('a pod of the benchmark', () => {
     expect(Object.fromEntries(await pods.counts())).toEqual({ [first.name]: 5, [second.name]: 1 });
   });
 
-  it('that was killed is gone without a word, until another takes its place', async () => {
+  it('that is killed refuses connections and stays listed until another takes its place', async () => {
     pods = await Pods.start(1);
     const [only] = pods.ready as [PodInfo];
     let told = 0;
@@ -92,7 +92,7 @@ describe('a pod of the benchmark', () => {
 });
 
 describe('a rolling update of the benchmark', () => {
-  it('keeps as many pods ready as before, says which end, and answers what they still have with a farewell', async () => {
+  it('keeps as many pods ready as before, announces those that end, and has them answer with Connection: close', async () => {
     pods = await Pods.start(2);
     const before = pods.all;
     const [old] = before as [PodInfo];

@@ -38,7 +38,7 @@ describe('the transport of examples/any-protocol', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it('a reset ends the lines under way and the connection, and nothing else', async () => {
+  it('a reset fails the calls under way and ends their connection', async () => {
     answer = (socket) => socket.resetAndDestroy();
     await expect(connection.handle.ask('hello')).rejects.toMatchObject({ code: 'ECONNRESET' });
     expect(await connection.closed).toMatchObject({ code: 'ECONNRESET' });

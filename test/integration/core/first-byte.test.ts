@@ -58,7 +58,7 @@ async function judged(beganMs: number, headMs: number): Promise<void> {
   expect(told[0]).toBeLessThanOrEqual(headMs - beganMs);
 }
 
-it('undici: a download takes as long as its first byte', async () => {
+it('undici: the latency of a download is the time to its first byte', async () => {
   const pod = await slowBodies();
   const dispatcher = createDispatcher('http://orders.shop:8080', { resolver: endpoint(pod.port), load: telling });
   undo.push(() => dispatcher.close());
@@ -72,7 +72,7 @@ it('undici: a download takes as long as its first byte', async () => {
   await judged(beganMs, headMs);
 });
 
-it('node:http: a download takes as long as its first byte', async () => {
+it('node:http: the latency of a download is the time to its first byte', async () => {
   const pod = await slowBodies();
   const agent = createAgent('http://orders.shop:8080', { resolver: endpoint(pod.port), load: telling });
   undo.push(() => agent.close());
@@ -86,7 +86,7 @@ it('node:http: a download takes as long as its first byte', async () => {
   await judged(beganMs, headMs);
 });
 
-it('gRPC: a stream takes as long as its first message', async () => {
+it('gRPC: the latency of a stream is the time to its first message', async () => {
   const server = new Server();
   let finish: () => void = () => {};
   const watch = bytesMethod('/shop.Orders/Watch', true);
@@ -127,7 +127,7 @@ it('gRPC: a stream takes as long as its first message', async () => {
   await judged(beganMs, headMs);
 });
 
-it('MySQL: how long the application keeps a connection is no latency', async () => {
+it('MySQL: the time for which the application keeps a connection is not latency', async () => {
   await using server = await ScriptedMysql.start();
   const cluster = createPoolCluster({ resolver: staticEndpoints([server.endpoint]), load: telling, user: 'app' });
   undo.push(() => cluster.end());

@@ -77,7 +77,7 @@ describe.each([
   ['workers of a cluster', 'fleet-primary.mjs', { placesWorkers: true }],
   ['threads of a process', 'fleet-threads.mjs', {}],
 ])('%s', (_what, program, task) => {
-  it('divide the pods evenly without being told their number', async () => {
+  it('divide the pods evenly without being told how many clients there are', async () => {
     const clients = start(program, task);
     await until('all pods are used alike', () => isEven(clients));
     // Each pod once, and once more where one lies between two clients; without subsets it would be 88.
@@ -91,7 +91,7 @@ describe.each([
 });
 
 describe('a worker of a cluster', () => {
-  it('takes the part of the client it replaces, and no other client moves', async () => {
+  it('takes over the pods of the worker it replaces, and no other worker moves', async () => {
     const clients = start('fleet-primary.mjs', { placesWorkers: true });
     await until('all pods are used alike', () => isEven(clients));
     const [killed, ...others] = [...clients.keys()] as [number, ...number[]];
@@ -104,7 +104,7 @@ describe('a worker of a cluster', () => {
     for (const pid of others) expect(portsOf(clients.get(pid))).toEqual(before.get(pid));
   });
 
-  it('uses all pods if its primary places no workers, and says so', async () => {
+  it('uses all pods if its primary assigns no places, and says so', async () => {
     const clients = start('fleet-primary.mjs', { placesWorkers: false });
     await until('each is connected to all', () => {
       return clients.size === WORKERS && [...clients.values()].every(({ connected }) => connected.length === PODS);

@@ -50,7 +50,7 @@ describe.runIf(hasIpv6)(titleOf('an IPv6 address as the target', hasIpv6, needsI
     expect(JSON.parse(text)).toMatchObject({ host: `[::1]:${pod.port}` });
   });
 
-  it('over gRPC: so does the authority', async () => {
+  it('over gRPC: the authority has its brackets', async () => {
     const pod = await GrpcPod.start('pod', { host: '[::1]', port: 0 });
     cleanups.push(() => pod.stop());
     const client = new Echo(

@@ -22,7 +22,7 @@ describe('the process of a balancer', () => {
     expect(await outputOf('idle')).toEqual([...Array.from({ length: 10 }, () => '10.0.0.1'), 'done']);
   });
 
-  it('ends though a call was never ended', async () => {
+  it('ends though a call never ended', async () => {
     expect(await outputOf('forgotten')).toEqual(['10.0.0.1', 'done']);
   });
 
@@ -30,7 +30,7 @@ describe('the process of a balancer', () => {
     expect(await outputOf('waiting')).toEqual(['EVENKEEL_NOT_READY', 'done']);
   });
 
-  it('lives as long as somebody waits for the start', async () => {
+  it('lives as long as a caller waits in ready()', async () => {
     expect(await outputOf('starting')).toEqual(['EVENKEEL_NOT_READY', 'done']);
   });
 
@@ -43,7 +43,7 @@ describe('the process of a balancer', () => {
 const ADDS = process.env.EVENKEEL_PROOF === '1' ? 100_000 : 20_000;
 
 describe('churn', () => {
-  it('of endpoints with calls leaves less than 10 bytes of each, and no timer, connection or listener', async () => {
+  it('of endpoints with calls leaves less than 10 bytes per endpoint, and no timer, connection or listener', async () => {
     const { code, stdout, stderr } = await run('churn-program.mjs', [String(ADDS)], ['--expose-gc']);
     expect(stderr).toBe('');
     expect(code).toBe(0);

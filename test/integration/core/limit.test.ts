@@ -28,7 +28,7 @@ describe('a limit over HTTP', () => {
   });
   afterEach(() => pods[Symbol.asyncDispose]());
 
-  it('undici: no more reach the pods than it allows, and the critical one is next', async () => {
+  it('undici: no more calls reach the pods than it allows, and the critical one is next', async () => {
     const orders = createDispatcher(origin, {
       resolver: staticEndpoints(pods.endpoints),
       priority: ({ path }) => (path === '/critical' ? 'critical' : undefined),
@@ -55,7 +55,7 @@ describe('a limit over HTTP', () => {
     await orders.close();
   });
 
-  it('node:http: no more reach the pods than it allows, and the critical one is next', async () => {
+  it('node:http: no more calls reach the pods than it allows, and the critical one is next', async () => {
     const agent = createAgent(origin, {
       resolver: staticEndpoints(pods.endpoints),
       priority: ({ path }) => (path === '/critical' ? 'critical' : 'default'),
@@ -104,7 +104,7 @@ describe('a limit over gRPC', () => {
     return metadata;
   };
 
-  it('no more run than it allows, the critical one is next, and a stream counts until its answer begins', async () => {
+  it('no more calls run than it allows, the critical one is next, and a stream counts until its answer begins', async () => {
     // One connection, so that answers come in the order of the calls.
     await pods.start(1);
     const { client, balancer } = ordersClient({
@@ -136,7 +136,7 @@ describe('a limit over gRPC', () => {
     client.close();
   });
 
-  it('turns calls away that waited too long, and those for which there is no place', async () => {
+  it('turns away calls that waited too long, and those that do not fit into the queue', async () => {
     await pods.start(1);
     const clock = new FakeClock();
     const { client, balancer } = ordersClient({

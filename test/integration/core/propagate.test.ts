@@ -84,29 +84,29 @@ const clients: Record<string, Send> = {
   },
 };
 
-describe.each(Object.entries(clients))('%s', (_name, send) => {
-  it('says how long it will wait, and nothing without a deadline', async () => {
+describe.each(Object.entries(clients))('headers over %s', (_name, send) => {
+  it('say how long the call will wait, and nothing without a deadline', async () => {
     expect(await send({})).not.toHaveProperty(DEADLINE);
     const { [DEADLINE]: said } = await send({ deadlineMs: 5_000 });
     expect(Number(said)).toBeGreaterThan(0);
     expect(Number(said)).toBeLessThanOrEqual(5_000);
   });
 
-  it('under another name, or not at all', async () => {
+  it('have the name that is configured, or are not sent', async () => {
     const named = await send({ deadlineMs: 5_000, propagate: { deadlineHeader: 'X-Timeout' } });
     expect(Number(named['x-timeout'])).toBeLessThanOrEqual(5_000);
     expect(named).not.toHaveProperty(DEADLINE);
     expect(await send({ deadlineMs: 5_000, propagate: { deadlineHeader: false } })).not.toHaveProperty(DEADLINE);
   });
 
-  it('never longer than what the caller says', async () => {
+  it("never say more time than the caller's own header", async () => {
     const { [DEADLINE]: shorter } = await send({ deadlineMs: 5_000 }, { [DEADLINE]: '40' });
     expect(shorter).toBe('40');
     const { [DEADLINE]: longer } = await send({ deadlineMs: 5_000 }, { 'X-Envoy-Expected-Rq-Timeout-Ms': '60000' });
     expect(Number(longer)).toBeLessThanOrEqual(5_000);
   });
 
-  it('inherits what is left of the request being served, and its priority', async () => {
+  it('say what is left of the request being served, and its priority', async () => {
     const inherited = await send({ propagate: { context: context(3_000, 'critical') } });
     expect(Number(inherited[DEADLINE])).toBeLessThanOrEqual(3_000);
     expect(inherited[PRIORITY]).toBe('critical');
@@ -123,7 +123,7 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
     expect(await send({ propagate: { context: context(Number.NaN) } })).not.toHaveProperty(DEADLINE);
   });
 
-  it('says a priority that is not the default, unless the caller does', async () => {
+  it('say a priority that is not the default, unless the caller sets the header', async () => {
     expect(await send({ priority: () => 'default' })).not.toHaveProperty(PRIORITY);
     expect(await send({ priority: () => 'critical' })).toHaveProperty(PRIORITY, 'critical');
     expect(await send({ priority: () => 'critical' }, { [PRIORITY]: 'own' })).toHaveProperty(PRIORITY, 'own');
@@ -132,27 +132,27 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
     );
   });
 
-  it('fails at once when nothing is left', async () => {
+  it('are not sent when no time is left: the call fails at once', async () => {
     await expect(send({ resolver: new FakeResolver(), propagate: { context: context(-1) } })).rejects.toMatchObject(
       expect.objectContaining({ message: expect.any(String) }),
     );
   });
 
-  it('refuses invalid names', async () => {
+  it('are refused with invalid names', async () => {
     for (const propagate of [{ deadlineHeader: 'a b' }, { priorityHeader: '' }, { context: {} }, { other: 1 }]) {
       await expect(send({ propagate })).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
     }
   });
 });
 
-describe('a deadline that travels', () => {
+describe('the deadline header', () => {
   const open = (options: DispatcherOptions) => {
     const dispatcher = createDispatcher(origin, options);
     closing.push(() => dispatcher.destroy());
     return dispatcher;
   };
 
-  it('is what is left when the request is sent, not when it began', async () => {
+  it('says what is left when the request is sent, not when the call began', async () => {
     const clock = new FakeClock();
     const resolver = new FakeResolver();
     const dispatcher = open({ clock, resolver, deadlineMs: 1_000 });
@@ -168,7 +168,7 @@ describe('a deadline that travels', () => {
     expect(Number(heard[DEADLINE])).toBeLessThanOrEqual(700);
   });
 
-  it('does not go to other hosts, nor does a priority', async () => {
+  it('is not sent to other hosts, nor is a priority', async () => {
     const other = createServer((request, response) => {
       heard = request.headers;
       response.end('ok');
@@ -197,7 +197,7 @@ describe('a deadline that travels', () => {
     expect(heard).not.toHaveProperty(PRIORITY);
   });
 
-  it('leaves the caller’s own headers as they are', async () => {
+  it('leaves the caller’s own headers unchanged', async () => {
     const dispatcher = open({ resolver: staticEndpoints([pod()]), deadlineMs: 5_000, priority: () => 'critical' });
     const headers = Object.freeze({ 'x-mine': '1' });
     const { body } = await dispatcher.request({ path: '/', method: 'GET', headers });
@@ -210,7 +210,7 @@ describe('a deadline that travels', () => {
   });
 });
 
-describe('gRPC', () => {
+describe('a gRPC call', () => {
   let calls: { readonly leftMs: number; readonly priority: unknown[] }[] = [];
   let grpcPort = 0;
 
@@ -263,7 +263,7 @@ describe('gRPC', () => {
     expect((await send({}))?.leftMs).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('inherits its priority, unless it has one', async () => {
+  it('inherits the priority of the request being served, unless it has one', async () => {
     const propagate = { context: context(undefined, 'critical') };
     expect((await send({ propagate }))?.priority).toEqual(['critical']);
     const metadata = new Metadata();

@@ -31,7 +31,7 @@ it.each([
     'EVENKEEL_NO_ENDPOINTS',
     'odrers.shop:8080: it has no endpoint; there is no Service odrers in the namespace shop',
   ],
-])('a request to %s is refused with what is wrong', async (target, code, message) => {
+])('a request to %s is refused with the reason', async (target, code, message) => {
   // Who waits longer than any test may take did not hear it in time.
   dispatcher = createDispatcher('http://orders.shop:8080', {
     resolver: resolverFrom(target, world.options({ allowAddresses: ['loopback'] })),
@@ -43,7 +43,7 @@ it.each([
   }
 });
 
-it('without permission: a misspelt name is refused by what DNS says, in the first call and in those after it', async () => {
+it('without permission: a misspelled name is refused with what DNS says, in the first call and in later ones', async () => {
   world.allow([]);
   dispatcher = createDispatcher('http://odrers.shop:8080', {
     resolver: resolverFrom('odrers.shop:8080', world.options({ allowAddresses: ['loopback'] })),

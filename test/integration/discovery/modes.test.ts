@@ -46,7 +46,7 @@ describe('a plain target in a pod', () => {
     },
   );
 
-  it('an empty Service is empty, not "not on this mode"', async () => {
+  it('an empty Service is an empty set, and no reason to ask DNS', async () => {
     service('headless');
     const one = watch();
     await one.until('the empty set', () => one.listener.events.includes('∅'));
@@ -55,7 +55,7 @@ describe('a plain target in a pod', () => {
   });
 
   it.each(['nobody.shop:http', 'nobody.shop:80', 'kubernetes:nobody.shop:http'])(
-    '%s, which nobody has made: empty at once where Services cannot be read, with what is known',
+    '%s, which does not exist: an empty set at once where Services cannot be read, with what is known',
     async (target) => {
       world.allow([{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }]);
       const one = watch(target);
@@ -69,7 +69,7 @@ describe('a plain target in a pod', () => {
     },
   );
 
-  it('a Service without slices that DNS knows is found there, though Services cannot be read', async () => {
+  it('a Service without slices that DNS knows is found in DNS, though Services cannot be read', async () => {
     world.allow([{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }]);
     world.dns.kubernetes.set({ namespace: 'shop', name: 'db', externalName: 'db.example' });
     world.dns.zone.set('db.example', { a: ['192.0.2.1', '192.0.2.2'] });
@@ -81,7 +81,7 @@ describe('a plain target in a pod', () => {
 });
 
 describe('without permission', () => {
-  it('takes headless DNS, by port name or number, says what is missing, and climbs when it is given', async () => {
+  it('uses headless DNS, by port name or number, says what permission is missing, and watches slices once it is given', async () => {
     world.allow([]);
     service('headless', '10.0.0.1', '10.0.0.2');
     const byName = watch();
@@ -97,7 +97,7 @@ describe('without permission', () => {
     expect(byName.listener.events).not.toContain('∅');
   });
 
-  it('takes the cluster IP as eight slots where the Service is not headless, and climbs when permission is given', async () => {
+  it('uses the cluster IP as eight slots where the Service is not headless, and watches slices once permission is given', async () => {
     world.allow([]);
     service('cluster-ip', '10.0.0.1', '10.0.0.2');
     const one = watch();
@@ -109,7 +109,7 @@ describe('without permission', () => {
     expect(one.modes.map(({ mode }) => mode)).toEqual(['name', 'slices']);
   });
 
-  it('knows the only pod of a headless Service from a cluster IP', async () => {
+  it('tells the only pod of a headless Service from a cluster IP', async () => {
     world.allow([]);
     service('headless', '10.0.0.1');
     const one = watch('orders.shop:8080');
@@ -117,7 +117,7 @@ describe('without permission', () => {
     expect(one.mode).toBe('dns');
   });
 
-  it('to watch alone: lists go on, and nothing falls', async () => {
+  it('to watch, but with permission to list: lists go on, and the set stays', async () => {
     world.allow([{ namespace: 'shop', verbs: ['list'], resources: ['endpointslices'] }]);
     service('headless', '10.0.0.1');
     const one = watch();
@@ -131,7 +131,7 @@ describe('without permission', () => {
 describe('a mistake in the target', () => {
   const said = (one: DiscoveryWatch): string | undefined => one.listener.errors.at(-1)?.message;
 
-  it('a port number the Service does not have: said at once, and no other way is tried', async () => {
+  it('a port number that the Service does not have: reported at once, and no other mode is tried', async () => {
     service('cluster-ip', '10.0.0.1');
     const one = watch('orders.shop:8081');
     await one.until('the error', () => one.listener.errors.length > 0);
@@ -150,7 +150,7 @@ describe('a mistake in the target', () => {
     expect(world.dns.queries).toEqual([]);
   });
 
-  it('that is corrected in the Service works without a restart', async () => {
+  it('that is corrected in the Service needs no restart', async () => {
     const orders = service('cluster-ip', '10.0.0.1');
     const one = watch('orders.shop:8081');
     await one.until('the error', () => one.listener.errors.length > 0);
@@ -158,14 +158,14 @@ describe('a mistake in the target', () => {
     await one.until('the pods', () => one.addresses === '10.0.0.1:50051', 200);
   });
 
-  it('a number of the pods of a headless Service is right', async () => {
+  it('is not made by the port number of the pods of a headless Service', async () => {
     service('headless', '10.0.0.1');
     const one = watch('orders.shop:8080');
     await one.until('the pods', () => one.addresses === '10.0.0.1:8080');
     expect(one.mode).toBe('slices');
   });
 
-  it('where only slices can be read: one port is the one, of several the number says nothing, and the advice names them', async () => {
+  it('where only slices can be read: a single port is used; with several ports the advice names them', async () => {
     world.allow([{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }]);
     service('cluster-ip', '10.0.0.1');
     const one = watch('orders.shop:9999');
@@ -180,7 +180,7 @@ describe('a mistake in the target', () => {
     expect(other.modes[0]?.advice).toContain('name: test\n    namespace: test');
   });
 
-  it('a misspelt port name', async () => {
+  it('a misspelled port name', async () => {
     service('cluster-ip', '10.0.0.1');
     const one = watch('orders.shop:htttp');
     await one.until('the error', () => one.listener.errors.length > 0);
@@ -189,7 +189,7 @@ describe('a mistake in the target', () => {
   });
 
   it.each(['odrers.shop:80', 'odrers.shop:http', 'kubernetes:odrers.shop:http'])(
-    '%s, a misspelt Service: empty at once, with the reason; found when it is made',
+    '%s, a misspelled Service: an empty set at once, with the reason; found once it is created',
     async (target) => {
       const one = watch(target);
       await one.until('the reason', () => one.listener.errors.some(({ message }) => message.includes('no Service')), 0);
@@ -207,7 +207,7 @@ describe('a mistake in the target', () => {
 });
 
 describe('an API server that has just started and refuses everybody', () => {
-  it('does not make calls wait: DNS is queried after one refusal, and the slices are watched after the next answer', async () => {
+  it('does not make calls wait: DNS is queried after one refusal, and slices are watched after the next answer', async () => {
     service('cluster-ip', '10.0.0.1', '10.0.0.2');
     world.api.failNext('watch', { kind: 'status', status: 403 });
     world.api.failNext('list', { kind: 'status', status: 403 });
@@ -222,7 +222,7 @@ describe('an API server that has just started and refuses everybody', () => {
 });
 
 describe('losing a mode', () => {
-  it('the API server away for an hour changes nothing, and DNS is not asked', async () => {
+  it('the API server is away for an hour: nothing changes, and DNS is not asked', async () => {
     service('headless', '10.0.0.1', '10.0.0.2');
     const one = watch();
     await one.until('the pods', () => one.addresses === '10.0.0.1:8080 10.0.0.2:8080');
@@ -238,7 +238,7 @@ describe('losing a mode', () => {
     await one.until('the recovery', () => one.listener.events.at(-1) === 'fresh', 500);
   });
 
-  it('a permission taken away: DNS takes over once it has pods, and gives back', async () => {
+  it('permission is taken away: DNS takes over once it has pods, and slices do when permission is back', async () => {
     const orders = service('cluster-ip', '10.0.0.1', '10.0.0.2');
     const one = watch('orders.shop:80');
     await one.until('the pods', () => one.mode === 'slices');
@@ -258,7 +258,7 @@ describe('losing a mode', () => {
     expect(one.listener.events).not.toContain('∅');
   });
 
-  it('name server and API server both away after a start without permission: the last set stays', async () => {
+  it('name server and API server are both away after a start without permission: the last set stays', async () => {
     world.allow([]);
     service('headless', '10.0.0.1');
     const one = watch();
@@ -270,7 +270,7 @@ describe('losing a mode', () => {
     expect(one.addresses).toBe('10.0.0.1:8080');
   });
 
-  it('nothing answers from the start: one failure that names both, then recovery', async () => {
+  it('nothing answers from the start: one failure names both, then discovery recovers', async () => {
     service('headless', '10.0.0.1');
     await world.api.kill();
     await world.dns.stop();

@@ -49,7 +49,7 @@ const get = async (): Promise<number> => {
   return statusCode;
 };
 
-it('a cluster IP: one client reaches all pods over its eight connections, and draws again as they age', async () => {
+it('a cluster IP: one client reaches all pods over its eight connections, and other pods as connections are replaced', async () => {
   world.allow([]);
   open({ connectionAgeMs: 1_000 });
   await dispatcher.balancer.ready();
@@ -79,7 +79,7 @@ it('a cluster IP: a pod that dies costs no GET', async () => {
   for (let request = 0; request < 200; request++) expect(await get()).toBe(200);
 });
 
-it('climbing from the cluster IP to EndpointSlices, and falling back, fails no request', async () => {
+it('moving from the cluster IP to EndpointSlices and back fails no request', async () => {
   clock = new FakeClock(0);
   world.allow([]);
   open();

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 
 const program = fileURLToPath(new URL('../../../dist/testing/servers/dns-server-main.js', import.meta.url));
 
-it('the DNS server as a program: takes commands line by line, and ends with its input', async () => {
+it('the DNS server as a program takes commands line by line, and ends with its input', async () => {
   const child = spawn(process.execPath, [program, '--ttl', '7', '--domain', 'k8s.example']);
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const next = async (): Promise<string> => String((await lines.next()).value);

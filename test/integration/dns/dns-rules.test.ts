@@ -29,7 +29,7 @@ afterEach(async () => {
 });
 
 describe('headless DNS on the wire', () => {
-  it('D1: short names become one absolute question, by the files of the pod', async () => {
+  it('D1: a short name becomes one absolute query, completed from the files of the pod', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-'));
     const resolvConfPath = join(folder, 'resolv.conf');
     await writeFile(resolvConfPath, 'search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n');
@@ -44,7 +44,7 @@ describe('headless DNS on the wire', () => {
     await rm(folder, { recursive: true });
   });
 
-  it('D2: only ready pods, or all that publishNotReadyAddresses shows', async () => {
+  it('D2: only ready pods are used, or all that publishNotReadyAddresses shows', async () => {
     const service = { namespace: 'shop', name: 'orders', pods: [{ address: '10.0.0.1', ready: false }, ...pods(1)] };
     server.kubernetes.set(service);
     const one = watch();
@@ -54,7 +54,7 @@ describe('headless DNS on the wire', () => {
     expect(one.events).toEqual(['10.1.0.0:8080', '10.0.0.1:8080 10.1.0.0:8080']);
   });
 
-  it('D2: SRV tells the pods’ ports, the same or not', async () => {
+  it('D2: SRV gives the ports of the pods, equal or not', async () => {
     const service = { namespace: 'shop', name: 'orders', ports: [{ name: 'http', port: 8081 }], pods: pods(3) };
     server.kubernetes.set(service);
     const one = watch({ srv: 'http' });
@@ -77,7 +77,7 @@ describe('headless DNS on the wire', () => {
     expect(other.listener.keys).toBe('10.0.0.1:1 10.0.0.2:2');
   });
 
-  it('D3: CNAMEs are followed, shuffled and repeated records are one set', async () => {
+  it('D3: CNAMEs are followed; shuffled and repeated records are one set', async () => {
     server.kubernetes.set({ namespace: 'shop', name: 'orders', externalName: 'db.example' });
     server.zone.set('db.example', { a: [...addresses(9), '10.1.0.3'] });
     const one = watch();
@@ -86,7 +86,7 @@ describe('headless DNS on the wire', () => {
     expect(one.listener.endpoints).toHaveLength(9);
   });
 
-  it('D4: TTL 0, a TTL that counts down, and a long one are looked at after 1 s, what is left, and 30 s', async () => {
+  it('D4: names with TTL 0, a TTL that counts down, and a long one are queried again after 1 s, what is left, and 30 s', async () => {
     for (const [ttl, pauseMs] of [
       [0, 1_000],
       [7, 7_000],
@@ -99,7 +99,7 @@ describe('headless DNS on the wire', () => {
     }
   });
 
-  it('D4: one question at a time per name, however many hints', async () => {
+  it('D4: there is one query at a time per name, however many hints come', async () => {
     server.kubernetes.set({ namespace: 'shop', name: 'orders', pods: pods(2) });
     server.fault({ kind: 'slow', delayMs: 30 });
     const one = watch();
@@ -117,7 +117,7 @@ describe('headless DNS on the wire', () => {
     expect(server.maxConcurrent(ordersName)).toBe(1);
   });
 
-  it('D5: 100, 1,000 and 4,090 addresses come whole over TCP; without TCP the look fails and the set stays', async () => {
+  it('D5: 100, 1,000 and 4,090 addresses come whole over TCP; without TCP the lookup fails and the set stays', async () => {
     for (const count of [100, 1_000, 4_090]) {
       server.kubernetes.set({ namespace: 'shop', name: 'orders', pods: pods(count) });
       const one = watch();
@@ -137,7 +137,7 @@ describe('headless DNS on the wire', () => {
     [{ kind: 'rcode', rcode: 'FORMERR' }, 'EFORMERR'],
     [{ kind: 'garbage' }, 'EBADRESP'],
     [{ kind: 'silent' }, 'ETIMEOUT'],
-  ] as const)('D6: %j says nothing about the set', async (fault, code) => {
+  ] as const)('D6: %j leaves the set as it is', async (fault, code) => {
     server.kubernetes.set({ namespace: 'shop', name: 'orders', pods: pods(2) });
     const one = watch();
     await one.looked();
@@ -152,7 +152,7 @@ describe('headless DNS on the wire', () => {
     expect(one.events.at(-1)).toBe('fresh');
   });
 
-  it('D7: the last set stays through an outage of any length, with pauses up to 30 s; then the name server is asked afresh', async () => {
+  it('D7: the last set stays through an outage of any length, with pauses of up to 30 s; a call then gets a new query', async () => {
     server.kubernetes.set({ namespace: 'shop', name: 'orders', pods: pods(2) });
     const one = watch();
     await one.looked();
@@ -189,7 +189,7 @@ describe('headless DNS on the wire', () => {
     expect(one.events.at(-1)).toBe('fresh');
   });
 
-  it('D8: a silent name server costs two tries and the deadline, not c-ares’s defaults', async () => {
+  it('D8: a silent name server costs two tries and the deadline, not the defaults of c-ares', async () => {
     server.kubernetes.set({ namespace: 'shop', name: 'orders', pods: pods(2) });
     server.fault({ kind: 'silent' });
     const one = watch({ timeoutMs: 50, tries: 2 });
@@ -215,7 +215,7 @@ describe('headless DNS on the wire', () => {
     expect(one.listener.endpoints).toHaveLength(600);
   });
 
-  it('D10: SRV for 500 pods works, in two questions', async () => {
+  it('D10: SRV for 500 pods works, in two queries', async () => {
     server.kubernetes.set({
       namespace: 'shop',
       name: 'orders',

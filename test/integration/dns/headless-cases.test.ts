@@ -23,7 +23,7 @@ afterEach(async () => {
   await server.close();
 });
 
-describe('section 6, headless DNS, over a real DNS server', () => {
+describe('section 6, headless DNS, with a real DNS server', () => {
   it('case 48: a b → SERVFAIL → time-out → a', async () => {
     pods(a, b);
     watch = new DnsWatch(server);

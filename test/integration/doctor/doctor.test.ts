@@ -82,14 +82,14 @@ function matchesDocs(name: string, { stdout, stderr }: DoctorRun): void {
 }
 
 describe('evenkeel doctor', () => {
-  it('all is well: 0', async () => {
+  it('exits with 0 when all is well', async () => {
     service('cluster-ip');
     const result = await run('orders.shop:http');
     expect(result.code).toBe(0);
     matchesDocs('fine', result);
   });
 
-  it('an app whose clients register does not balance: 1, with what to write', async () => {
+  it('an app whose clients register does not balance: 1, with the code to write', async () => {
     service('cluster-ip');
     const adminPort = await freePort();
     const app = spawn(process.execPath, ['--require', register, appWithOwnAgent], {
@@ -130,7 +130,7 @@ describe('evenkeel doctor', () => {
     expect(spoken.get(false)).not.toContain('HTTP/2');
   });
 
-  it('an admin page that does not answer is a line', async () => {
+  it('an admin page that does not answer is one line of the report', async () => {
     service('cluster-ip');
     const { code, stdout } = await run('orders.shop:http', '--admin', `http://127.0.0.1:${await freePort()}`);
     expect(code).toBe(0);
@@ -200,7 +200,7 @@ describe('evenkeel doctor', () => {
       if (addresses.length > 0) world.dns.zone.set(name, { a: [...addresses] });
     }
 
-    it('is found through DNS, which is all there is: 0', async () => {
+    it('is found through DNS, its only way: 0', async () => {
       externalName(['127.0.1.1', '127.0.1.2']);
       for (const target of [`db.shop:${pods.port}`, `dns:db.shop:${pods.port}`]) {
         const { code, stdout } = await run(target);
@@ -213,14 +213,14 @@ describe('evenkeel doctor', () => {
       expect(stdout).toContain('  ok    Service: ExternalName, stands for db.example.com\n');
     });
 
-    it('with one address is no cluster IP: 0', async () => {
+    it('with one address is not taken for a cluster IP: 0', async () => {
       externalName(['127.0.1.1']);
       const { code, stdout } = await run(`db.shop:${pods.port}`);
       expect(code).toBe(0);
       expect(stdout).not.toMatch(/headless|kube-proxy|What to do/);
     });
 
-    it('that may not be read: 0', async () => {
+    it('without permission to read it: 0', async () => {
       world.allow([]);
       externalName(['127.0.1.1', '127.0.1.2']);
       const { code, stdout } = await run(`db.shop:${pods.port}`);
@@ -229,7 +229,7 @@ describe('evenkeel doctor', () => {
       expect(stdout).not.toMatch(/headless|RoleBinding/);
     });
 
-    it('that is dead: 2, with its name and what to change', async () => {
+    it('whose host DNS does not know: 2, with its name and what to change', async () => {
       externalName([], 'gone.example.com');
       for (const grants of [reader, []]) {
         world.allow(grants);
@@ -243,7 +243,7 @@ describe('evenkeel doctor', () => {
       }
     });
 
-    it('has no EndpointSlices: 2, with the target that works', async () => {
+    it('asked for by its EndpointSlices: 2, with the target that works', async () => {
       externalName(['127.0.1.1']);
       const { code, stdout } = await run('kubernetes:db.shop:5432', '--no-connect');
       expect(code).toBe(2);
@@ -251,7 +251,7 @@ describe('evenkeel doctor', () => {
       expect(stdout).toContain('1. Use the target dns:db.shop:5432\n');
     });
 
-    it('has no ports by name: 2, with what to write', async () => {
+    it('asked for by a port name: 2, with what to write', async () => {
       externalName(['127.0.1.1']);
       const { code, stdout } = await run('db.shop:mysql', '--no-connect');
       expect(code).toBe(2);
@@ -295,7 +295,7 @@ describe('evenkeel doctor', () => {
     expect(stdout).toContain('1. Check the name: kubectl get services -n shop\n');
   });
 
-  it('a port that is not TCP: 2, with those that are', async () => {
+  it('a port that is not TCP: 2, with the TCP ports', async () => {
     const ports = [
       { name: 'dns', port: 53, protocol: 'UDP' },
       { name: 'metrics', port: 9153 },
@@ -317,7 +317,7 @@ describe('evenkeel doctor', () => {
     }
   });
 
-  it('a namespace nobody knows: 2, and no RoleBinding', async () => {
+  it('a namespace that DNS does not know: 2, and no RoleBinding', async () => {
     service('headless');
     for (const target of ['orders.shpo:http', 'kubernetes:orders.shpo:http', 'dns:orders.shpo:http']) {
       const { code, stdout } = await run(target);
@@ -328,14 +328,14 @@ describe('evenkeel doctor', () => {
     }
   });
 
-  it('a namespace nobody knows, where every namespace may be read', async () => {
+  it('a namespace that DNS does not know, where every namespace may be read', async () => {
     world.allow(reader.map((grant) => ({ ...grant, namespace: 'shpo' })));
     const { code, stdout } = await run('orders.shpo:http');
     expect(code).toBe(2);
     expect(stdout).toContain('1. Check the namespace: kubectl get namespaces\n');
   });
 
-  it('a name server that is not the cluster’s says nothing about namespaces', async () => {
+  it('a name server outside the cluster proves nothing about namespaces', async () => {
     world.allow([]);
     world.dns.kubernetes.namespaces.clear();
     const { stdout } = await run('orders.shpo:http');
@@ -343,7 +343,7 @@ describe('evenkeel doctor', () => {
     expect(stdout).not.toContain('kubectl get namespaces');
   });
 
-  it('slices that may be listed and not watched are not called watched', async () => {
+  it('slices that may be listed but not watched are not called watched', async () => {
     world.allow([{ namespace: 'shop', verbs: ['list'], resources: ['endpointslices'] }]);
     service('headless');
     const { stdout } = await run('orders.shop:http', '--no-connect');
@@ -351,7 +351,7 @@ describe('evenkeel doctor', () => {
     expect(stdout).not.toContain('are watched\n');
   });
 
-  it('zone hints', async () => {
+  it('shows zone hints', async () => {
     const hinted = world.api.service('shop', 'near', {
       ports: [{ name: 'http', port: 80, targetPort: pods.port }],
       trafficDistribution: 'PreferSameNode',
@@ -386,7 +386,7 @@ describe('evenkeel doctor', () => {
     matchesDocs('api-down', result);
   });
 
-  it('DNS down: 0, for EndpointSlices do not need it', async () => {
+  it('DNS down: 0, since EndpointSlices do not need it', async () => {
     service('headless');
     await world.dns.stop();
     const result = await run('orders.shop:http');
@@ -411,7 +411,7 @@ describe('evenkeel doctor', () => {
     matchesDocs('wrong-port', result);
   });
 
-  it('outside a pod: the name as it stands', async () => {
+  it('outside a pod: uses the name as it is written', async () => {
     service('headless');
     const target = `orders.shop.svc.cluster.local:${pods.port}`;
     const result = await new RunningDoctor([
@@ -437,7 +437,7 @@ describe('evenkeel doctor', () => {
     expect((await run('kubernetes:orders.shop:http')).code).toBe(0);
   });
 
-  it('dns: of a cluster IP: 1; of pods: 0', async () => {
+  it('dns: with a cluster IP: 1; with pods: 0', async () => {
     service('cluster-ip');
     const result = await run('dns:orders.shop:80', '--no-connect');
     expect(result.code).toBe(1);
@@ -453,7 +453,7 @@ describe('evenkeel doctor', () => {
     expect(result.stdout).toContain('1 of 4 endpoints accept no connection');
   });
 
-  it('--json: the same for programs', async () => {
+  it('--json: the same report for programs', async () => {
     service('cluster-ip', [true, false]);
     const { code, stdout } = await run('orders.shop:http', '--json');
     expect(code).toBe(0);
@@ -494,7 +494,7 @@ describe('evenkeel doctor', () => {
     expect([result.code, result.stderr]).toEqual([0, '']);
   });
 
-  it('Ctrl-C while it still asks ends it', async () => {
+  it('Ctrl-C ends it while it still waits for answers', async () => {
     world.api.failNext('any', { kind: 'hang' }, { times: 100 });
     world.dns.fault({ kind: 'silent' });
     const running = startDoctor(world, 'orders.shop:http', ['--timeout', '600']);
@@ -503,7 +503,7 @@ describe('evenkeel doctor', () => {
     expect((await running.ended).code).toBe(2);
   });
 
-  it('--help, and what is wrong with a command line: 64', async () => {
+  it('--help, and errors in the command line: 64', async () => {
     const help = await new RunningDoctor(['--help']).ended;
     expect(help.code).toBe(0);
     expect(docs.join('\n')).toContain(help.stdout.trimEnd());
@@ -524,7 +524,7 @@ describe('evenkeel doctor', () => {
     }
   });
 
-  it('permission given: the manifest it prints is the one that helps', async () => {
+  it('the manifest it prints gives the permission that was missing', async () => {
     world.allow([]);
     service('headless');
     const before = await run('orders.shop:http');

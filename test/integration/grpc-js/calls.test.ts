@@ -88,7 +88,7 @@ describe('calls', () => {
     expect(JSON.parse(received)).toMatchObject({ 'x-own': 'mine', 'x-intercepted': 'yes' });
   });
 
-  it('name the Service as :authority, whichever pod answers', async () => {
+  it('send the Service as :authority, whichever pod answers', async () => {
     const client = await orders();
     expect(client.getChannel().getTarget()).toBe(serviceTarget('orders.shop:50051'));
     const { authority } = await say(client);
@@ -183,7 +183,7 @@ describe('TLS and call credentials', () => {
     });
   });
 
-  it('asks call credentials for each call, of channel and call, however slow', async () => {
+  it('gets metadata from call credentials for each call, of channel and call, however slow they are', async () => {
     const token = (name: string) =>
       credentials.createFromMetadataGenerator((_, callback) => {
         const metadata = new Metadata();
@@ -201,7 +201,7 @@ describe('TLS and call credentials', () => {
     expect(balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0)).toBe(true);
   });
 
-  it('gives a pick back when the credentials of its call fail', async () => {
+  it('gives the endpoint back when the credentials of its call fail', async () => {
     const broken = credentials.createFromMetadataGenerator((_, callback) => callback(new Error('no token today')));
     const ssl = credentials.createSsl(Buffer.from(certificate.cert));
     const { client, balancer } = ordersClient({ resolver: staticEndpoints(secure.endpoints) }, ssl);
@@ -221,7 +221,7 @@ describe('nice-grpc', () => {
 
   it.skipIf('@grpc/grpc-js' in peers)(
     titleOf(
-      'works with a channel of its own making',
+      'works with a channel that it creates itself',
       !('@grpc/grpc-js' in peers),
       'it brings the installed grpc-js along',
     ),

@@ -108,8 +108,8 @@ const sources: Readonly<Record<string, (first: Identity) => Promise<Source>>> = 
   },
 };
 
-describe.each(Object.entries(sources))("a client's certificate that comes from %s", (_what, make) => {
-  it('changes with the connection: open ones keep theirs until their maximum age, new ones show the new one', async () => {
+describe.each(Object.entries(sources))('a client certificate that comes from %s', (_what, make) => {
+  it('is renewed with the connection: open connections keep the old one until their maximum age, new ones use the new one', async () => {
     const { credentials, renew } = await make(identity('first'));
     orders = ordersClient({ resolver: staticEndpoints([{ address: '127.0.0.1', port }]), clock }, credentials);
     expect((await say(orders.client)).text).toBe('first');
@@ -122,7 +122,7 @@ describe.each(Object.entries(sources))("a client's certificate that comes from %
     });
   });
 
-  it('is the new one after the server ended the connection', async () => {
+  it('is the renewed one after the server ended the connection', async () => {
     const { credentials, renew } = await make(identity('first'));
     orders = ordersClient({ resolver: staticEndpoints([{ address: '127.0.0.1', port }]), clock }, credentials);
     expect((await say(orders.client)).text).toBe('first');

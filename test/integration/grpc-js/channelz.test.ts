@@ -48,7 +48,7 @@ afterEach(() => {
 });
 afterAll(() => pods.stop());
 
-it('channelz shows a channel with its pods, and counts calls where they went', async () => {
+it('channelz shows a channel with its pods, and counts calls at the pods they went to', async () => {
   await pods.start(3);
   const resolver = new FakeResolver();
   resolver.update(...pods.endpoints);

@@ -51,7 +51,7 @@ describe('least loaded', () => {
 });
 
 describe('round robin', () => {
-  it('measures nothing but calls in flight, of which an idle pod has the cost of one', async () => {
+  it('measures only calls in flight, of which an idle pod has the cost of one', async () => {
     const { client, balancer } = await orders({ picker: roundRobin() });
     for (let call = 0; call < 8; call++) await say(client);
     expect(balancer.snapshot().endpoints.map(({ load }) => load)).toEqual([1, 1, 1, 1]);
@@ -59,7 +59,7 @@ describe('round robin', () => {
 });
 
 describe('peak EWMA', () => {
-  it('leaves a slow pod alone', async () => {
+  it('sends few calls to a slow pod', async () => {
     await pods.all[1]?.set({ delayMs: 100 });
     const { client } = await orders({ picker: leastLoaded(), load: peakEwma() });
     const names: string[] = [];
@@ -79,7 +79,7 @@ describe('peak EWMA', () => {
 });
 
 describe('hash', () => {
-  it('sends calls with one key to one pod, by metadata', async () => {
+  it('sends calls with the same key to one pod, by metadata', async () => {
     const { client } = await orders({ picker: hash(), key: 'X-User' });
     const homes = new Map<string, Set<string>>();
     for (let call = 0; call < 120; call++) {
@@ -91,7 +91,7 @@ describe('hash', () => {
     expect(new Set([...homes.values()].flatMap((pods) => [...pods])).size).toBe(4);
   });
 
-  it('takes a function, and a call without a key goes anywhere; one that throws costs the key, not the call', async () => {
+  it('accepts a function; a call without a key goes anywhere, and one whose function throws goes without a key', async () => {
     const warnings: string[] = [];
     const { client } = await orders({
       picker: hash(),

@@ -11,36 +11,40 @@ describe('servers that end every connection after a short maximum age', () => {
     ['one connection per pod', 100, 1],
     ['one connection per pod', 400, 1],
     ['three connections per pod', 400, 3],
-  ])('%s, %d ms: fail no call, and serve as many as with round_robin of grpc-js', async (_, maxAgeMs, connections) => {
-    await using pods = new Pods();
-    await pods.start(3, { maxAgeMs, maxAgeGraceMs: 20_000 });
-    const { client } = ordersClient({
-      resolver: staticEndpoints(pods.endpoints),
-      picker: roundRobin(),
-      connections,
-    });
-    const addresses = pods.endpoints.map(({ address, port }) => `${address}:${port}`);
-    const stock = new Echo(`ipv4:${addresses.join(',')}`, credentials.createInsecure(), {
-      'grpc.service_config': JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
-      'grpc.use_local_subchannel_pool': 1,
-    });
+  ])(
+    '%s, %d ms: fail no call, and get as many calls served as round_robin of grpc-js',
+    async (_, maxAgeMs, connections) => {
+      await using pods = new Pods();
+      await pods.start(3, { maxAgeMs, maxAgeGraceMs: 20_000 });
+      const { client } = ordersClient({
+        resolver: staticEndpoints(pods.endpoints),
+        picker: roundRobin(),
+        connections,
+      });
+      const addresses = pods.endpoints.map(({ address, port }) => `${address}:${port}`);
+      const stock = new Echo(`ipv4:${addresses.join(',')}`, credentials.createInsecure(), {
+        'grpc.service_config': JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
+        'grpc.use_local_subchannel_pool': 1,
+      });
 
-    const ours = new Traffic(client, 4);
-    const theirs = new Traffic(stock, 4);
-    await until(
-      'each pod has ended its connections many times, under load',
-      async () =>
-        (await pods.stats()).every(({ connections }) => connections >= 20) && Math.min(ours.calls, theirs.calls) > 100,
-    );
-    const [mine, other] = await Promise.all([ours.stop(), theirs.stop()]);
-    client.close();
-    stock.close();
+      const ours = new Traffic(client, 4);
+      const theirs = new Traffic(stock, 4);
+      await until(
+        'each pod has ended its connections many times, under load',
+        async () =>
+          (await pods.stats()).every(({ connections }) => connections >= 20) &&
+          Math.min(ours.calls, theirs.calls) > 100,
+      );
+      const [mine, other] = await Promise.all([ours.stop(), theirs.stop()]);
+      client.close();
+      stock.close();
 
-    expect(mine.failures).toEqual([]);
-    expect(mine.calls).toBeGreaterThan(other.calls / 2);
-  });
+      expect(mine.failures).toEqual([]);
+      expect(mine.calls).toBeGreaterThan(other.calls / 2);
+    },
+  );
 
-  it('fail no call that all of them refused at once, more of them than their streams', async () => {
+  it('fail no call that all of them refused at once, even with more calls than streams', async () => {
     await using pods = new Pods();
     await pods.start(2, { maxAgeMs: 700, maxAgeGraceMs: 20_000, maxStreams: 100 });
     for (const pod of pods.all) await pod.set({ delayMs: 20 });
@@ -56,7 +60,7 @@ describe('servers that end every connection after a short maximum age', () => {
     client.close();
   });
 
-  it('serve a call at once when nobody called for many such ages', async () => {
+  it('serve a call at once after a pause of many such ages', async () => {
     await using pods = new Pods();
     await pods.start(3, { maxAgeMs: 250 });
     const { client, balancer } = ordersClient({ resolver: staticEndpoints(pods.endpoints) });

@@ -23,7 +23,7 @@ const severalAddresses = await new Promise<boolean>((resolve) => {
 
 it.skipIf(!severalAddresses)(
   titleOf(
-    'a new pod gets calls after its slice event; round_robin over headless DNS never sees it',
+    'a new pod gets calls after its slice event; round_robin over headless DNS never finds it',
     severalAddresses,
     'it needs more addresses than 127.0.0.1',
   ),

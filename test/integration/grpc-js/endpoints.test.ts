@@ -33,7 +33,7 @@ async function orders(count: number, resolver: Resolver = shop.resolver()) {
   return made;
 }
 
-it('T1: a pod that leaves gets no new call and finishes those it has', async () => {
+it('T1: a pod that leaves gets no new call and finishes its running calls', async () => {
   const [first, second] = (await pods.start(2)) as [Pod, Pod];
   for (const pod of pods.all) shop.join(pod);
   const { client, balancer } = await orders(2);
@@ -77,7 +77,7 @@ it('T2: a pod whose readiness flaps keeps its connection', async () => {
   expect((await pods.stats()).map(({ connections }) => connections)).toEqual([1, 1]);
 });
 
-it('U8: an unchanged pod keeps its connection while 1,000 slice events pass', async () => {
+it('U8: an unchanged pod keeps its connection through 1,000 slice events', async () => {
   const [steady, ...others] = (await pods.start(3)) as [Pod, Pod, Pod];
   for (const pod of pods.all) shop.join(pod);
   const { client, balancer } = await orders(3);
@@ -113,7 +113,7 @@ it('U8: an unchanged pod keeps its connection through 1,000 sets that change wei
   expect((await (pods.all[0] as Pod).stats()).connections).toBe(1);
 });
 
-it('U7: another pod at an old address gets a connection of its own', async () => {
+it('U7: another pod at the same address gets a connection of its own', async () => {
   const [only] = (await pods.start(1)) as [Pod];
   shop.join(only, { name: 'orders-a' });
   const { client, balancer } = await orders(1);
@@ -133,7 +133,7 @@ it('U7: another pod at an old address gets a connection of its own', async () =>
 });
 
 it.each(['orders.shop:50051', 'dns:///orders.shop:50051'])(
-  'a client for %s is balanced by its options alone, as libraries need it that build the address of host and port',
+  'a client for %s is balanced through its options alone, as needed by libraries that build the address from host and port',
   async (address) => {
     for (const pod of await pods.start(2)) shop.join(pod);
     // What google-gax passes on of its option 'grpc.channelFactoryOverride'.

@@ -20,7 +20,7 @@ function openStreams(client: EchoClient, count: number): () => void {
   };
 }
 
-it('a pod with a limit of 100 streams takes 250 calls at once over three connections, and stock gRPC 100', async () => {
+it('a pod with a limit of 100 streams gets 250 calls at once over three connections, and 100 from stock gRPC', async () => {
   await using pods = new Pods();
   const [pod] = await pods.start(1, { maxStreams });
   if (pod === undefined) throw new Error('no pod');
@@ -44,7 +44,7 @@ it('a pod with a limit of 100 streams takes 250 calls at once over three connect
   client.close();
 });
 
-it('a pod that allows 10 streams gets 10 of 40 calls at once and another the rest, and half of them from stock gRPC', async () => {
+it('a pod that allows 10 streams gets 10 of 40 calls at once and another pod the rest; stock gRPC sends it half', async () => {
   await using pods = new Pods();
   const [narrow] = await pods.start(1, { maxStreams: 10 });
   const [wide] = await pods.start(1);
@@ -74,7 +74,7 @@ it('a pod that allows 10 streams gets 10 of 40 calls at once and another the res
   client.close();
 });
 
-it('no call fails while pods that have grown are replaced, and at most those that were running when one is killed', async () => {
+it('no call fails while pods with several connections are replaced; when one is killed, at most its running calls fail', async () => {
   await using pods = new Pods();
   await using shop = await Shop.start();
   const lifecycle = { graceMs: 1_000, cutMs: 20_000, maxStreams };

@@ -33,7 +33,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.kill('SIGKILL'));
 
-it('has the programs expected here', () => {
+it('has the expected programs', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 
@@ -46,7 +46,7 @@ it.skipIf(otherVersion).each(programs)(
   },
 );
 
-it.skipIf(otherVersion)(titleOf('the example tells its story to the end', !otherVersion, reason), async () => {
+it.skipIf(otherVersion)(titleOf('the example runs to its end', !otherVersion, reason), async () => {
   const stdout = await outputOf(['main.js'], example);
   expect(stdout).toMatch(/^three pods: +\{ anna: \d+, bert: \d+, cleo: \d+ \}$/m);
   expect(stdout).toMatch(/^a fourth one joined: .*dora/m);

@@ -51,7 +51,7 @@ async function orders(healthService?: string) {
   return { ask: (signal?: AbortSignal) => ask(withHealth, signal), askWithout: () => ask(without) };
 }
 
-it('activeHealth keeps calls away from a server that says it does not serve', async () => {
+it('activeHealth keeps calls away from a server that reports NOT_SERVING', async () => {
   await using both = new Pods();
   const [well, ill] = (await both.start(2)) as [Pod, Pod];
   const { client, balancer } = ordersClient({
@@ -78,7 +78,7 @@ describe('a health check by grpc.health.v1', () => {
     expect(await pods.all[0]?.stats()).toMatchObject({ connections: before + 1, checks: 3 });
   });
 
-  it('fails with what the server answered', async () => {
+  it('fails with the status that the server answered', async () => {
     const { ask } = await orders();
     await pods.all[0]?.set({ health: 2 });
     await expect(ask()).rejects.toThrow('its health service answered NOT_SERVING');
@@ -86,7 +86,7 @@ describe('a health check by grpc.health.v1', () => {
     await expect(ask()).rejects.toThrow('its health service answered UNKNOWN');
   });
 
-  it('checks the health of the service that is configured', async () => {
+  it('checks the configured service name', async () => {
     await (await orders('test.v1.Echo')).ask();
     await expect((await orders('test.v1.Missing')).ask()).rejects.toThrow('knows no service "test.v1.Missing"');
   });

@@ -50,7 +50,7 @@ const stubborn: PickerFactory = (set) => ({
 });
 
 describe('retryPolicy of the service config', () => {
-  it('repeats a call on another pod than the one it failed on', async () => {
+  it('repeats a call on another pod than the one on which it failed', async () => {
     const attempts: ObserverEvents['attemptEnded'][] = [];
     const { client, started, balancer } = await orders(3, methods({ retryPolicy }), {
       picker: stubborn,
@@ -80,7 +80,7 @@ describe('retryPolicy of the service config', () => {
     }
   });
 
-  it('gives up after its attempts, which went to pods as different as there are', async () => {
+  it('gives up after its maximum of attempts, each on another pod as far as there are others', async () => {
     const { client, started, balancer } = await orders(
       3,
       methods({ retryPolicy: { ...retryPolicy, maxAttempts: 3 } }),
@@ -107,7 +107,7 @@ describe('retryPolicy of the service config', () => {
     expect((await pods.stats()).reduce((sum, { calls }) => sum + calls, 0)).toBe(1);
   });
 
-  it('keeps time-outs of the service config, and its throttling', async () => {
+  it('keeps timeouts and retry throttling of the service config', async () => {
     const config = JSON.stringify({
       methodConfig: [{ name: [{ service: 'test.v1.Echo', method: 'Say' }], timeout: '0.05s' }],
       retryThrottling: { maxTokens: 10, tokenRatio: 0.1 },
@@ -116,7 +116,7 @@ describe('retryPolicy of the service config', () => {
     await expect(say(client, { text: 'hang' })).rejects.toMatchObject({ code: status.DEADLINE_EXCEEDED });
   });
 
-  it('pays from the budget of the balancer; without, the call ends as its attempt did', async () => {
+  it('takes retries from the budget of the balancer; without one, the call ends with the error of its attempt', async () => {
     const { client, started, balancer } = await orders(
       2,
       methods({ retryPolicy: { ...retryPolicy, retryableStatusCodes: ['UNAVAILABLE', 'ABORTED'] } }),
@@ -139,11 +139,11 @@ describe('retryPolicy of the service config', () => {
     await until('nothing runs', () => balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0));
   });
 
-  it('refuses rules of retries that are grpc-js’s', () => {
+  it('refuses retry settings that grpc-js refuses', () => {
     expect(() => ordersClient({ retry: { statuses: [503] } } as never)).toThrow(/"retry.statuses"/);
   });
 
-  it('lets no call fail when a pod is killed whose answer had not begun', async () => {
+  it('lets no call fail whose answer had not begun when its pod was killed', async () => {
     const { client, started } = await orders(3, methods({ retryPolicy }));
     const traffic = new Traffic(client, 20);
     await until('traffic flows', () => traffic.calls > 500);
@@ -175,7 +175,7 @@ describe('hedgingPolicy of the service config', () => {
 });
 
 describe('hedges that the budget does not cover', () => {
-  it('wait, and no call fails', async () => {
+  it('wait until it does, and no call fails', async () => {
     const hedgingPolicy = { maxAttempts: 3, hedgingDelay: '0.01s', nonFatalStatusCodes: ['UNAVAILABLE'] };
     const { client, started, balancer } = await orders(2, methods({ hedgingPolicy }), {
       stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
@@ -192,7 +192,7 @@ describe('hedges that the budget does not cover', () => {
 });
 
 describe('without a service config', () => {
-  it('no call fails that a GOAWAY overtakes without an announcement', async () => {
+  it('no call fails that was on its way when a pod sent GOAWAY without notice', async () => {
     const { client, started, balancer } = await orders(3);
     const traffic = new Traffic(client, 50);
     await until('traffic flows', () => traffic.calls > 500);
@@ -207,7 +207,7 @@ describe('without a service config', () => {
     expect(balancer.snapshot().endpoints.map(({ failed }) => failed)).toEqual([0, 0, 0]);
   });
 
-  it('repeats nothing a pod has answered', async () => {
+  it('does not repeat a call that a pod has answered', async () => {
     const { client, started } = await orders(2);
     await started[0].set({ fail: status.UNAVAILABLE });
     const results = await Promise.allSettled(Array.from({ length: 4 }, () => say(client)));

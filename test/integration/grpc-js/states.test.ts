@@ -40,7 +40,7 @@ function waitForReady(): Metadata {
 }
 
 describe('an empty Service', () => {
-  it('fails calls at once, by name and code', async () => {
+  it('fails calls at once, with the name of the Service and a code', async () => {
     const resolver = new FakeResolver();
     resolver.update();
     const { client, balancer } = orders({ resolver });
@@ -54,7 +54,7 @@ describe('an empty Service', () => {
     expect(client.getChannel().getConnectivityState(false)).toBe(connectivityState.TRANSIENT_FAILURE);
   });
 
-  it('U5: holds calls that wait for ready until the first pod is there', async () => {
+  it('U5: makes calls that wait for ready wait until the first pod is there', async () => {
     const resolver = new FakeResolver();
     resolver.update();
     const { client } = orders({ resolver });
@@ -65,7 +65,7 @@ describe('an empty Service', () => {
     expect((await waiting).map(({ pod }) => pod)).toEqual(['pod-0', 'pod-0', 'pod-0']);
   });
 
-  it('with waitForEndpoints holds every call, for a bounded time', async () => {
+  it('with waitForEndpoints makes every call wait, for a limited time', async () => {
     const resolver = new FakeResolver();
     resolver.update();
     const { client, balancer } = orders({ resolver, waitForEndpoints: true, waitTimeoutMs: 100 });
@@ -83,7 +83,7 @@ describe('an empty Service', () => {
     expect(balancer.snapshot().state).toBe('ready');
   });
 
-  it('is what a Service becomes that loses its last pod, and it comes back', async () => {
+  it('fails calls once the last pod is gone, and serves them when it is back', async () => {
     await pods.start(1);
     const resolver = new FakeResolver();
     resolver.update(...pods.endpoints);
@@ -108,7 +108,7 @@ describe('an empty Service', () => {
 });
 
 describe('a resolver that fails', () => {
-  it('fails calls with its message as long as there is no first set; those that wait for ready wait', async () => {
+  it('fails calls with its message while there is no first set; calls that wait for ready wait', async () => {
     const resolver = new FakeResolver();
     const { client, balancer } = orders({ resolver });
     const ready = balancer.ready();
@@ -128,7 +128,7 @@ describe('a resolver that fails', () => {
     await ready;
   });
 
-  it('W15: changes nothing once there was a set', async () => {
+  it('W15: changes nothing once there is a set', async () => {
     await pods.start(1);
     const resolver = new FakeResolver();
     resolver.update(...pods.endpoints);
@@ -139,7 +139,7 @@ describe('a resolver that fails', () => {
     expect(balancer.snapshot()).toMatchObject({ state: 'ready', resolveError: 'the API server is away' });
   });
 
-  it('that never answers is waited for a bounded time', async () => {
+  it('and never answers is waited for for a limited time', async () => {
     const { client } = orders({ resolver: new FakeResolver(), waitTimeoutMs: 100 });
     await expect(say(client)).rejects.toMatchObject({
       code: status.UNAVAILABLE,
@@ -149,7 +149,7 @@ describe('a resolver that fails', () => {
 });
 
 describe('pods that cannot be reached', () => {
-  it('fail calls with what went wrong once each has failed; the first that answers ends it', async () => {
+  it('fail calls with the reason once each has failed, until one accepts connections', async () => {
     const [pod] = (await pods.start(1)) as [Pod];
     const { port } = pod;
     pod.kill();
@@ -169,7 +169,7 @@ describe('pods that cannot be reached', () => {
 });
 
 describe('limits', () => {
-  it('lets a call wait for one of the streams allowed, first come first served', async () => {
+  it('make a call wait for one of the allowed streams, first come first served', async () => {
     await pods.start(2);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
@@ -195,7 +195,7 @@ describe('limits', () => {
     for (const stream of streams) stream.on('error', () => {});
   });
 
-  it('turns calls away when too many wait, and when none was placed for too long', async () => {
+  it('turn calls away when too many wait, and when none could start for too long', async () => {
     await pods.start(1);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
@@ -228,7 +228,7 @@ describe('limits', () => {
     );
   });
 
-  it('keeps several connections to a pod and uses them evenly', async () => {
+  it('give a pod several connections that are used evenly', async () => {
     await pods.start(2);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
@@ -246,7 +246,7 @@ describe('limits', () => {
 });
 
 describe('going idle', () => {
-  it('lets go of connections and watch, and comes back with the next call', async () => {
+  it('closes connections and watch, and opens them again at the next call', async () => {
     await pods.start(2);
     const resolver = new FakeResolver();
     resolver.update(...pods.endpoints);
@@ -263,7 +263,7 @@ describe('going idle', () => {
     expect(balancer.snapshot().endpoints.length).toBe(2);
   });
 
-  it('begins that way: nothing is looked for before the first call, or ready()', async () => {
+  it('is the initial state: nothing is looked up before the first call, or ready()', async () => {
     const resolver = new FakeResolver();
     await pods.start(1);
     resolver.update(...pods.endpoints);
@@ -310,7 +310,7 @@ describe('closing', () => {
     expect(received).toEqual(['one', 'two']);
   });
 
-  it('of the balancer turns calls away, those that wait for ready too', async () => {
+  it('the balancer turns calls away, also those that wait for ready', async () => {
     await pods.start(1);
     const resolver = new FakeResolver();
     resolver.update(...pods.endpoints);
@@ -332,7 +332,7 @@ describe('closing', () => {
     expect(resolver.watchers + other.watchers).toBe(0);
   });
 
-  it('of one of two clients that share a channel ends it for both; clients of their own share connections', async () => {
+  it('one of two clients that share a channel ends it for both; separate clients share connections', async () => {
     await pods.start(2);
     const resolver = staticEndpoints(pods.endpoints);
     const first = orders({ resolver });
@@ -348,7 +348,7 @@ describe('closing', () => {
     expect((await pods.stats()).map(({ open }) => open)).toEqual([1, 1]);
   });
 
-  it('with grpc.use_local_subchannel_pool each client has connections of its own', async () => {
+  it('clients with grpc.use_local_subchannel_pool share no connections', async () => {
     await pods.start(1);
     const resolver = staticEndpoints(pods.endpoints);
     for (let client = 0; client < 2; client++) {
@@ -370,7 +370,7 @@ it('a proxy in the environment is not used: pods are reached directly', async ()
   }
 });
 
-it('onBalancer is called once per channel, with one of its own each', async () => {
+it('onBalancer is called once per channel, each time with a balancer of its own', async () => {
   const balancers: object[] = [];
   const options = serviceChannelOptions({
     resolver: staticEndpoints([{ address: '127.0.0.1', port: 1 }]),
@@ -406,11 +406,11 @@ describe('a process', () => {
   );
 });
 
-describe('two copies of grpc-js', () => {
+describe('two installed copies of grpc-js', () => {
   let folder: string;
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  it('are reported when the client is made', async () => {
+  it('are reported when the client is created', async () => {
     folder = await mkdtemp(join(tmpdir(), 'evenkeel-grpc-'));
     const modules = fileURLToPath(new URL('../../../node_modules', import.meta.url));
     await cp(join(modules, '@grpc/grpc-js'), join(folder, 'grpc-js'), { recursive: true });

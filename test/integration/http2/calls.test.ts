@@ -58,7 +58,7 @@ async function startHttp2(...args: Parameters<typeof http2Over>) {
 const codeOf = (error: unknown): Code => ConnectError.from(error).code;
 
 describe.each(protocols)('%s', (protocol) => {
-  it('every call goes to the pod whose turn it is, unary or stream', async () => {
+  it('every call goes to the next pod in turn, unary or stream', async () => {
     const { orders, attempts } = await startOrders(pods, protocol);
     const turns: string[][] = [];
     for (let round = 0; round < 2; round++) {
@@ -76,7 +76,7 @@ describe.each(protocols)('%s', (protocol) => {
     expect(await orders.collect(messages('1', '2', '3'))).toMatchObject({ value: expect.stringMatching(/ 1\+2\+3$/) });
   });
 
-  it('an error of the pod arrives as it is, and says what it says about the pod', async () => {
+  it('an error of the pod reaches the caller unchanged, and counts for or against the pod by its code', async () => {
     const { orders, attempts } = await startOrders([pod], protocol);
     const ends: (string | undefined)[] = [];
     for (const code of [Code.NotFound, Code.Unimplemented, Code.Unavailable, Code.Internal, Code.ResourceExhausted]) {
@@ -89,7 +89,7 @@ describe.each(protocols)('%s', (protocol) => {
     expect(ends).toEqual(pairs);
   });
 
-  it('a call ends at its deadline, and when its caller gives up, at the pod too', async () => {
+  it('a call ends at its deadline, and when its caller gives up, on the pod too', async () => {
     const { orders, manager, attempts } = await startOrders([pod], protocol);
     await expect(orders.say({ value: 'hang' }, { timeoutMs: 50 })).rejects.toMatchObject({
       code: Code.DeadlineExceeded,
@@ -116,7 +116,7 @@ describe('a call that no pod can take', () => {
     expect(error.cause).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
   });
 
-  it('that is given up while it waits is not sent', async () => {
+  it('that is given up while it waits is never sent', async () => {
     const before = pod.stats.requests;
     const options: Http2Options = { maxConcurrentStreams: 1, connections: 1 };
     const { orders, manager } = await startOrders([pod], 'Connect', options);
@@ -138,7 +138,7 @@ describe('a call that no pod can take', () => {
 });
 
 describe('the sessions to a pod', () => {
-  it(`grow with its streams: 250 calls at once take three, and ${CALLS} over two pods all succeed`, async () => {
+  it(`grow with the streams: 250 calls at once take three, and ${CALLS} over two pods all succeed`, async () => {
     const opened = pod.stats.opened;
     const { orders, manager } = await startOrders([pod]);
     const calls = Array.from({ length: 250 }, () => orders.say({ value: 'hang' }));
@@ -169,7 +169,7 @@ describe('the sessions to a pod', () => {
     expect(attempts.map(({ outcome: { kind } }) => kind)).toEqual(['success', 'success']);
   });
 
-  it('are sent a PING when they are silent, and end when nothing answers it', async () => {
+  it('are sent a PING when they are silent, and are closed when nothing answers it', async () => {
     await using frozen = await ConnectPod.start();
     const options = { pingIntervalMs: 1_000, pingTimeoutMs: 500 };
     const { orders, manager } = await startOrders([frozen], 'Connect', options);
@@ -188,7 +188,7 @@ describe('TLS', () => {
   const tls = { ca: authority.cert };
   const secure = 'https://orders.shop';
 
-  it('takes pods that show a certificate of the Service, whatever their address, and no others', async () => {
+  it('accepts pods with a certificate for the Service, whatever their address, and no others', async () => {
     const { cert, key } = createCertificate({ hosts: ['orders.shop'], issuer: authority });
     await using ours = await ConnectPod.start({ tls: { cert, key } });
     const { orders, manager } = await ordersOver([ours], 'gRPC', { tls: () => Promise.resolve(tls) }, secure);
@@ -220,7 +220,7 @@ describe('a health check', () => {
     return async (signal = never) => connection.ping?.(signal);
   }
 
-  it('with healthPath GETs it, and wants a status below 400', async () => {
+  it('with healthPath sends a GET, and passes with a status below 400', async () => {
     await (await check({ healthPath: '/status/204' }))();
     await until('the pod got it', () => pod.stats.paths.at(-1) === 'GET http://orders.shop:8080/status/204');
     const ill = await check({ healthPath: '/status/503/?token=secret' });
@@ -229,7 +229,7 @@ describe('a health check', () => {
     await expect(reset()).rejects.toMatchObject({ code: 'ERR_HTTP2_STREAM_ERROR' });
   });
 
-  it('with healthPath is given up with its signal, at the pod too', async () => {
+  it('with healthPath is aborted by its signal, on the pod too', async () => {
     const hanging = await check({ healthPath: '/hold' });
     const giveUp = new AbortController();
     const checked = expect(hanging(giveUp.signal)).rejects.toThrow('too late');
@@ -269,7 +269,7 @@ describe('retry.statuses', () => {
     ];
   }
 
-  it('names the responses that are given up for that of another pod, if the request may be sent twice', async () => {
+  it("names the responses that are discarded in favor of another pod's, if the request may be sent twice", async () => {
     const retry = { statuses: [503] };
     expect(await askBoth('GET', { retry })).toEqual([[200, 200], ['status']]);
     expect(await askBoth('POST', { retry })).toEqual([[200, 503], []]);
@@ -277,7 +277,7 @@ describe('retry.statuses', () => {
     expect(await askBoth('GET', {})).toEqual([[200, 503], []]);
   });
 
-  it('leaves the last response to the caller when no other pod is left', async () => {
+  it('leaves the last response to the caller when there is no other pod', async () => {
     const { http2, attempts } = await startHttp2(pods, { retry: { statuses: [404] } });
     const stream = http2.request({ ':path': '/status/404' });
     expect((await once(stream, 'response'))[0]).toMatchObject({ ':status': 404 });
@@ -288,7 +288,7 @@ describe('retry.statuses', () => {
 });
 
 describe('a request of node:http2', () => {
-  it('is answered by a pod as by a session: head, body and trailers, under the name of the Service', async () => {
+  it('gets head, body and trailers from a pod as over a session, with the Service as authority', async () => {
     const { http2 } = await startHttp2([pod]);
     const stream = http2.request({ ':method': 'POST', ':path': '/echo', 'x-asked': 'yes' });
     const trailers = once(stream, 'trailers');
@@ -303,7 +303,7 @@ describe('a request of node:http2', () => {
     await until('the pod got it', () => pod.stats.paths.at(-1) === 'POST http://orders.shop:8080/echo');
   });
 
-  it('sends a large body both ways, with pauses on either side', async () => {
+  it('sends a large body in both directions, with pauses on either side', async () => {
     const { http2 } = await startHttp2([pod]);
     const stream = http2.request({ ':method': 'POST', ':path': '/echo' });
     const part = Buffer.alloc(300_000, 'x');
@@ -317,7 +317,7 @@ describe('a request of node:http2', () => {
     expect(received).toBe(3_000_000);
   });
 
-  it('of a method without a body needs no end, and a GET that is cut is sent to another pod', async () => {
+  it('without a body needs no end(), and a GET whose connection is cut is sent to another pod', async () => {
     const { http2, attempts } = await startHttp2(pods);
     expect(await bodyOf(http2.request())).toMatch(/^[ab]$/);
     await until('it is over there', () => pod.stats.running + other.stats.running === 0);
@@ -375,7 +375,7 @@ describe('a request of node:http2', () => {
     expect(attempts.map(({ outcome: { cause } }) => cause)).toEqual(['reset', 'reset']);
   });
 
-  it('with headers that Node refuses fails, and the pod keeps its reputation', async () => {
+  it('with headers that Node refuses fails, and is not held against the pod', async () => {
     const { http2, attempts } = await startHttp2([pod]);
     await expect(bodyOf(http2.request({ ':unknown': 'x' }))).rejects.toMatchObject({
       code: 'ERR_HTTP2_INVALID_PSEUDOHEADER',
@@ -400,7 +400,7 @@ describe('a request of node:http2', () => {
     await until('the pod has lost it', () => pod.stats.running === 0);
   });
 
-  it('ends with its signal, before it is sent and while it runs', async () => {
+  it('is ended by its signal, before it is sent and while it runs', async () => {
     const { http2 } = await startHttp2([pod]);
     const before = pod.stats.requests;
     await expect(bodyOf(http2.request({}, { signal: AbortSignal.abort() }))).rejects.toMatchObject({
@@ -439,7 +439,7 @@ describe('close', () => {
     await expect(cut).rejects.toThrow();
   });
 
-  it('is not needed for a process to end by itself, nor is the end of its calls', async () => {
+  it('is not needed for a process to end, nor is the end of its calls', async () => {
     await buildPackage();
     const program = new URL('support/idle-client.mjs', import.meta.url).pathname;
     for (const how of ['idle', 'closed', 'calls']) {

@@ -53,7 +53,7 @@ async function start(): Promise<ConnectPod> {
 const PODS = process.env.EVENKEEL_PROOF === '1' ? 10 : 3;
 const CALLERS = 40;
 
-it('no call fails while pods are replaced, unary or stream; at most what ran on it when one is killed; stock stays with one pod', async () => {
+it('no call fails while pods are replaced, unary or stream; a killed pod fails at most its running calls; stock Connect stays with one pod', async () => {
   const pods: ConnectPod[] = [];
   for (let pod = 0; pod < PODS; pod++) pods.push(await start());
   const endpoints = () => pods.map(({ endpoint }) => endpoint);

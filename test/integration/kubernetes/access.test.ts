@@ -33,7 +33,7 @@ const env = (api: ApiServer): Record<string, string> => ({
 });
 
 describe('in a pod', () => {
-  it('needs nothing but the environment and the mounted files, over TLS', async () => {
+  it('needs only the environment and the mounted files, over TLS', async () => {
     const api = await openApi({ tls: true, tokens: { secret: 'all' } });
     api.slices.put(sliceObject('s1', 'aR bR'));
     const { path } = await account({ token: 'secret', 'ca.crt': api.ca as string, namespace: 'shop' });
@@ -47,7 +47,7 @@ describe('in a pod', () => {
     expect(api.requests[0]).toMatchObject({ namespace: 'shop', headers: { authorization: 'Bearer secret' } });
   });
 
-  it('401: the token file is read again at once, and the request is sent once more', async () => {
+  it('401: the token file is read again at once, and the request is repeated once', async () => {
     const api = await openApi({ tls: true, tokens: { old: 'all' } });
     api.slices.put(sliceObject('s1', 'aR'));
     const { path, write } = await account({ token: 'old', 'ca.crt': api.ca as string, namespace: 'shop' });
@@ -74,7 +74,7 @@ describe('in a pod', () => {
     expect(service.listener.errors).toEqual([]);
   });
 
-  it('401 for good: retried once, then backed off, and the set stays', async () => {
+  it('401 that stays: retried once, then backed off, and the set stays', async () => {
     const api = await openApi({ tokens: { old: 'all' } });
     api.slices.put(sliceObject('s1', 'aR'));
     const service = new WatchedService(api, { port: 'http', credentials: { token: 'old' } });
@@ -91,7 +91,7 @@ describe('in a pod', () => {
     expect(service.listener.errors).toHaveLength(1);
   });
 
-  it('an authority that was replaced is read again; connections made with the old one are retired', async () => {
+  it('a replaced certificate authority is read again; connections made with the old one are retired', async () => {
     const api = await openApi({ tls: true });
     api.slices.put(sliceObject('s1', 'aR'));
     const { path, write } = await account({ token: 'x', 'ca.crt': api.ca as string, namespace: 'shop' });
@@ -116,7 +116,7 @@ describe('in a pod', () => {
     await service.pass('in step again', () => service.addresses === AB);
   });
 
-  it('W16: without permission ready() rejects with the reason, and later permission is found by itself', async () => {
+  it('W16: without permission ready() rejects with the reason, and permission that is given later is noticed', async () => {
     const api = await openApi({ tokens: { me: [{ namespace: 'other', verbs: ['*'], resources: ['*'] }] } });
     api.slices.put(sliceObject('s1', 'aR'));
     const watching = new WatchingBalancer(api, { credentials: { token: 'me' } });
@@ -145,13 +145,13 @@ describe('in a pod', () => {
   });
 });
 
-describe('S11 over the wire', () => {
+describe('S11 with an API server', () => {
   const ports = [
     { name: 'http', port: 80, targetPort: 8080 },
     { name: 'metrics', port: 9090, targetPort: 9091 },
   ];
 
-  it("a Service port number is looked up in the Service's own table", async () => {
+  it('a Service port number is looked up in the ports of the Service', async () => {
     const api = await openApi();
     const orders = api.service('shop', 'orders', { ports });
     orders.setPods([{ name: 'one', address: '10.0.0.1' }]);
@@ -163,7 +163,7 @@ describe('S11 over the wire', () => {
     expect(api.counts.gets).toBe(1);
   });
 
-  it('without permission for services: EVENKEEL_PORT_AMBIGUOUS with the names', async () => {
+  it('without permission for services: EVENKEEL_PORT_AMBIGUOUS with the names of the ports', async () => {
     const api = await openApi({
       tokens: { me: [{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }] },
     });
@@ -175,7 +175,7 @@ describe('S11 over the wire', () => {
     expect(service.listener.endpoints).toBeUndefined();
   });
 
-  it('a rollout to another number of a named targetPort: both at once', async () => {
+  it('a rollout that changes the number of a named targetPort: old and new pods are used, each at its own', async () => {
     const api = await openApi();
     const orders = api.service('shop', 'orders', { ports: [{ name: 'http', port: 80, targetPort: 'web' }] });
     orders.setPods([
@@ -186,7 +186,7 @@ describe('S11 over the wire', () => {
     await service.sees('10.0.0.1:8080 10.0.0.2:9090');
   });
 
-  it('a port that no pod has is an empty set, and a warning that names the ports there are', async () => {
+  it('a port that no pod has: an empty set, and a warning that names the existing ports', async () => {
     const api = await openApi();
     api.service('shop', 'orders', { ports }).setPods([{ name: 'one', address: '10.0.0.1' }]);
     const service = new WatchedService(api, { port: 'htp' });
@@ -197,8 +197,8 @@ describe('S11 over the wire', () => {
   });
 });
 
-describe('what a slice may name', () => {
-  it('addresses that no pod has are refused unless allowed, and reported once', async () => {
+describe('addresses in a slice', () => {
+  it('that no pod has are refused unless allowed, and reported once', async () => {
     const api = await openApi();
     const slice = sliceObject('s1', 'aR');
     const unsafe = ['127.0.0.1', '127.0.0.2', '169.254.169.254', '224.0.0.1', '0.0.0.0'].map((address) => ({
@@ -217,7 +217,7 @@ describe('what a slice may name', () => {
     expect(strict.warnings).toHaveLength(1);
   });
 
-  it('more endpoints than allowed: reported, and the last set stays', async () => {
+  it('that are more than allowed are reported, and the last set stays', async () => {
     const api = await openApi();
     api.slices.put(sliceObject('s1', 'aR bR'));
     const service = new WatchedService(api, { port: 'http', maxEndpoints: 2 });
@@ -234,7 +234,7 @@ describe('what a slice may name', () => {
     expect(service.listener.events.at(-1)).toBe(A);
   });
 
-  it('onSlices tells an absent Service from an empty one', async () => {
+  it('onSlices can tell an absent Service from an empty one', async () => {
     const api = await openApi();
     const counts: number[] = [];
     const service = new WatchedService(api, { port: 'http', onSlices: (count) => counts.push(count) });
@@ -247,7 +247,7 @@ describe('what a slice may name', () => {
     expect(counts).toEqual([0, 1, 0]);
   });
 
-  it('what onSlices throws is a warning and nothing else', async () => {
+  it('an error thrown by onSlices is a warning and nothing else', async () => {
     const api = await openApi();
     api.slices.put(sliceObject('s1', 'aR'));
     const service = new WatchedService(api, {
@@ -261,8 +261,8 @@ describe('what a slice may name', () => {
   });
 });
 
-describe('the client underneath', () => {
-  it('mutual TLS with a certificate of its own authority', async () => {
+describe('the HTTP client for the API server', () => {
+  it('uses mutual TLS with its own certificate authority', async () => {
     const api = await openApi({ tls: true });
     api.slices.put(sliceObject('s1', 'aR'));
     const client = createCertificate({ commonName: 'me', hosts: [] });
@@ -276,7 +276,7 @@ describe('the client underneath', () => {
     expect(untrusting.listener.errors[0]?.message).toMatch(/certificate|UNABLE/i);
   });
 
-  it('a kept connection that the server had closed already: the request is sent again, and the caller does not notice', async () => {
+  it('repeats the request when a kept connection was already closed by the server, and the caller does not notice', async () => {
     const answered: number[] = [];
     let connections = 0;
     const server = createServer((socket) => {
@@ -308,7 +308,7 @@ describe('the client underneath', () => {
     expect(answered).toEqual([1, 2]);
   });
 
-  it('what onData throws ends the reading and the connection', async () => {
+  it('stops reading and closes the connection when onData throws', async () => {
     const api = await openApi();
     const clock = new FakeClock();
     const client = new HttpApiClient(explicitAccess(api.url).open(clock), clock, false);
@@ -323,7 +323,7 @@ describe('the client underneath', () => {
     await until('the connection is gone', () => api.counts.openConnections === 0);
   });
 
-  it('a token function that never answers does not outlive its request', async () => {
+  it('does not wait for a token function after its request has ended', async () => {
     const api = await openApi();
     const clock = new FakeClock();
     const access = explicitAccess(api.url, { token: () => new Promise<string>(() => {}) });
@@ -351,12 +351,12 @@ describe('options', () => {
     [{ service: 'orders', onSlices: 1 }],
     [{ service: 'orders', allowAddresses: ['private'] }],
     [{ service: 'orders', portt: 80 }],
-  ])('refuses %j', async (options) => {
+  ])('with %j are refused', async (options) => {
     const { endpointSlices } = await import('evenkeel/kubernetes');
     expect(() => endpointSlices(options as never)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
   });
 
-  it('a number in a string is a number', async () => {
+  it('accept a number in a string', async () => {
     const api = await openApi();
     api
       .service('shop', 'orders', { ports: [{ name: 'http', port: 80, targetPort: 8080 }] })
@@ -365,7 +365,7 @@ describe('options', () => {
     await service.sees('10.0.0.1:8080');
   });
 
-  it('outside a pod: says so, at once and for good', async () => {
+  it('outside a pod fail at once and for good, with the reason', async () => {
     const service = new WatchedService(await openApi(), { apiServer: undefined as never, inCluster: { env: {} } });
     await until('told', () => service.listener.errors.length === 1);
     expect(service.listener.errors[0]).toMatchObject({

@@ -31,7 +31,7 @@ function configFor(api: ApiServer): string {
 }
 
 describe('@kubernetes/client-node', () => {
-  it('understands our API server: an independent client lists and watches it', async () => {
+  it('works with our API server: an independent client lists and watches it', async () => {
     const api = await openApi({ tls: true, tokens: { secret: 'all' } });
     api.slices.put(sliceObject('s1', 'aR bN'));
     const config = new KubeConfig();
@@ -62,7 +62,7 @@ describe('@kubernetes/client-node', () => {
     await until('the end', () => ended);
   });
 
-  it('lends its kubeconfig: a file, or a KubeConfig that is loaded already', async () => {
+  it('provides its kubeconfig: a file, or a KubeConfig that is loaded already', async () => {
     const api = await openApi({ tls: true, tokens: { secret: 'all' } });
     api.slices.put(sliceObject('s1', 'aR bR'));
     const directory = await mkdtemp(join(tmpdir(), 'evenkeel-kubeconfig-'));
@@ -85,7 +85,7 @@ describe('@kubernetes/client-node', () => {
     expect(api.counts.connections).toBe(2);
   });
 
-  it('follows with the tokenFile of a user, which the library passes over, also after the token was replaced', async () => {
+  it('with the tokenFile of a user, which the library ignores: watches go on after the token was replaced', async () => {
     const api = await openApi({ tls: true, tokens: { one: 'all' } });
     api.slices.put(sliceObject('s1', 'aR'));
     const directory = await mkdtemp(join(tmpdir(), 'evenkeel-kubeconfig-'));
@@ -109,7 +109,7 @@ describe('@kubernetes/client-node', () => {
     expect(service.listener.errors).toEqual([]);
   });
 
-  it('never shows the password of its URL: not in an error, an event, a snapshot, or what doctor prints', async () => {
+  it('with a password in its URL: it appears in no error, event, snapshot, or output of doctor', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'evenkeel-kubeconfig-'));
     atEnd(() => rm(directory, { recursive: true }));
     const path = join(directory, 'config');

@@ -23,7 +23,7 @@ function keysOf(text: string): string {
     .join(' ');
 }
 
-describe('from slices on the wire to the set in use', () => {
+describe('from slices sent by an API server to the set in use', () => {
   for (const { id, title, port, family, zone, node, steps } of endpointCases) {
     it(`case ${id}: ${title}`, async () => {
       const api = await openApi();

@@ -17,7 +17,7 @@ function run(...args: readonly string[]): Promise<{ code: number | null; output:
 }
 
 describe('examples/kubernetes', () => {
-  it('its Role asks for as little as can be', async () => {
+  it('its Role asks for as little as possible', async () => {
     const program =
       "import { exampleGrants } from './examples/kubernetes/role.js'; console.log(JSON.stringify(exampleGrants()))";
     const { output } = await run('--input-type=module', '--eval', program);
@@ -27,7 +27,7 @@ describe('examples/kubernetes', () => {
     ]);
   });
 
-  it('works with the rights of its Role and no others, over TLS', async () => {
+  it('works with exactly the rights of its Role, over TLS', async () => {
     expect((await run('scripts/build.mjs')).code).toBe(0);
     const { code, output } = await run('examples/kubernetes/main.js');
     expect(output).toMatch(/^three pods +orders-1 +\d+ +orders-2 +\d+ +orders-3 +\d+$/m);

@@ -112,7 +112,7 @@ async function start(server: HostileServer): Promise<{ child: ChildProcess; told
 
 const gone = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
 
-describe('an API server, or a proxy before it, that means harm', () => {
+describe('a malicious API server, or proxy before it', () => {
   it('sends a line, and a list, byte by byte: both are read in a process of 192 MB', async () => {
     const server = new HostileServer();
     const padding = 'x'.repeat(1_000_000);
@@ -156,7 +156,7 @@ describe('an API server, or a proxy before it, that means harm', () => {
       undefined,
     ],
   ])(
-    'sends a list of %s: told, the set stays, and the next list counts',
+    'sends a list of %s: it is reported, the set stays, and the next list is used',
     async (_, body, why) => {
       const server = new HostileServer();
       const { child, told } = await start(server);
@@ -173,7 +173,7 @@ describe('an API server, or a proxy before it, that means harm', () => {
     240_000,
   );
 
-  it('sends a watch compressed without being asked: it is not unpacked', async () => {
+  it('sends a compressed watch unasked: it is not decompressed', async () => {
     const server = new HostileServer();
     const bookmark = `${JSON.stringify({ type: 'MODIFIED', object: slice('10.0.0.66') })}\n`;
     server.watches.push(packed(gzipSync(bookmark)));

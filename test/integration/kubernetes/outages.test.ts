@@ -31,7 +31,7 @@ async function inStep(members = 'aR bR'): Promise<{ api: ApiServer; service: Wat
 const seen = (service: WatchedService, addresses: string) => (): boolean => service.addresses === addresses;
 
 describe('what an outage costs', () => {
-  it('a restart of 2 s that kept its history: back in step within 4 s, no list', async () => {
+  it('a restart of 2 s that kept its history: up to date within 4 s, without a list', async () => {
     for (let round = 0; round < 3; round++) {
       const { api, service } = await inStep();
       const downAtMs = service.clock.now();
@@ -67,7 +67,7 @@ describe('what an outage costs', () => {
     expect(api.counts.lists).toBe(2);
   });
 
-  it('three restarts 10 s apart that lost their history, while calls fail: in step 10 s after each at the latest', async () => {
+  it('three restarts 10 s apart that lost their history, while calls fail: up to date 10 s after each at the latest', async () => {
     const { api, service } = await inStep();
     const slow: string[] = [];
     for (const [restart, members] of ['aR', 'aR bR cR', 'aR bR'].entries()) {
@@ -147,7 +147,7 @@ describe('what an outage costs', () => {
     expect(new Set(watches.slice(1).map(({ query }) => query.resourceVersion))).toEqual(new Set([version]));
   });
 
-  it('a watch that fell silent is replaced: after 3 minutes where bookmarks were seen', async () => {
+  it('a silent watch is replaced: after 3 minutes if bookmarks were seen', async () => {
     const { api, service } = await inStep();
     const { watches } = api.counts;
     api.disturb('bookmark');
@@ -161,7 +161,7 @@ describe('what an outage costs', () => {
     expect(api.counts.lists).toBe(1);
   });
 
-  it('a watch without an answer is replaced after 30 s', async () => {
+  it('a watch without a response is replaced after 30 s', async () => {
     const { api, service } = await inStep();
     api.failNext('watch', { kind: 'hang' });
     api.disturb('end');
@@ -173,7 +173,7 @@ describe('what an outage costs', () => {
     expect(api.counts.lists).toBe(1);
   });
 
-  it('packets dropped for 45 s: the same watch brings what was missed, without a request', async () => {
+  it('packets dropped for 45 s: the same watch delivers what was missed, without a request', async () => {
     const { api, service } = await inStep();
     const { watches } = api.counts;
     api.freeze();
@@ -185,7 +185,7 @@ describe('what an outage costs', () => {
     expect([api.counts.lists, api.counts.watches]).toEqual([1, watches]);
   });
 
-  it('SIGTERM: the open watch goes on delivering; when it ends, it resumes at the new server without a list', async () => {
+  it('SIGTERM: the open watch keeps delivering; when it ends, it resumes at the new server without a list', async () => {
     const { api, service } = await inStep();
     await api.terminate(500);
     put(api, 'aR');
@@ -197,7 +197,7 @@ describe('what an outage costs', () => {
     expect(api.counts.lists).toBe(1);
   });
 
-  it('the store away: the set stays, and events flow again when it is back', async () => {
+  it('the store is away: the set stays, and events arrive again when it is back', async () => {
     const { api, service } = await inStep();
     api.setStoreAvailable(false);
     await service.clock.advanceAsync(150_000);
@@ -248,7 +248,7 @@ describe('what an outage costs', () => {
     ]);
   });
 
-  it('case 43: an API server away for an hour: the last set, stale, and in step again within 60 s and one list', async () => {
+  it('case 43: an API server away for an hour: the last set stays, stale, and is up to date within 60 s and one list of its return', async () => {
     const api = await openApi();
     put(api, 'aR bR');
     const watching = new WatchingBalancer(api);
@@ -283,8 +283,8 @@ describe('what an outage costs', () => {
   });
 });
 
-describe('bad streams over sockets', () => {
-  it('case 44: a line cut in the middle, then the end: unchanged, resumed at the last applied version', async () => {
+describe('W7 invalid streams from an API server', () => {
+  it('case 44: a line cut in the middle, then the end: set unchanged, resumed at the last applied version', async () => {
     const { api, service } = await inStep();
     const version = String(api.revision);
     api.disturb('cut');
@@ -305,7 +305,7 @@ describe('bad streams over sockets', () => {
     expect(service.warnings).toHaveLength(1);
   });
 
-  it('case 46: page 2 of a list fails with 410: unchanged until the full list succeeds', async () => {
+  it('case 46: page 2 of a list fails with 410: set unchanged until the full list succeeds', async () => {
     const api = await openApi();
     put(api, 'aR bR');
     for (let index = 0; index < 500; index++) put(api, '', `t${index}`);
@@ -324,7 +324,7 @@ describe('bad streams over sockets', () => {
     await service.pass('the full list succeeds after all', seen(service, A), 500);
   });
 
-  it('case 47: a list after a reconnect is empty: the set is empty', async () => {
+  it('case 47: a list after a reconnect is empty: so is the set', async () => {
     const { api, service } = await inStep();
     api.services.put({
       metadata: { name: 'orders', namespace: 'shop' },

@@ -9,12 +9,12 @@ function pods(service: ServiceController, count: number): void {
   service.setPods(Array.from({ length: count }, (_, index) => ({ name: `p${index}`, address: `10.0.0.${index + 1}` })));
 }
 
-describe('W11 at an API server', () => {
+describe('W11 with an API server', () => {
   for (const [what, streamingLists, counts] of [
     ['that has streaming lists', true, { lists: 0, watches: 1 }],
     ['that has none', false, { lists: 1, watches: 2 }],
   ] as const) {
-    it(`${what}: the set, its changes, and no more requests than it takes`, async () => {
+    it(`${what}: the set and its changes arrive, and no request is made that is not needed`, async () => {
       const api = await openApi({ streamingLists });
       const orders = api.service('shop', 'orders', { ports: [{ port: 80 }] });
       pods(orders, 150);
@@ -38,7 +38,7 @@ describe('W11 at an API server', () => {
     expect(api.counts.lists).toBe(1);
   });
 
-  it('that takes the right to list away: a watch is all it needs', async () => {
+  it('that grants no right to list: a watch is enough', async () => {
     const api = await openApi({
       tokens: { me: [{ namespace: 'shop', verbs: ['watch'], resources: ['endpointslices'] }] },
     });

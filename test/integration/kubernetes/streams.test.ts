@@ -13,8 +13,8 @@ cleanUpAfterEach();
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-describe('W7 spoilt streams over sockets', () => {
-  it('300 random streams end in the true set', async () => {
+describe('W7 corrupted streams from an API server', () => {
+  it('300 random streams end in the correct set', async () => {
     const api = await openApi({ historyLimit: 50 });
     const rng = seededRng(8);
     const names = Object.keys(addresses).filter((name) => name !== 'a6');
@@ -109,12 +109,12 @@ describe('W13 the process', () => {
     return { api, output: () => output, exited: () => child.exitCode !== null, kill: () => child.kill() };
   }
 
-  it('a watch alone does not keep it alive', async () => {
+  it('ends although a watch is open', async () => {
     const child = await run(false);
     await until('it ended by itself', child.exited);
   });
 
-  it('unless asked to', async () => {
+  it('is kept alive by a watch if asked to', async () => {
     const child = await run(true);
     child.api.slices.put(sliceObject('s1', 'aR bR cR'));
     await until('it still hears of changes', () => child.output().includes('set 3'));

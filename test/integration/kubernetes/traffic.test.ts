@@ -10,7 +10,7 @@ const CALLERS = 8;
 const GETS = 2_000;
 
 describe('requests while the API server is away', () => {
-  it('W15: it is gone for the whole load test and a pod dies meanwhile: no GET fails, the dead pod is left out', async () => {
+  it('W15: it is away for the whole load test and a pod dies meanwhile: no GET fails, the dead pod gets no more', async () => {
     await using pods = await Pods.start(3);
     const api = await createApiServer();
     const service = api.service('shop', 'orders', { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] });

@@ -102,7 +102,7 @@ it('gRPC: calls and attempts by method and status, connections', async () => {
   expect(await series('grpc.subchannel.open_connections', target)).toEqual({});
 });
 
-it.skipIf(noMariadb)(titled('MySQL: statements by how they ended, connections'), async () => {
+it.skipIf(noMariadb)(titled('MySQL: statements by result, connections'), async () => {
   const world = await startMariadbs(1, { init: ['CREATE TABLE IF NOT EXISTS t (a INT PRIMARY KEY)'] });
   open.push(() => world.close());
   const cluster = createPoolCluster({ ...application, resolver: staticEndpoints(world.endpoints) });

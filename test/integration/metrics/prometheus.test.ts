@@ -86,7 +86,7 @@ scrape_configs:
 }
 
 it.skipIf(skip)(
-  titled('Prometheus', 'a real Prometheus reads what a client does, and alerts: a slow pod, rights that are missing'),
+  titled('Prometheus', 'a real Prometheus scrapes a client, and alerts on a slow pod and on missing permissions'),
   async () => {
     const pods = await Promise.all(['a', 'b', 'c', 'd'].map((name) => Pod.start({ name })));
     open.push(...pods.map((pod) => ({ [Symbol.asyncDispose]: () => pod.kill() })));

@@ -16,7 +16,7 @@ const expected: Readonly<
 
 beforeAll(buildPackage);
 
-it('has the programs expected here', () => {
+it('has the expected programs', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 

@@ -21,7 +21,7 @@ describe("undici's MockAgent", () => {
     return body.text();
   };
 
-  it('takes the place of a dispatcher of ours', async () => {
+  it('takes the place of a dispatcher of evenkeel', async () => {
     mocks.get(origin).intercept({ path: '/v1/orders/42' }).reply(200, 'mocked');
     expect(await order(mocks)).toBe('mocked');
     const pod = await Pod.start();
