@@ -21,6 +21,12 @@ const MOST_IN_TURN = 3;
 const isEvenByCount = ({ protocol, perPod }, picker) =>
   protocol.longLived === true || picker !== undefined || perPod.length <= MOST_IN_TURN;
 
+/** What a reader of the tables has to know, if anything. @param {readonly Row[]} rows @param {string | undefined} picker @returns {string} */
+export const noteOnCounts = (rows, picker) =>
+  rows.every((row) => isEvenByCount(row, picker))
+    ? ''
+    : `\nFrom ${MOST_IN_TURN + 1} pods on, evenkeel's default evens out load and latency, not counts: a single client prefers some pods, a fleet of clients is even. --picker round-robin takes turns.\n`;
+
 /** @typedef {import('./scenario.js').Row} Row */
 
 /** One table for each protocol, under its name. @param {readonly import('./scenario.js').Result[]} results */

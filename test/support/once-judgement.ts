@@ -58,7 +58,7 @@ const OUT_OF_TIME = /\d+ × (no answer in 3 s|not sent, too many in flight|DEADL
 
 /** The last message of a run in which something was not there in time: pods, clients, connections, answers. */
 const GAVE_UP =
-  /the playground could not go on: .*(were not ready in|was not ready in|did not all become ready|no connection to every pod|never ended|no answer in|DEADLINE_EXCEEDED).*/;
+  /the playground could not go on: .*(were not ready in|was not ready in|did not all become ready|never ended|no answer in|DEADLINE_EXCEEDED).*/;
 
 /** With more runnable processes per core than this, a time-out says nothing about what it waited for. */
 const CROWDED = 4;
@@ -194,15 +194,14 @@ function uneven(rows: readonly Row[], protocol: Protocol, { picker }: JudgeOptio
     );
     const counted = Math.max(...evenkeel.perPod) / mean;
     expect(Math.abs(counted - evenkeel.maxOverMean) < 0.05, `max/mean is ${counted.toFixed(2)} by its own counts`);
-    if (picker !== undefined || phase !== 'scale up') continue;
-    // Pods that came later get nothing, or almost nothing, from connections opened before.
+    // Chance decides how even the ordinary HTTP client is: each of its connections goes to a random pod.
+    if (picker !== undefined || phase !== 'scale up' || protocol !== 'gRPC') continue;
+    // Pods that came later get nothing from connections opened before.
     expect(ordinary.maxOverMean > evenkeel.maxOverMean, 'the ordinary client is as even as evenkeel');
-    if (protocol !== 'gRPC') continue;
     const idle = (name: string): number | undefined =>
       own.find(({ client }) => client === name)?.perPod.filter((count) => count === 0).length;
     expect(idle('ordinary') === 4, `pick_first left ${idle('ordinary')} pods idle, not 4`);
     if (severalAddresses) expect(idle('round-robin') === 2, `round_robin left ${idle('round-robin')} pods idle, not 2`);
-    expect(idle('evenkeel') === 0, `evenkeel left ${idle('evenkeel')} pods idle`);
   }
   return broken;
 }
