@@ -11,7 +11,7 @@ import { until } from '../../support/until.js';
 /** It must appear nowhere. */
 const SECRET = 'hunter2-kP9x';
 
-describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'), () => {
+describe.skipIf(noMariadb)(titled('createPoolCluster: error messages'), () => {
   let world: MariadbWorld;
   let cluster: PoolCluster | undefined;
   /** Everything anybody was told. */
@@ -60,7 +60,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     ['a wrong password', { password: SECRET }, 'ER_ACCESS_DENIED_ERROR'],
     ['an unknown user', { user: 'nobody', password: SECRET }, 'ER_ACCESS_DENIED_ERROR'],
     ['a database one may not see', { database: 'nowhere' }, 'ER_DBACCESS_DENIED_ERROR'],
-  ] as const)('%s: names the endpoint and the reason, and no secret', async (_what, options, code) => {
+  ] as const)('%s: the error names the endpoint and the reason, and no secret', async (_what, options, code) => {
     // Who waits for a server hears of it as soon as it has refused: his own time is much longer.
     const waiting = create({ waitTimeoutMs: 600_000, ...options });
     const error = await failing(waiting.query('SELECT 1'));
@@ -77,7 +77,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     [1049, "Unknown database 'nowhere'", 'EVENKEEL_CONNECT'],
     [1130, "Host '10.1.2.3' is not allowed to connect", 'EVENKEEL_CONNECT'],
     [1203, "User shop already has more than 'max_user_connections' active connections", 'EVENKEEL_NOT_READY'],
-  ])('a server that refuses with %i', async (code, message, told) => {
+  ])("a server that refuses with %i: the error has the server's message", async (code, message, told) => {
     await using server = await ScriptedMysql.start();
     server.greeting = { code, message };
     const replicas = create({ resolver: staticEndpoints([server.endpoint]), password: SECRET });
@@ -107,7 +107,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     const refusals = (by: PoolCluster): number =>
       by.balancer.snapshot().endpoints.filter(({ lastError }) => lastError?.includes('Access denied')).length;
 
-    it('fails once every server has refused the log-in, and no longer when one accepts it', async () => {
+    it('fails calls once every server has refused the log-in, and no longer when one accepts it', async () => {
       const servers = await over([denied, denied, denied]);
       await using(servers, async () => {
         const replicas = create({ resolver: resolverOf(servers), waitTimeoutMs: 600_000 });
@@ -136,7 +136,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
       });
     });
 
-    it('in one of two services is no reason to give up on the other', async () => {
+    it('at the servers of one of two services does not fail calls to the other', async () => {
       const servers = await over([denied, 'silent']);
       await using(servers, async () => {
         const [primary, replica] = servers.map((server) => ({ resolver: resolverOf([server]) })) as [object, object];
@@ -162,7 +162,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     });
   });
 
-  it('what works shows no secret either: connections in events, the pool of a lease', async () => {
+  it('without errors: connections in events and the pool of a lease show no secret', async () => {
     const replicas = create({});
     for (const event of ['connection', 'acquire', 'release'] as const) replicas.on(event, (value) => heard.push(value));
     await replicas.query('SELECT 1');
@@ -175,7 +175,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     await Promise.all(Array.from({ length: 3 }, () => replicas.query('DO SLEEP(0.02)')));
   });
 
-  it('a server with too many connections keeps those it gave, and only the observer is notified', async () => {
+  it('a server with too many connections keeps those it accepted, and only the observer is notified', async () => {
     const replicas = create({ waitTimeoutMs: 20_000, connectionLimit: 30 });
     const answers = await Promise.allSettled(Array.from({ length: 60 }, () => replicas.query('DO SLEEP(0.02)')));
     expect(answers.filter(({ status }) => status === 'rejected')).toEqual([]);
@@ -184,7 +184,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     expect(inspect(told)).toContain(address());
   });
 
-  it('a server that was full from the start', async () => {
+  it('a server that was full from the start: the message says so', async () => {
     const full = create({ connectionLimit: 10, waitTimeoutMs: 20_000 });
     const held = await Promise.all(Array.from({ length: 10 }, () => full.getConnection()));
     const late = createPoolCluster({ resolver: staticEndpoints(world.endpoints), waitTimeoutMs: 300, ...application });
@@ -198,7 +198,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     }
   });
 
-  it('no server at all, one that refuses, and one that came too late', async () => {
+  it('no server, a server that refuses, and a server that comes too late: each has a message of its own', async () => {
     const resolver = new FakeResolver();
     resolver.update();
     const none = create({ resolver });
@@ -212,7 +212,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     expect(error.message).toContain(`connect ECONNREFUSED 127.0.0.1:${nobody.port}`);
   });
 
-  it('all connections in use: a caller waits for its time limit, and only a limited number wait', async () => {
+  it('all connections in use: a caller waits up to its time limit, and only a limited number may wait', async () => {
     const replicas = create({ connectionLimit: 1, maxWaiting: 1, waitTimeoutMs: 1_000 });
     const held = await replicas.getConnection();
     const first = failing(replicas.query('SELECT 1'));
@@ -224,7 +224,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     held.release();
   });
 
-  it('the names mysql2 has for waiting do what they say', async () => {
+  it("mysql2's own options for waiting do what they say", async () => {
     const replicas = create({ connectionLimit: 1, waitForConnections: false });
     await until('it is connected', () => replicas.balancer.snapshot().state === 'ready');
     const held = await replicas.getConnection();

@@ -6,7 +6,7 @@ import { buildPackage, expectToEnd } from '../../support/programs/programs.js';
 
 const program = fileURLToPath(new URL('../../support/databases/idle-mysql-client.mjs', import.meta.url));
 
-describe.skipIf(noMariadb)(titled('a process with a cluster it did not end'), () => {
+describe.skipIf(noMariadb)(titled('a process with a cluster that it did not end'), () => {
   let world: MariadbWorld;
   beforeAll(async () => {
     // The program runs the package as built: without vitest in its process there is nobody else to keep it alive.

@@ -52,7 +52,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     return until(`${count} more answers`, () => reading.total >= goal, 60_000);
   };
 
-  it('loses no idempotent read to SIGKILL, and uses the server again when it answers', async () => {
+  it('fails no idempotent read when a server gets SIGKILL, and uses the server again when it answers', async () => {
     await start(3, { idempotent: true });
     const reading = readers(cluster, WORKERS);
     await more(reading);
@@ -79,7 +79,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     expect(ejections).toEqual([]);
   });
 
-  it('repeats nothing that is not marked: a write whose connection dies fails, once', async () => {
+  it('repeats no statement that is not marked idempotent: a write whose connection dies fails, once', async () => {
     await start(2);
     const held = cluster.query('DO SLEEP(30)');
     let server = -1;
@@ -100,7 +100,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     expect(attempts[0]).toMatchObject({ outcome: { kind: 'failure', cause: 'reset' }, retrying: false });
   });
 
-  it('comes back by itself when all servers were down; the stock PoolCluster does not', async () => {
+  it('recovers by itself after all servers were down; the stock PoolCluster does not', async () => {
     await start(2, { waitTimeoutMs: 500, idempotent: true });
     const stock = createStockCluster();
     for (const { endpoint, name } of world.all) {
@@ -127,7 +127,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     await stock.end();
   });
 
-  it('lets no caller wait for a frozen server longer than its timeout, and ejects the server after 5 tries at most', async () => {
+  it('makes no caller wait for a frozen server longer than its timeout, and ejects the server after 5 tries at most', async () => {
     await start(3);
     const ask = (): Promise<unknown> => cluster.query({ sql: 'SELECT 1', timeout: 300 });
     // Several connections to each.
@@ -167,7 +167,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     await until('what was cut is gone', async () => (await frozen.connections()) <= 10, 30_000);
   });
 
-  it('gives a frozen server nothing more once it is ejected: of six callers fail what was under way and 4 at most', async () => {
+  it('sends a frozen server nothing more once it is ejected: of six callers, only running calls and at most 4 others fail', async () => {
     await start(3);
     const callers = 6;
     await Promise.all(Array.from({ length: 30 }, () => cluster.query('DO SLEEP(0.1)')));

@@ -46,7 +46,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster under load'), () => {
     for (const server of world.all) expect(await server.connections()).toBeLessThanOrEqual(WORKERS);
   });
 
-  it('gives a server that comes its share, and lets one that leaves finish: no statement and no transaction fails', async () => {
+  it('sends a new server its share, and lets one that leaves finish: no statement and no transaction fails', async () => {
     const reading = readers(cluster, WORKERS / 2);
     const ledger = new Ledger(cluster, WORKERS / 2);
     await until('traffic runs', () => reading.total > 300 && ledger.total > 100);

@@ -40,7 +40,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     );
   };
 
-  it('sends what is meant for a service there, by name, pattern or selector', async () => {
+  it('sends a statement to the service it is meant for, by name, pattern or selector', async () => {
     await start(4, () => ({
       services: {
         primary: { resolver: at(0), role: 'primary' },
@@ -63,14 +63,14 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     expect(() => cluster.of('*', 'BEST' as never)).toThrow(/selector must be/);
   });
 
-  it('goes on with another service of the pattern when one has no server', async () => {
+  it('uses another service of the pattern when one has no server', async () => {
     await start(2, () => ({ services: { near: { resolver: at(0) }, far: { resolver: at(1) } }, idempotent: true }));
     await world.at(0).kill();
     await until('it is noticed', () => cluster.balancer.snapshot().endpoints[0]?.state !== 'ready');
     expect(await ids(() => cluster.of('*', 'ORDER').query(id), 4)).toEqual(new Set([2]));
   });
 
-  it('fails over: a writer that turns read-only stands by, its refused write goes to the new one, and nobody is cut', async () => {
+  it('fails over: a writer that turns read-only stands by, its refused write goes to the new writer, and no connection is cut', async () => {
     await start(2, () => ({ resolver: at(0, 1), role: 'primary' }));
     await world.at(1).setReadOnly(true);
     const write = (): Promise<unknown> => cluster.query('INSERT INTO t VALUES (1)');
@@ -91,7 +91,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     expect(await world.at(1).connections()).toBe(connected);
   });
 
-  it('acknowledges nothing on a primary that was frozen while a replica took over', async () => {
+  it('acknowledges no write on a primary that was frozen while a replica took over', async () => {
     world = await startMariadbs(2, { init: tables });
     await world.at(1).setReadOnly(true);
     cluster = createPoolCluster({ resolver: at(0, 1), role: 'primary', ...application });
@@ -137,7 +137,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     expect(weights()).toEqual([1, 0]);
   });
 
-  it('finds the one writer among several by asking when it connects', async () => {
+  it('finds the one writer among several by a query when it connects', async () => {
     world = await startMariadbs(2, { init: tables });
     await world.at(0).setReadOnly(true);
     cluster = createPoolCluster({ resolver: at(0, 1), picker: roundRobin(), role: 'primary', ...application });
@@ -148,7 +148,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     expect(await ids(() => cluster.query(id), 4)).toEqual(new Set([2]));
   });
 
-  it('leaves a replica that refuses writes where it is: it was not meant to take any', async () => {
+  it('keeps using a replica that refuses a write: it was not meant to take any', async () => {
     await start(1, () => ({ resolver: at(0) }));
     await world.at(0).setReadOnly(true);
     await expect(cluster.query('INSERT INTO t VALUES (1)')).rejects.toMatchObject({ errno: 1290 });
@@ -156,7 +156,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     await cluster.query(id);
   });
 
-  it('spares replicas that are too far behind, unless all are', async () => {
+  it('sends no reads to replicas that are too far behind, unless all are', async () => {
     await start(2, () => ({
       resolver: at(0, 1),
       maxLagMs: 10_000,
@@ -175,7 +175,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     await until('both are in time', async () => (await ids(() => cluster.query(id), 4)).size === 2);
   });
 
-  it('asks for the replica status where nothing else is said, and takes a server that replicates nothing for up to date', async () => {
+  it('reads the lag from the replica status by default, and takes a server that does not replicate as up to date', async () => {
     await start(1, () => ({ resolver: at(0), maxLagMs: 0, probeIntervalMs: 20 }));
     await until('it was asked', async () => {
       const [{ n }] = (await world
@@ -188,7 +188,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     expect(cluster.balancer.snapshot().endpoints[0]?.weight).toBe(1);
   });
 
-  it('follows each service by itself', async () => {
+  it('keeps the endpoints of each service apart', async () => {
     world = await startMariadbs(2);
     const resolver = new FakeResolver();
     resolver.update();

@@ -50,7 +50,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster over TLS'), () => {
       /does not match certificate's altnames/,
     ],
     ['an unknown authority', { ssl: {} }, /unable to (verify|get)|self.signed/],
-  ])('refuses %s, by default, as soon as all servers were tried', async (_what, options, message) => {
+  ])('refuses %s by default, and fails once all servers were tried', async (_what, options, message) => {
     // It does not wait: that would be longer than a test may take.
     create({ ...options, waitTimeoutMs: 600_000 });
     const refused = { code: 'EVENKEEL_CONNECT', message: expect.stringMatching(message) };
@@ -58,7 +58,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster over TLS'), () => {
     await expect(cluster.getConnection()).rejects.toMatchObject(refused);
   });
 
-  it('refuses servers without TLS as soon as all were tried', async () => {
+  it('refuses servers without TLS, and fails once all were tried', async () => {
     const plain = await startMariadbs(1);
     try {
       create({ resolver: staticEndpoints(plain.endpoints), ssl: { ca: authority.cert }, waitTimeoutMs: 600_000 });
@@ -73,18 +73,18 @@ describe.skipIf(noMariadb)(titled('createPoolCluster over TLS'), () => {
     }
   });
 
-  it('takes any certificate only where that is said', async () => {
+  it('accepts any certificate only if told to', async () => {
     create({ host: 'mysql.elsewhere', ssl: { ca: authority.cert, verifyIdentity: false } });
     expect(await cipher()).not.toBe('');
   });
 
-  it('wants a name to check', () => {
+  it('needs a name to check', () => {
     const options = { resolver: staticEndpoints(world.endpoints), ssl: { ca: authority.cert }, ...application };
     expect(() => createPoolCluster(options)).toThrow(/ssl needs `host`/);
     expect(() => createPoolCluster({ ...options, host: '10.0.0.1' })).toThrow(/10\.0\.0\.1 is an address/);
   });
 
-  it('ends connections in order, and by force', async () => {
+  it('closes connections in order, and by force', async () => {
     create({ ssl: { ca: authority.cert } });
     const connection = await cluster.getConnection();
     await connection.query('SELECT 1');

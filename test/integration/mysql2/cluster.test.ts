@@ -38,7 +38,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
   const inFlight = (of: PoolCluster): number =>
     of.balancer.snapshot().endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
 
-  it.runIf(hasIpv6)(titleOf('takes an IPv6 address for its host, and in its target', hasIpv6, needsIpv6), async () => {
+  it.runIf(hasIpv6)(titleOf('accepts an IPv6 address as host, and in its target', hasIpv6, needsIpv6), async () => {
     const { port } = world.endpoints[0] as { port: number };
     await using door = await Ipv6Door.open(port);
     for (const server of [{ host: '::1', port }, { target: `[::1]:${port}` }]) {
@@ -75,7 +75,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     expect(seen.size).toBe(3);
   });
 
-  it('keeps a checked-out connection with its caller until it is released', async () => {
+  it('keeps a checked-out connection for its caller until it is released', async () => {
     const replicas = create();
     const connection = await replicas.getConnection();
     const { threadId } = connection;
@@ -89,7 +89,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     expect(inFlight(replicas)).toBe(0);
   });
 
-  it('gives an error of SQL to its caller as mysql2 has it, and uses the connection again', async () => {
+  it('returns an SQL error as mysql2 does, and uses the connection again', async () => {
     const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
     await replicas.query('SELECT 1');
     const before = await world.at(0).connections();
@@ -122,7 +122,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       }
     };
 
-    it.each(cases)('%s, its caller gets the error and the server is not blamed', async (_what, options, ask) => {
+    it.each(cases)('%s: its caller gets the error and the server is not blamed', async (_what, options, ask) => {
       const resolver = staticEndpoints(world.endpoints.slice(0, 1));
       const ends: Outcome[] = [];
       const lost: (Error | undefined)[] = [];
@@ -142,7 +142,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       expect((await replicas.query(plain))[0]).toEqual([{ seven: 7 }]);
     });
 
-    it('nor is a file it cannot read', async () => {
+    it('a file that it cannot read is not held against the server either', async () => {
       const sql = "LOAD DATA LOCAL INFILE 'nowhere' INTO TABLE t";
       const infileStreamFactory = (): Readable => createReadStream('/nowhere/at/all');
       const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)), infileStreamFactory });
@@ -157,7 +157,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', failed: 0, suspect: false });
     });
 
-    it('nor is a connection that is destroyed', async () => {
+    it('a connection that is destroyed is not held against the server either', async () => {
       const lost: unknown[] = [];
       const observer: Observer = { subchannelChanged: ({ to, error }) => to === 'backoff' && lost.push(error) };
       const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)), observer });
@@ -172,7 +172,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', failed: 0 });
     });
 
-    it('what evenkeel itself asks the servers is not read by it', async () => {
+    it("evenkeel's own queries do not use it", async () => {
       await world.at(0).setReadOnly(true);
       try {
         const replicas = create({ resolver: staticEndpoints(world.endpoints), typeCast, role: 'primary' });
@@ -184,7 +184,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       }
     });
 
-    it('what is no Error comes as the cause of one', async () => {
+    it('a thrown value that is not an Error is the cause of one', async () => {
       const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
       const odd = (): never => {
         throw 'odd';
@@ -198,7 +198,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
   const needs322 = 'it needs mysql2 3.22';
   it.skipIf(canReset)(
     titleOf(
-      'says that resetOnRelease is not to be had rather than pass it over',
+      'refuses resetOnRelease where it cannot be had, instead of ignoring it',
       !canReset,
       'it needs a mysql2 before 3.22',
     ),
@@ -225,7 +225,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
 
   it.runIf(canReset)(
     titleOf(
-      'leaves a connection to its next user, however long ago resetOnRelease asked for a clean session',
+      'does not cut a connection under its next user, however long ago its reset for resetOnRelease began',
       canReset,
       needs322,
     ),
@@ -248,7 +248,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     },
   );
 
-  it('finds a frozen server by its health checks, before anybody asks it', async () => {
+  it('finds a frozen server by its health checks, before any call goes there', async () => {
     const replicas = create({
       stages: [conditions(), activeHealth({ intervalMs: 50, timeoutMs: 1_000, unhealthyAfter: 2 }), panic()],
     });
@@ -269,7 +269,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     await until('it is back', () => suspect().every((is) => !is) && !isOut(), 30_000);
   });
 
-  it('follows only the pods of a StatefulSet that are meant', async () => {
+  it('follows only the chosen pods of a StatefulSet', async () => {
     const resolver = new FakeResolver();
     resolver.update(...world.all.map(({ endpoint, name }) => ({ ...endpoint, name })));
     const cluster = create({
@@ -292,7 +292,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     expect(await ids('rest')).toEqual(new Set([2, 3]));
   });
 
-  it('waits for a connection that is checked out when it is ended, and cuts nobody', async () => {
+  it('waits for a checked-out connection when it is ended, and cuts nobody', async () => {
     const replicas = create();
     const connection = await replicas.getConnection();
     await connection.beginTransaction();

@@ -38,7 +38,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
   const atOnce = (count: number): Promise<unknown> =>
     Promise.all(Array.from({ length: count }, () => (cluster as PoolCluster).query('DO SLEEP(0.05)')));
 
-  it('are asked for at each new connection, with the server it goes to', async () => {
+  it('are read for each new connection, with the server it goes to', async () => {
     const asked: string[] = [];
     create({
       user: () => user,
@@ -57,7 +57,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
     expect(asked).toHaveLength(open);
   });
 
-  it('a password that was changed on the server is used from the next connection on', async () => {
+  it('a password that was changed on the server is used for the next connection', async () => {
     let current = 'first';
     await world.at(0).sql("CREATE OR REPLACE USER rotating@'%' IDENTIFIED BY 'first'");
     cluster = createPoolCluster({
@@ -106,7 +106,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
       return { held: all[0] as (typeof all)[number], ids };
     };
 
-    it('connections that logged in with something else are replaced once they are idle', async () => {
+    it('connections that logged in with other values are replaced once they are idle', async () => {
       await rotate();
       const { held, ids } = await open(3);
       await world.at(0).sql("ALTER USER rotating@'%' IDENTIFIED BY 'second'");
@@ -143,7 +143,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
       expect(server()).toMatchObject({ state: 'ready', failed: 0 });
     });
 
-    it('what the server does not take changes nothing', async () => {
+    it('values that the server refuses change nothing', async () => {
       await rotate();
       const { held, ids } = await open(3);
       held.release();
@@ -174,7 +174,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
       () => 7 as never,
       'the function given as "password" failed: it must return a string, got number',
     ],
-  ])('a function that %s: callers hear of it at once, as of an option that is wrong', async (_what, ask, message) => {
+  ])('a function that %s fails callers at once, like an invalid option', async (_what, ask, message) => {
     create({ password: ask, waitTimeoutMs: 600_000, resolver: staticEndpoints(world.endpoints) });
     await expect((cluster as PoolCluster).query('SELECT 1')).rejects.toMatchObject({
       code: 'EVENKEEL_OPTION',
@@ -189,7 +189,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
     ]);
   });
 
-  it('a function that fails for a while: the connections there are do the work, and no server is blamed', async () => {
+  it('a function that fails for a while: open connections do the work, and no server is blamed', async () => {
     let failing = false;
     create({
       password: () => {
@@ -204,7 +204,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
     expect(await world.at(0).connections()).toBe(1);
   });
 
-  it('one that recovers is asked again', async () => {
+  it('a function that works again is used again', async () => {
     let count = 0;
     create({
       password: () => {
@@ -217,7 +217,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
     await atOnce(1);
   });
 
-  it('one that does not answer may take as long as a connection may', async () => {
+  it('a function that does not answer may take as long as a connection may', async () => {
     const clock = new FakeClock();
     let isHanging = false;
     create({ clock, password: () => (isHanging ? new Promise<never>(() => {}) : password) });
@@ -233,7 +233,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
     expect(server()).toMatchObject({ state: 'ready', failed: 0 });
   });
 
-  it('nothing is left of a cluster that ends while a function is being asked', async () => {
+  it('nothing is left of a cluster that ends while a function is running', async () => {
     let answer = (_password: string): void => {};
     const asked = new Promise<void>((resolve) => {
       create({
@@ -255,7 +255,7 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
     expect(await world.at(0).connections()).toBe(0);
   });
 
-  it('TLS settings are asked for, too, and checked as if they were given', async () => {
+  it('TLS settings come from a function, too, and are checked like options', async () => {
     let ca = authority.cert;
     let asked = 0;
     create({

@@ -101,7 +101,7 @@ describe.skipIf(noMariadb || !canRemove)(
       ]);
     });
 
-    it('takes in endpoints that are ready, and no others', async () => {
+    it('adds endpoints that are ready, and no others', async () => {
       const [first, second, third] = world.all.map(({ endpoint }) => endpoint);
       if (first === undefined || second === undefined || third === undefined)
         throw new Error('three servers are needed');
@@ -115,7 +115,7 @@ describe.skipIf(noMariadb || !canRemove)(
       expect((await query(cluster.of(`replica-${world.at(2).port}`), WHO))[0]).toEqual({ id: 3 });
     });
 
-    it('works with the promise face', async () => {
+    it('works with mysql2/promise', async () => {
       const cluster = mysqlPromise.createPoolCluster({ restoreNodeTimeout: 500 });
       const follower = followService(cluster, { resolver, node });
       opened.push({ follower, end: () => cluster.end() });
@@ -132,7 +132,7 @@ describe.skipIf(noMariadb || !canRemove)(
       }
     });
 
-    it('asks for and checks the name of the Service while it connects to the pods', async () => {
+    it('sends and checks the name of the Service while it connects to the pods', async () => {
       const secured = (host: string) => (): PoolOptions => ({
         ...node(),
         host,
@@ -149,7 +149,7 @@ describe.skipIf(noMariadb || !canRemove)(
       expect(wrong.nodeIds).toEqual([]);
     });
 
-    it('says which server refuses the password, and never says the password', async () => {
+    it('says which server refuses the password, and never prints the password', async () => {
       const events: unknown[] = [];
       const follower = follow(createCluster(), {
         node: () => ({ ...node(), password: 'not-the-secret' }),
@@ -166,7 +166,7 @@ describe.skipIf(noMariadb || !canRemove)(
     });
 
     describe('when servers leave', () => {
-      it('loses no query', async () => {
+      it('fails no query', async () => {
         const cluster = createCluster();
         const follower = follow(cluster, { drainTimeoutMs: 10_000 });
         await follower.ready();
@@ -194,7 +194,7 @@ describe.skipIf(noMariadb || !canRemove)(
         await workers;
       });
 
-      it('lets a transaction finish, and gives the server nothing new', async () => {
+      it('lets a transaction finish, and sends the server nothing new', async () => {
         const cluster = createCluster();
         const follower = follow(cluster);
         await follower.ready();
@@ -211,7 +211,7 @@ describe.skipIf(noMariadb || !canRemove)(
         await until('the third is out', () => follower.nodeIds.length === 2);
       });
 
-      it('cuts connections that are not given back in time, without an uncaught error', async () => {
+      it('cuts connections that are not released in time, without an uncaught error', async () => {
         const cluster = createCluster();
         const follower = follow(cluster, { drainTimeoutMs: 200 });
         await follower.ready();
@@ -237,7 +237,7 @@ describe.skipIf(noMariadb || !canRemove)(
         for (const server of world.all) if (!server.running) await server.start();
       });
 
-      it('has them again, where the cluster alone has lost them for good', async () => {
+      it('uses them again, where the cluster alone has lost them for good', async () => {
         resolver.update(...world.endpoints.slice(0, 2));
         const pool = { connectionLimit: 5, ...application };
         const alone = mysql.createPoolCluster();
@@ -274,7 +274,7 @@ describe.skipIf(noMariadb || !canRemove)(
       });
     });
 
-    it('leaves the cluster with its nodes, and without listeners, when it is closed', async () => {
+    it('when it is closed, leaves the cluster with its nodes and without listeners', async () => {
       const cluster = createCluster();
       const follower = follow(cluster);
       await follower.ready();

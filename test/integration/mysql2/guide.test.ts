@@ -37,7 +37,7 @@ const init = [
   'CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, item INT NOT NULL, amount INT NOT NULL)',
 ];
 
-it('has the programs expected here', () => {
+it('has the expected programs', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 
@@ -68,7 +68,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     expect(stdout).toMatch(expected[heading] as RegExp);
   });
 
-  it('Sequelize: connections that are opened at once are spread over the servers', async () => {
+  it('Sequelize: connections opened at once are spread over the servers', async () => {
     const { source = '' } = programs.find(({ heading }) => heading === 'Sequelize') ?? {};
     const program = source
       .replaceAll("'mysql-read.shop:3306'", targetOf(world.endpoints))
@@ -85,7 +85,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
   it.each([
     ['mysql-read.shop', /^TLSv1\.\d\n$/],
     ['mysql.elsewhere', /does not match certificate's altnames/],
-  ])('Sequelize: connections speak TLS where that is said, and check the name: %s', async (name, answer) => {
+  ])('Sequelize: connections use TLS if configured, and check the name: %s', async (name, answer) => {
     const { source = '' } = programs.find(({ heading }) => heading === 'Sequelize') ?? {};
     const program = source
       .replaceAll("'mysql-read.shop:3306'", targetOf(world.endpoints))
@@ -99,7 +99,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     expect(await outputOfModule(`${environment}\n${program}`, example)).toMatch(answer);
   });
 
-  it('Sequelize: so are connections that are opened one after the other, over two servers', async () => {
+  it('Sequelize: connections opened one after the other are spread over two servers', async () => {
     const { source = '' } = programs.find(({ heading }) => heading === 'Sequelize') ?? {};
     const program = source
       .replaceAll("'mysql-read.shop:3306'", targetOf(world.endpoints.slice(0, 2)))
@@ -116,7 +116,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
       expect(ids.filter((found) => found === id).length).toBeGreaterThanOrEqual(2);
   });
 
-  it('the example tells its story to the end', async () => {
+  it('the example runs to its end', async () => {
     const stdout = await outputOf(['main.js'], example);
     const [three, four, killed, back] = stdout.split('\n');
     expect(three).toMatch(/^three replicas: +\{ 'server 2': 300, 'server 3': 300, 'server 4': 300 \}$/);

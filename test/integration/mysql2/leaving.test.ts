@@ -7,7 +7,7 @@ import { connected } from '../../support/fixtures/connected.js';
 import { until } from '../../support/until.js';
 
 /** The clock only moves where a test moves it: anything that waited for a time limit would wait for ever. */
-describe('a server that leaves while it is waited for', () => {
+describe('a server that leaves while calls wait for it', () => {
   let leaving: ScriptedMysql;
   let staying: ScriptedMysql;
   let resolver: FakeResolver;
@@ -63,7 +63,7 @@ describe('a server that leaves while it is waited for', () => {
 
   for (const gone of [true, false]) {
     const how = gone ? 'its pod is terminating' : 'it is no longer listed';
-    it(`statements and checkouts in the middle of a handshake go to another at once (${how})`, async () => {
+    it(`statements and checkouts in the middle of a handshake go to another server at once (${how})`, async () => {
       await create();
       leaving.reaction = () => 'hold';
       const running = cluster.query('SELECT id');
@@ -89,7 +89,7 @@ describe('a server that leaves while it is waited for', () => {
     });
   }
 
-  it('a statement that waits for the answer to a ping goes to another at once', async () => {
+  it('a statement that waits for the answer to a ping goes to another server at once', async () => {
     await create({ validateAfterMs: 1_000, validateTimeoutMs: 60_000 });
     leaving.answersPings = false;
     clock.advance(1_000);
@@ -103,7 +103,7 @@ describe('a server that leaves while it is waited for', () => {
     clock.advance(60_000);
   });
 
-  it('a statement that waits for a password goes to another at once', async () => {
+  it('a statement that waits for a password goes to another server at once', async () => {
     let held: ((password: string) => void) | undefined;
     let asked = 0;
     await create({
@@ -127,7 +127,7 @@ describe('a server that leaves while it is waited for', () => {
     await running;
   });
 
-  it('without another server the caller gets the error, and the same server is used again when it is back', async () => {
+  it('without another server the caller gets the error, and the server is used again when it is back', async () => {
     await create();
     leaving.reaction = () => 'hold';
     const running = cluster.query('SELECT id');
@@ -147,7 +147,7 @@ describe('a server that leaves while it is waited for', () => {
     await running;
   });
 
-  it('a caller that gave up before is not called again, and nothing is left open', async () => {
+  it('a caller that gave up earlier is not called again, and nothing is left open', async () => {
     await create();
     leaving.reaction = () => 'hold';
     const running = cluster.query('SELECT id');

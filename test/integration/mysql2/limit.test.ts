@@ -43,7 +43,7 @@ const shedTwo = async (): Promise<Promise<unknown>[]> => {
 const waiting = (): number => cluster.balancer.snapshot().waiting;
 
 describe('limit', () => {
-  it('bounds running statements; the important ones go first', async () => {
+  it('bounds the running statements; important ones go first', async () => {
     await open(Number.POSITIVE_INFINITY);
     server.reaction = () => 'hold';
     const running = cluster.query('SELECT id');
@@ -59,7 +59,7 @@ describe('limit', () => {
     expect(await plain).toBe('it did not fail');
   });
 
-  it('sheds statements that wait for long', async () => {
+  it('sheds statements that wait too long', async () => {
     await open(60);
     server.reaction = () => 'hold';
     const last = cluster.query('SELECT id');
@@ -73,7 +73,7 @@ describe('limit', () => {
     await last;
   });
 
-  it('leaves connections alone that are checked out', async () => {
+  it('does not count checked-out connections', async () => {
     await open(60);
     server.reaction = () => 'hold';
     const running = cluster.query('SELECT id');
@@ -93,7 +93,7 @@ describe('limit', () => {
     expect(cluster.balancer.snapshot().limit).toEqual({ max: 1, running: 0 });
   });
 
-  it('a checkout that waits for a connection is not shed, whatever waits for the limit', async () => {
+  it('does not shed a checkout that waits for a connection, whatever waits for the limit', async () => {
     await open(60);
     server.reaction = () => 'hold';
     const running = cluster.query('SELECT id');

@@ -35,7 +35,7 @@ describe('a server at max_connections', () => {
   /** So many statements that the server holds back. */
   const ask = (count: number): Promise<unknown>[] => Array.from({ length: count }, () => cluster.query('SELECT id'));
 
-  it('carries as many statements as it gives connections, those included whose handshakes were under way at the refusal', async () => {
+  it('runs as many statements as it accepts connections, including those whose handshakes were under way when it refused one', async () => {
     server.reaction = () => 'hold';
     server.greeting = 'late';
     const asking = ask(4);
@@ -52,7 +52,7 @@ describe('a server at max_connections', () => {
     expect(server.accepted).toBe(5);
   });
 
-  it('is tried with one more connection after a while, then with twice as many, until it gives all it may be asked for', async () => {
+  it('gets one more connection after a while, then twice as many, up to the configured number', async () => {
     server.reaction = () => 'hold';
     server.greeting = full;
     const asking = ask(30);
@@ -74,7 +74,7 @@ describe('a server at max_connections', () => {
     expect(server.accepted).toBe(60);
   });
 
-  it('whose connections were all ended is not given up while others are on their way', async () => {
+  it('whose connections have all ended still gets calls while others are being opened', async () => {
     server.greeting = 'late';
     server.reaction = () => 'hold';
     const lost = cluster.query('SELECT id');
@@ -95,7 +95,7 @@ describe('a server at max_connections', () => {
 });
 
 describe.skipIf(noMariadb)(titled('a real server at max_connections'), () => {
-  it('answers all that wait, over all the connections it gives', async () => {
+  it('answers all that wait, over all the connections it accepts', async () => {
     const count = PROOF ? 4_000 : 400;
     await using world = await startMariadbs(1, { args: ['--max-connections=12'] });
     const cluster = createPoolCluster({

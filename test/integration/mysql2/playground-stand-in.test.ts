@@ -32,7 +32,7 @@ async function startPod(): Promise<{ child: ChildProcess; port: number; told: Re
 const connect = (port: number): ReturnType<typeof createConnection> =>
   createConnection({ host: '127.0.0.1', port, user: 'evenkeel', password: 'any', database: 'shop' });
 
-test('answers with the name of the pod, counts connections by user, and leaves on SIGTERM', async () => {
+test('answers with the name of its pod, counts connections by user, and leaves on SIGTERM', async () => {
   const { child, port, told } = await startPod();
   const [one, other] = [await connect(port), await connect(port)];
   const [rows] = await one.query(QUERY);

@@ -14,7 +14,7 @@ import { canEndGracefully, tracesAddress } from './support/peer.js';
 
 const ROWS = 5_000;
 
-describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds in a cluster'), () => {
+describe.skipIf(noMariadb)(titled('code written for a pool of mysql2, with a cluster'), () => {
   let world: MariadbWorld;
   let cluster: PoolCluster;
   let attempts: ObserverEvents['attemptEnded'][];
@@ -45,7 +45,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
   };
   const inFlight = (): number => cluster.balancer.snapshot().endpoints.reduce((sum, one) => sum + one.inFlight, 0);
 
-  it.each(['query', 'execute'] as const)('`%s`: a stream of rows, no faster than they are read', async (method) => {
+  it.each(['query', 'execute'] as const)('`%s`: streams rows no faster than they are read', async (method) => {
     const replicas = create({ connectionLimit: 1 });
     const stream = replicas[method]('SELECT * FROM numbers WHERE n > ?', [0]).stream({ highWaterMark: 5 });
     const seen: number[] = [];
@@ -64,7 +64,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     expect(await world.at(0).connections()).toBeLessThanOrEqual(1);
   });
 
-  it('a stream emits `result` as one of mysql2 does, and `end` even after an error', async () => {
+  it('a stream emits `result` as in mysql2, and `end` even after an error', async () => {
     const replicas = create({ multipleStatements: true });
     const [endpoint] = world.endpoints;
     const { address: host, port } = endpoint as Endpoint;
@@ -89,7 +89,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     expect(heard).toEqual(['error', 'end', 'close']);
   });
 
-  it('rows by events, in the async context of the caller; the promise resolves behind them', async () => {
+  it('rows arrive by events, in the async context of the caller; the promise resolves after them', async () => {
     const replicas = create();
     const context = new AsyncLocalStorage<string>();
     await context.run('mine', async () => {
@@ -114,7 +114,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     });
   });
 
-  it('errors by event or stream: once, without an unhandled rejection', async () => {
+  it('errors arrive once, by event or stream, without an unhandled rejection', async () => {
     const replicas = create();
     const rejections: unknown[] = [];
     const note = (reason: unknown): unknown => rejections.push(reason);
@@ -141,7 +141,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     }
   });
 
-  it('a statement whose connection dies is repeated elsewhere before its first row came, but never after', async () => {
+  it('a statement whose connection dies is repeated elsewhere before its first row, and never after it', async () => {
     const replicas = create({ idempotent: true, picker: roundRobin(), waitTimeoutMs: 60_000 });
     await replicas.ready({ connections: 2 });
     attempts.length = 0;
@@ -171,7 +171,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     expect(attempts.map(({ retrying }) => retrying)).toEqual([false]);
   });
 
-  it('a connection says which server it leads to, to traces, too', async () => {
+  it('a connection shows which server it is connected to, also to traces', async () => {
     const replicas = create({ host: 'mysql-read.shop', picker: roundRobin() });
     const traced: string[] = [];
     const note = (message: unknown): void => {
@@ -197,7 +197,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     }
   });
 
-  it("tells of callers that have to wait, by the pool's event `enqueue`", async () => {
+  it('a pool emits `enqueue` when callers have to wait', async () => {
     const replicas = create({ connectionLimit: 1, resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
     await replicas.ready({ connections: 1 });
     let enqueued = 0;
@@ -212,7 +212,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     expect(enqueued).toBe(2);
   });
 
-  it('is given back by `using`, and ended by it', async () => {
+  it('`using` releases a connection, and ends a cluster', async () => {
     const replicas = create({ connectionLimit: 1, resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
     for (let count = 0; count < 3; count++) {
       await using connection = await replicas.getConnection();
@@ -236,7 +236,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
 
   it.runIf(canEndGracefully)(
     titleOf(
-      '`gracefulEnd`: `end` ends a connection behind what runs on it',
+      '`gracefulEnd`: `end` closes a connection after its running statements',
       canEndGracefully,
       'this mysql2 has no such option',
     ),
@@ -255,7 +255,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     },
   );
 
-  it('`ready({ connections })` opens so many, spread over the servers', async () => {
+  it('`ready({ connections })` opens that many, spread over the servers', async () => {
     const replicas = create({ picker: roundRobin() });
     await replicas.ready({ connections: 6 });
     expect(await Promise.all(world.all.map((server) => server.connections()))).toEqual([3, 3]);
@@ -265,7 +265,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     await expect(replicas.ready({ count: 1 } as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
   });
 
-  it('`ready({ connections })` ends with its signal, and as a checkout does where none can be had', async () => {
+  it('`ready({ connections })` ends with its signal, and fails like a checkout if there is no server', async () => {
     await using server = await ScriptedMysql.start();
     server.greeting = 'silent';
     const clock = new FakeClock();

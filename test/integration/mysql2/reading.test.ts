@@ -23,7 +23,7 @@ const heardOf = (query: Pick<Query, 'on'>): string[] => {
   return heard;
 };
 
-describe('an answer that is read by events or as a stream', () => {
+describe('a result that is read by events or as a stream', () => {
   let server: ScriptedMysql;
   beforeEach(async () => {
     server = await ScriptedMysql.start();
@@ -69,7 +69,7 @@ describe('an answer that is read by events or as a stream', () => {
     await until('it is no more in use', () => cluster.balancer.snapshot().endpoints.every((one) => one.inFlight === 0));
   });
 
-  it('is cut when nothing of it came for `queryTimeoutMs`, or for the time-out of its own', async () => {
+  it('is cut when no part of it came for `queryTimeoutMs`, or for its own timeout', async () => {
     const clock = new FakeClock();
     const connection = await create({ queryTimeoutMs: 5_000, clock });
     server.reaction = () => 'hold';
@@ -91,7 +91,7 @@ describe('an answer that is read by events or as a stream', () => {
     expect(clock.timers).toBeLessThan(5);
   });
 
-  it('says so once, and leaves no timer, when the server answers with an error', async () => {
+  it('ends once, and leaves no timer, when the server answers with an error', async () => {
     const clock = new FakeClock();
     const connection = await create({ queryTimeoutMs: 5_000, clock });
     server.reaction = () => ({ code: 1064, message: 'no' });
@@ -105,7 +105,7 @@ describe('an answer that is read by events or as a stream', () => {
     expect(heard).toHaveLength(2);
   });
 
-  it('whose listener throws does not keep others from hearing', async () => {
+  it('reaches the other listeners when one throws', async () => {
     const connection = await create();
     server.reaction = () => 'hold';
     const uncaught: unknown[] = [];
@@ -131,7 +131,7 @@ describe('an answer that is read by events or as a stream', () => {
     [1836, 'Running in read-only mode'],
     [1792, 'Cannot execute statement in a READ ONLY transaction'],
   ])(
-    'a server that says it is read-only (%i): a new connection is opened, which may lead to another',
+    'a server that says it is read-only (%i): a new connection is opened, possibly to another server',
     async (code, message) => {
       const held = await create();
       held.release();
@@ -153,7 +153,7 @@ describe('an answer that is read by events or as a stream', () => {
   );
 });
 
-describe.skipIf(noMariadb)(titled('with a real server, an answer that is read as a stream'), () => {
+describe.skipIf(noMariadb)(titled('with a real server, a result that is read as a stream'), () => {
   let world: MariadbWorld;
   const rows = 20_000;
   beforeAll(async () => {
@@ -178,7 +178,7 @@ describe.skipIf(noMariadb)(titled('with a real server, an answer that is read as
   };
   const threadOf = (connection: PoolConnection): number => (connection as unknown as { threadId: number }).threadId;
 
-  it('comes whole, however slowly it is read', async () => {
+  it('is complete, however slowly it is read', async () => {
     const clock = new FakeClock();
     const connection = await create({ queryTimeoutMs: 5_000, clock });
     let count = 0;
@@ -194,7 +194,7 @@ describe.skipIf(noMariadb)(titled('with a real server, an answer that is read as
   });
 
   it.each(['query', 'execute'] as const)(
-    '(%s) fails when its connection is killed half-way, and nothing waits',
+    '(%s) fails when its connection is killed half-way, and nothing keeps waiting',
     async (method) => {
       const connection = await create();
       const stream = connection[method]('SELECT * FROM numbers').stream({ highWaterMark: 10 });
@@ -211,7 +211,7 @@ describe.skipIf(noMariadb)(titled('with a real server, an answer that is read as
     },
   );
 
-  it('a statement that is still being prepared fails once', async () => {
+  it('fails once if the statement is still being prepared', async () => {
     const connection = await create();
     const heard = heardOf(connection.query('SELECT SLEEP(600)'));
     const prepared = heardOf(connection.execute('SELECT 1') as unknown as Query);
@@ -228,7 +228,7 @@ describe.skipIf(noMariadb)(titled('with a real server, an answer that is read as
     connection.release();
   });
 
-  it('LOAD DATA LOCAL without a way to the file fails, and the transaction goes on', async () => {
+  it('a LOAD DATA LOCAL without a way to read the file fails, and the transaction goes on', async () => {
     const connection = await create();
     const promised = connection.promise();
     const thread = threadOf(connection);

@@ -47,7 +47,7 @@ const fill = async (connection: Connection<Pool>, count: number): Promise<void> 
 };
 
 describe('the connections to one server', () => {
-  it('begin with one that is opened ahead and used', async () => {
+  it('start with one that is opened in advance and then used', async () => {
     const connection = await connect();
     expect(server.accepted).toBe(1);
     expect(await ask(connection)).toBe(1);
@@ -55,7 +55,7 @@ describe('the connections to one server', () => {
     expect(connection.capacity).toBe(10);
   });
 
-  it('say goodbye to the server when they end', async () => {
+  it('send COM_QUIT when they end', async () => {
     const connection = await connect();
     const [seen] = server.connections;
     await connection.close();
@@ -64,7 +64,7 @@ describe('the connections to one server', () => {
     expect(await connection.closed).toBeUndefined();
   });
 
-  it('that are idle for long are closed, but for the last', async () => {
+  it('that are idle for long are closed, except the last one', async () => {
     const connection = await connect({ idleTimeout: 10_000 });
     await fill(connection, 3);
     const seen = [...server.connections];
@@ -85,7 +85,7 @@ describe('the connections to one server', () => {
     await until('two are left', () => server.open === 2);
   });
 
-  it('past their age are replaced: the last one only after its successor has come', async () => {
+  it('past their maximum age are replaced: the last one only once its replacement is open', async () => {
     const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
     let most = 0;
     clock.advance(60_000);
@@ -97,7 +97,7 @@ describe('the connections to one server', () => {
     expect(await ask(connection)).toBe(2);
   });
 
-  it('past their age are kept while they are needed', async () => {
+  it('past their maximum age are kept while they are needed', async () => {
     const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
     server.reaction = () => 'hold';
     const asking = ask(connection);
@@ -112,7 +112,7 @@ describe('the connections to one server', () => {
     await until('it is replaced', () => server.accepted === 2 && server.open === 1);
   });
 
-  it('past their age stay if no replacement can be opened, and that is not tried again and again', async () => {
+  it('past their maximum age stay if no replacement can be opened, and a replacement is not tried again and again', async () => {
     const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
     server.greeting = { code: 1040, message: 'Too many connections' };
     clock.advance(60_000);
@@ -123,7 +123,7 @@ describe('the connections to one server', () => {
     expect(server.accepted).toBe(2);
   });
 
-  it('tell of their end: in order, badly, and when somebody cuts them', async () => {
+  it('report their end: clean, with an error, or cut', async () => {
     const clean = await connect();
     server.end('cleanly');
     expect(await clean.closed).toBeUndefined();
@@ -139,7 +139,7 @@ describe('the connections to one server', () => {
     expect(await busy.closed).toBeInstanceOf(Error);
   });
 
-  it('end in order where the server resets one that was idle for wait_timeout', async () => {
+  it('end cleanly when the server resets one that was idle for wait_timeout', async () => {
     const connection = await connect();
     clock.advance(2_000);
     server.end('badly');
@@ -155,7 +155,7 @@ describe('the connections to one server', () => {
     expect(await Promise.race([connection.closed, Promise.resolve('open')])).toBe('open');
   });
 
-  it('leave when the server takes no more: what they have goes on', async () => {
+  it('are left when the server accepts no more: open ones go on', async () => {
     const connection = await connect();
     server.reaction = () => 'hold';
     const asking = ask(connection);
@@ -175,7 +175,7 @@ describe('the ping of a health check', () => {
     expect(server.accepted).toBe(1);
   });
 
-  it('has a connection beside those that are in use', async () => {
+  it('uses a connection other than those in use', async () => {
     const connection = await connect({ connectionLimit: 1 });
     server.reaction = () => 'hold';
     const asking = ask(connection);
@@ -185,7 +185,7 @@ describe('the ping of a health check', () => {
     await asking;
   });
 
-  it('that is refused a connection does not put off the trial of one more', async () => {
+  it('that is refused a connection does not delay the trial of one more', async () => {
     const connection = await connect();
     server.reaction = () => 'hold';
     const asking = ask(connection);

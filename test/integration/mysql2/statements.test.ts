@@ -72,7 +72,7 @@ describe('a statement whose connection dies', () => {
     expect(story()).toEqual(isRepeated ? ['failure reset again', 'success'] : ['failure reset']);
   });
 
-  it('had not been read by the server (it says so): is repeated whatever it is', async () => {
+  it('before the server had read it, as its error says: is always repeated', async () => {
     await create();
     const said = { code: 4031, message: 'The client was disconnected by the server because of inactivity' };
     for (const server of servers) {
@@ -85,7 +85,7 @@ describe('a statement whose connection dies', () => {
     expect(story()).toEqual(['not-started again', 'success']);
   });
 
-  it('is not repeated when the server shuts down while it runs', async () => {
+  it('because the server shuts down is not repeated', async () => {
     await create();
     let seen: ScriptedConnection | undefined;
     for (const server of servers) {
@@ -116,21 +116,24 @@ describe('a statement whose connection dies', () => {
   });
 });
 
-describe('an error the server answers with', () => {
+describe('an error that the server answers with', () => {
   it.each([
     [1213, 'Deadlock found when trying to get lock'],
     [1062, 'Duplicate entry'],
     [1205, 'Lock wait timeout exceeded'],
     [1317, 'Query execution was interrupted'],
-  ])('%i is the application’s: the server did its work, the connection is used again', async (code, message) => {
-    await create({ idempotent: true }, 1);
-    first().reaction = () => ({ code, message });
-    await expect(cluster.query('UPDATE t SET a = 1')).rejects.toMatchObject({ errno: code, sqlMessage: message });
-    expect(story()).toEqual(['success']);
-    first().reaction = () => 'id';
-    await cluster.query('SELECT id');
-    expect(first().accepted).toBe(1);
-  });
+  ])(
+    '%i is the application’s: it does not count against the server, and the connection is used again',
+    async (code, message) => {
+      await create({ idempotent: true }, 1);
+      first().reaction = () => ({ code, message });
+      await expect(cluster.query('UPDATE t SET a = 1')).rejects.toMatchObject({ errno: code, sqlMessage: message });
+      expect(story()).toEqual(['success']);
+      first().reaction = () => 'id';
+      await cluster.query('SELECT id');
+      expect(first().accepted).toBe(1);
+    },
+  );
 
   it('has the stack of the caller', async () => {
     await create({}, 1);
@@ -141,7 +144,7 @@ describe('an error the server answers with', () => {
 });
 
 describe('a statement whose server hangs up on every new connection', () => {
-  it('waits for another server while all of them are at their limit', async () => {
+  it('waits for another server while all others are at their limit', async () => {
     await create({ connectionLimit: 2 });
     holdAll();
     const asking = [1, 2, 3].map(() => cluster.query('SELECT id'));
@@ -166,7 +169,7 @@ describe('a statement whose server hangs up on every new connection', () => {
     await Promise.all(asking);
   });
 
-  it('waits for the server when no connection to it is left, though another one is still being opened', async () => {
+  it('waits for the server when no connection to it is left, while another one is being opened', async () => {
     await create({}, 1);
     holdAll();
     const lost = expect(cluster.query('SELECT id')).rejects.toMatchObject({ code: 'ECONNRESET' });
@@ -188,7 +191,7 @@ describe('a statement whose server hangs up on every new connection', () => {
   });
 });
 
-describe('a writer that refuses a statement since it is read-only', () => {
+describe('a writer that refuses a statement because it is read-only', () => {
   it.each([
     ['one change', {}, 'INSERT INTO t VALUES (1)', true],
     ['one change after comments', {}, '/**/ /* by call */ -- x\n update t SET a = 1', true],
@@ -220,14 +223,14 @@ describe('a connection that was idle for long', () => {
   // Longer than a busy machine takes to answer; only one test has it pass.
   const options = { validateAfterMs: 0, validateTimeoutMs: 20_000 };
 
-  it('is asked first', async () => {
+  it('is checked by a ping first', async () => {
     await create(options, 1);
     await cluster.query('SELECT id');
     await cluster.query('SELECT id');
     expect(first().connections[0]).toMatchObject({ pings: 2, id: 1 });
   });
 
-  it('does not answer: the statement goes to another server, and the caller does not notice', async () => {
+  it('that does not answer: the statement goes to another server, and the caller does not notice', async () => {
     await create({ ...options, validateTimeoutMs: 100 });
     first().answersPings = false;
     for (let i = 0; i < 4; i++) await cluster.query('INSERT INTO t VALUES (1)');
@@ -236,7 +239,7 @@ describe('a connection that was idle for long', () => {
     await until('it was cut', () => first().open <= 1);
   });
 
-  it('is dead: another one is opened', async () => {
+  it('that is dead: another one is opened', async () => {
     await create(options, 1);
     const [seen] = first().connections;
     first().answersPings = false;
@@ -249,8 +252,8 @@ describe('a connection that was idle for long', () => {
   });
 });
 
-describe('a time-out', () => {
-  it('of a statement counts from the call on, and destroys its connection', async () => {
+describe('a timeout', () => {
+  it('for a statement counts from the call, and destroys its connection', async () => {
     await create({}, 1);
     holdAll();
     await expect(cluster.query({ sql: 'SELECT id', timeout: 50 })).rejects.toMatchObject({
@@ -264,7 +267,7 @@ describe('a time-out', () => {
     expect(first().connections.every(({ id }) => id > 1)).toBe(true);
   });
 
-  it('on the only connection to a server, just opened, leads to another one without a pause', async () => {
+  it('on the only, just opened connection to a server opens another one without a pause', async () => {
     const states: string[] = [];
     await create({ observer: { subchannelChanged: ({ to }) => states.push(to) } }, 1);
     holdAll();
@@ -277,7 +280,7 @@ describe('a time-out', () => {
     expect(states).not.toContain('backoff');
   });
 
-  it('on the only connection keeps statements away from the server until it has opened another', async () => {
+  it('on the only connection to a server keeps statements away until another one is open', async () => {
     await create({});
     holdAll();
     first().greeting = 'late';
@@ -293,7 +296,7 @@ describe('a time-out', () => {
     });
   });
 
-  it('of all statements may be set once, for those of a checked-out connection, too', async () => {
+  it('can be set once for all statements, also those on a checked-out connection', async () => {
     await create({ queryTimeoutMs: 50 }, 1);
     holdAll();
     const late = { code: 'PROTOCOL_SEQUENCE_TIMEOUT' };
@@ -305,7 +308,7 @@ describe('a time-out', () => {
     expect(story()).toEqual(['failure timeout', 'failure timeout']);
   });
 
-  it('ends the waiting for a server, too', async () => {
+  it('also ends the wait for a server', async () => {
     await create({ connectionLimit: 1 }, 1);
     const held = await cluster.getConnection();
     await expect(cluster.query({ sql: 'SELECT id', timeout: 50 })).rejects.toMatchObject({
@@ -316,7 +319,7 @@ describe('a time-out', () => {
     await cluster.query('SELECT id');
   });
 
-  it('for finding a connection holds for a server that accepts and says nothing', async () => {
+  it('for connecting applies to a server that accepts and sends nothing', async () => {
     await create({ waitTimeoutMs: 100 }, 1);
     const held = await cluster.getConnection();
     first().greeting = 'silent';
@@ -328,7 +331,7 @@ describe('a time-out', () => {
   });
 });
 
-describe('a server that accepts connections and greets nobody', () => {
+describe('a server that accepts connections and sends no greeting', () => {
   it('counts as failing for statements that time out before they have a connection', async () => {
     await create({ connectionLimit: 5 }, 1);
     const held = await cluster.getConnection();
@@ -340,7 +343,7 @@ describe('a server that accepts connections and greets nobody', () => {
     held.release();
   });
 
-  it('is given up after its first handshake that took too long, however many callers go on asking', async () => {
+  it('is abandoned after its first handshake that took too long, however many callers wait', async () => {
     await create({ pool: { connectTimeoutMs: 200 } }, 1);
     first().greeting = 'silent';
     first().end('badly');
@@ -359,7 +362,7 @@ describe('a server that accepts connections and greets nobody', () => {
 });
 
 describe('a checked-out connection', () => {
-  it('that is released twice is not taken from its next user', async () => {
+  it('that is released twice is not taken away from its next user', async () => {
     await create({ connectionLimit: 2 }, 1);
     const mine = await cluster.getConnection();
     mine.release();
@@ -372,7 +375,7 @@ describe('a checked-out connection', () => {
     other.release();
   });
 
-  it('that is given back while a statement runs is free when that has ended', async () => {
+  it('that is released while a statement runs is free when that has ended', async () => {
     await create({ connectionLimit: 1 }, 1);
     const connection = await cluster.getConnection();
     holdAll();
@@ -387,7 +390,7 @@ describe('a checked-out connection', () => {
     expect(first().accepted).toBe(1);
   });
 
-  it('that is destroyed ends what runs on it', async () => {
+  it('that is destroyed ends its running statement', async () => {
     await create({}, 1);
     const connection = await cluster.getConnection();
     holdAll();
@@ -398,7 +401,7 @@ describe('a checked-out connection', () => {
     expect(story()).toEqual(['cancelled']);
   });
 
-  it('stays with a server that takes no further connection', async () => {
+  it('stays with a server that accepts no further connection', async () => {
     await create({ idempotent: true });
     const held: PoolConnection[] = [];
     const get = (): Promise<PoolConnection> =>
@@ -416,7 +419,7 @@ describe('a checked-out connection', () => {
     expect(first().accepted).toBe(1);
   });
 
-  it('is cut when the cluster has ended and its time is over', async () => {
+  it('is cut after the cluster has ended and its time is over', async () => {
     await create({ pool: { drainTimeoutMs: 50 } }, 1);
     const connection = await cluster.getConnection();
     holdAll();
@@ -429,8 +432,8 @@ describe('a checked-out connection', () => {
   });
 });
 
-describe('both forms of mysql2', () => {
-  it('call back, in the async context of the caller', async () => {
+describe('the callback and the promise form', () => {
+  it('call back in the async context of the caller', async () => {
     await create();
     const context = new AsyncLocalStorage<string>();
     const heard: unknown[] = [];
@@ -452,7 +455,7 @@ describe('both forms of mysql2', () => {
     expect(heard).toEqual([null, 1, 'id', 'mine', null, 'number', 'mine']);
   });
 
-  it('fill in values, named ones too, and escape as mysql2 does', async () => {
+  it('fill in values, also named ones, and escape as mysql2 does', async () => {
     await create({ namedPlaceholders: true, timezone: 'Z' }, 1);
     await cluster.query('SELECT ? AS a', ["it's"]);
     await cluster.query({ sql: 'SELECT :a AS a', values: { a: 7 } });
@@ -464,7 +467,7 @@ describe('both forms of mysql2', () => {
     expect(cluster.promise()).toBe(cluster);
   });
 
-  it('take statements that inherit their text and values, as tagged templates make them', async () => {
+  it('accept statements that inherit their text and values, as tagged templates make them', async () => {
     await create({}, 1);
     class Template {
       get sql(): string {
@@ -478,7 +481,7 @@ describe('both forms of mysql2', () => {
     expect(first().connections[0]?.statements).toEqual(['SELECT 7 AS a']);
   });
 
-  it('leave errors of a callback to the application, and the connection stays usable', async () => {
+  it('leave errors thrown in a callback to the application, and the connection stays usable', async () => {
     await create({ connectionLimit: 1 }, 1);
     const uncaught: string[] = [];
     const note = (error: Error): unknown => uncaught.push(error.message);
@@ -506,7 +509,7 @@ describe('both forms of mysql2', () => {
     }
   });
 
-  it('refuse what is no statement', async () => {
+  it('refuse anything that is no statement', async () => {
     await create();
     for (const wrong of [undefined, null, 7, {}, { sql: 7 }, { sql: 'SELECT 1', timeout: -1 }]) {
       await expect(cluster.query(wrong as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
@@ -518,14 +521,14 @@ describe('both forms of mysql2', () => {
     expect(attempts).toEqual([]);
   });
 
-  it('keep statements with one key on one server', async () => {
+  it('send statements with the same key to one server', async () => {
     await create({ picker: hash() });
     for (let i = 0; i < 6; i++) await cluster.query({ sql: 'SELECT id', key: 'tenant-7' });
     (await cluster.getConnection({ key: 'tenant-7' })).release();
     expect(servers.map(statements).sort()).toEqual([0, 6]);
   });
 
-  it('tell of connections as mysql2 does, and of servers', async () => {
+  it('emit connection events as mysql2 does, and name the server', async () => {
     const heard: string[] = [];
     cluster = createPoolCluster({ resolver: staticEndpoints([first().endpoint]), user: 'app' });
     for (const event of ['connection', 'acquire', 'release', 'online', 'offline', 'remove'] as const) {

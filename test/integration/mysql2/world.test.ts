@@ -28,7 +28,7 @@ describe.skipIf(noMariadb)(titled('the MariaDB servers of the tests'), () => {
   const connect = (index: number, more: object = {}) =>
     createConnection({ host: world.at(index).address, port: world.at(index).port, ...application, ...more });
 
-  it('are told apart by server_id, know their tables and ask for a password', async () => {
+  it('differ by server_id, have their tables and ask for a password', async () => {
     for (const [index, { id }] of world.all.entries()) {
       const connection = await connect(index);
       expect((await connection.query('SELECT @@server_id AS id'))[0]).toEqual([{ id }]);
@@ -46,7 +46,7 @@ describe.skipIf(noMariadb)(titled('the MariaDB servers of the tests'), () => {
     }
   });
 
-  it('obey read_only, also after it was lifted', async () => {
+  it('obey read_only, and take writes again when it is lifted', async () => {
     await world.at(0).setReadOnly(true);
     const connection = await connect(0);
     await expect(connection.query('INSERT INTO t VALUES (2)')).rejects.toMatchObject({ errno: 1290 });
@@ -74,14 +74,14 @@ describe.skipIf(noMariadb)(titled('the MariaDB servers of the tests'), () => {
     await connection.end();
   });
 
-  it('count the connections of applications', async () => {
+  it('count the connections of applications only', async () => {
     const connection = await connect(0);
     expect(await world.at(0).connections()).toBe(1);
     await connection.end();
     await until('the connection is gone', async () => (await world.at(0).connections()) === 0);
   });
 
-  it('grow and shrink in number', async () => {
+  it('can be added and removed', async () => {
     const added = await world.add();
     expect(added.id).toBe(3);
     expect(world.endpoints).toHaveLength(3);

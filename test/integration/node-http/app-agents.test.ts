@@ -101,7 +101,7 @@ describe('agents for a whole app', () => {
   });
 
   it.each(Object.entries(clients))(
-    'as the global agent: %s reaches every pod, and the world outside',
+    'as the global agent: %s reaches every pod and hosts outside',
     async (_name, get) => {
       // A program assigns to it; a module's namespace cannot.
       nodeHttp.globalAgent = open().http;
@@ -163,7 +163,7 @@ describe('agents for a whole app', () => {
     expect(agents.balancers.size).toBe(1);
   });
 
-  it('a host that is no Service goes to the agent that was there before', async () => {
+  it('a host that is not a Service goes to the agent that was there before', async () => {
     const seen: string[] = [];
     const before = new http.Agent();
     const { addRequest } = before as unknown as { addRequest(...given: unknown[]): void };
@@ -180,7 +180,7 @@ describe('agents for a whole app', () => {
     expect(agents.balancers.size).toBe(0);
   });
 
-  it('a request for a proxy, or with a way of its own, is left alone', async () => {
+  it('a request for a proxy, or with its own way to connect, is left alone', async () => {
     open();
     const seen = await send(agents.http, `http://127.0.0.1:${outside.port}`, { path: `${origin}/` });
     expect(JSON.parse(seen.body)).toMatchObject({ pod: 'outside' });
@@ -191,7 +191,7 @@ describe('agents for a whole app', () => {
     expect(agents.balancers.size).toBe(0);
   });
 
-  it('the first request waits for DNS, and can be given up meanwhile', async () => {
+  it('the first request waits for DNS, and can be aborted meanwhile', async () => {
     open({ lookupTimeoutMs: 60_000 });
     const speak = world.dns.fault({ kind: 'silent' });
     const given = new AbortController();
@@ -207,12 +207,12 @@ describe('agents for a whole app', () => {
     expect(await plain(`${origin}/`)).toMatchObject({ host: 'orders.shop:8080' });
   });
 
-  it('options by origin: invalid ones fail the request, not the process', async () => {
+  it('invalid options for an origin fail the request, not the process', async () => {
     open({ options: () => ({ connections: -1 }) });
     expect(await codeOf(send(agents.http, `${origin}/`))).toBe('EVENKEEL_OPTION');
   });
 
-  it('what a name of an object must not do', async () => {
+  it('a host named like a member of Object.prototype is left alone', async () => {
     open({ fallbackAgents: { http: refusing('http:'), https: refusing('https:') } });
     for (const host of ['__proto__', 'constructor', 'toString.shop']) {
       expect(await codeOf(send(agents.http, `http://${host}:8080/`)), host).toBe('LEFT_ALONE');
@@ -228,7 +228,7 @@ describe('agents for a whole app', () => {
     expect(await codeOf(send(agents.http, `${origin}/`))).toBe('LEFT_ALONE');
   });
 
-  it('a rolling update loses nothing', async () => {
+  it('a rolling update fails no request', async () => {
     const three = await Pods.start(3);
     try {
       exist('stock', three);
@@ -275,7 +275,7 @@ function refusing(protocol: 'http:' | 'https:'): https.Agent {
 }
 
 describe('over TLS', () => {
-  it('requests with certificates of their own share no connection with others', async () => {
+  it('requests with their own certificates share no connection with others', async () => {
     const mine = createCertificate({ hosts: ['secure.shop'] });
     const other = createCertificate({ hosts: ['secure.shop'] });
     const secure = await Pods.start(2, { tls: mine });

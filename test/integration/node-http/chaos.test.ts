@@ -16,7 +16,7 @@ const DISTURBANCES = PROOF ? 300 : 20;
 let pods: Pods;
 afterEach(() => pods[Symbol.asyncDispose]());
 
-it('whatever happens to the pods and however callers behave, every call ends and nothing is left', {
+it('whatever happens to the pods and whatever callers do, every call ends and nothing is left', {
   timeout: 300_000,
 }, async () => {
   pods = await Pods.start(3);
@@ -52,7 +52,7 @@ it('whatever happens to the pods and however callers behave, every call ends and
   await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
 });
 
-it('a socket that carries a thousand requests gathers no listeners', async () => {
+it('a socket that carries a thousand requests collects no listeners', async () => {
   pods = await Pods.start(1);
   const agent = createAgent(origin, { resolver: staticEndpoints(pods.endpoints) });
   const listeners = (of: Agent): number => {

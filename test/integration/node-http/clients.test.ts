@@ -132,11 +132,11 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
     expect((await send('/cookies')).cookies).toEqual(['a=1', 'b=2']);
   });
 
-  it('passes over informational answers', async () => {
+  it('skips informational responses', async () => {
     expect(await send('/hints')).toMatchObject({ status: 200, body: 'after the hints' });
   });
 
-  it('takes 404 and 503 for answers', async () => {
+  it('returns 404 and 503 as responses', async () => {
     expect(await send('/status/404')).toMatchObject({ status: 404, body: 'status 404' });
     expect(await send('/status/503')).toMatchObject({ status: 503, body: 'status 503' });
   });
@@ -145,7 +145,7 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
     expect((await send('/bytes/3000000')).body).toHaveLength(3_000_000);
   });
 
-  it('is redirected to another host, past the pods', async () => {
+  it('follows a redirect to another host, past the pods', async () => {
     const before = await pods.total('requests');
     const there = `http://127.0.0.1:${otherPod.port}/there`;
     const answer = await send(`/redirect?to=${there}`, { headers: { 'x-id': 'redirected' } });
@@ -155,7 +155,7 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
     expect(await pods.total('requests')).toBe(before + 1);
   });
 
-  it('gives up, and nothing runs on', async () => {
+  it('aborts a request, and nothing keeps running', async () => {
     const caller = new AbortController();
     const before = await pods.total('requests');
     const hanging = send('/hang', { signal: caller.signal });
@@ -182,7 +182,7 @@ describe('ws', () => {
       socket.once('message', (name) => resolve({ socket, pod: String(name) }));
     });
 
-  it('is balanced per connection, each a call on its pod until it closes', async () => {
+  it('is balanced per connection, each counting as a call on its pod until it closes', async () => {
     const failures = (): number[] => orders.balancer.snapshot().endpoints.map(({ failed }) => failed);
     const failedBefore = failures();
     const opened = await Promise.all(Array.from({ length: 6 }, open));

@@ -49,7 +49,7 @@ const missed = (...parts: string[]): unknown =>
   });
 
 describe('the deadline of a request over node:http', () => {
-  it.each(['GET', 'POST'])('%s: ends the waiting for an answer, and is a time-out of the pod', async (method) => {
+  it.each(['GET', 'POST'])('%s: ends the wait for a response, and counts as a timeout of the pod', async (method) => {
     const clock = new FakeClock();
     const agent = await open({ deadlineMs: 200, clock });
     const body = method === 'POST' ? { body: 'x' } : {};
@@ -63,7 +63,7 @@ describe('the deadline of a request over node:http', () => {
     expect(attempts.map(({ outcome }) => outcome)).toEqual([{ kind: 'failure', cause: 'timeout' }]);
   });
 
-  it('names the endpoint', async () => {
+  it('names the endpoint in the error', async () => {
     const agent = await open({ deadlineMs: 200, resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
     const error = await send(agent, `${origin}/hang`).catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code: 'EVENKEEL_DEADLINE', endpoint: `127.0.0.1:${pods.at(0).port}` });
@@ -76,7 +76,7 @@ describe('the deadline of a request over node:http', () => {
     expect(attempts).toEqual([]);
   });
 
-  it('ends the waiting for a connection', async () => {
+  it('ends the wait for a connection', async () => {
     const pod = await Pod.start({ name: 'orders', backlog: 1 });
     const agent = await open({ deadlineMs: 300, resolver: staticEndpoints([pod.endpoint]) }, 1);
     await using _hanging = await HangingEndpoint.seize(pod);
@@ -87,20 +87,20 @@ describe('the deadline of a request over node:http', () => {
     await until('nothing runs', () => running(agent) === 0);
   });
 
-  it('ends an answer that has begun; that is nothing against the pod', async () => {
+  it('ends a response that has begun; that is not held against the pod', async () => {
     const agent = await open({ deadlineMs: 1_000 });
     await expect(send(agent, `${origin}/hang-body`)).rejects.toEqual(missed('127.0.0.1:', 'was still answering'));
     await until('nothing runs', () => running(agent) === 0);
     expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['cancelled']);
   });
 
-  it('is not in the way of what ends before', async () => {
+  it('does nothing to a request that ends earlier', async () => {
     const agent = await open({ deadlineMs: 60_000 });
     for (let request = 0; request < 20; request++) expect((await send(agent, `${origin}/`)).status).toBe(200);
     await until('nothing runs', () => running(agent) === 0);
   });
 
-  it('may be another for each request', async () => {
+  it('may differ from request to request', async () => {
     const asked: (number | undefined)[] = [undefined, Number.POSITIVE_INFINITY, 100, 0, -5];
     const agent = await open({ deadlineMs: ({ path }) => asked[Number(path.split('=')[1])] });
     const to = (index: number, path = '/hang'): Promise<unknown> => send(agent, `${origin}${path}?index=${index}`);
@@ -108,13 +108,13 @@ describe('the deadline of a request over node:http', () => {
     for (const index of [0, 1]) await to(index, '/');
   });
 
-  it('that is no number is the fault of the function, and leaves nothing behind', async () => {
+  it('that is not a number is an error of its function, and leaves nothing behind', async () => {
     const agent = await open({ deadlineMs: () => 'soon' as never });
     expect(() => get(`${origin}/`, { agent })).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
     expect(running(agent)).toBe(0);
   });
 
-  it('does not cut what has become the caller’s own connection', async () => {
+  it('does not cut an upgraded connection', async () => {
     const agent = await open({ deadlineMs: 1_000 });
     const socket = new WebSocket('ws://orders.shop:8080/', { agent });
     await new Promise((resolve) => socket.once('open', resolve));
@@ -129,7 +129,7 @@ describe('the deadline of a request over node:http', () => {
     got: (http) => got(`${origin}/hang`, { agent: { http }, retry: { limit: 0 } }),
     'node-fetch': (agent) => fetch(`${origin}/hang`, { agent }),
   };
-  it.each(Object.entries(clients))('reaches the caller of %s by its code', async (_name, call) => {
+  it.each(Object.entries(clients))('reaches the caller of %s with its code', async (_name, call) => {
     expect(await codeOf(call(await open({ deadlineMs: 200 })))).toBe('EVENKEEL_DEADLINE');
   });
 });

@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => pod.kill());
 
-it('has the programs expected here', () => {
+it('has the expected programs', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 
@@ -59,7 +59,7 @@ it.each(programs.filter(({ heading }) => heading.startsWith('Retries by status')
   },
 );
 
-it('examples/axios: every pod is used before, while and after pods are replaced, and three of them evenly', async () => {
+it('examples/axios: every pod is used before, during and after the replacement of pods, and three of them evenly', async () => {
   const stdout = await outputOf(['examples/axios/main.js']);
   // The first two calls go to pods drawn by lot; after a pod came or went the turn begins anew. Four pods are not counted: those that
   // answer faster get more.

@@ -36,7 +36,7 @@ async function lost(sending: Send, method: Method, count: number, callers: numbe
   return failed;
 }
 
-describe('pods that hang up behind each answer without saying so', () => {
+describe('pods that hang up after each response without saying so', () => {
   const PODS = 10;
   /** A hang-up can come late, when the machine is busy: then nobody can see it before he sends. */
   const CHANCE = 4;
@@ -46,7 +46,7 @@ describe('pods that hang up behind each answer without saying so', () => {
     ['POST', 40],
     ['GET', 1],
     ['GET', 40],
-  ])('take no more %ss with them than over Agents of Node, of %i callers', async (method, callers) => {
+  ])('lose no more %ss than with Agents of Node, with %i callers', async (method, callers) => {
     await start(PODS);
     for (const pod of pods.all) await pod.behave({ hangUp: true });
     const stock = pods.endpoints.map(() => new Agent({ keepAlive: true }));

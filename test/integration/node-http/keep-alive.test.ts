@@ -13,7 +13,7 @@ const ROUNDS = PROOF ? 400 : 60;
 let cluster: Cluster;
 afterEach(() => cluster[Symbol.asyncDispose]());
 
-it(`pods hang up after ${IDLE_MS} ms: no more requests fail than over keep-alive Agents, and none arrives twice`, {
+it(`pods hang up after ${IDLE_MS} ms: no more requests fail than with keep-alive Agents, and none arrives twice`, {
   timeout: 300_000,
 }, async () => {
   cluster = await Cluster.start(3);

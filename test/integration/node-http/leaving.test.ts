@@ -12,7 +12,7 @@ import { running, send } from './support/request.js';
 const certificate = createCertificate({ hosts: ['orders.shop'] });
 const url = 'https://orders.shop:8443/';
 
-describe('a pod that leaves while the handshake of a connection to it is under way', () => {
+describe('a pod that leaves during the handshake of a connection to it', () => {
   let pods: Pod[] = [];
   let orders: HttpsServiceAgent;
 
@@ -22,7 +22,7 @@ describe('a pod that leaves while the handshake of a connection to it is under w
     await Promise.all(pods.map((pod) => pod.kill()));
   });
 
-  it('its requests go to another, even without retries: nothing of them was sent', async () => {
+  it('sends the waiting requests to another pod, even without retries: nothing of them was sent', async () => {
     const attempts: ObserverEvents['attemptEnded'][] = [];
     pods = [
       await Pod.start({ name: 'leaving', tls: certificate }),
@@ -57,7 +57,7 @@ describe('a pod that leaves while the handshake of a connection to it is under w
     expect(moved.map(({ outcome }) => outcome.kind)).toEqual(new Array(20).fill('not-started'));
   });
 
-  it('so does one that waits while another connection has just become free', async () => {
+  it('sends a waiting request elsewhere also if another connection has just become free', async () => {
     pods = [
       await Pod.start({ name: 'leaving', tls: certificate }),
       await Pod.start({ name: 'staying', tls: certificate }),

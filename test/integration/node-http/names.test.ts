@@ -36,7 +36,7 @@ describe('a request for another origin', () => {
   const open = (options: AgentOptions = {}): HttpServiceAgent =>
     opened.add(createAgent(origin, { resolver: staticEndpoints(pods.endpoints), ...options }));
 
-  it('goes there and to no pod, over an Agent that is closed with ours', async () => {
+  it('goes there and to no pod, over an Agent that is closed together with ours', async () => {
     const agent = open();
     const before = await pods.total('requests');
     const { body } = await send(agent, `${there}/`, { headers: { authorization } });
@@ -46,7 +46,7 @@ describe('a request for another origin', () => {
     await until('nothing is open there', async () => (await otherPod.stats()).open === 0);
   });
 
-  it('is let finish when the agent closes', async () => {
+  it('may finish when the agent closes', async () => {
     const agent = open();
     const arrived = (await otherPod.stats()).requests;
     const answer = send(agent, `${there}/bytes/5000000`);
@@ -69,7 +69,7 @@ describe('a request for another origin', () => {
       (await fetch(`${origin}/redirect?to=${there}/there`, { agent, headers: { authorization } })).json(),
   };
   it.each(Object.entries(clients))(
-    'a redirect %s follows leaves the pods, and the credentials stay',
+    'that %s makes to follow a redirect leaves the pods, without the credentials',
     async (_n, go) => {
       const agent = open();
       const before = await pods.total('requests');
@@ -80,7 +80,7 @@ describe('a request for another origin', () => {
     },
   );
 
-  it('goes to the agent given for that, which stays the caller’s', async () => {
+  it('uses the given agent, which is not closed with ours', async () => {
     const seen: string[] = [];
     const fallbackAgent = new Agent({ keepAlive: true });
     const { addRequest } = fallbackAgent as unknown as { addRequest(...given: unknown[]): void };
@@ -104,7 +104,7 @@ describe('a request for another origin', () => {
     fallbackAgent.destroy();
   });
 
-  it('to a Unix socket, or by the path of a request to a proxy, reaches no pod either', async () => {
+  it("to a Unix socket, or with a proxy's absolute path, reaches no pod either", async () => {
     const agent = open();
     const before = await pods.total('requests');
     expect(await codeOf(send(agent, `${origin}/`, { socketPath: '/nowhere/at.sock' }))).toBe('ENOENT');
@@ -125,7 +125,7 @@ describe('a request for another origin', () => {
     expect(await pods.total('requests')).toBe(before);
   });
 
-  it('under each of the names of the Service is for the pods', async () => {
+  it('for any of the names of the Service reaches the pods', async () => {
     const agent = open();
     const before = await pods.total('requests');
     const names = ['orders.shop', 'ORDERS.shop', 'orders.shop.svc', 'orders.shop.svc.cluster.local', 'orders.shop.'];
@@ -170,7 +170,7 @@ describe('over TLS', () => {
   const open = (target: string, options: AgentOptions = {}): HttpServiceAgent =>
     opened.add(createAgent(target, { resolver: staticEndpoints(pods.endpoints), ...options }));
 
-  it('asks for and checks the name of the Service while it dials the pods', async () => {
+  it('sends and checks the name of the Service while it dials the pods', async () => {
     const agent = open(secure, { tls }) as HttpServiceAgent & https.Agent;
     for (const name of ['orders.shop', 'orders.shop.svc.cluster.local']) {
       const { body } = await send(agent, `https://${name}:8443/`);
@@ -195,7 +195,7 @@ describe('over TLS', () => {
   const refused = ({ balancer }: Pick<HttpServiceAgent, 'balancer'>): Promise<void> =>
     until('a pod was refused', () => balancer.snapshot().endpoints.some(({ lastError }) => lastError !== undefined));
 
-  it('refuses pods with a certificate of another Service, or that no known authority signed', async () => {
+  it('refuses pods with a certificate for another Service, or from an unknown authority', async () => {
     const before = await pods.total('requests');
     const billing = open('https://billing.shop:8443', { tls, waitTimeoutMs: 300 });
     await refused(billing);
@@ -209,13 +209,13 @@ describe('over TLS', () => {
     expect(await pods.total('requests')).toBe(before);
   });
 
-  it('has nothing turned off by the TLS options of a single request', async () => {
+  it('ignores TLS options of a single request that would turn checks off', async () => {
     const agent = open(secure, { waitTimeoutMs: 300 });
     const options = { rejectUnauthorized: false, servername: 'somebody.else' } as object;
     expect(await codeOf(send(agent, `${secure}/`, options))).toBe('EVENKEEL_CONNECT');
   });
 
-  it('upgrades', async () => {
+  it('upgrades connections', async () => {
     const agent = open(secure, { tls });
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       https

@@ -45,8 +45,8 @@ const idleForAWhile = async (): Promise<void> => {
   await until('the socket was idle for a while', () => performance.now() - start > 20);
 };
 
-describe('a library that destroys idle sockets as a request comes', () => {
-  it('has the request served over a new connection', async () => {
+describe('a library that destroys idle sockets when a request comes', () => {
+  it('does not fail the request, which uses a new connection', async () => {
     await send(orders, `${origin}/`);
     await idleForAWhile();
     destroyIdleSockets();
@@ -64,7 +64,7 @@ describe('a library that destroys idle sockets as a request comes', () => {
     expect(orders.balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0]);
   });
 
-  it('leaves a request alone that is destroyed while its connection is opened', async () => {
+  it('does no harm if the request is aborted while its connection is opened', async () => {
     await send(orders, `${origin}/`);
     await idleForAWhile();
     const giveUp = new AbortController();

@@ -65,7 +65,7 @@ const rawServer = async (
   return { server, endpoint: { address: '127.0.0.1', port } };
 };
 
-describe('what the answer says about the pod', () => {
+describe('what a response means for its pod', () => {
   it.each([
     ['/status/200', { kind: 'success' }],
     ['/status/404', { kind: 'success' }],
@@ -81,7 +81,7 @@ describe('what the answer says about the pod', () => {
     expect(running(agent)).toBe(0);
   });
 
-  it('Retry-After and a load report go along', async () => {
+  it('includes Retry-After and a load report', async () => {
     await pod.behave({ headers: { 'retry-after': '7', 'endpoint-load-metrics': 'TEXT cpu_utilization=0.5' } });
     const agent = await open();
     await send(agent, `${origin}/status/503`);
@@ -122,7 +122,7 @@ describe('what the answer says about the pod', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it('an answer of unknown length that ends with the connection is complete', async () => {
+  it('a response of unknown length that ends with the connection is complete', async () => {
     const { server, endpoint } = await rawServer('HTTP/1.1 200 OK\r\n\r\nall there is', (socket) => socket.end());
     const agent = await open({}, endpoint);
     expect((await send(agent, `${origin}/`)).body).toBe('all there is');
@@ -160,7 +160,7 @@ describe('a server that responds twice', () => {
   });
 });
 
-describe('headers Node refuses', () => {
+describe('a header that Node refuses', () => {
   it.each([[['orders.shop', 'carts.shop']], [42]])('Host: %j is refused as by Node', async (host) => {
     const agent = await open();
     const headers = { host } as unknown as OutgoingHttpHeaders;
@@ -189,7 +189,7 @@ describe('a caller who gives up', () => {
     ['by his signal', (_outgoing, caller) => caller.abort()],
   ];
 
-  it.each(giveUp)('%s before the answer says nothing about the pod', async (_how, act) => {
+  it.each(giveUp)('%s before the response is not held against the pod', async (_how, act) => {
     const agent = await open();
     const caller = new AbortController();
     const outgoing = get(`${origin}/hang`, { agent, signal: caller.signal }).on('error', () => {});
@@ -205,7 +205,7 @@ describe('a caller who gives up', () => {
   it.each([
     ...giveUp,
     ['by destroying the answer', (outgoing: ClientRequest) => void responseOf(outgoing)?.destroy()] as const,
-  ])('%s in the middle of the body says nothing about the pod', async (_how, act) => {
+  ])('%s in the middle of the body is not held against the pod', async (_how, act) => {
     const agent = await open();
     const caller = new AbortController();
     const outgoing = get(`${origin}/hang-body`, { agent, signal: caller.signal }).on('error', () => {});
@@ -218,7 +218,7 @@ describe('a caller who gives up', () => {
     expect(running(agent)).toBe(0);
   });
 
-  it('after more than stalledAfterMs without a byte counts as a time-out of the pod', async () => {
+  it('after more than stalledAfterMs without a byte counts as a timeout of the pod', async () => {
     const agent = await open({ stalledAfterMs: 20 });
     const outgoing = get(`${origin}/hang`, { agent }).on('error', () => {});
     outgoing.setTimeout(100, () => outgoing.destroy());
@@ -226,7 +226,7 @@ describe('a caller who gives up', () => {
     expect(agent.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 1 });
   });
 
-  it('before it started reaches no pod', async () => {
+  it('before the request started reaches no pod', async () => {
     const agent = await open();
     const outgoing = get(`${origin}/`, { agent, signal: AbortSignal.abort() });
     const error = new Promise((resolve) => outgoing.once('error', resolve));
@@ -236,7 +236,7 @@ describe('a caller who gives up', () => {
     expect(running(agent)).toBe(0);
   });
 
-  it('in the turn in which it started reaches no pod', async () => {
+  it('in the turn in which the request started reaches no pod', async () => {
     const agent = await open();
     const outgoing = get(`${origin}/`, { agent });
     const error = new Promise((resolve) => outgoing.once('error', resolve));
@@ -247,7 +247,7 @@ describe('a caller who gives up', () => {
   });
 });
 
-describe('an answer nobody reads', () => {
+describe('a response that nobody reads', () => {
   it('is discarded if nobody listens for it, as by Node', async () => {
     const agent = await open();
     await closed(get(`${origin}/bytes/300000`, { agent }));
@@ -268,7 +268,7 @@ describe('an answer nobody reads', () => {
   });
 });
 
-describe('errors a caller does not handle', () => {
+describe('errors that a caller does not handle', () => {
   it('are uncaught, as by Node', async () => {
     const agent = await open();
     const others = process.listeners('uncaughtException');
@@ -291,7 +291,7 @@ describe('upgrades', () => {
         .on('error', reject);
     });
 
-  it('are a call on the pod until the connection closes', async () => {
+  it('count as a call on the pod until the connection closes', async () => {
     const agent = await open();
     const socket = await upgrade(agent);
     expect(running(agent)).toBe(1);
@@ -304,7 +304,7 @@ describe('upgrades', () => {
     expect(outcomesOf()).toEqual([{ kind: 'success' }]);
   });
 
-  it('whose connection is destroyed at once end too', async () => {
+  it('whose connection is destroyed at once end as well', async () => {
     const agent = await open();
     get(`${origin}/`, { agent, headers: { connection: 'upgrade', upgrade: 'echo' } }).on('upgrade', (_r, socket) =>
       socket.destroy(),
@@ -313,7 +313,7 @@ describe('upgrades', () => {
     expect(running(agent)).toBe(0);
   });
 
-  it('nobody listens for are ended by Node', async () => {
+  it('that nobody listens for are closed by Node', async () => {
     const agent = await open();
     const outgoing = get(`${origin}/`, { agent, headers: { connection: 'upgrade', upgrade: 'echo' } });
     outgoing.on('error', () => {});
@@ -322,7 +322,7 @@ describe('upgrades', () => {
     await until('the connection is closed', async () => (await pod.stats()).open === 0);
   });
 
-  it('by CONNECT are the same', async () => {
+  it('by CONNECT behave the same', async () => {
     const agent = await open();
     const outgoing = request({ agent, host: 'orders.shop', port: 8080, method: 'CONNECT', path: 'db.shop:5432' });
     const socket = await new Promise<Duplex>((resolve) => {
@@ -351,7 +351,7 @@ describe('upgrades', () => {
 });
 
 describe('closing', () => {
-  it('lets what runs finish, and refuses what comes', async () => {
+  it('lets running requests finish, and refuses new ones', async () => {
     await pod.behave({ delayMs: 200 });
     const agent = await open();
     const answer = send(agent, `${origin}/`);
@@ -385,8 +385,8 @@ describe('closing', () => {
   });
 });
 
-describe('what Node’s Agents show', () => {
-  it('is there: sockets by pod, and those of other hosts', async () => {
+describe('the properties of Node’s Agents', () => {
+  it('list sockets by pod, and those of other hosts', async () => {
     const agent = await open();
     await send(agent, `${origin}/`);
     const name = `127.0.0.1:${pod.port}`;
@@ -404,7 +404,7 @@ function responseOf(outgoing: ClientRequest): IncomingMessage | undefined {
   return (outgoing as { res?: IncomingMessage }).res;
 }
 
-describe('a head whose lines end in LF alone', () => {
+describe('a response head whose lines end in LF alone', () => {
   it.each([
     [false, /^HPE_/],
     [true, /^200 ok$/],

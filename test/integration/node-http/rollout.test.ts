@@ -53,7 +53,7 @@ describe('the spread', () => {
   const requestsPerPod = async (): Promise<number[]> =>
     Promise.all(cluster.pods.map(async (pod) => (await pod.stats()).requests));
 
-  it('over round robin is even, and stays so when pods come and go', { timeout: LIMIT_MS }, async () => {
+  it('with round robin is even, and stays so when pods come and go', { timeout: LIMIT_MS }, async () => {
     await start(3, plain, {}, { picker: roundRobin() });
     const share = async (count: number): Promise<number> => {
       const before = await requestsPerPod();
@@ -117,7 +117,9 @@ describe('a rolling update, seen in EndpointSlices', () => {
 });
 
 describe('kill -9 of a pod under load', () => {
-  it('costs no more than over keep-alive Agents that get the response at once', { timeout: LIMIT_MS }, async () => {
+  it('fails no more requests than keep-alive Agents that learn of its death at once', {
+    timeout: LIMIT_MS,
+  }, async () => {
     await start(PODS);
     // What one would write without us, and better informed than we are: it leaves the pod out in the moment of its death.
     const bare = new Agent({ keepAlive: true });
@@ -152,7 +154,7 @@ describe('kill -9 of a pod under load', () => {
     bare.destroy();
   });
 
-  it('costs nothing that was not yet sent', { timeout: LIMIT_MS }, async () => {
+  it('fails no request that was not yet sent', { timeout: LIMIT_MS }, async () => {
     await start(3);
     const dying = cluster.pods[0] as Pod;
     const tally = new Tally(over(orders, plain));
@@ -170,7 +172,7 @@ describe('the address of one of our pods now belongs to another Service', () => 
   it.each([
     ['plain', plain, {}, {}],
     ['TLS', secure, { tls: certificate }, { tls }],
-  ] as const)('%s: no request of ours gets there once its slice said so', async (_how, target, pods, options) => {
+  ] as const)('%s: none of our requests gets there once its slice said so', async (_how, target, pods, options) => {
     await start(3, target, pods, options);
     const dying = cluster.pods[1] as Pod;
     const traffic = new Traffic(12, over(orders, target));

@@ -115,7 +115,7 @@ afterAll(() => {
 });
 
 describe('the guide to clients of services', () => {
-  it('has the programs expected here', () => {
+  it('has the expected programs', () => {
     expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(cases));
   });
 

@@ -98,7 +98,7 @@ describe('the connection to one pod', () => {
     return answer;
   };
 
-  it('is opened ahead of the first request, which then uses it, as do those that follow', async () => {
+  it('is opened before the first request, which uses it, as do later ones', async () => {
     const connection = await connect();
     await until('the pod sees it', async () => (await opened()) === 1);
     expect(connection.capacity).toBe(Number.POSITIVE_INFINITY);
@@ -113,7 +113,7 @@ describe('the connection to one pod', () => {
     expect(JSON.parse(body)).toMatchObject({ pod: 'pod', host: 'somebody.else:99' });
   });
 
-  it('opens more as needed, and keeps them, newest first', async () => {
+  it('opens more sockets as needed, and uses the newest first', async () => {
     const connection = await connect();
     const bodies = await Promise.all([1, 2, 3].map(() => send(connection.handle, `${origin}/bytes/10`)));
     expect(bodies.map(({ status }) => status)).toEqual([200, 200, 200]);
@@ -128,7 +128,7 @@ describe('the connection to one pod', () => {
     await until('no more are left', async () => (await open()) <= 2);
   });
 
-  it('gives up an idle socket after keepAliveTimeoutMs', async () => {
+  it('closes an idle socket after keepAliveTimeoutMs', async () => {
     const connection = await connect({ keepAliveTimeoutMs: 50 });
     await send(connection.handle, `${origin}/`);
     expect(isFree(connection)).toBe(true);
@@ -136,14 +136,14 @@ describe('the connection to one pod', () => {
     await until('the pod sees it end', async () => (await open()) === 0);
   });
 
-  it('does not use a socket that was idle too long while the event loop had no time to say so', async () => {
+  it('does not use a socket that was idle too long while the event loop was blocked', async () => {
     const connection = await connect({ keepAliveTimeoutMs: 60_000 });
     await send(connection.handle, `${origin}/`);
     clock.advance(61_000);
     expect(await send(connection.handle, `${origin}/`)).toMatchObject({ status: 200, reused: false });
   });
 
-  it('leaves a pod that gives a Keep-Alive hint before it hangs up', async () => {
+  it('closes a socket before the time that a Keep-Alive hint of the pod gives', async () => {
     await pod.behave({ headers: { 'keep-alive': 'timeout=5' } });
     const connection = await connect();
     await send(connection.handle, `${origin}/`);
@@ -153,7 +153,7 @@ describe('the connection to one pod', () => {
     expect(await send(connection.handle, `${origin}/`)).toMatchObject({ reused: false });
   });
 
-  it('uses a connection once where the hint leaves no time, and where the pod says Connection: close', async () => {
+  it('uses a socket once where the hint leaves no time, and where the pod says Connection: close', async () => {
     await pod.behave({ headers: { 'keep-alive': 'timeout=1' } });
     const connection = await connect();
     for (let request = 1; request <= 2; request++) {
@@ -165,7 +165,7 @@ describe('the connection to one pod', () => {
     expect(connection.capacity).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('destroys a socket on which the pod speaks unasked', async () => {
+  it('destroys a socket on which the pod sends something unasked', async () => {
     const sockets: Socket[] = [];
     const server = createServer((socket) => {
       sockets.push(socket);
@@ -183,7 +183,7 @@ describe('the connection to one pod', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it('does not act on a time-out of the request before', async () => {
+  it('ignores the timeout of an earlier request', async () => {
     const connection = await connect({ keepAliveTimeoutMs: 100 });
     // Each answer takes longer than a socket may be idle; between the two it is not, however busy the machine.
     await pod.behave({ delayMs: 400 });
@@ -195,7 +195,7 @@ describe('the connection to one pod', () => {
     expect(await sendNext(connection.handle, `${origin}/`)).toMatchObject({ status: 200, reused: true });
   });
 
-  it('does not take over the time-out of the request before', async () => {
+  it('does not inherit the timeout of an earlier request', async () => {
     const connection = await connect();
     get(`${origin}/`, { agent: connection.handle }, (response) => {
       response.setTimeout(100);
@@ -215,7 +215,7 @@ describe('the connection to one pod', () => {
     expect(await send(connection.handle, `${origin}/`)).toMatchObject({ status: 200, reused: false });
   });
 
-  it('is leaving when the pod takes no further connection; what it has it finishes', async () => {
+  it('is leaving when the pod accepts no further connection; running requests finish', async () => {
     const connection = await connect();
     let isLeaving = false;
     void connection.leaving?.then(() => {
@@ -245,7 +245,7 @@ describe('the connection to one pod', () => {
     await expect(send(connection.handle, `${origin}/`)).rejects.toThrow('is being given up');
   });
 
-  it('when it is closed waits for an upgraded connection, and cuts it if it must', async () => {
+  it('waits for an upgraded connection when it is closed, and cuts it if it must', async () => {
     const connection = await connect();
     const upgraded = new Promise<Socket>((resolve) => {
       const request = get(`${origin}/`, {
@@ -269,7 +269,7 @@ describe('the connection to one pod', () => {
     expect(socket.destroyed).toBe(true);
   });
 
-  it('a ping with a path wants a status below 400', async () => {
+  it('pings with a path, and passes with a status below 400', async () => {
     const healthy = await connect({ healthPath: '/status/204' });
     await healthy.ping?.(never);
     const ill = await connect({ healthPath: '/status/503' });
@@ -279,7 +279,7 @@ describe('the connection to one pod', () => {
     expect((await pod.stats()).hosts).toEqual({ 'orders.shop:8080': 3 });
   });
 
-  it('a ping without a path sees whether the pod accepts', async () => {
+  it('pings without a path, and passes if the pod accepts', async () => {
     const connection = await connect();
     await connection.ping?.(never);
     await pod.stopListening();

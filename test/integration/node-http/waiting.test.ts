@@ -32,8 +32,8 @@ const closed = (outgoing: ClientRequest): Promise<void> =>
 
 afterEach(() => opened.destroyAll());
 
-describe('a request no pod can take', () => {
-  it('waits, shown by the agent, and goes out when one can', async () => {
+describe('a request that no pod can take', () => {
+  it('waits, shown by the agent, and is sent when one can', async () => {
     await using pods = await Pods.start(1);
     const resolver = new FakeResolver();
     const agent = open({ resolver, waitTimeoutMs: 60_000 });
@@ -115,7 +115,7 @@ describe('a request no pod can take', () => {
     ['the timeout option', (agent) => get(`${origin}/`, { agent, timeout: 50 })],
     ['setTimeout', (agent) => get(`${origin}/`, { agent }).setTimeout(50)],
     ['the last of several', (agent) => get(`${origin}/`, { agent, timeout: 3_600_000 }).setTimeout(50)],
-  ])('hears of its time-out by %s, and decides', async (_how, begin) => {
+  ])('emits timeout as set by %s, and its caller decides', async (_how, begin) => {
     const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
     const outgoing = begin(agent);
     const failed = errorOf(outgoing);
@@ -130,7 +130,7 @@ describe('a request no pod can take', () => {
     ['the timeout option', (agent) => get(`${origin}/hang`, { agent, timeout: 1_000 })],
     ['setTimeout', (agent) => get(`${origin}/hang`, { agent }).setTimeout(1_000)],
     ['the last of several', (agent) => get(`${origin}/hang`, { agent, timeout: 3_600_000 }).setTimeout(1_000)],
-  ])('keeps its time-out by %s once it is sent', async (_how, begin) => {
+  ])('keeps its timeout as set by %s once it is sent', async (_how, begin) => {
     await using pods = await Pods.start(1);
     const resolver = new FakeResolver();
     const agent = open({ resolver, waitTimeoutMs: 60_000 });
@@ -149,7 +149,7 @@ describe('a request no pod can take', () => {
     ['the timeout option', {}, '/hang', (agent, url) => get(url, { agent, timeout: 50 })],
     ['setTimeout', {}, '/hang', (agent, url) => get(url, { agent }).setTimeout(50)],
     ['both', {}, '/hang', (agent, url) => get(url, { agent, timeout: 3_600_000 }).setTimeout(50)],
-  ])('hears of its time-out by %s once, with %j for %s', async (_how, options, path, begin) => {
+  ])('emits timeout once as set by %s, with %j for %s', async (_how, options, path, begin) => {
     await using pods = await Pods.start(1);
     const resolver = new FakeResolver();
     const agent = open({ resolver, waitTimeoutMs: 60_000, ...options });
@@ -181,7 +181,7 @@ describe('a request no pod can take', () => {
         signal.addEventListener('abort', () => socket.terminate());
       }),
   };
-  it.each(Object.entries(clients))('%s gives up', async (_name, begin) => {
+  it.each(Object.entries(clients))('ends when its caller aborts it through %s', async (_name, begin) => {
     const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
     const caller = new AbortController();
     const failed = expect(begin(agent, caller.signal)).rejects.toThrow();
@@ -191,14 +191,14 @@ describe('a request no pod can take', () => {
     expect(running(agent)).toBe(0);
   });
 
-  it('got by its own time-out', async () => {
+  it("ends by got's own timeout", async () => {
     const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
     const answer = got(`${origin}/`, { agent: { http: agent }, timeout: { request: 100 }, retry: { limit: 0 } });
     expect(await codeOf(answer)).toBe('ETIMEDOUT');
     expect(running(agent)).toBe(0);
   });
 
-  it('that came before close() gets one; later ones are refused', async () => {
+  it('that came before close() is still served; later ones are refused', async () => {
     await using pods = await Pods.start(1);
     const resolver = new FakeResolver();
     const agent = open({ resolver, waitTimeoutMs: 60_000 });
@@ -214,7 +214,7 @@ describe('a request no pod can take', () => {
   it.each([
     ['close() when its time is over', { pool: { drainTimeoutMs: 50 } }, (agent: HttpServiceAgent) => agent.close()],
     ['destroy()', {}, async (agent: HttpServiceAgent) => agent.destroy()],
-  ] as const)('is told of %s', async (_how, options, end) => {
+  ] as const)('fails at %s', async (_how, options, end) => {
     const agent = open({ resolver: silent, waitTimeoutMs: 60_000, ...options });
     const answer = send(agent, `${origin}/`);
     await until('it waits', () => running(agent) === 1);
@@ -223,8 +223,8 @@ describe('a request no pod can take', () => {
   });
 });
 
-describe('a pod that takes no connection', () => {
-  it('costs no request of any method: it goes to another pod', async () => {
+describe('a pod that accepts no connection', () => {
+  it('fails no request of any method: they go to another pod', async () => {
     await using pods = await Pods.start(2);
     const ended: ObserverEvents['attemptEnded'][] = [];
     const agent = open({
@@ -253,7 +253,7 @@ describe('a pod that takes no connection', () => {
     for (const outgoing of busy) outgoing.destroy();
   });
 
-  it('costs at most the attempts allowed', async () => {
+  it('costs at most the allowed attempts', async () => {
     await using pods = await Pods.start(2);
     const agent = open({ resolver: staticEndpoints(pods.endpoints), retry: { maxAttempts: 1 } });
     await connected(agent.balancer, 2);
@@ -273,7 +273,7 @@ describe('a pod that takes no connection', () => {
     });
   });
 
-  it('holds a request no longer than its caller wants while a connection opens', async () => {
+  it('holds up a request no longer than its caller wants while a connection opens', async () => {
     const pod = await Pod.start({ backlog: 1 });
     const agent = open({ resolver: staticEndpoints([pod.endpoint]), pool: { connectTimeoutMs: 60_000 } });
     await connected(agent.balancer, 1);
@@ -293,7 +293,7 @@ describe('a pod that takes no connection', () => {
 });
 
 describe('a pod that leaves while a connection to it opens', () => {
-  it('is not sent the request: that goes to another pod', async () => {
+  it('is not sent the request, which goes to another pod', async () => {
     const leaving = await Pod.start({ name: 'leaving', backlog: 1 });
     await using pods = await Pods.start(1);
     const resolver = new FakeResolver();
@@ -317,7 +317,7 @@ describe('a pod that leaves while a connection to it opens', () => {
 });
 
 describe('capacity', () => {
-  it('a pod gets no more requests at once than `connections`; the rest wait', async () => {
+  it('gives a pod no more requests at once than `connections`; the rest wait', async () => {
     await using pods = await Pods.start(2);
     for (const pod of pods.all) await pod.behave({ delayMs: 50 });
     const agent = open({ resolver: staticEndpoints(pods.endpoints), connections: 2 });
@@ -328,7 +328,7 @@ describe('capacity', () => {
     expect(await pods.total('connections')).toBeLessThanOrEqual(4);
   });
 
-  it('by key, requests with one key go to one pod', async () => {
+  it('by key sends requests with the same key to one pod', async () => {
     await using pods = await Pods.start(3);
     const { hash } = await import('../../../src/picker/hash.js');
     const agent = open({

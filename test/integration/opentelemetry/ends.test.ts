@@ -117,7 +117,7 @@ const common = (pods: Pods): BalancingOptions => ({
   retry: { budget: { minPerSecond: 10_000 } },
 });
 
-describe('whatever becomes of a call, its trace ends once', () => {
+describe('whatever happens to a call, its trace ends once', () => {
   let pods: Pods;
   beforeAll(async () => {
     pods = await Pods.start(3);
@@ -205,7 +205,7 @@ describe('whatever becomes of a call, its trace ends once', () => {
     agent.destroy();
   });
 
-  it('WebSockets and connections that last', async () => {
+  it('WebSockets and other long-lived connections', async () => {
     const sockets = createWebSockets('ws://chat.shop:8080', { resolver: staticEndpoints(pods.endpoints) });
     const connector = createConnector('broker.shop:5672', { resolver: staticEndpoints(pods.endpoints) });
     await sockets.balancer.ready();
@@ -229,7 +229,7 @@ describe('whatever becomes of a call, its trace ends once', () => {
   });
 });
 
-describe('a subscriber that gives the call up as its attempt begins', () => {
+describe('a subscriber that aborts the call as its attempt begins', () => {
   let pods: Pods;
   let giveUp = (): void => {};
   const began = (): void => giveUp();
@@ -264,7 +264,7 @@ describe('a subscriber that gives the call up as its attempt begins', () => {
     await orders.close();
   });
 
-  it('node:http: the request ends, and its pod has no call', async () => {
+  it('node:http: the request ends, and no call counts on its pod', async () => {
     const { retry: _none, ...rest } = common(pods);
     const agent = createAgent('http://orders.shop:8080', rest);
     const request = httpRequest('http://orders.shop:8080/', { agent });
@@ -277,7 +277,7 @@ describe('a subscriber that gives the call up as its attempt begins', () => {
     await agent.close();
   });
 
-  it('a connection: none is kept', async () => {
+  it('a long-lived connection: none is kept', async () => {
     const connector = createConnector('broker.shop:5672', { resolver: staticEndpoints(pods.endpoints) });
     await connector.balancer.ready();
     const caller = new AbortController();

@@ -47,7 +47,7 @@ const summary = (spans: Tree): string[] =>
 const servers = (spans: Tree): EndedSpan[] => spans.all.filter(({ kind }) => kind === SpanKind.SERVER);
 
 describe('an order of preference', () => {
-  it.each(['undici', 'grpc'] as const)('%s: attempts say the place that their pod had', async (library) => {
+  it.each(['undici', 'grpc'] as const)('%s: attempts record the place that their pod had', async (library) => {
     const calls = 8;
     const two = world.endpoints(library === 'grpc' ? 'grpc' : 'http');
     // The first pods to be connected get a call each, before there is an order.
@@ -62,14 +62,14 @@ describe('an order of preference', () => {
     expect(new Set(known).size).toBeGreaterThan(1);
   });
 
-  it('is none with another picker', async () => {
+  it('is not recorded with another picker', async () => {
     const { spans } = await world.run('undici', world.endpoints('http'), { servers: 1 });
     expect(attempts(spans)[0]?.attributes).not.toHaveProperty('evenkeel.endpoint.place');
   });
 });
 
 describe('over undici, with its official instrumentation', () => {
-  it('the server’s span descends from the attempt that says its pod', async () => {
+  it('the server’s span descends from the attempt, which names its pod', async () => {
     const { spans } = await world.run('undici', world.endpoints('http'), { servers: 1 });
     const [server] = servers(spans) as [EndedSpan];
     expect(ancestors(spans, server)).toEqual([
@@ -108,7 +108,7 @@ describe('over undici, with its official instrumentation', () => {
     });
   });
 
-  it('of many calls at once each has its own, and none stays open', async () => {
+  it('each of many calls at once has a trace of its own, and no span stays open', async () => {
     const calls = 200;
     const { spans } = await world.run('undici', world.endpoints('http'), { calls, servers: calls });
     expect(new Set(servers(spans).map((span) => ancestors(spans, span).at(-1)))).toHaveProperty('size', calls);
@@ -139,7 +139,7 @@ describe('over undici, with its official instrumentation', () => {
     expect(spans.parent(call)?.name).toMatch(/^caller/);
   });
 
-  it('a response that is given up for another shows as an attempt', async () => {
+  it('a response that is discarded for another shows as an attempt', async () => {
     await world.behave(0, { status: 503 });
     await world.behave(1, { status: 503 });
     const { spans } = await world.run('undici: status', world.endpoints('http'), { servers: 2 });
@@ -152,7 +152,7 @@ describe('over undici, with its official instrumentation', () => {
     expect(new Set(servers(spans).map(({ process }) => process)).size).toBe(2);
   });
 
-  it('a hedge shows as one, and the attempt that lost as cancelled', async () => {
+  it('a hedge shows as one, and the losing attempt as cancelled', async () => {
     await world.behave(0, { delayMs: 2_000 });
     await world.behave(1, { delayMs: 100 });
     let spans: Tree;
@@ -171,7 +171,7 @@ describe('over undici, with its official instrumentation', () => {
     ]);
   });
 
-  it('a call that waits says so, and keeps its parent', async () => {
+  it('a call that waits records it, and keeps its parent', async () => {
     const { spans } = await world.run('undici: wait', world.endpoints('http'), { servers: 1 });
     const [attempt] = attempts(spans) as [EndedSpan];
     expect(attempt.attributes['evenkeel.wait.duration']).toBeGreaterThan(0.02);
@@ -183,7 +183,7 @@ describe('over undici, with its official instrumentation', () => {
     ]);
   });
 
-  it('a call that is aborted, that fails, or gets no pod, says why', async () => {
+  it('a call that is aborted, fails, or gets no pod, records the reason', async () => {
     await Promise.all([0, 1].map((index) => world.behave(index, { hang: true })));
     const aborted = await world.run('undici: abort', world.endpoints('http'));
     expect(summary(aborted.spans)).toEqual(['1 first cancelled']);
@@ -207,7 +207,7 @@ describe('over undici, with its official instrumentation', () => {
 });
 
 describe('over node:http, with its official instrumentation', () => {
-  it('the call is a child of the client’s span, and its attempt says the pod', async () => {
+  it('the call is a child of the client’s span, and its attempt names the pod', async () => {
     const { spans } = await world.run('node:http', world.endpoints('http'), { calls: 5, servers: 5 });
     for (const attempt of attempts(spans)) {
       expect(ancestors(spans, attempt)).toEqual([
@@ -225,7 +225,7 @@ describe('over node:http, with its official instrumentation', () => {
 });
 
 describe('over gRPC, with its official instrumentation', () => {
-  it('the server’s span is the child of the attempt', async () => {
+  it('the server’s span is a child of the attempt', async () => {
     const { spans } = await world.run('grpc', world.endpoints('grpc'), { calls: 20, servers: 20 });
     expect(servers(spans)).toHaveLength(20);
     for (const server of servers(spans)) {
@@ -245,7 +245,7 @@ describe('over gRPC, with its official instrumentation', () => {
     }
   });
 
-  it('a retry of grpc-js is a second attempt, and each server’s span is the child of its own', async () => {
+  it('a retry of grpc-js is a second attempt, and each server’s span is a child of its own attempt', async () => {
     await world.behave(0, { code: 14 });
     await world.behave(1, { code: 14 });
     await expect(world.run('grpc: retry', world.endpoints('grpc'))).rejects.toThrow('UNAVAILABLE');
@@ -297,7 +297,7 @@ describe.skipIf(noMariadb)(titled('over MySQL, with its official instrumentation
   });
 
   it.each([true, false])(
-    'a statement’s span is the child of its attempt, with connections opened before: %s',
+    'a statement’s span is a child of its attempt, over connections opened before: %s',
     async (warm) => {
       const pods = databases.endpoints.map((endpoint, index) => ({ ...endpoint, name: `mysql-${index}` }));
       const calls = 12;
@@ -331,7 +331,7 @@ describe.skipIf(noMariadb)(titled('over MySQL, with its official instrumentation
 });
 
 describe.skipIf(noPostgres)(onPostgres('over PostgreSQL, with its official instrumentation'), () => {
-  it('a statement’s span is the child of its attempt', async () => {
+  it('a statement’s span is a child of its attempt', async () => {
     await using databases = await startPostgres(0);
     const calls = 12;
     const { spans, result } = await world.run('pg', databases.endpoints, { calls, login: postgres });
@@ -357,7 +357,7 @@ describe.skipIf(noPostgres)(onPostgres('over PostgreSQL, with its official instr
   });
 });
 
-describe('a connection that lasts', () => {
+describe('a long-lived connection', () => {
   it('is a call until it is open', async () => {
     const { spans, result } = await world.run('tcp', world.endpoints('http'));
     expect(result).toEqual({ open: 0 });
@@ -371,7 +371,7 @@ describe('a connection that lasts', () => {
 });
 
 describe('without other instrumentations', () => {
-  it('the server’s span is the child of the attempt, which is a client’s', async () => {
+  it('the server’s span is a child of the attempt, which is a client span', async () => {
     await using alone = await TracedWorld.start(2, {
       INSTRUMENTATIONS: 'none',
       TRACES: JSON.stringify({ attemptKind: 'client' }),

@@ -46,7 +46,7 @@ describe('installed without any peer', () => {
   });
   afterAll(() => consumer.remove());
 
-  test('brings nothing along', async () => {
+  test('installs nothing else', async () => {
     const names = await readdir(join(consumer.folder, 'node_modules'));
     expect(names.filter((name) => !name.startsWith('.'))).toEqual(['evenkeel']);
   });
@@ -92,7 +92,7 @@ describe('installed without any peer', () => {
   });
 });
 
-describe.each([...fitted, ...needsSeveral])('./%s installed with %s alone', (entryPoint, peers) => {
+describe.each([...fitted, ...needsSeveral])('./%s installed with only %s', (entryPoint, peers) => {
   let consumer: Consumer;
   beforeAll(async () => {
     consumer = await Consumer.create(inject('tarball'), [peers].flat());

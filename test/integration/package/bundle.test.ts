@@ -43,7 +43,7 @@ describe('bundled into an app', () => {
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'true\n', stderr: '' });
   });
 
-  it('an import that uses nothing leaves nothing: package.json says which files have effects of their own', async () => {
+  it('an import that uses nothing adds nothing: package.json says which files have side effects', async () => {
     const { text } = await bundled('nothing', `import 'evenkeel'; import 'evenkeel/node-http'; console.log('ok');`);
     expect(text.length).toBeLessThan(200);
   });

@@ -33,7 +33,7 @@ function filesUnder(heading: string): string[] {
   return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, file = '']) => file));
 }
 
-it('a warm call runs through the files that the life of a call names', async () => {
+it('a warm call runs through the files that docs/life-of-a-call.md names', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['scripts/call-path.mjs', '--json'], { cwd: root });
   const measured = JSON.parse(stdout) as Record<string, readonly File[]>;
   expect(Object.keys(measured)).toEqual(Object.keys(sections));

@@ -25,14 +25,14 @@ describe('the packed package', () => {
     expect(files).toContain('README.md');
   });
 
-  test('holds every file its entry points name', () => {
+  test('holds every file that its entry points name', () => {
     const named = Object.values(manifest.exports)
       .flatMap((entryPoint) => (typeof entryPoint === 'string' ? [entryPoint] : [entryPoint.types, entryPoint.default]))
       .map((file) => file.replace('./', ''));
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
   });
 
-  test('its commands can be run where it was built, without an installation by npm', async () => {
+  test('has commands that run where it was built, without an installation by npm', async () => {
     const commands = Object.values(manifest.bin as Record<string, string>);
     expect(commands).toEqual(['./dist/cli/evenkeel.js']);
     for (const command of commands) expect((await stat(join(root, command))).mode & 0o111, command).toBe(0o111);
@@ -46,7 +46,7 @@ describe('the packed package', () => {
     expect(all.filter((file, at) => all.indexOf(file) !== at)).toEqual([]);
   });
 
-  test('contains no code but ours and what NOTICE names', async () => {
+  test('contains only our code and what NOTICE names', async () => {
     const built = files.filter((file) => /\.c?js$/.test(file));
     const texts = await Promise.all(
       built.map(async (file) => ({ file, text: await readFile(join(root, file), 'utf8') })),

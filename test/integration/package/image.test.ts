@@ -40,7 +40,7 @@ describe('the image that deploy/ mounts into pods', () => {
     expect(await runApp(join(image, 'register.cjs'))).toEqual({ code: 0, stdout: 'the app runs well\n', stderr: '' });
   });
 
-  test('a loader without the rest lets the app run, and says so in one line', async () => {
+  test('a loader without the other files lets the app run, and says so in one line', async () => {
     const alone = join(folder, 'register.cjs');
     await writeFile(alone, await readFile(join(image, 'register.cjs')));
     const { code, stdout, stderr } = await runApp(alone);

@@ -53,7 +53,7 @@ describe('the packed pages of a project whose address is known', () => {
     (linksOf(text) as string[]).filter((link) => link.startsWith(repository)).map((link) => ({ page, link })),
   );
 
-  test('link to the tagged commit for what is not packed', async () => {
+  test('link to the tagged commit for files that are not packed', async () => {
     expect(outside.length).toBeGreaterThan(80);
     const broken: string[] = [];
     for (const { page, link } of outside) {

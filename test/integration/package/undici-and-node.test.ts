@@ -19,7 +19,7 @@ const ways = {
   ],
 } as const;
 
-describe.runIf(/^v2[01]\./.test(process.version))('undici 8 on a Node it does not run on', () => {
+describe.runIf(/^v2[01]\./.test(process.version))('undici 8 on a Node that it does not support', () => {
   let consumer: Consumer;
   beforeAll(async () => {
     consumer = await Consumer.create(inject('tarball'), [['undici', 'undici8']]);
@@ -37,13 +37,13 @@ describe.runIf(/^v2[01]\./.test(process.version))('undici 8 on a Node it does no
     expect(code ?? message).toContain('EVENKEEL_OPTION');
   });
 
-  test('what needs no undici goes on', async () => {
+  test('entry points that need no undici work', async () => {
     const source = `import { createAgent } from 'evenkeel/node-http';\nimport 'evenkeel';\nconsole.log(typeof createAgent);`;
     expect(await consumer.run('other.mjs', source)).toEqual({ code: 0, stdout: 'function\n', stderr: '' });
   });
 });
 
-describe('undici 7 on any', () => {
+describe('undici 7 on any Node', () => {
   let consumer: Consumer;
   beforeAll(async () => {
     consumer = await Consumer.create(inject('tarball'), ['undici']);

@@ -41,7 +41,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     await until('nothing is left open', async () => (await world.at(0).connections()) === 0);
   });
 
-  it('answers 1,000 statements at once with a server that takes nine connections', async () => {
+  it('answers 1,000 statements at once from a server that accepts nine connections', async () => {
     const pool = open({ max: 50, maxWaiting: 2_000, waitTimeoutMs: 60_000 });
     const all = Array.from({ length: 1_000 }, (_, n) => pool.query('SELECT $1::int AS n', [n]));
     const answers = await Promise.all(all);
@@ -49,7 +49,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     expect(pool.totalCount).toBeLessThanOrEqual(9);
   });
 
-  it('waits for a place of a full server, also without a single connection, and gives up in time', async () => {
+  it('waits for a connection at a full server, also without any connection yet, and gives up in time', async () => {
     const all = open({ max: 9 });
     const clients = await Promise.all(Array.from({ length: 9 }, () => all.connect()));
     const impatient = open({ waitTimeoutMs: 3_000 });
@@ -68,7 +68,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     for (const { rows } of await Promise.all(answers)) expect(rows).toEqual([{ one: 1 }]);
   });
 
-  it('refuses what is more than may wait', async () => {
+  it('refuses calls beyond the number that may wait', async () => {
     const pool = open({ max: 1, maxWaiting: 3 });
     const client = await pool.connect();
     const waiting = Array.from({ length: 5 }, () =>
@@ -83,7 +83,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     ]);
   });
 
-  it('keeps to time limits: of the server, of pg, and for a connection', async () => {
+  it('keeps the time limits of the server, of pg, and for connecting', async () => {
     const pool = open({ statement_timeout: 100, max: 1 });
     await expect(pool.query('SELECT pg_sleep(30)')).rejects.toMatchObject({ code: '57014' });
     const [{ pid }] = (await pool.query('SELECT pg_backend_pid() AS pid')).rows;
@@ -104,7 +104,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     expect((await next).rows).toEqual([{ it: 'next' }]);
   });
 
-  it('listens on a client of its own, and loses nothing when others come and go', async () => {
+  it('listens for notifications on its own client, and misses none when others come and go', async () => {
     const pool = open({ max: 2 });
     const client = await pool.connect();
     await client.query('LISTEN news');
@@ -131,7 +131,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('takes host, port and all the rest from the environment', async () => {
+  it('takes host, port and the other settings from the environment', async () => {
     const { address, port } = world.at(0);
     const { user, password, database } = application;
     const own = { PGHOST: address, PGPORT: String(port), PGUSER: user, PGPASSWORD: password, PGDATABASE: database };
@@ -168,7 +168,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     silent.close();
   });
 
-  it('finds a server that freezes, and comes back with it', async () => {
+  it('notices a server that freezes, and uses it again later', async () => {
     const pool = open({ role: 'primary', probeIntervalMs: 100, waitTimeoutMs: 500 });
     await pool.query('SELECT 1');
     world.at(0).freeze();
@@ -184,7 +184,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     );
   });
 
-  describe('sessions that the server ends while they are idle, or are ended by an administrator', () => {
+  describe('sessions that the server or an administrator ends while they are idle', () => {
     const states: string[] = [];
     const observer = { subchannelChanged: ({ to }: { readonly to: string }) => void states.push(to) };
     const ends: Error[] = [];
@@ -199,7 +199,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     it.each([
       { code: '57P05', options: { options: '-c idle_session_timeout=20' }, end: async () => {} },
       { code: '57P01', options: {}, end: terminate },
-    ])('$code: the server is used on, without a pause', async ({ code, options, end }) => {
+    ])('$code: the server is used again without a pause', async ({ code, options, end }) => {
       const pool = opened(options);
       for (let round = 1; round <= 10; round++) {
         await pool.query('SELECT 1');
@@ -211,7 +211,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
       expect(states).toEqual(['connecting', 'ready']);
     });
 
-    it('another is opened although no call needs one', async () => {
+    it('are replaced although no call needs one', async () => {
       const pool = opened({});
       await pool.query('SELECT 1');
       await terminate();
@@ -219,7 +219,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
       await until('there is another', () => pool.idleCount === 1);
     });
 
-    it('after a while the server is connected anew, at once', async () => {
+    it('after a while are replaced at once', async () => {
       const clock = new FakeClock();
       const pool = opened({ clock });
       await pool.query('SELECT 1');
@@ -232,7 +232,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
       expect(states).toEqual(['connecting', 'ready', 'connecting', 'ready']);
     });
 
-    it('the statement or client that uses it fails, and no other', async () => {
+    it('fail only the statement or client that uses them', async () => {
       const pool = opened({ max: 2 });
       const client = await pool.connect();
       client.on('error', () => {});
@@ -248,7 +248,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     });
   });
 
-  it('hands what a callback throws to the process, and goes on', async () => {
+  it('leaves an error thrown in a callback to the process, and goes on', async () => {
     const pool = open({ max: 1 });
     const thrown: string[] = [];
     const listeners = process.listeners('uncaughtException');
@@ -277,7 +277,7 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     expect(thrown.sort()).toEqual(['after an error', 'in a checkout', 'in a listener', 'in an answer']);
   });
 
-  it('knows a connection string with everything, and a user without rights', async () => {
+  it('accepts a connection string with every setting, and a user without rights', async () => {
     const { user, password, database } = application;
     const { address, port } = world.at(0);
     const connectionString = `postgres://${user}:${encodeURIComponent(password)}@elsewhere.invalid:1/${database}?sslmode=disable&options=-c%20geqo%3Doff&application_name=a%20b`;

@@ -55,7 +55,7 @@ describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer 
     for (const one of pools.splice(0)) if (!one.ending) await one.end();
   });
 
-  it('tells the roles of the servers behind, and spreads statements', async () => {
+  it('finds the roles of the servers behind it, and spreads statements', async () => {
     const writes = open({ role: 'primary' });
     const reads = open({ role: 'replica' });
     await Promise.all([allReady(writes), allReady(reads)]);
@@ -105,7 +105,7 @@ describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer 
     expect(reading.errors.map(String)).toEqual([]);
   });
 
-  it('statements that PgBouncer never handed on go to another pod, also those that may run once only', async () => {
+  it('statements that PgBouncer never passed on go to another pod, even if they may run only once', async () => {
     // Nobody knows roles here, so the pod without a server keeps getting statements until it is ejected.
     const pool = open({ role: 'any' }, [at(1), at(2)]);
     await allReady(pool, 2);
@@ -146,7 +146,7 @@ describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer 
     await at(0).command('RESUME');
     expect((await waiting).rows).toEqual([{ one: 1 }]);
   };
-  if (mode === 'transaction') it('PAUSE and RESUME: what runs and what waits is answered', pausing);
+  if (mode === 'transaction') it('PAUSE and RESUME: running and waiting statements are answered', pausing);
 
   it('a full pod fails no statement: those that do not fit wait', async () => {
     const small = await PgBouncer.start(world.at(0), { pool_mode: mode, max_client_conn: 4 });
@@ -161,7 +161,7 @@ describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer 
     }
   });
 
-  it('says at once what PgBouncer does not accept', async () => {
+  it('reports at once what PgBouncer does not accept', async () => {
     for (const options of [
       { statement_timeout: 1_000 },
       { options: '-c geqo=off' },

@@ -44,7 +44,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     await until('nothing is left open', async () => (await world.at(0).connections()) === 0);
   });
 
-  it.runIf(hasIpv6)(titleOf('takes an IPv6 address for its host, and in its target', hasIpv6, needsIpv6), async () => {
+  it.runIf(hasIpv6)(titleOf('accepts an IPv6 address as host, and in its target', hasIpv6, needsIpv6), async () => {
     const { port } = world.at(0);
     await using door = await Ipv6Door.open(port);
     for (const server of [{ host: '::1', port }, { target: `[::1]:${port}` }]) {
@@ -57,7 +57,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     }
   });
 
-  it('answers statements in all forms', async () => {
+  it('runs statements in all forms of pg', async () => {
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
     expect((await pool.query('SELECT $1::int AS one', [1])).rows).toEqual([{ one: 1 }]);
     expect((await pool.query({ text: 'SELECT $1::int', values: [2], rowMode: 'array' })).rows).toEqual([[2]]);
@@ -81,7 +81,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     ]);
   });
 
-  it('hands an error of the statement to its caller, and keeps the connection', async () => {
+  it('returns an error of the statement to its caller, and keeps the connection', async () => {
     const pid = async (): Promise<number> => (await pool.query('SELECT pg_backend_pid() AS pid')).rows[0].pid;
     const first = await pid();
     const error = await pool.query('SELECT nothing').catch((cause) => cause);
@@ -108,7 +108,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(pool.totalCount).toBeLessThanOrEqual(2);
   });
 
-  it('lends no session with a transaction that another caller left open, and says so once', async () => {
+  it('lends no session with a transaction that another caller left open, and warns once', async () => {
     const warnings: string[] = [];
     const warned = open({ observer: { warned: ({ message }) => void warnings.push(message) }, max: 1 });
     for (let round = 0; round < 2; round++) {
@@ -170,7 +170,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(pool.totalCount).toBeLessThanOrEqual(total);
   });
 
-  it('tells what becomes of clients', async () => {
+  it('emits the events of pg.Pool for its clients', async () => {
     const told: string[] = [];
     const other = open({ max: 1 });
     for (const event of ['connect', 'acquire', 'release', 'remove'] as const) other.on(event, () => told.push(event));
@@ -193,7 +193,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(told).toContain('remove');
   });
 
-  it('survives an idle client that is cut while nobody listens, and a checked-out one', async () => {
+  it('survives that an idle client is cut without a listener, and a checked-out one', async () => {
     const client = await pool.connect();
     const [{ pid }] = (await client.query('SELECT pg_backend_pid() AS pid')).rows;
     await world.at(0).sql('SELECT pg_terminate_backend($1)', [pid]);
@@ -202,7 +202,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('bounds its connections, lets callers wait, and counts them', async () => {
+  it('limits its connections, makes callers wait, and counts them', async () => {
     const small = open({ max: 2, waitTimeoutMs: 300 });
     const one = await small.connect();
     const two = await small.connect();
@@ -218,7 +218,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(small.idleCount).toBe(2);
   });
 
-  it('ends: what runs finishes, nothing new begins', async () => {
+  it('ends: running statements finish, nothing new begins', async () => {
     const client = await pool.connect();
     const ended = pool.end();
     await expect(pool.query('SELECT 1')).rejects.toThrow('Cannot use a pool after calling end on the pool');
@@ -266,7 +266,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     for (let round = 0; round < 5; round++) expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('reads by cursor and by stream, on a client and by itself', async () => {
+  it('reads by cursor and by stream, on a client and without one', async () => {
     const text = 'SELECT generate_series(1, 250) AS n';
     let sum = 0;
     for await (const { n } of pool.query(new QueryStream(text, [], { batchSize: 20 }))) sum += n;
@@ -285,7 +285,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('takes pg options: hooks, a password function, a connection string, type parsers', async () => {
+  it('accepts pg options: hooks, a password function, a connection string, type parsers', async () => {
     const seen: string[] = [];
     const { user, password, database } = application;
     const { address, port } = world.at(0);
@@ -319,7 +319,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(() => createPool({ host: '/var/run/postgresql' })).toThrow('Unix socket');
   });
 
-  it('replaces connections past their age, also where the limit has no room for one more', async () => {
+  it('replaces connections past their maximum age, even if the limit has no room for one more', async () => {
     const small = open({ max: 1, maxLifetimeSeconds: 1 });
     let opened = 0;
     small.on('connect', () => opened++);
@@ -329,7 +329,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(opened).toBe(2);
   });
 
-  it('replaces connections past their age that are never idle', async () => {
+  it('replaces connections past their maximum age that are never idle', async () => {
     const busy = open({ max: 2, maxLifetimeSeconds: 1 });
     const pids = new Set<number>();
     let isOver = false;
@@ -342,7 +342,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     await Promise.all(callers);
   });
 
-  it('says at once that the server refuses the log-in', async () => {
+  it('reports at once that the server refuses the log-in', async () => {
     const wrong = open({ password: 'wrong' });
     await expect(wrong.query('SELECT 1')).rejects.toMatchObject({ code: expect.stringMatching(/^EVENKEEL_/) });
     const failing = open({ password: () => Promise.reject(new Error('no secret today')) });

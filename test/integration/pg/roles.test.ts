@@ -59,7 +59,7 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
     for (const one of pools.splice(0)) await one.end();
   });
 
-  it('sends statements where the role says', async () => {
+  it('send each statement to a server of its role', async () => {
     const any = open({ role: 'any' });
     const writes = open({ role: 'primary' });
     const reads = open({ role: 'replica' });
@@ -85,7 +85,7 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
     await until('reads go to standbys again', async () => (await seen(mostly)).length === 2);
   });
 
-  it('sends no read to a standby that is behind while another is not', async () => {
+  it('send no read to a standby that is behind while another is not', async () => {
     const [late, fresh] = standbys() as [Postgres, Postgres];
     await late.sql("ALTER SYSTEM SET recovery_min_apply_delay = '10s'");
     await late.sql('SELECT pg_reload_conf()');
@@ -107,7 +107,7 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
     expect(await seen(open({ role: 'replica', maxLagMs: 500 }), 30)).toEqual(addressesOf(standbys()));
   });
 
-  it('follows an orderly switchover: no write is lost, done twice, or sent to a standby', async () => {
+  it('follow an orderly switchover: no write is lost, done twice, or sent to a standby', async () => {
     const writes = open({ role: 'primary' });
     await allReady(writes);
     const [next, other] = standbys() as [Postgres, Postgres];
@@ -129,7 +129,7 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
     await audit(next, writers);
   });
 
-  it('follows a promotion after a kill with synchronous replication', async () => {
+  it('follow a promotion after a kill with synchronous replication', async () => {
     const [next, other] = standbys() as [Postgres, Postgres];
     await primary.sql(`ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 ("${next.name}")'`);
     await primary.sql('SELECT pg_reload_conf()');
@@ -181,7 +181,7 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
   };
 });
 
-describe.skipIf(noPostgres)(titled('a primary that is superseded while it hangs'), () => {
+describe.skipIf(noPostgres)(titled('a primary that is superseded while it is frozen'), () => {
   it.each(['primary', 'prefer-replica'] as const)('%s: acknowledges nothing any more', async (role) => {
     await using world = await startPostgres(1, { addresses: ADDRESSES.slice(0, 2), init: [ledgerTable] });
     const [old, next] = world.all as readonly Postgres[] as [Postgres, Postgres];

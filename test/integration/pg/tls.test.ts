@@ -37,14 +37,14 @@ describe.skipIf(noPostgres)(titled('createPool over TLS'), () => {
     expect(rows).toEqual([{ ssl: true }]);
   });
 
-  it('says at once that the certificate is for another name, or from an unknown authority', async () => {
+  it('reports at once that the certificate is for another name, or from an unknown authority', async () => {
     const refused = { code: 'EVENKEEL_CONNECT' };
     await expect(open({ ssl, host: 'orders.shop' }).query('SELECT 1')).rejects.toMatchObject(refused);
     await pool.end();
     await expect(open({ ssl: true, host: 'postgres.shop' }).query('SELECT 1')).rejects.toMatchObject(refused);
   });
 
-  it("knows the Service's name from the target, whatever a connection string says", async () => {
+  it("takes the Service's name from the target, whatever a connection string says", async () => {
     const { user, password, database } = application;
     const { address, port } = world.at(0);
     const connectionString = `postgres://${user}:${password}@elsewhere.invalid:1/${database}`;

@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 describe('options of the playground', () => {
-  test('--help tells all of them and ends well', async () => {
+  test('--help lists all of them and exits with 0', async () => {
     const { code, stdout } = await start('--help').ended;
     expect(code).toBe(0);
     for (const option of [
@@ -48,7 +48,7 @@ describe('options of the playground', () => {
     [['--protocol', 'smtp'], '--protocol must be some of http, grpc, mysql, websocket, or all, not "smtp"'],
     [['--once', '--port', '8080'], '--once'],
     [['--no-page', '--open'], '--no-page'],
-  ])('%j ends with code 2 and says why', async (options, message) => {
+  ])('%j exits with code 2 and the reason', async (options, message) => {
     const { code, stderr } = await start(...options).ended;
     expect(code).toBe(2);
     expect(stderr).toContain(message);
@@ -67,7 +67,7 @@ describe('the end of the playground', () => {
     await until('no child is left', () => !children.some(isRunning));
   });
 
-  test('children end by themselves when their parent is killed', async () => {
+  test('children end when their parent is killed', async () => {
     const playground = start('--port', '0', '--rate', '50');
     await pageUrl(playground);
     const children = childrenOf(playground);
@@ -76,7 +76,7 @@ describe('the end of the playground', () => {
     await until('no child is left', () => !children.some(isRunning));
   });
 
-  test('a port asked for that is taken is an error', async () => {
+  test('a requested port that is taken is an error', async () => {
     const first = start('--port', '0', '--rate', '10', '--pods', '1');
     const port = new URL(await pageUrl(first)).port;
     const { code, stderr } = await start('--port', port, '--rate', '10', '--pods', '1').ended;

@@ -69,7 +69,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 3 * WAIT_MS }, () 
   });
 
   it.each(['http', 'grpc', 'websocket'])(
-    '%s: shows every pod and figure, nothing over another, and does not scroll sideways',
+    '%s: shows every pod and number, with no overlap, and does not scroll sideways',
     async (protocol) => {
       const tab = page.locator(`[data-protocol="${protocol}"]`);
       if ((await tab.count()) > 0) await tab.click();

@@ -64,7 +64,7 @@ async function readState(url: string): Promise<State> {
   }
 }
 
-describe('the server of the page', () => {
+describe('the server of the playground', () => {
   let playground: Playground;
   let url: string;
   beforeAll(async () => {
@@ -76,7 +76,7 @@ describe('the server of the page', () => {
   const post = (path: string, headers: Record<string, string>): Promise<Response> =>
     fetch(`${url}${path}`, { method: 'POST', headers });
 
-  test('takes actions from its own page alone', async () => {
+  test('accepts actions from its own page only', async () => {
     expect((await post('/actions/scale-up', {})).status).toBe(403);
     expect((await post('/actions/scale-up', { origin: 'http://elsewhere.example' })).status).toBe(403);
     expect((await fetch(`${url}/actions/scale-up`)).status).toBe(405);
@@ -86,13 +86,13 @@ describe('the server of the page', () => {
     expect((await readState(url)).desired).toBe(2);
   });
 
-  test('says why an action cannot be taken', async () => {
+  test('gives the reason why an action cannot be taken', async () => {
     const refused = await post('/actions/heal', { origin: url });
     expect(refused.status).toBe(409);
     expect(await refused.text()).toBe('every pod is well');
   });
 
-  test('allows nothing but its own files, and nothing outside its folder', async () => {
+  test('serves only its own files, and nothing outside its folder', async () => {
     const page = await fetch(url);
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
     expect(await page.text()).not.toMatch(/https?:\/\/|style=|onclick/);
@@ -223,7 +223,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await losesNothing();
   });
 
-  test('slow, and heal: evenkeel spares the chosen pod while it is slow', async () => {
+  test('slow, and heal: evenkeel sends the chosen pod less while it is slow', async () => {
     const name = await choose(2);
     await press('slow');
     await stateOnPage(name, 'slow');
@@ -239,7 +239,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await losesNothing();
   });
 
-  test('unready, and heal: evenkeel leaves the chosen pod alone until it is ready', async () => {
+  test('unready, and heal: evenkeel sends the chosen pod nothing until it is ready', async () => {
     const name = await choose(0);
     await press('unready');
     await stateOnPage(name, 'not ready');
@@ -269,7 +269,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     expect(await page.locator('#log').textContent()).toContain('rolling update to revision 2');
   });
 
-  test('fail fast, and heal: evenkeel sets the chosen pod aside after a few errors', async () => {
+  test('fail fast, and heal: evenkeel ejects the chosen pod after a few errors', async () => {
     const name = await choose(1);
     await press('fail');
     await stateOnPage(name, 'failing');
@@ -287,7 +287,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await allServe(PODS);
   });
 
-  test('gRPC: three clients side by side, and the one that rests sends nothing', async () => {
+  test('gRPC: three clients side by side, and the one that is paused sends nothing', async () => {
     await page.locator('[data-protocol="grpc"]').click();
     await inCluster('gRPC is shown', ({ protocol }) => protocol === 'grpc');
     await page.locator('[data-protocol="grpc"][aria-pressed="true"]').waitFor();
@@ -329,7 +329,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await losesNothing();
   });
 
-  test('MySQL: says which servers they are; scale up and kill -9 cost evenkeel no query', async () => {
+  test('MySQL: names the servers; scale up and kill -9 fail no query of evenkeel', async () => {
     await page.locator('[data-protocol="mysql"]').click();
     await inCluster('MySQL is shown', ({ protocol }) => protocol === 'mysql');
     await until('the page says what the servers are', async () =>
@@ -376,7 +376,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await losesNothing();
   });
 
-  test('WebSocket, roll all: the ordinary client is cut without a close frame, evenkeel has left', async () => {
+  test('WebSocket, roll all: the ordinary client is cut without a close frame, evenkeel leaves before', async () => {
     const before = new Set((await readState(url)).pods.map(({ name }) => name));
     await press('roll');
     await inCluster(
@@ -397,7 +397,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await inCluster('one pod less', ({ pods }) => pods.length === PODS + 1);
   });
 
-  test('back to HTTP, by its key: its clients go on where they were', async () => {
+  test('back to HTTP, by its key: its clients continue where they were', async () => {
     await page.locator('h1').click();
     await page.keyboard.press('1');
     await inCluster('HTTP is shown', ({ protocol }) => protocol === 'http');
@@ -407,7 +407,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await inCluster('one pod less', ({ pods }) => pods.length === PODS);
   });
 
-  test('tells why a button can do nothing', async () => {
+  test('explains why a button can do nothing', async () => {
     // The first forgets the errors that were shown, should there be any.
     await press('heal');
     await until('no errors are shown', async () => (await readState(url)).clients.every(({ errors }) => errors === 0));
@@ -427,7 +427,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await page.keyboard.press('Escape');
   });
 
-  test('the browser had nothing to complain about', () => {
+  test('the browser reported no error', () => {
     expect(complaints).toEqual([]);
   });
 });

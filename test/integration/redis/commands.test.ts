@@ -66,7 +66,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     });
   });
 
-  it('reads from replicas in every form a command has', async () => {
+  it('reads from replicas with every form of a command', async () => {
     const redis = await open({ keyPrefix: 'shop:' });
     const [primary, replica] = await ran(async () => {
       expect(await redis.get('item')).toBe('seven');
@@ -87,7 +87,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(replica).toEqual(['exists', 'get', 'hgetall', 'mget', 'smembers', 'strlen']);
   });
 
-  it('gives errors of commands to their caller, once', async () => {
+  it('returns errors of commands to their caller, once', async () => {
     const redis = await open();
     const [primary] = await ran(async () => {
       await expect(redis.get('shop:order')).rejects.toThrow('WRONGTYPE');
@@ -101,7 +101,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(primary).toEqual([]);
   });
 
-  it('sends to the primary what must not go to a replica', async () => {
+  it('sends to the primary every command that must not go to a replica', async () => {
     const redis = await open();
     redis.defineCommand('readItem', { numberOfKeys: 1, lua: "return redis.call('get', KEYS[1])", readOnly: true });
     const [, replica] = await ran(async () => {
@@ -132,7 +132,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(replica).toEqual(['del', 'publish', 'set']);
   });
 
-  it('keeps transactions on the primary, with what is read for them', async () => {
+  it('keeps transactions on the primary, with the reads that belong to them', async () => {
     const redis = await open();
     const [, replica] = await ran(async () => {
       expect(await redis.multi().get('shop:item').hget('shop:order', 'id').exec()).toEqual([
@@ -155,7 +155,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(primary).toEqual([]);
   });
 
-  it('sends a pipeline of reads to one replica, and any other to the primary', async () => {
+  it('sends a pipeline of reads to one replica, and any other pipeline to the primary', async () => {
     const redis = await open({ keyPrefix: 'shop:' });
     const reads = await ran(async () => {
       const answers = await redis.pipeline().get('item').hgetall('order').getBuffer('item').exec();
@@ -194,7 +194,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(replica).toContain('get');
   });
 
-  it('reads from the primary while it is on another database', async () => {
+  it('reads from the primary while another database is selected', async () => {
     const redis = await open();
     await redis.select(3);
     const [primary] = await ran(async () => expect(await redis.get('shop:item')).toBeNull());
@@ -204,7 +204,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(none).toEqual([]);
   });
 
-  it('is the client it was made of, in everything else', async () => {
+  it('behaves otherwise like the client it was made from', async () => {
     const redis = await open({ db: 0, connectionName: 'shop' });
     expect(redis).toBeInstanceOf(Redis);
     expect(redis.status).toBe('ready');
@@ -232,13 +232,13 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(seen).toEqual(['get']);
   });
 
-  it('reads commands that the application names', async () => {
+  it('reads from replicas with commands that the application names', async () => {
     const redis = await open({}, { readCommands: ['LOLWUT'] });
     const [primary, replica] = await ran(() => redis.call('lolwut'));
     expect([primary, replica]).toEqual([[], ['lolwut']]);
   });
 
-  it('quits and disconnects as a whole, and close leaves the primary open', async () => {
+  it('quits and disconnects as a whole; close leaves the primary open', async () => {
     const quit = await open();
     expect(await quit.quit()).toBe('OK');
     await expect(quit.get('shop:item')).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
@@ -252,7 +252,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(await closed.get('shop:item')).toBe('seven');
   });
 
-  it('refuses what it cannot work with', async () => {
+  it('refuses clients and options that it cannot work with', async () => {
     const primary = new Redis({ lazyConnect: true });
     const refused = (make: () => unknown): unknown => {
       try {
@@ -276,7 +276,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(options({ clientOptions: 'secret' })).not.toContain('secret');
   });
 
-  it('says why it cannot log in', async () => {
+  it('gives the reason why it cannot log in', async () => {
     const resolver = new FakeResolver();
     resolver.update(world.at(1).endpoint);
     const primary = new Redis({ port: world.at(0).port, password: PASSWORD });
@@ -292,7 +292,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     expect(String(error)).toContain('WRONGPASS');
   });
 
-  it.runIf(hasIpv6)(titleOf('takes an IPv6 address for its target', hasIpv6, needsIpv6), async () => {
+  it.runIf(hasIpv6)(titleOf('accepts an IPv6 address in its target', hasIpv6, needsIpv6), async () => {
     const { port } = world.at(1);
     await using door = await Ipv6Door.open(port);
     const primary = new Redis({ port: world.at(0).port, password: PASSWORD });
@@ -306,7 +306,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     }
   });
 
-  it('says that a server is a node of a cluster', async () => {
+  it('says so if a server is a node of a cluster', async () => {
     const args = ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())];
     await using cluster = await startRedis(0, { args });
     const resolver = new FakeResolver();

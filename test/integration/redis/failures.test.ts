@@ -119,7 +119,7 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     }
   });
 
-  it('lets reads wait while all replicas are gone, if the primary may not answer', async () => {
+  it('makes reads wait while all replicas are gone, unless the primary may serve them', async () => {
     await open();
     const readers = new Readers(replicas.client, WORKERS);
     for (let round = 0; round < (PROOF ? 10 : 2); round++) {
@@ -199,7 +199,7 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     await allReady();
   });
 
-  it('asks the primary while no replica can be read from, if it may', async () => {
+  it('reads from the primary while no replica can be read from, if that is allowed', async () => {
     await open({ role: 'prefer-replica' });
     const before = await gets(world.at(0));
     const readers = new Readers(replicas.client, WORKERS);
@@ -214,7 +214,7 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     await allReady();
   });
 
-  it('moves on when a replica loads its data, or may not answer without its primary', async () => {
+  it('uses another replica when one is loading its data, or may not answer without its primary', async () => {
     await open({ probeIntervalMs: 3_600_000 });
     const stale = world.at(1);
     await stale.command('CONFIG', 'SET', 'replica-serve-stale-data', 'no');
@@ -229,7 +229,7 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     await world.inStep();
   });
 
-  it('tells the caller of a read that it timed out, once, whatever the replicas answer later', async () => {
+  it('returns one timeout to the caller of a read, whatever the replicas answer later', async () => {
     await open({}, { commandTimeout: 300 });
     const redis = replicas.client;
     const frozen = [world.at(1), world.at(2)];
@@ -306,7 +306,7 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     expect(await replicas.client.get('item:7')).toBe('seven');
   });
 
-  it('leaves out a replica that does not answer', async () => {
+  it('sends no reads to a replica that does not answer', async () => {
     await open();
     const frozen = world.at(1);
     frozen.freeze();

@@ -55,7 +55,7 @@ class SlowLink {
   }
 }
 
-describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
+describe.skipIf(noRedis)(titled('replicas that are behind the primary'), () => {
   let world: RedisWorld;
   let link: SlowLink;
   const closing: (() => Promise<unknown>)[] = [];
@@ -105,7 +105,7 @@ describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
     for (const server of world.all) await until('nothing is left open', async () => (await server.connections()) === 0);
   });
 
-  it('get no reads while another is not', async () => {
+  it('get no reads while another replica is not behind', async () => {
     const replicas = await open();
     link.hold();
     await replicas.client.set('item', 'new');
@@ -120,7 +120,7 @@ describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
     await inUse(replicas, [1, 2]);
   });
 
-  it('serve reads all the same if there is no other server', async () => {
+  it('still serve reads if there is no other server', async () => {
     const replicas = await open();
     await world.at(2).command('REPLICAOF', '127.0.0.1', String(link.port));
     await world.inStep();
@@ -135,7 +135,7 @@ describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
     await world.at(2).follow(world.at(0));
   });
 
-  it('leave reads to the primary if there is no other, where it may answer', async () => {
+  it('leave reads to the primary if there is no other replica and the primary may serve them', async () => {
     const replicas = await open({ role: 'prefer-replica' });
     await world.at(2).kill();
     link.hold();
@@ -147,7 +147,7 @@ describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
     await inUse(replicas, [1, 2]);
   });
 
-  it('are found with node-redis, too, and are not asked for without maxLagMs', async () => {
+  it('are found with node-redis as well, and are not checked without maxLagMs', async () => {
     const primary = createClient({ socket: { port: world.at(0).port } });
     const replicas = createReplicas(primary, 'redis-replicas.shop:6379', common());
     closing.push(() => replicas.client.close());

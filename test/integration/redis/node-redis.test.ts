@@ -91,7 +91,7 @@ describe.skipIf(noRedis)(titled('a client of node-redis with replicas'), () => {
     expect(balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0]);
   });
 
-  it('reads from replicas in every form a command has', async () => {
+  it('reads from replicas with every form of a command', async () => {
     const redis = await open();
     const [primary, replica] = await ran(async () => {
       expect(await redis.get('item')).toBe('seven');
@@ -114,7 +114,7 @@ describe.skipIf(noRedis)(titled('a client of node-redis with replicas'), () => {
     expect(replica).toEqual(['get', 'hgetall', 'mget', 'strlen', 'zrange']);
   });
 
-  it('sends to the primary what must not go to a replica', async () => {
+  it('sends to the primary every command that must not go to a replica', async () => {
     const redis = await open();
     const [, replica] = await ran(async () => {
       await redis.set('written', '1');
@@ -153,7 +153,7 @@ describe.skipIf(noRedis)(titled('a client of node-redis with replicas'), () => {
     await subscriber.close();
   });
 
-  it('fails no read when a replica is killed, or promoted, or all are gone', async () => {
+  it('fails no read when a replica is killed or promoted, or all are gone', async () => {
     const redis = await open({ role: 'prefer-replica' });
     const errors: unknown[] = [];
     let total = 0;
@@ -204,7 +204,7 @@ describe.skipIf(noRedis)(titled('a client of node-redis with replicas'), () => {
     }
   });
 
-  it('refuses what it cannot work with', () => {
+  it('refuses clients and options that it cannot work with', () => {
     const cluster = createCluster({ rootNodes: [] });
     expect(() => createReplicas(cluster, 'redis-replicas.shop:6379')).toThrow('node-redis');
     const cached = createClient({ RESP: 3, clientSideCache: { ttl: 0, maxEntries: 1, evictPolicy: 'LRU' } });

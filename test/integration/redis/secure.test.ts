@@ -104,7 +104,7 @@ describe.skipIf(noRedis)(titled('Redis replicas with TLS and users'), () => {
       await expect(read(replicas)).rejects.toMatchObject({ message: expect.stringMatching(/certificate/) });
     });
 
-    it('logs in to replicas as another user, who need not be allowed to run INFO', async () => {
+    it('logs in to replicas as another user, who needs no right to run INFO', async () => {
       await world.at(1).command('ACL', 'SETUSER', 'reader', 'on', '>pw', '~*', '+get');
       const warnings: string[] = [];
       const clientOptions = { username: 'reader', password: 'pw', enableReadyCheck: false };
@@ -118,7 +118,7 @@ describe.skipIf(noRedis)(titled('Redis replicas with TLS and users'), () => {
       await expect(other).rejects.toThrow('NOPERM');
     });
 
-    it('asks for the password of each new connection', async () => {
+    it('reads the password for each new connection', async () => {
       const set = (password: string): Promise<unknown> =>
         world.at(1).command('ACL', 'SETUSER', 'turner', 'on', 'resetpass', `>${password}`, '~*', '+@all');
       let password = 'first';
@@ -137,7 +137,7 @@ describe.skipIf(noRedis)(titled('Redis replicas with TLS and users'), () => {
       expect(await read(replicas)).toBe('seven');
     });
 
-    it('says that a function failed, or a password is wrong', async () => {
+    it('reports that a password function failed, or a password is wrong', async () => {
       const failing = await open({ clientOptions: () => Promise.reject(new Error('no vault')) });
       await expect(read(failing)).rejects.toThrow('no vault');
       const wrong = await open({ clientOptions: () => ({ password: 'wrong' }) });
