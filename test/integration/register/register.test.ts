@@ -144,13 +144,16 @@ describe('node --require evenkeel/register', () => {
     expect(Object.keys(seen).sort()).toEqual(pods.all.map(({ name }) => name).sort());
   });
 
-  it.each(['fetch', 'undici', 'http.get', 'axios'])('%s: a host outside stays as it was', async (client) => {
-    const { pods: seen, failed, stderr } = await run(client, `http://127.0.0.1:${outside.port}/`);
-    expect({ seen, failed, stderr }).toEqual({ seen: { outside: 30 }, failed: {}, stderr: '' });
-  });
+  it.each(['fetch', 'undici', 'http.get', 'axios'])(
+    '%s: requests to a host outside stay as they were',
+    async (client) => {
+      const { pods: seen, failed, stderr } = await run(client, `http://127.0.0.1:${outside.port}/`);
+      expect({ seen, failed, stderr }).toEqual({ seen: { outside: 30 }, failed: {}, stderr: '' });
+    },
+  );
 
   it.each(['fetch', 'undici', 'undici fetch', 'http.get'])(
-    '%s: a host that may be a Service and is none stays as it was',
+    '%s: requests to a host that could be a Service and is not stay as they were',
     async (client) => {
       const { result } = start([app, client, `http://legacy.shop:${outside.port}/`], {}, ['--require', toLoopback]);
       const { pods: seen, failed, stderr } = await result;
@@ -158,7 +161,7 @@ describe('node --require evenkeel/register', () => {
     },
   );
 
-  it.each(['fetch', 'undici', 'http.get'])('%s: a rolling update loses nothing', async (client) => {
+  it.each(['fetch', 'undici', 'http.get'])('%s: a rolling update fails no request', async (client) => {
     const before = await Pods.start(3);
     exist('stock', before);
     const running = start([app, client, 'http://stock.shop:8080/', 'until told']);
@@ -193,7 +196,7 @@ describe('node --require evenkeel/register', () => {
     },
   );
 
-  it.each(['https.get', 'fetch', 'undici'])('%s: errors of certificates are those of OpenSSL', async (client) => {
+  it.each(['https.get', 'fetch', 'undici'])('%s: certificate errors are those of OpenSSL', async (client) => {
     const { cert, key } = createCertificate({ commonName: 'elsewhere', hosts: ['elsewhere'] });
     const secret = await Pods.start(1, { tls: { cert, key } });
     const name = `secret-of-${client.replace('.', '-')}`;
@@ -277,7 +280,7 @@ describe('gRPC', () => {
     expect(Object.keys(seen).sort()).toEqual(['anna', 'bert', 'cleo']);
   });
 
-  it('grpc-js says what is wrong with a port that cannot be', async () => {
+  it('grpc-js reports a port that cannot exist', async () => {
     const { failed, stderr, code } = await run('grpc-js', 'said.shop:99999', { GRPC_VERBOSITY: 'NONE' });
     expect({ failed, stderr, code }).toEqual({ failed: { 14: 30 }, stderr: '', code: 0 });
   });
@@ -296,7 +299,7 @@ describe('gRPC', () => {
     },
   );
 
-  it('EVENKEEL_CONFIG has options per Service', async () => {
+  it('EVENKEEL_CONFIG gives options per Service', async () => {
     const [anna] = all as [GrpcPod];
     existWithGrpc('told', all.slice(0, 3));
     const file = await configWithGrpc(
@@ -314,7 +317,7 @@ describe('gRPC', () => {
     ['async () => ({})', 'options() must be options, not a promise of them, got a promise'],
     ['() => { throw new Error("no such Service"); }', 'no such Service'],
     ['{ resolver: "static:127.0.0.1:1" }', 'options.resolver must be left out'],
-  ])('a bad value, %s, is one line, and the app runs without evenkeel', async (grpc, message) => {
+  ])('an invalid value, %s, prints one line, and the app runs without evenkeel', async (grpc, message) => {
     const env = { EVENKEEL_CONFIG: await configWithGrpc(grpc) };
     const { result } = start([app, 'grpc-js', `said.shop:${port}`], env, ['--require', toLoopback]);
     const { pods: seen, failed, stderr } = await result;
@@ -331,12 +334,12 @@ describe('gRPC', () => {
     return file;
   }
 
-  it('an address remains with grpc-js', async () => {
+  it('an address is left to grpc-js', async () => {
     expect((await run('grpc-js', `127.0.0.1:${port}`)).pods).toEqual({ anna: 30 });
   });
 
   it.each(['grpc-js', 'nice-grpc'])(
-    '%s: a name that may be a Service and is none remains with grpc-js',
+    '%s: a name that could be a Service and is not is left to grpc-js',
     async (client) => {
       const { result } = start([app, client, `legacy.shop:${port}`], {}, ['--require', toLoopback]);
       const { pods: seen, failed, stderr } = await result;
@@ -344,7 +347,7 @@ describe('gRPC', () => {
     },
   );
 
-  it('a rolling update loses nothing', async () => {
+  it('a rolling update fails no call', async () => {
     const before = await grpcPods('old-1', 'old-2', 'old-3');
     existWithGrpc('sold', before);
     const running = start([app, 'grpc-js', 'sold.shop:50051', 'until told']);
@@ -364,7 +367,7 @@ describe('gRPC', () => {
     ['grpc_proxy', {}, 0],
     ['http_proxy', {}, 0],
     ['http_proxy', { no_proxy: '.shop' }, 3],
-  ])('with %s in the environment and %o, it is grpc-js that decides (%i pods reached)', async (name, more, reached) => {
+  ])('with %s in the environment and %o, grpc-js decides (%i pods reached)', async (name, more, reached) => {
     const closed = `http://127.0.0.1:${await freePort()}`;
     const { pods: seen } = await start([app, 'grpc-js', 'said.shop:50051', '10'], { [name]: closed, ...more }).result;
     expect(Object.keys(seen)).toHaveLength(reached);
@@ -390,21 +393,21 @@ describe('WebSockets', () => {
   });
 
   it.each(['ws', 'ws by require', ...(typeof WebSocket === 'function' ? ['WebSocket of Node'] : [])])(
-    '%s, unchanged, has as many connections to each pod',
+    '%s, unchanged, opens as many connections to each pod',
     async (client) => {
       const { pods: seen, failed, stderr } = await run(client, 'ws://chat.shop:8080/');
       expect({ seen, failed, stderr }).toEqual({ seen: { dora: 10, emil: 10, fine: 10 }, failed: {}, stderr: '' });
     },
   );
 
-  it('ws: a host outside, and one that may be a Service and is none, stay as they were', async () => {
+  it('ws: a host outside, and one that could be a Service and is not, stay as they were', async () => {
     const port = chat[0]?.endpoint.port;
     expect((await run('ws', `ws://127.0.0.1:${port}/`)).pods).toEqual({ dora: 30 });
     const { result } = start([app, 'ws', `ws://legacy.shop:${port}/`], {}, ['--require', toLoopback]);
     expect((await result).pods).toEqual({ dora: 30 });
   });
 
-  it('ws: a WebSocket of a server, and one of a subclass, are instances of the class', async () => {
+  it("ws: a server's WebSocket, and one of a subclass, are instances of the class", async () => {
     const script = `
       const WebSocket = require('ws');
       class Own extends WebSocket {}
@@ -421,8 +424,8 @@ describe('WebSockets', () => {
   });
 });
 
-describe('an API server that is silent', () => {
-  it('keeps no request waiting: until it answers, requests go where DNS says', async () => {
+describe('an API server that does not answer', () => {
+  it('makes no request wait: until it answers, requests go where DNS says', async () => {
     const accepted = new Set<Socket>();
     const silent = createServer((socket) => void accepted.add(socket));
     const port = await new Promise<number>((resolve) => {
@@ -464,7 +467,7 @@ describe('beside OpenTelemetry', () => {
   );
 });
 
-describe('its settings', () => {
+describe('the settings of register', () => {
   const script = ['-e', 'console.log("the app runs")'];
 
   it.each([
@@ -479,13 +482,13 @@ describe('its settings', () => {
       'EVENKEEL_ADMIN must be a port, or an address and a port such as 0.0.0.0:9901, got "yes"',
     ],
     ['EVENKEEL_DISABLED', 'maybe', 'EVENKEEL_DISABLED must be 1 or 0, got "maybe"'],
-  ])('%s=%s: one line on stderr, and the app runs', async (name, value, message) => {
+  ])('%s=%s: prints one line on stderr, and the app runs', async (name, value, message) => {
     const { stderr, code } = await start(script, { [name]: value }).result;
     expect(stderr).toBe(`evenkeel: EVENKEEL_REGISTER: ${message}; the app runs without evenkeel\n`);
     expect(code).toBe(0);
   });
 
-  it('a config that is not there: one line, when it is first needed, and requests go where they went before', async () => {
+  it('a config file that does not exist: prints one line when it is first needed, and requests go where they went before', async () => {
     const url = `http://localhost.shop:${outside.port}/`;
     const { stderr, code } = await run('http.get', url, { EVENKEEL_CONFIG: join(world.folder, 'none.cjs') });
     expect(stderr).toMatch(/^evenkeel: EVENKEEL_REGISTER: Cannot find module [^\n]*; the app runs without evenkeel\n$/);
@@ -497,7 +500,7 @@ describe('its settings', () => {
     ['EVENKEEL_EXCLUDE', 'orders.shop'],
     ['EVENKEEL_EXCLUDE', 'orders.shop.svc.cluster.local'],
     ['EVENKEEL_SERVICES', 'stock.shop'],
-  ])('%s=%s leaves the Service alone', async (name, value) => {
+  ])('%s=%s excludes the Service', async (name, value) => {
     const { failed, pods: seen } = await run('http.get', orders, { [name]: value });
     // Here nothing resolves the name, as the ClusterIP would in a cluster.
     expect(seen).toEqual({});
@@ -505,7 +508,7 @@ describe('its settings', () => {
     expect(Object.keys(failed)[0]).toMatch(/ENOTFOUND|EAI_AGAIN/);
   });
 
-  it('EVENKEEL_SERVICES names no host of another domain', async () => {
+  it('EVENKEEL_SERVICES excludes hosts of other domains', async () => {
     const url = `http://orders.shop.svc.example.com:${outside.port}/`;
     const { result } = start([app, 'http.get', url], { EVENKEEL_SERVICES: 'orders.shop' }, ['--require', toLoopback]);
     const { pods: seen, failed } = await result;
@@ -550,8 +553,8 @@ describe('the admin page', () => {
   });
 });
 
-describe('an agent of the app', () => {
-  it.each(['lookup', 'host'])('that says how to connect, by %s, does so', async (name) => {
+describe('an agent that the app created', () => {
+  it.each(['lookup', 'host'])('that connects in its own way, by %s, still does', async (name) => {
     const script = `
       const http = require('node:http');
       let calls = 0;
@@ -615,7 +618,7 @@ describe('an undici Agent that the app made the global dispatcher', () => {
     expect({ seen, failed, stderr }).toEqual({ seen: { [String(names[0])]: 4 }, failed: {}, stderr: '' });
   });
 
-  it.each(libraries)('of %s keeps its time-out for headers', async (library) => {
+  it.each(libraries)('of %s keeps its timeout for headers', async (library) => {
     const silent = await Pods.start(1);
     await silent.all[0]?.behave({ hang: true });
     exist(`silent-to-${library}`, silent);
@@ -625,7 +628,7 @@ describe('an undici Agent that the app made the global dispatcher', () => {
     expect(failed).toEqual({ UND_ERR_HEADERS_TIMEOUT: 4 });
   });
 
-  it.each(libraries)('of %s that says how to connect is left alone, and listed', async (library) => {
+  it.each(libraries)('of %s that connects in its own way is left alone, and listed', async (library) => {
     const made = `new Agent({
       connect: (options, connected) => {
         const socket = net.connect(${outside.port}, '127.0.0.1', () => connected(null, socket));
@@ -646,7 +649,7 @@ describe('an undici Agent that the app made the global dispatcher', () => {
 });
 
 describe('clients that are not balanced', () => {
-  it('are listed by the admin page and by doctor, each with what to write', async () => {
+  it('are listed by the admin page and by doctor, each with the code to write', async () => {
     const port = await freePort();
     const folder = join(world.folder, 'left');
     const modules = join(folder, 'node_modules');
@@ -788,7 +791,7 @@ describe('a minified bundle', () => {
 });
 
 describe('@kubernetes/client-node', () => {
-  it('is not touched: it speaks to the API server, which is an address', async () => {
+  it('is left alone: it connects to the API server by its address', async () => {
     const script = `
       (async () => {
         const { DiscoveryV1Api, KubeConfig } = await import('@kubernetes/client-node');
@@ -815,7 +818,7 @@ describe('a process', () => {
     expect(stderr).toMatch(/connecting to .*connected to .*sending request/s);
   });
 
-  it('that calls no Service has the global dispatcher that the first copy of undici makes, and not the one of Node', async () => {
+  it("that calls no Service has the global dispatcher of the first loaded copy of undici, not Node's", async () => {
     const script = `
       const { Agent, getGlobalDispatcher } = require('undici');
       console.log(JSON.stringify({ pods: { own: Number(getGlobalDispatcher() instanceof Agent) }, failed: {} }));

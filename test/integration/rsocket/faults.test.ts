@@ -24,7 +24,7 @@ afterEach(async () => {
 const start = (count: number, options?: RSocketOptions) => startRSocket(open, count, options);
 
 describe('a pod that leaves', () => {
-  it('gets no new request, and its streams go on to their end, however long they take', async () => {
+  it('gets no new request, and its streams run to their end, however long they take', async () => {
     const resolver = new FakeResolver();
     const clock = new FakeClock();
     const setup = { keepAlive: 10 ** 8, lifetime: 10 ** 9 };
@@ -51,7 +51,7 @@ describe('a pod that leaves', () => {
     expect(running(rsocket)).toBe(0);
   });
 
-  it('by CONNECTION_CLOSE gets no new request on that connection, and its streams go on', async () => {
+  it('by CONNECTION_CLOSE gets no new request on that connection, and its streams continue', async () => {
     const { rsocket, pod, attempts } = await start(2);
     const streams = [new Heard(), new Heard()];
     const sends = streams.map((heard) => rsocket.requestStream(payload('tick'), 1, heard));
@@ -70,7 +70,7 @@ describe('a pod that leaves', () => {
     expect(attempts.every(({ outcome }) => outcome.kind === 'success')).toBe(true);
   });
 
-  it('a stream lasts while all other pods change', async () => {
+  it('does not end a stream on another pod, even when all others are replaced', async () => {
     const resolver = new FakeResolver();
     const { rsocket, pods, pod } = await start(4, { resolver });
     resolver.update(pod.endpoint);
@@ -88,8 +88,8 @@ describe('a pod that leaves', () => {
   });
 });
 
-describe('a pod that failed', () => {
-  it('is restored by the first payload of a stream, however long that lasts', async () => {
+describe('a pod that failed and is on probation', () => {
+  it('is restored by the first payload of a stream, however long the stream lasts', async () => {
     const resolver = new FakeResolver();
     const clock = new FakeClock();
     const setup = { keepAlive: 10 ** 8, lifetime: 10 ** 9 };
@@ -116,7 +116,7 @@ describe('a pod that failed', () => {
 });
 
 describe('a pod that is killed', () => {
-  it('fails what runs on it; what may be sent twice is answered by another', async () => {
+  it('fails its running requests; those that may be repeated are answered by another pod', async () => {
     const resolver = new FakeResolver();
     const { rsocket, pod, other, attempts } = await start(2, { resolver });
     resolver.update(pod.endpoint);
@@ -145,7 +145,7 @@ describe('a pod that is killed', () => {
     for (let round = 0; round < 10; round++) expect(await ask(rsocket, 'name')).toBe('b');
   });
 
-  it('no request is begun on it in the midst of its end, and none is lost', async () => {
+  it('gets no request while its connection ends, and no request is lost', async () => {
     const { rsocket, pod } = await start(2);
     const answers: Promise<string>[] = [];
     const heard = Array.from({ length: 10 }, () => {
@@ -170,7 +170,7 @@ describe('a pod that is killed', () => {
 });
 
 describe('keep-alive', () => {
-  it('ends the connection to a pod that stands still, and what runs on it', async () => {
+  it('ends the connection to a frozen pod, and its running requests', async () => {
     const clock = new FakeClock();
     const { rsocket, pod, attempts } = await start(1, { clock, setup: { keepAlive: 1_000, lifetime: 3_000 } });
     // As long as it answers, the connection stays.
@@ -194,8 +194,8 @@ describe('keep-alive', () => {
   });
 });
 
-describe('the end of an RSocket', () => {
-  it('lets what runs finish, and refuses what is new', async () => {
+describe('closing an RSocket', () => {
+  it('lets running requests finish, and refuses new ones', async () => {
     const { rsocket, pod } = await start(1);
     const ended: unknown[] = [];
     rsocket.onClose((error) => ended.push(error));
@@ -214,7 +214,7 @@ describe('the end of an RSocket', () => {
     await until('the connection is closed', () => pod.stats.open === 0);
   });
 
-  it('cuts what has not ended after 30 s', async () => {
+  it('cuts requests that have not ended after 30 s', async () => {
     const clock = new FakeClock();
     const { rsocket, pod } = await start(1, { clock });
     const stream = new Heard();
@@ -226,7 +226,7 @@ describe('the end of an RSocket', () => {
     await closing;
   });
 
-  it('with an error cuts what runs', async () => {
+  it('with an error cuts running requests', async () => {
     const { rsocket, pod } = await start(1);
     const stream = new Heard();
     rsocket.requestStream(payload('tick'), 1, stream);
@@ -236,7 +236,7 @@ describe('the end of an RSocket', () => {
   });
 });
 
-it('a receiver that throws ends its own call: the connection and the other calls go on', async () => {
+it('a receiver that throws ends its own request: the connection and the other requests go on', async () => {
   const { rsocket, pod } = await start(1);
   const other = new Heard();
   const sends = rsocket.requestStream(payload('tick'), 1, other);

@@ -15,8 +15,8 @@ afterEach(async () => {
 const start = (count: number, options?: RSocketOptions, podOptions?: RSocketPodOptions) =>
   startRSocket(open, count, options, podOptions);
 
-describe('every request of each type', () => {
-  it('goes to a pod of its own, over one connection to each', async () => {
+describe('requests of each type', () => {
+  it('go to the pods in turn, over one connection to each', async () => {
     const { pods, rsocket, attempts } = await start(3);
     const heard: Heard[] = [];
     const hear = () => heard[heard.push(new Heard()) - 1] as Heard;
@@ -39,7 +39,7 @@ describe('every request of each type', () => {
     expect(new Set(attempts.map(({ outcome }) => outcome.kind))).toEqual(new Set(['success']));
   });
 
-  it('gets its answer whole and in order', async () => {
+  it('get their answers whole and in order', async () => {
     const { rsocket, pod } = await start(1);
     expect(await ask(rsocket, 'name')).toBe(pod.name);
     expect(await ask(rsocket, 'nothing')).toBe('');
@@ -56,7 +56,7 @@ describe('every request of each type', () => {
     await until('its lease has ended', () => running(rsocket) === 0);
   });
 
-  it('waits for a pod, and what was asked for meanwhile is not forgotten', async () => {
+  it('wait for a pod, and keep the demand that was signaled meanwhile', async () => {
     const resolver = new FakeResolver();
     const { rsocket, pod } = await start(1, { resolver });
     const stream = new Heard();
@@ -79,8 +79,8 @@ describe('every request of each type', () => {
   });
 });
 
-describe('back-pressure and cancel', () => {
-  it('no pod sends more than was asked for', async () => {
+describe('back-pressure and cancellation', () => {
+  it('no pod sends more than was requested', async () => {
     const { rsocket } = await start(1);
     const stream = new Heard();
     const sends = rsocket.requestStream(payload('tick'), 2, stream);
@@ -93,7 +93,7 @@ describe('back-pressure and cancel', () => {
     expect(running(rsocket)).toBe(0);
   });
 
-  it('cancel reaches the pod, says nothing about it, and ends the lease', async () => {
+  it('cancel reaches the pod, is not held against it, and ends the lease', async () => {
     const { rsocket, pod, attempts } = await start(1);
     const answer = new Heard();
     const call = rsocket.requestResponse(payload('hang'), answer);
@@ -117,7 +117,7 @@ describe('back-pressure and cancel', () => {
     ]);
   });
 
-  it('an error of the caller ends its channel', async () => {
+  it('an error that the caller sends ends its channel', async () => {
     const { rsocket, pod, attempts } = await start(1);
     const channel = new Heard();
     const sends = rsocket.requestChannel(payload('1'), 1, false, channel);
@@ -130,8 +130,8 @@ describe('back-pressure and cancel', () => {
   });
 });
 
-describe('what an error means', () => {
-  it('an error of the application is the answer, and nothing against the pod', async () => {
+describe('an error', () => {
+  it('from the application is passed to the caller, and not held against the pod', async () => {
     const { rsocket, attempts } = await start(1);
     await expect(ask(rsocket, 'error', { idempotent: true })).rejects.toThrow('no such order');
     await expect(ask(rsocket, 'own')).rejects.toMatchObject({ code: 0x301 });
@@ -141,7 +141,7 @@ describe('what an error means', () => {
     ]);
   });
 
-  it('a request that a pod rejects, of which it did nothing, goes to another', async () => {
+  it('that rejects a request before it began sends it to another pod', async () => {
     const { rsocket, pods, attempts } = await start(2);
     await expect(ask(rsocket, 'reject')).rejects.toThrow('busy');
     // To each of them once, and once more where none is left that has not been asked.
@@ -150,7 +150,7 @@ describe('what an error means', () => {
     expect(kinds(attempts).at(-1)).toEqual(['failure', 'overload', false]);
   });
 
-  it('a payload too large for a frame fails alone', async () => {
+  it('for a payload too large for a frame fails that request alone', async () => {
     const { rsocket, attempts } = await start(1);
     const heard = new Heard();
     rsocket.requestResponse({ data: Buffer.alloc(2 ** 24) }, heard);
@@ -164,8 +164,8 @@ describe('what an error means', () => {
   });
 });
 
-describe('leases of the server', () => {
-  it('limit what a pod gets, and what it does not take goes to the others', async () => {
+describe('leases granted by the server', () => {
+  it('limit the requests to a pod, and the rest go to the others', async () => {
     const { rsocket, pods, pod, other } = await start(2, { lease: true }, { lease: true });
     const waiting = ask(rsocket, 'name');
     expect(rsocket.balancer.snapshot().endpoints.map(({ capacity }) => capacity)).toEqual([0, 0]);
@@ -185,7 +185,7 @@ describe('leases of the server', () => {
     expect(pods.map(({ stats }) => stats.requests.requestResponse)).toEqual([3, 11]);
   });
 
-  it('count requests, not what runs at once: streams that last hold none back', async () => {
+  it('count requests that start, not those that run: long streams use up no more', async () => {
     const { rsocket, pod } = await start(1, { lease: true }, { lease: true });
     await pod.command('grant', { requestCount: 2 });
     const stream = new Heard();
@@ -199,7 +199,7 @@ describe('leases of the server', () => {
     await stream.ended();
   });
 
-  it('end after their time', async () => {
+  it('expire', async () => {
     const clock = new FakeClock();
     const { rsocket, pod } = await start(1, { lease: true, clock }, { lease: true });
     await pod.command('grant', { requestCount: 5, ttl: 1_000 });
@@ -209,7 +209,7 @@ describe('leases of the server', () => {
     expect(capacity()).toBe(0);
   });
 
-  it('have to be agreed on: the connection fails with what the server says', async () => {
+  it('must be enabled on both sides: otherwise the connection fails with what the server says', async () => {
     const pod = await RSocketPod.start({ lease: true });
     const rsocket = createRSocket('orders.shop:7000', {
       resolver: staticEndpoints([pod.endpoint]),
@@ -222,7 +222,7 @@ describe('leases of the server', () => {
   });
 });
 
-it('a setup the server refuses is a failed connection, and no request gets it', async () => {
+it('a setup that the server refuses is a failed connection, and no request goes there', async () => {
   const [good, bad] = await Promise.all([RSocketPod.start({ name: 'good' }), RSocketPod.start({ refuse: true })]);
   const rsocket = createRSocket('orders.shop:7000', {
     resolver: staticEndpoints([bad.endpoint, good.endpoint]),
@@ -237,13 +237,13 @@ it('a setup the server refuses is a failed connection, and no request gets it', 
 describe('over TLS', () => {
   const authority = createCertificate({ commonName: 'authority' });
 
-  it('connects to pods that show a certificate of the Service, whatever their address', async () => {
+  it('connects to pods with a certificate for the Service, whatever their address', async () => {
     const { cert, key } = createCertificate({ hosts: ['orders.shop'], issuer: authority });
     const { rsocket } = await startRSocket(open, 2, { tls: { ca: authority.cert } }, { tls: { cert, key } });
     for (let round = 0; round < 4; round++) await ask(rsocket, 'name');
   });
 
-  it('sends nothing to a pod with the certificate of another', async () => {
+  it('sends nothing to a pod with a certificate for another Service', async () => {
     const { cert, key } = createCertificate({ hosts: ['stock.shop'], issuer: authority });
     const pod = await RSocketPod.start({ tls: { cert, key } });
     const rsocket = createRSocket('orders.shop:7000', {
@@ -258,7 +258,7 @@ describe('over TLS', () => {
   });
 });
 
-describe('options that do not fit', () => {
+describe('invalid options', () => {
   it.each([
     [{ resume: {} }, 'options has no option "resume"'],
     [{ setup: { keepAlive: 0 } }, 'setup.keepAlive must be a whole number above 0'],
@@ -277,7 +277,7 @@ describe('options that do not fit', () => {
     expect(() => createRSocket('orders.shop:7000', options as never)).toThrow(message);
   });
 
-  it('of a call, and a target that is none', async () => {
+  it('of a call, and an invalid target', async () => {
     const { rsocket } = await start(1);
     expect(() => createRSocket('http://[')).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
     expect(() => createRSocket(7000 as never)).toThrow('target must be a target such as');

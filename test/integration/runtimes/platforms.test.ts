@@ -6,10 +6,10 @@ const file = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const root = file('../../..');
 const first = ['--require', file('other-platform.cjs')];
 
-describe.each(['win32', 'darwin'])('on what looks like %s, without the files of Linux', (platform) => {
+describe.each(['win32', 'darwin'])('on a simulated %s, without the files of Linux', (platform) => {
   const env = { FAKE_PLATFORM: platform };
 
-  it('a client balances, a server reports its load and shuts down, and register stays out of the way', async () => {
+  it('a client balances, a server reports its load and shuts down, and register changes nothing', async () => {
     const args = [...first, '--require', file('../../../dist/register/register.cjs'), file('platform-program.mjs')];
     const { code, stdout, stderr } = await runProgram(process.execPath, args, root, {
       ...env,

@@ -28,17 +28,17 @@ describe.each(['fetch', 'dispatcher', 'whole app', 'node:http'])('a burst over %
     { warm: false, delayMs: 100 },
     { warm: true, delayMs: 100 },
     { warm: false, delayMs: 1_000 },
-  ])('of 1,500 requests at once loses none, as with the ordinary client: %o', async ({ warm, delayMs }) => {
+  ])('of 1,500 requests at once fails none, as with the ordinary client: %o', async ({ warm, delayMs }) => {
     const ports = await startServers(delayMs);
     expect(await burst({ how, count: COUNT, warm, ports })).toEqual({ ok: COUNT, errors: {} });
   });
 
-  it('loses none where a pod takes no more connections: what was not sent goes to the others, whatever the budget', async () => {
+  it('fails none where a pod accepts no more connections: unsent requests go to the others, whatever the budget', async () => {
     const ports = await startServers(300, 'ends');
     expect(await burst({ how, count: COUNT, warm: true, ports })).toEqual({ ok: COUNT, errors: {} });
   });
 
-  it('survives a block of the event loop of 6 s one turn after it began', async () => {
+  it('survives an event loop that is blocked for 6 s one turn after it began', async () => {
     const ports = await startServers(10);
     expect(await burst({ how, count: 20, warm: false, ports, blockMs: 6_000 })).toEqual({ ok: 20, errors: {} });
   });

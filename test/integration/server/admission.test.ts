@@ -88,7 +88,7 @@ const statusOf = async (asked: Promise<Response>): Promise<number> => {
 };
 
 describe.each(Object.keys(frameworks))('%s', (name) => {
-  it('serves as many at once as the limit allows, the others in order of arrival', async () => {
+  it('serves as many requests at once as the limit allows, the others in order of arrival', async () => {
     const app = await start(name, { limit: fixed(1, { shedAfterMs: never }) });
     const answers = [statusOf(fetch(app.url('/1')))];
     await app.hasBegun(1);
@@ -107,7 +107,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
   });
 
-  it('serves others while senders that never finish a body are being served, and counts a body that comes late', async () => {
+  it('serves others while senders that never finish a body are being served, and counts a body that arrives late', async () => {
     const app = await start(name, { limit: fixed(2, { shedAfterMs: never }), waitTimeoutMs: 60_000 });
     const senders = Array.from({ length: 2 }, () => connect(app.port, '127.0.0.1').on('error', () => {}));
     closing.push(() => {
@@ -151,7 +151,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     expect(await again).toBe(200);
   });
 
-  it('does not begin requests whose callers have given up', async () => {
+  it('does not begin requests whose callers have gone', async () => {
     const app = await start(name, { limit: fixed(1, { shedAfterMs: never }) });
     const first = statusOf(fetch(app.url('/1')));
     await app.hasBegun(1);
@@ -171,7 +171,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
   });
 
-  it('does not begin what is too late: 503, and no Retry-After', async () => {
+  it('does not begin requests whose deadline is too near: 503, and no Retry-After', async () => {
     const app = await start(name, { limit: fixed(1, { shedAfterMs: never }) });
     const first = statusOf(fetch(app.url('/1')));
     await app.hasBegun(1);
@@ -185,7 +185,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     expect(app.paths).toEqual(['/1']);
   });
 
-  it('gives a handler a signal: for a caller that leaves, for the deadline, not for an answer', async () => {
+  it('gives a handler a signal that aborts when the caller leaves or at the deadline, and not after the response', async () => {
     const app = await start(name, { deadlineMs: 60_000 });
     const giveUp = new AbortController();
     const asked = fetch(app.url('/1'), { signal: giveUp.signal }).catch(() => {});
@@ -212,7 +212,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     expect(quiet.aborted).toBe(false);
   });
 
-  it('calls made for a request inherit its deadline and its priority, also after its body was read', async () => {
+  it('passes deadline and priority of a request on to the calls made for it, also after its body was read', async () => {
     const trust = ({ url }: { readonly url?: string }) => url === '/trusted';
     const app = await start(name, { context: true, trust: trust as NonNullable<BackendOptions['trust']> });
     const seen: { readonly leftMs: number | undefined; readonly priority: Priority | undefined }[] = [];
@@ -251,7 +251,7 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
 });
 
 describe('HTTP/2', () => {
-  it('waits, is served, and is turned away like any other request', async () => {
+  it('requests wait, are served, and are turned away like any others', async () => {
     const app = new App({ limit: fixed(1, { shedAfterMs: never }), maxWaiting: 1 });
     const server = createHttp2Server(
       app.pod.http((request: Http2ServerRequest, response: Http2ServerResponse) => {
@@ -299,7 +299,7 @@ describe('HTTP/2', () => {
 });
 
 describe('priorities', () => {
-  it('go first only where the caller is trusted, or the application says so', async () => {
+  it('count only where the caller is trusted, or the application sets them', async () => {
     const app = await start('node:http', {
       limit: fixed(1, { shedAfterMs: never }),
       trust: (request) => 'headers' in request && request.headers['x-caller'] === 'checkout',
@@ -324,7 +324,7 @@ describe('priorities', () => {
     expect(app.paths).toEqual(['/1', '/critical', '/usual', '/stranger', '/export']);
   });
 
-  it('a function that throws has said nothing', async () => {
+  it('are the default where their function throws', async () => {
     const broken = () => {
       throw new Error('of the application');
     };
@@ -335,7 +335,7 @@ describe('priorities', () => {
     expect(await asked).toBe(200);
   });
 
-  it('what is unlimited neither waits nor counts', async () => {
+  it('that are unlimited neither wait nor count', async () => {
     const app = await start('node:http', {
       limit: fixed(1),
       maxWaiting: 0,
@@ -351,7 +351,7 @@ describe('priorities', () => {
   });
 });
 
-describe('our clients, when a pod has not begun a request', () => {
+describe('our clients, when a pod refused a request before it began', () => {
   const origin = 'http://orders.shop:8080';
   const outcomes: Outcome[] = [];
   const observer = {
@@ -385,7 +385,7 @@ describe('our clients, when a pod has not begun a request', () => {
     ['a POST', {}],
     ['a POST that may be hedged', { hedge: { afterMs: 3_600_000 }, retry: { methods: ['POST', 'GET'] } }],
   ] satisfies [string, DispatcherOptions][])(
-    'undici: %s goes elsewhere, and the pod is not ejected',
+    'undici: %s goes to another pod, and the first is not ejected',
     async (_name, more) => {
       const { full, free } = await fullAndFree();
       const dispatcher = open([full, free], {
@@ -411,7 +411,7 @@ describe('our clients, when a pod has not begun a request', () => {
     },
   );
 
-  it('undici: a handler that pauses before the response gets it when it resumes, not a refusal that never ends', async () => {
+  it("undici: a handler that pauses before the response gets the next pod's when it resumes, not a refusal that never ends", async () => {
     const { full, free } = await fullAndFree();
     const dispatcher = open([full, free], {
       stages: [without('conditions', 'outlierEjection', 'pushback', 'panic')],
@@ -453,7 +453,7 @@ describe('our clients, when a pod has not begun a request', () => {
   });
 
   it.each(['request', 'dispatch in the older form'])(
-    'undici: %s moves on once more when the next pod cannot be connected to',
+    'undici: %s moves once more when the next pod cannot be connected to',
     async (form) => {
       const { full, free } = await fullAndFree();
       // One connection, which is busy; a request for another is refused.
@@ -526,7 +526,7 @@ describe('our clients, when a pod has not begun a request', () => {
     },
   );
 
-  it('fetch: a POST without a body goes elsewhere, and one that its caller gives up goes nowhere', async () => {
+  it('fetch: a POST without a body goes to another pod, and one that its caller aborts goes nowhere', async () => {
     const { full, free } = await fullAndFree();
     const orders = createFetch(origin, {
       resolver: staticEndpoints([full, free].map(({ port }) => ({ address: '127.0.0.1', port }))),
@@ -559,7 +559,7 @@ describe('our clients, when a pod has not begun a request', () => {
     await until('nothing runs', () => orders.balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0));
   });
 
-  it('undici: the caller gets the refusal where no other pod can take the request, or its body is used up', async () => {
+  it('undici: the caller gets the refusal where no other pod can take the request, or its body is consumed', async () => {
     const { full, free } = await fullAndFree();
     const alone = open([full]);
     const { statusCode, headers, body } = await alone.request({ path: '/', method: 'POST', body: 'x' });
@@ -584,7 +584,7 @@ describe('our clients, when a pod has not begun a request', () => {
     expect(statuses.sort()).toEqual([200, 503]);
   });
 
-  it('node:http hands the refusal on, and the pod is not blamed', async () => {
+  it('node:http: the caller gets the refusal, and the pod is not blamed', async () => {
     const { full } = await fullAndFree();
     const agent = createAgent(origin, {
       resolver: staticEndpoints([{ address: '127.0.0.1', port: full.port }]),
@@ -599,7 +599,7 @@ describe('our clients, when a pod has not begun a request', () => {
     expect(outcomes[0]).toMatchObject({ kind: 'not-started', cause: 'overload', retryAfterMs: 1_000 });
   });
 
-  it('do not believe a gateway that passes on what a server behind it says', async () => {
+  it('do not trust a gateway that passes on the refusal of a server behind it', async () => {
     const { full, free } = await fullAndFree();
     let asked = 0;
     // It has begun the request: it has done its own part before it asks the server behind it.
@@ -636,7 +636,7 @@ describe('our clients, when a pod has not begun a request', () => {
     expect(outcomes).toContainEqual({ kind: 'failure', cause: 'overload', retryAfterMs: 1_000 });
   });
 
-  it('a deadline goes from the first caller to the last server', async () => {
+  it('pass a deadline from the first caller to the last server', async () => {
     const last = await start('node:http', { context: true });
     const orders = open([last]);
     const middle = createBackend({ context: true });
@@ -674,7 +674,7 @@ describe('our clients, when a pod has not begun a request', () => {
   });
 });
 
-describe('a limit that adapts', () => {
+describe('an adaptive limit', () => {
   it('counts calls whose callers gave up among those that took too long', async () => {
     const app = await start('node:http', { limit: adaptive({ initial: 4 }) });
     const asked = [1, 2, 3, 4].map((number) => statusOf(fetch(app.url(`/${number}`))));

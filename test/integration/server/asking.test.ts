@@ -247,7 +247,7 @@ const asks = ({ came }: Served): boolean[] => came.map((headers) => ASK in heade
 const names = (headers: Record<string, unknown> | undefined): string[] => Object.keys(headers ?? {}).sort();
 
 describe.each(Object.entries(tested))('%s', (_name, { serve, ours, stock }) => {
-  it('sends servers that know nothing of evenkeel the headers of the ordinary client', async () => {
+  it('sends servers that do not use evenkeel the same headers as the ordinary client', async () => {
     const pods = [await serve('plain'), await serve('plain')];
     await stock(pods[0]!.endpoint.port)();
     const ordinary = names(pods[0]!.came.shift());
@@ -258,7 +258,7 @@ describe.each(Object.entries(tested))('%s', (_name, { serve, ours, stock }) => {
     }
   });
 
-  it('asks a server that says that it reports, from the second request on', async () => {
+  it('requests reports from a server that announces them, from the second request on', async () => {
     const pod = await serve('reports');
     const heard: (LoadReport | undefined)[] = [];
     const attemptEnded: Observer['attemptEnded'] = ({ outcome }) => heard.push(outcome.report);
@@ -269,14 +269,14 @@ describe.each(Object.entries(tested))('%s', (_name, { serve, ours, stock }) => {
     for (const report of heard.slice(1)) expect(report?.namedMetrics).toMatchObject({ evenkeel_in_flight: 1 });
   });
 
-  it('asks the servers that announce reports, and not the others', async () => {
+  it('requests reports from the servers that announce them, and not from others', async () => {
     const [reports, plain] = [await serve('reports'), await serve('plain')];
     await times(20, ours([reports.endpoint, plain.endpoint]));
     expect(asks(reports)).toEqual([false, ...Array(9).fill(true)]);
     expect(asks(plain)).toEqual(Array(10).fill(false));
   });
 
-  it('starts afresh with another pod at the same address', async () => {
+  it('starts again when another pod has the same address', async () => {
     const before = await serve('reports');
     const send = ours([before.endpoint]);
     await times(3, send);
@@ -295,7 +295,7 @@ describe.each(Object.entries(tested))('%s', (_name, { serve, ours, stock }) => {
     expect(asks(again).slice(-4)).toEqual(Array(4).fill(true));
   });
 
-  it('uses load reports that arrive without being asked for, and asks for none', async () => {
+  it('uses load reports that arrive unrequested, and requests none', async () => {
     const pod = await serve('orca');
     const heard: (LoadReport | undefined)[] = [];
     const attemptEnded: Observer['attemptEnded'] = ({ outcome }) => heard.push(outcome.report);
@@ -305,7 +305,7 @@ describe.each(Object.entries(tested))('%s', (_name, { serve, ours, stock }) => {
     for (const report of heard) expect(report?.namedMetrics).toMatchObject({ evenkeel_in_flight: 7 });
   });
 
-  it('asks everyone with `always`, nobody with false', async () => {
+  it('requests reports from every server with `always`, from none with false', async () => {
     const [plain, reports] = [await serve('plain'), await serve('reports')];
     await times(3, ours([plain.endpoint], { askForReports: 'always' }));
     expect(asks(plain)).toEqual([true, true, true]);
@@ -331,7 +331,7 @@ describe('a server with evenkeel/server', () => {
     return all;
   }
 
-  it('says that it reports once per connection, and then in one of 64 responses to those who do not ask', async () => {
+  it('announces its reports once per connection, and then in one of 64 responses to requests that ask for none', async () => {
     const { endpoint } = await serveHttp('reports');
     for (let connection = 0; connection < 2; connection++) {
       const all = await said(endpoint.port, 130);
@@ -350,7 +350,7 @@ describe('a server with evenkeel/server', () => {
     expect(await said((server.address() as AddressInfo).port, 1)).toEqual([undefined]);
   });
 
-  it.each(['undici', 'node:http'])('is not believed by %s where a gateway passes on what it said', async (name) => {
+  it.each(['undici', 'node:http'])('is not trusted by %s where a gateway passes its announcement on', async (name) => {
     const behind = await serveHttp('reports');
     const came: IncomingHttpHeaders[] = [];
     const gateway = createServer((incoming, response) => {
@@ -371,7 +371,7 @@ describe('a server with evenkeel/server', () => {
   });
 });
 
-it('a request that moves from a pod that is asked to one that is not carries no question', async () => {
+it('a request that moves from a pod that reports to one that does not no longer asks for a report', async () => {
   const plain = await serveHttp('plain');
   const seen: boolean[] = [];
   const pod = createBackend();

@@ -92,7 +92,7 @@ const clients: Record<string, (served: Served, heard: (event: Ended) => void, op
 };
 
 describe.each(Object.entries(clients))('%s', (_name, send) => {
-  it('asks for a load report, and uses the one that arrives', async () => {
+  it('requests a load report, and uses it', async () => {
     const served = await serve();
     const heard: Ended[] = [];
     expect(await send(served, (event) => heard.push(event), { askForReports: 'always' })).toBe('hello');
@@ -101,7 +101,7 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
     expect(heard[0]?.outcome).toMatchObject({ kind: 'success', report: { namedMetrics: { evenkeel_in_flight: 1 } } });
   });
 
-  it('does not ask with askForReports: false', async () => {
+  it('requests none with askForReports: false', async () => {
     const served = await serve();
     await send(served, () => {}, { askForReports: false });
     expect(served.headers[0]).not.toHaveProperty(ASK);
@@ -109,7 +109,7 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
 });
 
 describe('other hosts', () => {
-  it('are not asked by undici, nor by node:http', async () => {
+  it('get no request for a report from undici or node:http', async () => {
     const other = await serve();
     const { port } = other.endpoint;
     const resolver = staticEndpoints([(await serve()).endpoint]);
@@ -127,7 +127,7 @@ describe('other hosts', () => {
   });
 });
 
-describe('headers in every form undici takes', () => {
+describe('headers in every form that undici accepts', () => {
   it.each([
     ['none', undefined],
     ['an object', { 'x-a': '1' }],
@@ -156,7 +156,7 @@ describe('headers in every form undici takes', () => {
   it.each([
     ['an object', { 'Endpoint-Load-Metrics-Format': 'JSON' }],
     ['a list', ['Endpoint-Load-Metrics-Format', 'JSON']],
-  ])('%s that asks in another way is left as it is', async (_name, headers) => {
+  ])('%s that ask for a report in another way stay unchanged', async (_name, headers) => {
     const served = await serve();
     const heard: Ended[] = [];
     const dispatcher = createDispatcher(origin, {
@@ -173,8 +173,8 @@ describe('headers in every form undici takes', () => {
   });
 });
 
-describe('what others keep busy', () => {
-  it('gets fewer calls of a client that has none in flight there', async () => {
+describe('a server kept busy by others', () => {
+  it('gets fewer calls from a client that has none in flight there', async () => {
     let release = (): void => {};
     const held = new Promise<void>((resolve) => {
       release = resolve;

@@ -27,7 +27,7 @@ async function ask(port: number): Promise<{ readonly inFlight: number | undefine
 }
 
 describe('the workers of a cluster', () => {
-  it('report the requests of all of them', async () => {
+  it('report the requests of all workers', async () => {
     const port = await start('adds-up');
     const hanging = Array.from({ length: 12 }, () =>
       request({ port, host: '127.0.0.1', path: '/hang' })
@@ -44,7 +44,7 @@ describe('the workers of a cluster', () => {
     await until('none is left', async () => (await ask(port)).inFlight === 1);
   });
 
-  it('do not report a part as the whole where the primary adds nothing up', async () => {
+  it('do not report their own requests as the total where the primary adds nothing up', async () => {
     const port = await start();
     for (let time = 0; time < 10; time++) expect((await ask(port)).inFlight).toBeUndefined();
   });

@@ -98,7 +98,7 @@ const frameworks: Record<string, (pod: Backend) => Promise<number>> = {
 };
 
 describe.each(Object.entries(frameworks))('%s', (_name, start) => {
-  it('reports to requests that ask, on every kind of response, to a stock client', async () => {
+  it('reports to a stock client that asks, in every kind of response', async () => {
     const pod = createBackend();
     closing.push(() => pod.close());
     const port = await start(pod);
@@ -119,7 +119,7 @@ describe.each(Object.entries(frameworks))('%s', (_name, start) => {
     }
   });
 
-  it('reports to our clients by itself', async () => {
+  it('reports to our clients without further set-up', async () => {
     const pod = createBackend({ reports: { sampleMs: 10, utilization: () => 0.5, metrics: () => ({ jobs: 7 }) } });
     closing.push(() => pod.close());
     const port = await start(pod);
@@ -139,7 +139,7 @@ describe.each(Object.entries(frameworks))('%s', (_name, start) => {
     expect(reports[1]).toMatchObject({ applicationUtilization: 0.5, namedMetrics: { evenkeel_in_flight: 1, jobs: 7 } });
   });
 
-  it('no longer counts a request once its caller has given up', async () => {
+  it('no longer counts a request once its caller has gone', async () => {
     const pod = createBackend();
     closing.push(() => pod.close());
     const port = await start(pod);

@@ -113,7 +113,7 @@ function ask(
 }
 
 describe('a grpc-js server with a limit', () => {
-  it('begins as many calls as it allows, by the priority that trusted callers send, and none whose caller is gone', async () => {
+  it('begins as many calls as it allows, by the priority that trusted callers send, and none whose caller has gone', async () => {
     const orders = await serve({
       limit: fixed(1, { shedAfterMs: never }),
       trust: (request) => 'metadata' in request && request.path === method.path && request.getPeer() !== '',
@@ -143,7 +143,7 @@ describe('a grpc-js server with a limit', () => {
     await until('nothing runs', () => orders.pod.limit?.running === 0 && orders.pod.inFlight === 0);
   });
 
-  it('turns calls away: RESOURCE_EXHAUSTED, and when to come back', async () => {
+  it('turns calls away with RESOURCE_EXHAUSTED, and says when to come back', async () => {
     const orders = await serve({ limit: fixed(1), maxWaiting: 0, retryAfterMs: 250 });
     const client = stock(orders.port);
     const first = ask(client, 'first');
@@ -157,7 +157,7 @@ describe('a grpc-js server with a limit', () => {
     expect(orders.names).toEqual(['first']);
   });
 
-  it('does not begin what is too late', async () => {
+  it('does not begin calls whose deadline is too near', async () => {
     const orders = await serve({ limit: fixed(1, { shedAfterMs: never }) });
     const client = stock(orders.port);
     const first = ask(client, 'first');
@@ -170,7 +170,7 @@ describe('a grpc-js server with a limit', () => {
     expect(orders.names).toEqual(['first']);
   });
 
-  it('is not ejected for it by our client', async () => {
+  it('is not ejected by our client for turning calls away', async () => {
     const orders = await serve({ limit: fixed(1), maxWaiting: 0 });
     const outcomes: Outcome[] = [];
     const client = new Client(
@@ -193,7 +193,7 @@ describe('a grpc-js server with a limit', () => {
 });
 
 describe('a handler of grpc-js', () => {
-  it('has a signal: for a caller that leaves, for the deadline, not for an answer', async () => {
+  it('has a signal that aborts when the caller leaves or at the deadline, and not after the answer', async () => {
     const orders = await serve({});
     const client = stock(orders.port);
     const signalOf = (at: number): AbortSignal => orders.pod.signal(orders.begun[at]?.call as object);

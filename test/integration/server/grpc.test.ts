@@ -99,7 +99,7 @@ const reportIn = ({ trailers }: Answer): unknown => {
 };
 
 describe('reports of a grpc-js server', () => {
-  it('come in the trailers of calls that ask, to any client', async () => {
+  it('are in the trailers of calls that ask for them, for any client', async () => {
     const { port, pod } = await serve();
     const client = stock(port);
     const asked = await call(client, { ask: 'BIN' });
@@ -109,7 +109,7 @@ describe('reports of a grpc-js server', () => {
     await until('none runs', () => pod.inFlight === 0);
   });
 
-  it("come with the statuses of calls that fail, beside the application's trailers", async () => {
+  it("are in the status of calls that fail, beside the application's trailers", async () => {
     const trailers = new Metadata();
     trailers.set('x-own', 'kept');
     const { port } = await serve((_call, callback) =>
@@ -122,7 +122,7 @@ describe('reports of a grpc-js server', () => {
     expect(trailers.get(TRAILER)).toEqual([]);
   });
 
-  it('count all calls that run, streams too', async () => {
+  it('count all running calls, including streams', async () => {
     const streams: ServerWritableStream<Buffer, Buffer>[] = [];
     const { port, pod } = await serve(undefined, (stream) => {
       streams.push(stream);
@@ -154,7 +154,7 @@ describe('reports of a grpc-js server', () => {
     void hanging;
   });
 
-  it('are asked for by our clients, without a trace in the metadata of the caller', async () => {
+  it("are requested by our clients, and the caller's metadata does not change", async () => {
     const { port, metadata } = await serve();
     const heard: unknown[] = [];
     const own = new Metadata();
@@ -176,7 +176,7 @@ describe('reports of a grpc-js server', () => {
     expect(heard[0]).toMatchObject({ kind: 'success', report: { namedMetrics: { evenkeel_in_flight: 1 } } });
   });
 
-  it('are not asked for with askForReports: false, nor if the caller asks himself', async () => {
+  it('are not requested with askForReports: false, nor if the caller requests one itself', async () => {
     const { port, metadata } = await serve();
     const resolver = staticEndpoints([{ address: '127.0.0.1', port }]);
     for (const [askForReports, ask] of [

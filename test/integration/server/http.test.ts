@@ -130,7 +130,7 @@ const ways: readonly [string, RequestListener][] = [
   ],
 ];
 
-describe('a report on each answer of node:http', () => {
+describe('a report in a response of node:http', () => {
   it.each(ways)('written with %s: the report is added, and nothing else changes', async (_name, listener) => {
     const { port } = await serve(listener);
     const asked = await answer(port);
@@ -150,7 +150,7 @@ describe('a report on each answer of node:http', () => {
     expect(asked.response.statusMessage).toBe(plain.response.statusMessage);
   });
 
-  it("comes as asked for: text, JSON, or ORCA's message", async () => {
+  it("has the requested form: text, JSON, or ORCA's message", async () => {
     const { port } = await serve((_request, response) => void response.end());
     const { response: text } = await answer(port, { ask: 'text' });
     expect(text.headers[REPORT]).toMatch(/^TEXT /);
@@ -163,7 +163,7 @@ describe('a report on each answer of node:http', () => {
     );
   });
 
-  it.each(['', 'XML', 'TEXT, JSON', '1'])('does not come to a request that asks for %j', async (ask) => {
+  it.each(['', 'XML', 'TEXT, JSON', '1'])('is not sent to a request that asks for %j', async (ask) => {
     const { port } = await serve((_request, response) => void response.end('hello'));
     const { response } = await answer(port, { ask });
     expect(response.rawHeaders.some((name) => name.toLowerCase().startsWith(REPORT))).toBe(false);
@@ -174,14 +174,14 @@ describe('a report on each answer of node:http', () => {
     ['GET', 304],
     ['GET', 204],
     ['GET', 500],
-  ])('comes with the answer to %s with status %i', async (method, status) => {
+  ])('is sent with the response to %s with status %i', async (method, status) => {
     const { port, pod } = await serve((_request, response) => void response.writeHead(status).end());
     const { response } = await answer(port, { method });
     expect(response.headers[REPORT]).toContain('evenkeel_in_flight=1');
     await until('it is over', () => pod.inFlight === 0);
   });
 
-  it('counts all requests of the process that run', async () => {
+  it('counts all running requests of the process', async () => {
     const waiting: ServerResponse[] = [];
     const { port, pod } = await serve((incoming, response) => {
       if (incoming.url === '/wait') waiting.push(response);
@@ -197,7 +197,7 @@ describe('a report on each answer of node:http', () => {
     await until('none runs', () => pod.inFlight === 0);
   });
 
-  it('leaves alone a report of the application', async () => {
+  it('does not replace a report of the application', async () => {
     const { port } = await serve(
       (_request, response) => void response.setHeader(REPORT, 'TEXT cpu_utilization=0.5').end(),
     );
@@ -205,7 +205,7 @@ describe('a report on each answer of node:http', () => {
     expect(response.headers[REPORT]).toBe('TEXT cpu_utilization=0.5');
   });
 
-  it('is not there with reports: false, and requests are counted', async () => {
+  it('is not sent with reports: false, and requests are counted', async () => {
     let seen = 0;
     const { port, pod } = await serve(
       (_request, response) => {
@@ -220,7 +220,7 @@ describe('a report on each answer of node:http', () => {
     expect(pod.load).toEqual({ named_metrics: {} });
   });
 
-  it('is one, and one count, where several layers ask for it', async () => {
+  it('is sent once, and counts once, where several layers add it', async () => {
     let seen = 0;
     const { port, pod } = await serve((incoming, response) => {
       pod.express(incoming, response, () => {
@@ -236,7 +236,7 @@ describe('a report on each answer of node:http', () => {
 });
 
 describe('requests in flight', () => {
-  it('end with a keep-alive connection, one after the other', async () => {
+  it('end one after the other on a keep-alive connection', async () => {
     const { port, pod } = await serve((_request, response) => void response.end('.'));
     const { socket, received } = await raw(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n');
     for (let answers = 1; answers <= 5; answers++) {
@@ -247,7 +247,7 @@ describe('requests in flight', () => {
     socket.destroy();
   });
 
-  it('end when the client goes away before the answer', async () => {
+  it('end when the client disconnects before the response', async () => {
     const { port, pod } = await serve(() => {});
     const { socket } = await raw(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n');
     await until('it runs', () => pod.inFlight === 1);
@@ -255,7 +255,7 @@ describe('requests in flight', () => {
     await until('it is over', () => pod.inFlight === 0);
   });
 
-  it('end when the client goes away in the middle of the request, and of the answer', async () => {
+  it('end when the client disconnects in the middle of the request, and of the response', async () => {
     const { port, pod } = await serve((incoming, response) => {
       if (incoming.url === '/stream') response.write('a part');
       incoming.resume();
@@ -287,7 +287,7 @@ describe('requests in flight', () => {
     socket.destroy();
   });
 
-  it('end when the listener throws an error that is caught, and answers 500', async () => {
+  it('end when the listener throws an error that is caught and answered with 500', async () => {
     const { port, pod } = await serve((_request, response) => {
       try {
         throw new Error('of the application');
@@ -306,7 +306,7 @@ describe('requests in flight', () => {
     await until('it is over', () => pod.inFlight === 0);
   });
 
-  it('are not begun by a middleware that comes after its caller has gone', async () => {
+  it('do not begin in a middleware that runs after the caller has gone', async () => {
     const pod = createBackend();
     closing.push(() => pod.close());
     let late: (() => void) | undefined;
@@ -321,7 +321,7 @@ describe('requests in flight', () => {
     expect(pod.inFlight).toBe(0);
   });
 
-  it('end with the connection where somebody makes a response for an upgrade', async () => {
+  it('end with the connection where the application creates a response for an upgrade', async () => {
     const pod = createBackend();
     closing.push(() => pod.close());
     const server = createServer();
@@ -343,7 +343,7 @@ describe('requests in flight', () => {
     await until('it is over', () => pod.inFlight === 0);
   });
 
-  it('are not those of upgrades that never come by here', async () => {
+  it('do not include upgrades that bypass the backend', async () => {
     const { port, pod, server } = await serve((_request, response) => void response.end());
     server.on(
       'upgrade',
@@ -355,7 +355,7 @@ describe('requests in flight', () => {
     expect(pod.inFlight).toBe(0);
   });
 
-  it('stay right through ten thousand requests, some of which are cut', { timeout: 240_000 }, async () => {
+  it('are counted correctly through ten thousand requests, some of which are cut', { timeout: 240_000 }, async () => {
     const { port, pod } = await serve((incoming, response) => {
       if (Number(incoming.url?.slice(1)) % 10 === 0) return;
       response.end('.');

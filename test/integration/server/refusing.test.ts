@@ -83,7 +83,7 @@ class BusyPod {
 }
 
 describe('a pod that may refuse', () => {
-  it('refuses requests that may go elsewhere while others queue here: at once, verifiably, without Retry-After', async () => {
+  it('refuses requests that may go elsewhere while others queue here: at once, with its identity, without Retry-After', async () => {
     const pod = await BusyPod.start();
     expect((await pod.offered('2, 0.0')).statusCode).toBe(200);
     await pod.beBusy(3);
@@ -110,7 +110,7 @@ describe('a pod that may refuse', () => {
     expect((await pod.offered('2, 3.9')).statusCode).toBe(503);
   });
 
-  it('refuses no request while those in flight wait for something else, as on the other pods', async () => {
+  it('refuses no request while its running ones wait for something else, as on the other pods', async () => {
     const pods = [await BusyPod.start(), await BusyPod.start()];
     for (const pod of pods) await pod.hold('/wait', 50);
     const refused: unknown[] = [];
@@ -125,7 +125,7 @@ describe('a pod that may refuse', () => {
     expect(refused).toEqual([]);
   });
 
-  it('refuses no request unless that is switched on, and ignores invalid offers', async () => {
+  it('refuses no request by default, and ignores invalid offers', async () => {
     const never = await BusyPod.start('never');
     await never.hold('/work', 3);
     expect((await never.offered('2, 0.0')).statusCode).toBe(200);
@@ -177,7 +177,7 @@ async function times(count: number, send: () => Promise<unknown>): Promise<void>
 }
 
 describe.each(Object.entries(clients))('%s', (name, clientOf) => {
-  it('sends requests that a busy pod refuses to another: no failure, no retry, nothing from the budget', async () => {
+  it('sends requests that a busy pod refuses to another: no failure, no retry, nothing taken from the budget', async () => {
     const [busy, idle] = [await BusyPod.start(), await BusyPod.start()];
     const outcomes: string[] = [];
     const attemptEnded: Observer['attemptEnded'] = ({ outcome, retrying }) =>
@@ -206,7 +206,7 @@ describe.each(Object.entries(clients))('%s', (name, clientOf) => {
     await busy.ask('rest');
   });
 
-  it('has a POST refused if its body can be sent again', async () => {
+  it('may have a POST refused if its body can be sent again', async () => {
     const [busy, idle] = [await BusyPod.start(), await BusyPod.start()];
     const { send } = clientOf([busy, idle], {});
     await times(4, send);
@@ -220,8 +220,8 @@ describe.each(Object.entries(clients))('%s', (name, clientOf) => {
   });
 });
 
-describe('nothing is offered', () => {
-  it('by node:http, for keys, without another pod, or to pods that do not refuse', async () => {
+describe('no refusal is offered', () => {
+  it('by node:http, for requests with a key, without another pod, or to pods that do not refuse', async () => {
     const [busy, idle] = [await BusyPod.start(), await BusyPod.start()];
     const agent = createAgent(origin, taking([busy, idle]));
     closing.push(() => agent.destroy());
@@ -253,7 +253,7 @@ it('a request is refused by two pods at most', async () => {
   for (const pod of pods) await pod.ask('rest');
 });
 
-it('pods that refuse without end get the request at most three times', async () => {
+it('pods that always refuse get a request at most three times', async () => {
   let requests = 0;
   const pods = await Promise.all(
     [0, 1].map(async () => {

@@ -141,7 +141,7 @@ class Caller {
   }
 }
 
-describe('connections that are idle when a pod begins to leave', () => {
+describe('connections that are idle when a pod begins to shut down', () => {
   it('stay open longer than Node keeps them, and are closed by the answer to their next request', async () => {
     const server = createServer((request, response) => {
       request.resume();
@@ -174,8 +174,8 @@ describe('connections that are idle when a pod begins to leave', () => {
   });
 });
 
-describe('a pod that leaves', () => {
-  it('is ready when the application says so, for as long as it listens; it lives on', async () => {
+describe('a pod that shuts down', () => {
+  it('is ready when the application says so, for as long as it listens, and is alive longer', async () => {
     const { child, port, exited } = await start({ delayMs: 200, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
     expect(await probe(port, '/ready')).toBe(503);
     expect(await probe(port, '/live')).toBe(200);
@@ -193,7 +193,7 @@ describe('a pod that leaves', () => {
     expect(await exited).toBe(0);
   });
 
-  it('answers every request of callers that do not know yet that the pod leaves: POSTs over kept connections, and new ones', async () => {
+  it('answers every request of callers that do not yet know that it leaves: POSTs over kept connections, and new connections', async () => {
     const { child, port, exited } = await start({ delayMs: 300, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
     const agent = new Agent({ keepAlive: true });
     const undici = new Pool(`http://127.0.0.1:${port}`, { connections: 4 });
@@ -225,7 +225,7 @@ describe('a pod that leaves', () => {
     expect(await exited).toBe(0);
   });
 
-  it('lets what runs finish, tells it not to come back, and exits only then', async () => {
+  it('lets running requests finish, tells their callers not to come back, and then exits', async () => {
     const { child, port, exited } = await start({ delayMs: 0, idleMs: 0 });
     const agent = new Agent({ keepAlive: true });
     let connection: string | undefined;
@@ -243,7 +243,7 @@ describe('a pod that leaves', () => {
     expect(await exited).toBe(0);
   });
 
-  it('cuts what still runs at its time limit, and exits with 0', async () => {
+  it('cuts what still runs when its time is over, and exits with 0', async () => {
     const { child, port, exited } = await start({ delayMs: 0, idleMs: 0, drainTimeoutMs: 500 });
     const agent = new Agent();
     const cut = post(agent, port, '/?ms=60000');
@@ -256,14 +256,14 @@ describe('a pod that leaves', () => {
     expect(await exited).toBe(0);
   });
 
-  it('refuses a server of HTTP as one of another protocol', () => {
+  it('refuses an HTTP server passed as one of another protocol', () => {
     for (const tcp of [createServer(), createHttp2Server()])
       expect(() => gracefulShutdown({ tcp, signals: [] })).toThrow(
         expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
       );
   });
 
-  it('says goodbye over TLS, also to clients whose handshake is not over', async () => {
+  it('says Connection: close over TLS, also to clients still in their handshake', async () => {
     const { cert, key } = createCertificate({ commonName: 'pod', hosts: ['pod'] });
     const tcp = createTlsServer({ cert, key }, (socket) => void socket.on('error', () => {}).resume());
     await once(tcp.listen(0, '127.0.0.1'), 'listening');
@@ -290,7 +290,7 @@ describe('a pod that leaves', () => {
     await over;
   });
 
-  it('hurries at a second signal', async () => {
+  it('hurries after a second signal', async () => {
     const { child, port, exited } = await start({ delayMs: 600_000, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
     child.kill('SIGTERM');
     await until('it has heard', async () => (await probe(port, '/leaving')) === 200);
@@ -298,7 +298,7 @@ describe('a pod that leaves', () => {
     expect(await exited).toBe(0);
   });
 
-  it('closes 50 WebSockets with 1012, one after the other', async () => {
+  it('closes 50 WebSockets with code 1012, one after the other', async () => {
     const { child, port, exited } = await start({ delayMs: 0, idleMs: 500, leaveMs: 0 });
     const codes: number[] = [];
     const sockets = Array.from({ length: 50 }, () => new WebSocket(`ws://127.0.0.1:${port}`));

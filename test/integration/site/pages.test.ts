@@ -21,13 +21,13 @@ function linksIn(items: readonly SidebarItem[]): string[] {
 }
 
 describe('the pages of the site', () => {
-  it('all have a title, and an address of their own', () => {
+  it('all have a title and an address of their own', () => {
     expect(pages.filter(({ title }) => title === '')).toEqual([]);
     expect(new Set(pages.map(({ page }) => page)).size).toBe(pages.length);
     expect(pages.length).toBeGreaterThan(100);
   });
 
-  it('are each in the sidebar once, and every entry point of the package too', () => {
+  it('are each in the sidebar once, as is every entry point of the package', () => {
     const sidebar = new Set(Object.values(sidebarOf(pages, entryPoints) as Record<string, SidebarItem[]>));
     const links = [...sidebar].flatMap(linksIn);
     const wanted = [...pages.map(({ page }) => linkTo(page)), ...entryPoints.map(({ page }) => `/api/${page}`)];
@@ -65,7 +65,7 @@ describe('the pages of the site', () => {
 });
 
 describe('links of a page', () => {
-  it('are changed in text and definitions, and left alone in code', () => {
+  it('are rewritten in text and definitions, and left alone in code', () => {
     const text = 'see [`a`](x.md "t") and `[b](y.md)`\n\n```md\n[c](z.md)\n```\n\n[d]: w.md\n';
     expect(replaceLinks(text, (target: string) => `to/${target}`)).toBe(
       'see [`a`](to/x.md "t") and `[b](y.md)`\n\n```md\n[c](z.md)\n```\n\n[d]: to/w.md\n',
@@ -73,7 +73,7 @@ describe('links of a page', () => {
   });
 });
 
-describe('blocks of code with a label', () => {
+describe('code blocks with a label', () => {
   const block = (info: string): string => `\`\`\`${info}\n${info}\n\`\`\`\n`;
 
   it('become tabs where they follow each other', () => {
@@ -81,7 +81,7 @@ describe('blocks of code with a label', () => {
     expect(withTabs(`a\n\n${tabs}\nb\n`)).toBe(`a\n\n::: code-group\n\n${tabs}\n:::\n\nb\n`);
   });
 
-  it('stay blocks where text is between them, and so do blocks without a label', () => {
+  it('stay blocks where text is between them, as do blocks without a label', () => {
     const text = `${block('js [import]')}\nor\n\n${block('js [require]')}\n${block('js')}\n${block('sh')}`;
     expect(withTabs(text)).toBe(text);
   });

@@ -105,7 +105,7 @@ describe.runIf(isProof)(
       const sideways = (): Promise<number> =>
         page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 
-      it('shows on the front page, in one screen, what it is, the picture, the install line, code, and three ways in', async () => {
+      it('shows on the front page, on one screen, what it is, the picture, the install line, code, and three ways in', async () => {
         await page.goto(`${url}/`);
         for (const selector of ['h1', '.front-picture img', '.language-sh', '.language-js', '.entries a >> nth=2']) {
           const box = await page.locator(selector).first().boundingBox();
@@ -134,7 +134,7 @@ describe.runIf(isProof)(
         },
       );
 
-      it('leads by its sidebar from a guide to another, and to a name of the API', async () => {
+      it('leads by its sidebar from one guide to another, and to a name of the API', async () => {
         await page.goto(`${url}/guide/http.html`);
         await page.locator('.VPSidebar').getByRole('link', { name: 'TLS and HTTP/2' }).click();
         await page.getByRole('heading', { level: 1, name: /TLS and HTTP\/2/ }).waitFor();
@@ -142,7 +142,7 @@ describe.runIf(isProof)(
         await page.getByRole('heading', { name: 'createFetch' }).waitFor();
       });
 
-      it('finds by keyboard what is searched for', async () => {
+      it('finds pages by keyboard search', async () => {
         await page.goto(`${url}/`);
         await page.keyboard.press('Control+k');
         await page.locator('.VPLocalSearchBox input').waitFor();

@@ -38,7 +38,7 @@ async function greeting(socket: Socket): Promise<string> {
 const inFlight = (made: Connector): number[] => made.balancer.snapshot().endpoints.map((endpoint) => endpoint.inFlight);
 
 describe('connecting', () => {
-  it('places connections where this process has the fewest, and opens none besides', async () => {
+  it('puts connections where this process has the fewest, and opens no others', async () => {
     const pods = await startPods(5);
     const made = connector({ resolver: staticEndpoints(pods.map(({ endpoint }) => endpoint)) });
     await made.balancer.ready();
@@ -51,7 +51,7 @@ describe('connecting', () => {
     expect(pods.reduce((sum, { stats }) => sum + stats.accepted, 0)).toBe(20);
   });
 
-  it('fills a pod that is new until it has as many as the others', async () => {
+  it('fills a new pod until it has as many as the others', async () => {
     const [pod, fresh] = (await startPods(2)) as [SocketPod, SocketPod];
     const resolver = new FakeResolver();
     const made = connector({ resolver });
@@ -66,7 +66,7 @@ describe('connecting', () => {
     expect(inFlight(made)).toEqual([8, 8]);
   });
 
-  it('goes to another pod when one refuses, and comes back when it accepts again', async () => {
+  it('uses another pod when one refuses, and the first again when it accepts', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const refusing = await refusingEndpoint();
     const made = connector({ resolver: staticEndpoints([refusing, pod.endpoint]) });
@@ -82,7 +82,7 @@ describe('connecting', () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  it('goes to the second address of a pod when the first refuses, and to that one first from then on', async () => {
+  it('uses the second address of a pod when the first refuses, and starts with it from then on', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const { address, port } = pod.endpoint;
     const states: string[] = [];
@@ -108,7 +108,7 @@ describe('connecting', () => {
     expect(String(error)).toMatch(new RegExp(`127\\.0\\.0\\.99:${port}.*; .*${address}:${port}`));
   });
 
-  it('goes to another pod when one neither accepts nor refuses', async () => {
+  it('uses another pod when one neither accepts nor refuses', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const hanging = await HangingEndpoint.start();
     open.push(hanging);
@@ -156,7 +156,7 @@ describe('connecting', () => {
     await expect(acquired).rejects.toBe(reason);
   });
 
-  it('moves on when the pod leaves while it is dialled', async () => {
+  it('uses another pod when the pod leaves while it is dialed', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const hanging = await HangingEndpoint.start();
     open.push(hanging);
@@ -232,21 +232,21 @@ describe('TLS', () => {
     expect(await greeting(socket)).toBe('a');
   });
 
-  it('keeps the settings as they were given, whatever becomes of the object', async () => {
+  it('keeps the settings as they were given, even if the object is changed later', async () => {
     const given = await world('broker.shop');
     const made = connector(given);
     given.tls.ca = 'no certificate';
     expect(await greeting(await made.connect())).toBe('a');
   });
 
-  it('refuses that of another, and says so at once', async () => {
+  it('refuses a certificate for another Service, and says so at once', async () => {
     const made = connector({ ...(await world('stock.shop')), waitTimeoutMs: 60_000 });
     await expect(made.connect()).rejects.toMatchObject({ code: 'EVENKEEL_CONNECT' });
   });
 });
 
 describe('createConnection and lookup', () => {
-  it('gives a stream at once, which connects by itself', async () => {
+  it('return a stream at once, which connects by itself', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const refusing = await refusingEndpoint();
     const made = connector({ resolver: staticEndpoints([refusing, pod.endpoint]) });
@@ -269,7 +269,7 @@ describe('createConnection and lookup', () => {
     await until('they are given back', () => inFlight(made).every((count) => count === 0));
   });
 
-  it('gives a stream with the properties and methods of a socket', async () => {
+  it('return a stream with the properties and methods of a socket', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
     const stream = made.createConnection();
@@ -314,7 +314,7 @@ describe('createConnection and lookup', () => {
     await until('the pod got all of it', () => pod.stats.open === 0);
   });
 
-  it('resets its connection, or gives up connecting', async () => {
+  it('reset its connection, or abort connecting', async () => {
     const server = createServer((socket) => void socket.on('error', ({ message }) => heard.push(message)).resume());
     const heard: string[] = [];
     await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -332,7 +332,7 @@ describe('createConnection and lookup', () => {
     await until('they are given back', () => inFlight(made).every((count) => count === 0));
   });
 
-  it('reads no faster than the stream is read', async () => {
+  it('read no faster than the stream is read', async () => {
     const [pod] = (await startPods(1, { silent: true })) as [SocketPod];
     const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
     const stream = made.createConnection();
@@ -346,7 +346,7 @@ describe('createConnection and lookup', () => {
     expect(length).toBe(16 * 1024 * 1024);
   });
 
-  it('keeps what came before the other side ended the connection', async () => {
+  it('keep data that arrived before the other side ended the connection', async () => {
     const [pod] = (await startPods(1, { brief: true })) as [SocketPod];
     const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
     const stream = made.createConnection();
@@ -359,7 +359,7 @@ describe('createConnection and lookup', () => {
     expect(stream.errored).toBeNull();
   });
 
-  it('ends the stream with an error where it cannot connect, and stops when the stream is destroyed', async () => {
+  it('end the stream with an error where it cannot connect, and stop when the stream is destroyed', async () => {
     const refusing = await refusingEndpoint();
     const made = connector({ resolver: staticEndpoints([refusing]), waitTimeoutMs: 200 });
     const [error] = await once(made.createConnection(), 'error').catch((thrown) => [thrown]);
@@ -372,7 +372,7 @@ describe('createConnection and lookup', () => {
     expect(waiting.balancer.snapshot().waiting).toBe(0);
   });
 
-  it('passes a lost connection on', async () => {
+  it('pass a lost connection on to the stream', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
     const stream = made.createConnection();
@@ -387,7 +387,7 @@ describe('createConnection and lookup', () => {
     await until('it counts no longer', () => inFlight(made)[0] === 0);
   });
 
-  it('serves an http.Agent by its callback', async () => {
+  it('serve an http.Agent by its callback', async () => {
     const pod = await Pod.start({ name: 'web' });
     open.push({ [Symbol.asyncDispose]: () => pod.kill() });
     const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
@@ -404,7 +404,7 @@ describe('createConnection and lookup', () => {
     expect(answer).toBe(200);
   });
 
-  it('looks up the address of a pod, and of the others behind it', async () => {
+  it('look up the address of a pod, and then of the others', async () => {
     const made = connector({
       resolver: staticEndpoints([
         { address: '127.0.0.1', port: 1, otherAddress: 'fd00::1' },
@@ -445,7 +445,7 @@ describe('createConnection and lookup', () => {
   });
 });
 
-describe('the time-out of a stream', () => {
+describe('the timeout of a stream', () => {
   const silent: Resolver = { name: 'silent', watch: () => ({ refresh() {}, close() {} }) };
 
   it('counts while it waits for a pod, as while a socket connects', async () => {
@@ -460,7 +460,7 @@ describe('the time-out of a stream', () => {
     stream.destroy();
   });
 
-  it('ends with 0, which takes its listener back', async () => {
+  it('ends with 0, which removes its listener', async () => {
     const stream = connector({ resolver: silent, waitTimeoutMs: 60_000 }).createConnection() as Socket;
     let called = 0;
     const listener = (): void => {
@@ -499,7 +499,7 @@ describe('a pod that leaves', () => {
     return { made, resolver, pods: started as [SocketPod, SocketPod] };
   }
 
-  it('tells its connections, and they move when it suits', async () => {
+  it('notifies its connections, and they move when it suits them', async () => {
     const told: [ConnectionLeaving, Socket][] = [];
     const { made, resolver, pods } = await world({
       leaveSpreadMs: 50,
@@ -524,7 +524,7 @@ describe('a pod that leaves', () => {
     await until('all are there', () => stayer.stats.open === 10);
   });
 
-  it('is left in time by connections without a listener, closed as their protocol does', async () => {
+  it('loses its connections without a listener in time, closed as their protocol does', async () => {
     const { made, resolver, pods } = await world({ pool: { drainTimeoutMs: 300 }, leaveSpreadMs: 100 });
     const [leaver, stayer] = pods;
     const finish = (socket: Socket): void => void socket.end('QUIT\n');
@@ -537,7 +537,7 @@ describe('a pod that leaves', () => {
     expect(stayer.stats.open).toBe(2);
   });
 
-  it('and dies is left at once, and the others take what comes', async () => {
+  it('and dies loses its connections at once, and the others get the new ones', async () => {
     const { made, pods } = await world({});
     const [killed, stayer] = pods;
     const sockets = await Promise.all(Array.from({ length: 10 }, () => made.connect()));
@@ -582,7 +582,7 @@ describe('a pod that leaves', () => {
     closing = true;
   });
 
-  it('evens out after a scale-out when asked to', async () => {
+  it('is balanced again after a scale-out if asked to', async () => {
     const { made, resolver, pods } = await world({ rebalance: { ratioPerMinute: 60 } }, 2);
     const unlessClosing = (error: unknown): void => {
       if (!closing) throw error;
@@ -609,7 +609,7 @@ describe('a pod that leaves', () => {
 });
 
 describe('close', () => {
-  it('tells what is open, waits for it, and opens nothing more', async () => {
+  it('notifies open connections, waits for them, and opens no more', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const told: string[] = [];
     const made = createConnector('broker.shop:5672', {
@@ -626,7 +626,7 @@ describe('close', () => {
     await expect(made.connect()).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
   });
 
-  it('cuts what is open, or dials, when its signal aborts', async () => {
+  it('cuts open connections and dials in progress when its signal aborts', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const hanging = await HangingEndpoint.start();
     open.push(hanging);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
-it('examples/tcp: connections are even, even out, and leave a pod that is replaced', async () => {
+it('examples/tcp: connections are evenly spread, also after a scale-out, and leave a pod that is replaced', async () => {
   await buildPackage();
   const stdout = await outputOf(['examples/tcp/main.js']);
   expect(stdout).toMatch(/three pods: +\{ anna: 10, bert: 10, cleo: 10 \}/);

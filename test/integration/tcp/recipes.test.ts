@@ -35,7 +35,10 @@ const counts = ({ balancer }: Connector): number[] =>
     .map(({ inFlight }) => inFlight);
 
 it.skipIf(isMissing('Mosquitto'))(
-  titled('Mosquitto', 'MQTT: mqtt.js is placed, moves without its will being published, and subscribes again'),
+  titled(
+    'Mosquitto',
+    'MQTT: mqtt.js connects to the emptiest broker, moves without its will being published, and subscribes again',
+  ),
   async () => {
     const { connector, leave, endpoints } = await world('Mosquitto', {
       closeLeaving: true,
@@ -81,7 +84,7 @@ it.skipIf(isMissing('Mosquitto'))(
 );
 
 it.skipIf(isMissing('memcached'))(
-  titled('memcached', 'Memcached: a connection is placed, and leaves with quit'),
+  titled('memcached', 'Memcached: a connection goes to the emptiest server, and leaves with quit'),
   async () => {
     const { connector, leave } = await world('memcached', {
       closeLeaving: true,
@@ -110,10 +113,7 @@ it.skipIf(isMissing('memcached'))(
 );
 
 it.skipIf(isMissing('aiosmtpd'))(
-  titled(
-    'aiosmtpd',
-    'SMTP: the connections of a pool of nodemailer are placed, and no mail is lost when a server leaves',
-  ),
+  titled('aiosmtpd', 'SMTP: the pooled connections of nodemailer are spread, and no mail is lost when a server leaves'),
   async () => {
     const { connector, leave } = await world('aiosmtpd', {
       closeLeaving: true,
@@ -157,7 +157,7 @@ it.skipIf(isMissing('aiosmtpd'))(
 );
 
 it.skipIf(isMissing('OpenLDAP'))(
-  titled('OpenLDAP', 'LDAP: ldapts is placed, and asks another server when its own leaves'),
+  titled('OpenLDAP', 'LDAP: ldapts connects to the emptiest server, and uses another when its own leaves'),
   async () => {
     const { connector, leave } = await world('OpenLDAP', {
       closeLeaving: true,

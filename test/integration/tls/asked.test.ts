@@ -128,12 +128,12 @@ const hangUp = async (): Promise<void> => {
 };
 
 for (const [name, open] of Object.entries(clients)) {
-  describe(`a function that is asked for TLS settings, over ${name}`, () => {
+  describe(`a function that returns TLS settings, over ${name}`, () => {
     for (const how of ['sync', 'async'] as const) {
       const answer = (settings: () => ConnectionOptions): Ask =>
         how === 'sync' ? settings : async () => Promise.resolve().then(settings);
 
-      it(`${how}: every new connection shows the certificate of its time`, async () => {
+      it(`${how}: every new connection shows the certificate that is current then`, async () => {
         let current = client('first');
         const asked: Endpoint[] = [];
         const settings = answer(() => current);
@@ -160,7 +160,7 @@ for (const [name, open] of Object.entries(clients)) {
         await until('all connections have ended', () => sockets.size === 0);
       });
 
-      it(`${how}: what it throws is reported, and calls succeed when it answers again`, async () => {
+      it(`${how}: an error that it throws is reported, and calls succeed once it answers again`, async () => {
         let fails = true;
         const failing = answer(() => {
           if (fails) throw new Error('no token');
@@ -175,7 +175,7 @@ for (const [name, open] of Object.entries(clients)) {
         expect(await orders.ask()).toBe('first');
       });
 
-      it(`${how}: a pod it cannot be connected to anew for that reason is used over what is open`, async () => {
+      it(`${how}: a pod keeps its open connections while no new one can be opened for that reason`, async () => {
         let fails = false;
         const failing = answer(() => {
           if (fails) throw new Error('no token');
@@ -196,7 +196,7 @@ for (const [name, open] of Object.entries(clients)) {
     /** Long enough that a function was asked again, a fifth more than on average. */
     const REFRESH_MS = 72_000;
 
-    it('a renewed certificate: the next connection is opened with it first, and what runs finishes on the old one', async () => {
+    it('a renewed certificate: the next connection is opened with it first, and running requests finish on the old one', async () => {
       let current = client('first');
       const clock = new FakeClock();
       // Read anew each time, as from a file.
@@ -227,7 +227,7 @@ for (const [name, open] of Object.entries(clients)) {
       expect(await orders.ask()).toBe('second');
     });
 
-    it('a renewed certificate the pod refuses: the old connections stay in use until one is taken', async () => {
+    it('a renewed certificate that the pod refuses: the old connections stay in use until one is accepted', async () => {
       let current = client('first');
       const clock = new FakeClock();
       orders = open(() => current, { clock });
@@ -249,7 +249,7 @@ for (const [name, open] of Object.entries(clients)) {
       expect(await orders.ask()).toBe('third');
     });
 
-    it('one that returns another certificate each time: connections are replaced, and no more often than it is asked', async () => {
+    it('a function that returns another certificate each time: connections are replaced, no more often than it is called', async () => {
       let asked = 0;
       const clock = new FakeClock();
       orders = open(() => client(String(asked++)), { clock });
@@ -293,7 +293,7 @@ for (const [name, open] of Object.entries(clients)) {
       await expect(orders.ask()).rejects.toThrow('tls.host must be left out');
     });
 
-    it('one that does not answer fails with an error that says so', async () => {
+    it('a function that does not answer fails with an error that says so', async () => {
       // It may take a tenth less than the connection: far enough apart for a busy machine to keep them in order.
       orders = open(() => new Promise(() => {}), { connectTimeoutMs: 1_000 });
       await expect(orders.ask()).rejects.toThrow('the function given as "tls" took more than 900 ms');

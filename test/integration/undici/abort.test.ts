@@ -43,7 +43,7 @@ afterEach(async () => {
   await pods[Symbol.asyncDispose]();
 });
 
-describe.each(Object.entries(clients))('%s: the caller gives up', (_name, send) => {
+describe.each(Object.entries(clients))('%s: the caller aborts', (_name, send) => {
   it('before it begins', async () => {
     const dispatcher = open({ resolver: staticEndpoints(pods.endpoints) });
     await expect(send(dispatcher, '/', AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
@@ -79,7 +79,7 @@ describe.each(Object.entries(clients))('%s: the caller gives up', (_name, send) 
     expect(running(dispatcher)).toBe(0);
   });
 
-  it('gives up while its socket cannot be opened: the pod was not connected, whatever the caller does', async () => {
+  it('while its socket cannot be opened: the pod was not reached, whatever the caller does', async () => {
     const pod = await Pod.start({ backlog: 1 });
     const ended: Outcome[] = [];
     const dispatcher = open({
@@ -102,7 +102,7 @@ describe.each(Object.entries(clients))('%s: the caller gives up', (_name, send) 
     await first;
   });
 
-  it('before the head of the answer', async () => {
+  it('before the response head', async () => {
     const dispatcher = open({ resolver: staticEndpoints(pods.endpoints) });
     const caller = new AbortController();
     const answer = send(dispatcher, '/hang', caller.signal);
@@ -152,7 +152,7 @@ describe.each(Object.entries(clients))('%s: the caller gives up', (_name, send) 
 });
 
 describe('dispatch, as undici calls it', () => {
-  it('tells the handler of the start once, before anything else, whatever the number of attempts', async () => {
+  it('reports the start to the handler once, before anything else, whatever the number of attempts', async () => {
     const dispatcher = open({ resolver: staticEndpoints([await refusingEndpoint()]), waitTimeoutMs: 50 });
     const heard: string[] = [];
     const ended = new EventEmitter();
@@ -175,7 +175,7 @@ describe('dispatch, as undici calls it', () => {
     expect(heard).toEqual(['start', 'EVENKEEL_NOT_READY']);
   });
 
-  it('emits drain when nobody waits any more', async () => {
+  it('emits drain when nothing waits any more', async () => {
     const dispatcher = open({ resolver: staticEndpoints(pods.endpoints) });
     const drained = new Promise((resolve) => dispatcher.once('drain', resolve));
     const answer = dispatcher.request({ path: '/', method: 'GET' });
@@ -183,7 +183,7 @@ describe('dispatch, as undici calls it', () => {
     expect((await answer).statusCode).toBe(200);
   });
 
-  it('a body that fails while the call waits ends the call', async () => {
+  it('ends the call when its body fails while the call waits', async () => {
     const dispatcher = open({ resolver: silent, waitTimeoutMs: 60_000 });
     const body = new Readable({ read() {} });
     const answer = dispatcher.request({ path: '/', method: 'POST', body });

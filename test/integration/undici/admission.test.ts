@@ -52,7 +52,7 @@ async function ask(callers: number): Promise<Record<string, number>> {
 }
 
 describe('when every pod hangs', () => {
-  it('each of 5,000 callers gets an error with a code at its deadline, and nothing remains of them', async () => {
+  it('each of 5,000 callers gets an error with a code at its deadline, and nothing of them remains', async () => {
     let limitMs = 500;
     await open({ deadlineMs: () => limitMs, maxWaiting: CALLERS, waitTimeoutMs: 60_000 });
     await hangAll();
@@ -94,7 +94,7 @@ describe('when every pod hangs', () => {
     });
   });
 
-  it('a call that waited for an endpoint for waitTimeoutMs fails with that reason, deadline or not', async () => {
+  it('a call that waited for an endpoint for waitTimeoutMs fails with that reason, with a deadline or without', async () => {
     await open({ deadlineMs: 60_000, waitTimeoutMs: 200 });
     await hangAll();
     const controller = new AbortController();
@@ -109,7 +109,7 @@ describe('when every pod hangs', () => {
 });
 
 describe('a request that waits', () => {
-  it('goes to whichever pod has room first, and leaves the queue when it is given up', async () => {
+  it('goes to whichever pod has room first, and leaves the queue when it is aborted', async () => {
     await open({ connections: 1, waitTimeoutMs: 60_000 });
     await hangAll();
     const holders = new Map<number, AbortController>();

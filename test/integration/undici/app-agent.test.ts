@@ -107,7 +107,7 @@ const since = (before: readonly number[], now: readonly number[]): number[] =>
 describe('the dispatcher of a whole app', () => {
   it.runIf(reachesGlobalFetch)(
     titleOf(
-      'with setGlobalDispatcher: fetch reaches every pod of every Service, and the world outside',
+      'with setGlobalDispatcher: fetch reaches every pod of every Service, and hosts outside',
       reachesGlobalFetch,
       'undici and Node differ in what a dispatcher is',
     ),
@@ -163,7 +163,7 @@ describe('the dispatcher of a whole app', () => {
       expect(since(before, await Promise.all(serviceNames.map(requests)))).toEqual([10, 10]);
     });
 
-    test('credentials reach the Service they were for and no other', async () => {
+    test('credentials reach their own Service and no other', async () => {
       open();
       const before = await authorized();
       const headers = { authorization: 'only for orders' };
@@ -184,7 +184,7 @@ describe('the dispatcher of a whole app', () => {
     },
   };
   it.each(Object.entries(redirected))(
-    '%s follows a redirect to another Service or outside, and leaves the credentials behind',
+    '%s follows a redirect to another Service or outside, without the credentials',
     async (name, send) => {
       open();
       const before = await authorized();
@@ -206,7 +206,7 @@ describe('the dispatcher of a whole app', () => {
     },
   );
 
-  it('over TLS the name that is checked is the Service’s', async () => {
+  it('over TLS the certificate is checked for the name of the Service', async () => {
     const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
     const certificate = createCertificate({ commonName: 'orders', hosts: ['orders.shop'], issuer: authority });
     await using secure = await Pods.start(1, { tls: certificate });
@@ -223,7 +223,7 @@ describe('the dispatcher of a whole app', () => {
   });
 });
 
-it('a proxy for the world outside is none for Services', async () => {
+it('a proxy for hosts outside is not used for Services', async () => {
   const tunnels: (string | undefined)[] = [];
   const proxy = createServer().on('connect', (request, client) => {
     tunnels.push(request.url);
@@ -246,7 +246,7 @@ it('a proxy for the world outside is none for Services', async () => {
 
 it.runIf(carriesHttp2)(
   titleOf(
-    'HTTP/2: all requests to a pod on one connection; plain Services are unaffected',
+    'HTTP/2: all requests to a pod use one connection; Services without TLS are unaffected',
     carriesHttp2,
     'it needs undici 8.10',
   ),
@@ -262,7 +262,7 @@ it.runIf(carriesHttp2)(
   },
 );
 
-describe('what DNS says', () => {
+describe('DNS', () => {
   it('a Service that vanishes and returns: refused at once with a code, then served again', async () => {
     open();
     await get('http://orders.shop:8080/');
@@ -276,7 +276,7 @@ describe('what DNS says', () => {
     expect(await get('http://orders.shop:8080/')).toMatchObject({ host: 'orders.shop:8080' });
   });
 
-  it('a Service that came after its name was first used is noticed within half a minute', async () => {
+  it('a Service created after its name was first used is noticed within half a minute', async () => {
     const clock = new FakeClock(0);
     const fallbackDispatcher = new undici.Pool(outsideOrigin);
     open({ clock, fallbackDispatcher });
@@ -298,7 +298,7 @@ describe('what DNS says', () => {
     ['says SERVFAIL', { kind: 'rcode', rcode: 'SERVFAIL' }],
     ['says REFUSED', { kind: 'rcode', rcode: 'REFUSED' }],
     ['talks nonsense', { kind: 'garbage' }],
-  ] as const)('DNS that %s breaks no request, and is asked again after a pause', async (_what, fault) => {
+  ] as const)('that %s fails no request, and is queried again after a pause', async (_what, fault) => {
     const clock = new FakeClock(0);
     // Stands for the plain Agent, whose host would be found by whatever the machine has.
     const fallbackDispatcher = new undici.Pool(outsideOrigin);
@@ -320,7 +320,7 @@ describe('what DNS says', () => {
     await fallbackDispatcher.close();
   });
 
-  it('once it is known for a Service, trouble with DNS changes nothing', async () => {
+  it('that fails once a Service is known changes nothing', async () => {
     open();
     await get('http://orders.shop:8080/');
     world.dns.fault({ kind: 'silent' });
@@ -329,7 +329,7 @@ describe('what DNS says', () => {
     }
   });
 
-  it('only the lookup of a Service is asked; hosts outside cost one question or none', async () => {
+  it('is asked only to look a Service up; hosts outside cost one query or none', async () => {
     const fallbackDispatcher = new undici.Pool(outsideOrigin);
     open({ fallbackDispatcher });
     for (let request = 0; request < 5; request++) {
@@ -355,7 +355,7 @@ describe('the first request to a Service, which waits for DNS', () => {
   const origin = 'http://orders.shop:8080';
 
   it.each(Object.entries(clients).filter(([, send]) => send !== undefined))(
-    'gets its answer (%s)',
+    'gets its response (%s)',
     async (_name, send) => {
       await first(async () => {
         expect(await (send as Get)(`${origin}/a?b=1`)).toMatchObject({ host: 'orders.shop:8080', url: '/a?b=1' });
@@ -363,13 +363,13 @@ describe('the first request to a Service, which waits for DNS', () => {
     },
   );
 
-  it('repeated headers, by fetch', () =>
+  it('has repeated headers, by fetch', () =>
     first(async () => {
       const response = await fetch(`${origin}/cookies`, { dispatcher: agent } as unknown as RequestInit);
       expect(response.headers.getSetCookie()).toEqual(['a=1', 'b=2']);
     }));
 
-  it('informational answers, and trailers both read', () =>
+  it('has informational responses and trailers', () =>
     first(async () => {
       const informed: number[] = [];
       const onInfo = ({ statusCode }: { statusCode: number }): void => void informed.push(statusCode);
@@ -394,7 +394,7 @@ describe('the first request to a Service, which waits for DNS', () => {
           headers: { 'content-length': '6' },
         } as never),
     ],
-  ])('a body, sent by %s', (_client, send) =>
+  ])('sends a body, by %s', (_client, send) =>
     first(async () => {
       const answer = await send();
       const body = answer instanceof Response ? await answer.text() : await answer.body.text();
@@ -402,7 +402,7 @@ describe('the first request to a Service, which waits for DNS', () => {
     }),
   );
 
-  it('a large body nobody reads yet, paused and read later', () =>
+  it('gets a large body that is paused and read later', () =>
     first(async () => {
       const { body } = await undici.request(`${origin}/bytes/5000000`, { dispatcher: agent });
       const [endpoint] = agent
@@ -412,7 +412,7 @@ describe('the first request to a Service, which waits for DNS', () => {
       expect((await body.arrayBuffer()).byteLength).toBe(5_000_000);
     }));
 
-  it('an abort in the middle of the answer', () =>
+  it('can be aborted in the middle of the response', () =>
     first(async () => {
       const controller = new AbortController();
       const { signal } = controller;
@@ -424,7 +424,7 @@ describe('the first request to a Service, which waits for DNS', () => {
       );
     }));
 
-  it('an upgrade', () =>
+  it('can be an upgrade', () =>
     first(async () => {
       const { socket } = await agent.upgrade({ origin, path: '/', protocol: 'echo' } as { path: string });
       socket.write('across');
@@ -432,7 +432,7 @@ describe('the first request to a Service, which waits for DNS', () => {
       socket.destroy();
     }));
 
-  it('a WebSocket, and one after it', async () => {
+  it('can be a WebSocket, and the next one as well', async () => {
     const greeting = async (): Promise<void> => {
       const socket = new undici.WebSocket('ws://orders.shop:8080/', { dispatcher: agent });
       const [{ data }] = (await once(socket, 'message')) as [{ data: string }];

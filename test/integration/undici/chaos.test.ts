@@ -13,7 +13,7 @@ const DISTURBANCES = PROOF ? 300 : 25;
 let pods: Pods;
 afterEach(() => pods[Symbol.asyncDispose]());
 
-it('whatever happens to the pods and however callers behave, every call ends and nothing is left', {
+it('whatever happens to the pods and whatever callers do, every call ends and nothing is left', {
   timeout: PROOF ? 600_000 : 60_000,
 }, async () => {
   pods = await Pods.start(3);

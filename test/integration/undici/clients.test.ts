@@ -101,7 +101,7 @@ describe.each(
     expect(JSON.parse(answer.body)).toMatchObject({ method: 'POST', length: 6 });
   });
 
-  test('takes a Content-Length of the caller', async () => {
+  test('accepts a Content-Length from the caller', async () => {
     const answer = await send('/', { method: 'POST', body: 'a body', headers: { 'content-length': '6' } });
     expect(JSON.parse(answer.body)).toMatchObject({ length: 6, headers: { 'content-length': '6' } });
   });
@@ -110,11 +110,11 @@ describe.each(
     expect((await send('/cookies')).cookies).toEqual(['a=1', 'b=2']);
   });
 
-  test('passes over informational answers', async () => {
+  test('skips informational responses', async () => {
     expect(await send('/hints')).toMatchObject({ status: 200, body: 'after the hints' });
   });
 
-  test('takes 404 and 503 for answers, not for errors', async () => {
+  test('returns 404 and 503 as responses, not as errors', async () => {
     expect(await send('/status/404')).toMatchObject({ status: 404, body: 'status 404' });
     expect(await send('/status/503')).toMatchObject({ status: 503, body: 'status 503' });
   });
@@ -164,13 +164,13 @@ describe('the methods of a dispatcher', () => {
     expect(length).toBe(1_000_000);
   });
 
-  it('pipeline: sends what is written and gives what comes back', async () => {
+  it('pipeline: sends what is written and returns what arrives', async () => {
     const duplex = orders.pipeline({ path: '/echo', method: 'POST' }, ({ body }) => body);
     duplex.end('through the pipe');
     expect(await text(duplex)).toBe('through the pipe');
   });
 
-  it('request: reports informational answers', async () => {
+  it('request: reports informational responses', async () => {
     const informed: number[] = [];
     const onInfo = ({ statusCode }: { statusCode: number }): void => {
       informed.push(statusCode);
@@ -190,7 +190,7 @@ describe('the methods of a dispatcher', () => {
     await until('the upgraded connection counts no more', () => inFlight() === 0);
   });
 
-  it('connect: a tunnel', async () => {
+  it('connect: opens a tunnel', async () => {
     const { statusCode, socket } = await orders.connect({ origin, path: 'orders.shop:8080' });
     expect(statusCode).toBe(200);
     socket.end('through the tunnel');
@@ -215,7 +215,7 @@ describe('the methods of a dispatcher', () => {
     });
   });
 
-  it('a call counts until its body ends, a large one nobody reads included', async () => {
+  it('a call counts until its body ends, even a large one that nobody reads', async () => {
     await until('nothing runs', () => inFlight() === 0);
     const { body } = await orders.request({ path: '/bytes/5000000', method: 'GET' });
     expect(inFlight()).toBe(1);

@@ -43,7 +43,7 @@ const clients: Record<string, (endpoint: { address: string; port: number }) => C
   },
 };
 
-describe('a response that takes longer than its connection may be used', () => {
+describe('a response that takes longer than its connection may live', () => {
   let server: Server;
   let client: Client;
 

@@ -43,7 +43,7 @@ describe.each([
   ['a request that may be hedged', { hedge: { afterMs: 3_600_000 } }],
 ] satisfies [string, DispatcherOptions][])('the deadline of %s', (_name, more) => {
   it.each(['GET', 'POST'] as const)(
-    '%s: ends the waiting for an answer, and is a time-out of the pod',
+    '%s: ends the wait for a response, and counts as a timeout of the pod',
     async (method) => {
       const clock = new FakeClock();
       await open({ deadlineMs: 200, clock, ...more });
@@ -60,20 +60,20 @@ describe.each([
     },
   );
 
-  it('names the endpoint', async () => {
+  it('names the endpoint in the error', async () => {
     await open({ deadlineMs: 200, ...more, resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
     const error = await orders.request({ path: '/hang', method: 'GET' }).catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code: 'EVENKEEL_DEADLINE', endpoint: `127.0.0.1:${pods.at(0).port}` });
   });
 
-  it('ends the waiting for an endpoint', async () => {
+  it('ends the wait for an endpoint', async () => {
     await open({ deadlineMs: 100, ...more, resolver: new FakeResolver(), waitTimeoutMs: 60_000 }, 0);
     await expect(orders.request({ path: '/', method: 'GET' })).rejects.toEqual(missed('it waited for an endpoint'));
     expect(orders.balancer.snapshot().waiting).toBe(0);
     expect(attempts).toEqual([]);
   });
 
-  it('ends an answer that has begun; that is nothing against the pod', async () => {
+  it('ends a response that has begun; that is not held against the pod', async () => {
     await open({ deadlineMs: 1_000, ...more });
     const { statusCode, body } = await orders.request({ path: '/hang-body', method: 'GET' });
     expect(statusCode).toBe(200);
@@ -82,7 +82,7 @@ describe.each([
     expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['cancelled']);
   });
 
-  it('is not in the way of what ends before', async () => {
+  it('does nothing to a request that ends earlier', async () => {
     await open({ deadlineMs: 60_000, ...more });
     for (let request = 0; request < 20; request++) {
       const { statusCode, body } = await orders.request({ path: '/', method: 'GET' });
@@ -95,7 +95,7 @@ describe.each([
 });
 
 describe('the deadline', () => {
-  it('reaches the caller of fetch as the cause, and that of undici 8', async () => {
+  it('is the cause of the error that fetch throws, also with undici 8', async () => {
     const balanced = createFetch(origin, optionsWith({ deadlineMs: 200 }));
     orders = balanced.dispatcher;
     await connected(orders.balancer, 2);
@@ -106,7 +106,7 @@ describe('the deadline', () => {
     });
   });
 
-  it('names both pods that were asked at once', async () => {
+  it('names both pods of a hedged request', async () => {
     await open({ deadlineMs: 400, hedge: { afterMs: 20 } });
     await expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toEqual(
       missed('no answer from 127.0.0.1:', ' and no answer from 127.0.0.1:'),
@@ -114,7 +114,7 @@ describe('the deadline', () => {
     await until('nothing runs', () => inFlight() === 0);
   });
 
-  it('may be another for each request', async () => {
+  it('may differ from request to request', async () => {
     const asked: (number | undefined)[] = [undefined, Number.POSITIVE_INFINITY, 100, 0, -5];
     await open({ deadlineMs: ({ path }) => asked[Number(path.split('=')[1])] });
     const get = (index: number, path = '/hang'): Promise<unknown> =>
@@ -126,13 +126,13 @@ describe('the deadline', () => {
     }
   });
 
-  it('that is no number is the fault of the function, and leaves nothing behind', async () => {
+  it('that is not a number is an error of its function, and leaves nothing behind', async () => {
     await open({ deadlineMs: () => 'soon' as never });
     await expect(orders.request({ path: '/', method: 'GET' })).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
     expect(inFlight()).toBe(0);
   });
 
-  it('does not cut what has become the caller’s own connection', async () => {
+  it('does not cut an upgraded connection', async () => {
     await open({ deadlineMs: 1_000 });
     const { socket } = await orders.upgrade({ path: '/', protocol: 'echo' });
     // Another request of the same time, begun later, is over: so would be the deadline of the first.

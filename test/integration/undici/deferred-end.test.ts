@@ -56,16 +56,16 @@ async function readLate(): Promise<number> {
   return length;
 }
 
-it('an answer that is read slowly is whole, though its pod hung up behind it', async () => {
+it('a response that is read slowly is complete, though its pod hung up after it', async () => {
   for (let round = 0; round < 5; round++) expect(await readLate()).toBe(LENGTH);
 });
 
-it('one that was cut off fails', async () => {
+it('a response that was cut off fails', async () => {
   sent = LENGTH - 1;
   await expect(readLate()).rejects.toThrow(/other side closed|terminated/);
 });
 
-it('one that nobody reads any more keeps nothing open', async () => {
+it('a response that nobody reads any more keeps nothing open', async () => {
   const { body } = await orders.request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' });
   await hungUp();
   body.on('error', () => {}).destroy();
@@ -74,13 +74,13 @@ it('one that nobody reads any more keeps nothing open', async () => {
 });
 
 // The smaller one arrives in one piece, which stops the parser: the end is all that is left.
-it.each([65_536, LENGTH])('one that lasts until the pod hangs up is whole, of %i bytes', async (length) => {
+it.each([65_536, LENGTH])('a response that lasts until the pod hangs up is complete, with %i bytes', async (length) => {
   head = 'connection: close';
   sent = length;
   for (let round = 0; round < 5; round++) expect(await readLate()).toBe(length);
 });
 
-it('one that lasts until the pod hangs up, and is given up before it is read, keeps nothing open', async () => {
+it('a response that lasts until the pod hangs up, and is abandoned before it is read, keeps nothing open', async () => {
   head = 'connection: close';
   sent = 65_536;
   const { body } = await orders.request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' });

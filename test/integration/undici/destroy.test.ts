@@ -42,7 +42,7 @@ describe('destroy', () => {
   it.each([
     ['', {}],
     [', and may have several answers', { retry: { statuses: [503] } }],
-  ])('hands its error to all that run or wait%s', async (_what, options) => {
+  ])('fails all running and waiting requests with its error%s', async (_what, options) => {
     const orders = await open(options);
     const all = await inEveryStage(orders);
     const reason = new Error('the process ends');
@@ -50,7 +50,7 @@ describe('destroy', () => {
     for (const error of await outcomes(all)) expect(error).toBe(reason);
   });
 
-  it('without an error tells those that wait that it is closed, and those that run that they were cut', async () => {
+  it('without an error fails waiting requests as closed, and running ones as cut', async () => {
     for (const end of [
       (orders: ServiceDispatcher) => orders.destroy(),
       (orders: ServiceDispatcher) => orders.destroy(null),
@@ -62,7 +62,7 @@ describe('destroy', () => {
     }
   });
 
-  it('hands it to them while a close waits for them', async () => {
+  it('with an error fails them with it also while a close waits for them', async () => {
     const orders = await open();
     const all = await inEveryStage(orders);
     const reason = new Error('the process ends');
@@ -72,7 +72,7 @@ describe('destroy', () => {
     for (const error of await outcomes(all)) expect(error).toBe(reason);
   });
 
-  it('fails requests that wait for the first pod with it, with a callback too; later requests fail because it is closed', async () => {
+  it('fails requests that wait for the first pod with its error, also with a callback; later requests fail because it is closed', async () => {
     const orders = createDispatcher(origin, { resolver: new FakeResolver() });
     const waiting = get(orders, '/');
     const reason = new Error('the process ends');
@@ -82,7 +82,7 @@ describe('destroy', () => {
     await orders.destroy(new Error('again'));
   });
 
-  it('leaves a caller that aborted its own reason', async () => {
+  it("leaves the caller's own reason to a request that was aborted", async () => {
     const orders = createDispatcher(origin, { resolver: new FakeResolver() });
     const gaveUp = new AbortController();
     const waiting = orders.request({ path: '/', method: 'GET', signal: gaveUp.signal });
@@ -92,7 +92,7 @@ describe('destroy', () => {
     await expect(waiting).rejects.toThrow('enough');
   });
 
-  it('of a service agent hands it to the requests of its Services', async () => {
+  it('of a service agent fails the requests of its Services with its error', async () => {
     const resolver = new FakeResolver();
     let asked = 0;
     const agent = createAppAgent({

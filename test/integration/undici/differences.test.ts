@@ -44,7 +44,7 @@ const kinds = {
 };
 
 describe.each(Object.entries(kinds))('%s', (name, { make, code }) => {
-  it('after close() and destroy(): the codes', async () => {
+  it('has these codes after close() and destroy()', async () => {
     const one = make();
     await one.close();
     expect(await codeOf(one.request(get()))).toBe(code);
@@ -55,7 +55,7 @@ describe.each(Object.entries(kinds))('%s', (name, { make, code }) => {
     expect(await codeOf(other.close())).toBe(name === 'undici' ? code : 'no error');
   });
 
-  it('what runs when it is destroyed fails with undici’s code', async () => {
+  it('fails running requests with undici’s code when it is destroyed', async () => {
     answer = (socket) => socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\nok'));
     const subject = make();
     const { body } = await subject.request(get());
@@ -64,7 +64,7 @@ describe.each(Object.entries(kinds))('%s', (name, { make, code }) => {
     expect(await read).toBe('UND_ERR_DESTROYED');
   });
 
-  it('an abort from within onRequestStart: whether a connection is opened', async () => {
+  it('can be aborted in onRequestStart, before a connection is opened', async () => {
     const subject = make();
     const told: unknown[] = [];
     await new Promise<void>((resolve) => {
@@ -88,7 +88,7 @@ describe.each(Object.entries(kinds))('%s', (name, { make, code }) => {
   });
 });
 
-it('a request behind a broken answer goes out on another connection', async () => {
+it('a request queued after a broken response uses another connection', async () => {
   answer = (socket, index) => {
     socket.on('data', () => {
       if (index === 0) socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1and more of it\r\n');
@@ -106,7 +106,7 @@ it('a request behind a broken answer goes out on another connection', async () =
   await orders.close();
 });
 
-it('an Agent of undici whose factory makes dispatchers gets `drain` when nothing is waiting any more', async () => {
+it('an undici Agent whose factory makes dispatchers emits `drain` when nothing is waiting any more', async () => {
   const agent = new undici.Agent({ factory: (to) => createDispatcher(to) });
   const drained = once(agent, 'drain');
   const { body } = await agent.request(get());

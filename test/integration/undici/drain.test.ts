@@ -42,7 +42,7 @@ const inFlightOn = ({ host, port }: Pod): number =>
   orders.balancer.snapshot().endpoints.find(({ address }) => address === `${host}:${port}`)?.inFlight ?? 0;
 
 describe('a pod whose slice says terminating', () => {
-  it('gets no new request from the moment that is applied', async () => {
+  it('gets no new request from the moment the slice is applied', async () => {
     await start(3);
     const traffic = new Traffic(24, through(orders));
     await until('traffic flows', () => traffic.answered > 500);
@@ -64,7 +64,7 @@ describe('a pod whose slice says terminating', () => {
     await until('it has no connection', async () => (await leaving.stats()).open === 0);
   });
 
-  it('finishes what it has: downloads with trailers, uploads, early hints, upgraded connections', async () => {
+  it('finishes its running requests: downloads with trailers, uploads, early hints, upgraded connections', async () => {
     await start(2);
     const [leaving, staying] = cluster.pods as [Pod, Pod];
     // All goes to the one that will leave.
@@ -119,7 +119,9 @@ describe('a pod whose slice says terminating', () => {
 });
 
 describe('connections that reach their maximum age', () => {
-  it('are replaced first: no request fails, and no pod is ever without one', { timeout: 120_000 }, async () => {
+  it('are replaced before they close: no request fails, and no pod is ever without one', {
+    timeout: 120_000,
+  }, async () => {
     // Between half and one and a half seconds each; a minute of that in a proof.
     const rounds = PROOF ? 60 : 3;
     await start(3, { pool: { maxConnectionAgeMs: 1_000 } });
@@ -142,7 +144,7 @@ describe('connections that reach their maximum age', () => {
 });
 
 describe('close', () => {
-  it('lets running requests finish until its deadline, then cuts them with a code', async () => {
+  it('lets running requests finish until its time is over, then cuts them with a code', async () => {
     await start(2, { pool: { drainTimeoutMs: 1_500 }, connections: 2 });
     const failure = async (answer: Promise<unknown>): Promise<string> => {
       const error = await answer.then(
@@ -172,7 +174,7 @@ describe('close', () => {
     }
   });
 
-  it('lets a request that came before it have a pod, as an Agent does', async () => {
+  it('lets an earlier request still get a pod, as an Agent does', async () => {
     cluster = await Cluster.start(1);
     orders = createDispatcher('http://orders.shop:8080', { resolver: cluster.resolver() });
     const answer = orders.request({ path: '/', method: 'POST', body: 'once' });

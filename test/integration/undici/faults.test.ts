@@ -162,7 +162,7 @@ function print(what: string, run: Run): void {
   });
 }
 
-describe('one pod goes wrong, with a deadline and no retries: only single trials fail two deadlines later', () => {
+describe('one pod goes wrong, with a deadline and no retries: two deadlines later only single trials fail', () => {
   const faults: [string, () => void | Promise<void>][] = [
     ['answers 500 at once', () => faulty.behave({ status: 500, delayMs: 1 })],
     ['resets every connection', () => faulty.behave({ reset: true })],

@@ -83,7 +83,7 @@ describe('createFetch', () => {
     `http://orders.shop:8080@127.0.0.1:${port}/x`,
   ];
 
-  it('refuses a string that is a URL of another origin, however it is spelt, and sends nothing', async () => {
+  it('refuses a string that is a URL of another origin, however it is spelled, and sends nothing', async () => {
     open();
     const results: Record<string, unknown> = {};
     for (const text of spellings(portOf(other))) {
@@ -97,7 +97,7 @@ describe('createFetch', () => {
     expect([atOther, atPod]).toEqual([[], []]);
   });
 
-  it('refuses it in a URL, a Request and an object with a changing text too', async () => {
+  it('refuses such a URL as an object or a Request, and reads an object with changing text once', async () => {
     open();
     const url = `http://127.0.0.1:${portOf(other)}/x`;
     let asked = 0;
@@ -110,7 +110,7 @@ describe('createFetch', () => {
     expect(atOther).toEqual([]);
   });
 
-  it('takes every spelling of its own Service', async () => {
+  it('accepts every spelling of its own Service', async () => {
     open();
     const own = 'http://orders.shop:8080/x';
     const inputs = ['/x', 'x', '', '?a=//b', '/x//127.0.0.1', '/\t/orders.shop:8080/x', '//orders.shop:8080/x', own];
@@ -133,7 +133,7 @@ describe('createFetch', () => {
     expect(atOther[0]?.headers).not.toHaveProperty('cookie');
   });
 
-  it('with a fallbackDispatcher leaves URLs with a scheme to it, and still refuses the others', async () => {
+  it('with a fallbackDispatcher sends URLs with a scheme there, and still refuses the others', async () => {
     fallbackDispatcher = new Agent();
     open({ fallbackDispatcher });
     const port = portOf(other);
@@ -146,7 +146,7 @@ describe('createFetch', () => {
     expect(atOther).toHaveLength(2);
   });
 
-  it('leaves URLs that are invalid, or not of HTTP, to fetch', async () => {
+  it('leaves URLs that are invalid, or not HTTP, to fetch', async () => {
     open();
     expect(await (await orders('data:,hello')).text()).toBe('hello');
     for (const input of ['http://', Symbol('x'), { url: '/x' }]) {

@@ -37,7 +37,7 @@ const send = async (path: string, method: 'GET' | 'POST'): Promise<number | stri
 };
 
 it.each(['GET', 'POST'] as const)(
-  'a %s that waits behind one whose connection dies is sent over the next, also where nothing may be repeated',
+  'a %s that waits behind one whose connection dies is sent over the next one, even if nothing may be repeated',
   async (method) => {
     const first = send('/first', method);
     await until('the first request has arrived', () => arrived.length === 1);

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => pod.kill());
 
-it('has the programs expected here', () => {
+it('has the expected programs', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 

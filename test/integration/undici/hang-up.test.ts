@@ -36,7 +36,7 @@ async function lost(send: Send, method: 'GET' | 'POST', count: number, callers: 
   return failed;
 }
 
-describe('pods that hang up behind each answer without saying so', () => {
+describe('pods that hang up after each response without saying so', () => {
   const PODS = 10;
   /**
    * A hang-up can come late, when the machine is busy: Pools of undici's lose a request or two in a thousand then. To send
@@ -54,7 +54,7 @@ describe('pods that hang up behind each answer without saying so', () => {
     return { send, close: () => Promise.all(bare.map((pool) => pool.close())) };
   };
 
-  it.each([1, 20])('take no more POSTs with them than over bare Pools, of %i callers', async (callers) => {
+  it.each([1, 20])('lose no more POSTs than with bare Pools, with %i callers', async (callers) => {
     await start(PODS);
     for (const pod of pods.all) await pod.behave({ hangUp: true });
     const { send: inTurn, close } = overBarePools();
@@ -63,7 +63,7 @@ describe('pods that hang up behind each answer without saying so', () => {
     await close();
   });
 
-  it.each([1, 20])('lose no GET, of %i callers', async (callers) => {
+  it.each([1, 20])('lose no GET, with %i callers', async (callers) => {
     await start(PODS);
     for (const pod of pods.all) await pod.behave({ hangUp: true });
     expect(await lost(ours, 'GET', 500, callers)).toBe(0);
@@ -79,7 +79,7 @@ describe('pods that lose every request on a connection that was used before', ()
     [', of one connection each', { connections: 1 }],
     [', where two attempts are all', { retry: { ...retry, maxAttempts: 2 } }],
     [', with hedging', { hedge: { afterMs: 60_000 } }],
-  ])('lose no GET: the last attempt goes out on a new one%s', async (_what, options) => {
+  ])('cost no GET: its last attempt uses a new connection%s', async (_what, options) => {
     await start(3, { retry, ...options });
     for (const pod of pods.all) await pod.behave({ resetReused: true });
     expect(await lost(ours, 'GET', 60, 1)).toBe(0);
@@ -94,7 +94,7 @@ describe('requests one after the other to one pod', () => {
     return pods.total('connections');
   };
 
-  it('use one connection if they are sent again when they are lost', async () => {
+  it('use one connection if they are repeated when lost', async () => {
     expect(await count('GET')).toBe(1);
   });
 
@@ -109,7 +109,7 @@ describe('requests one after the other to one pod', () => {
     expect(await count(method, options)).toBe(2);
   });
 
-  it('use one connection for POSTs that may be sent twice', async () => {
+  it('use one connection for POSTs that may be repeated', async () => {
     expect(await count('POST', { retry: { methods: ['POST'] } })).toBe(1);
   });
 });

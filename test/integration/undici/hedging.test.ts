@@ -57,7 +57,7 @@ const hang = async (...indexes: number[]): Promise<void> => {
 };
 
 describe('a request whose pod takes long', () => {
-  it('is answered by another one; the first attempt is cut and says nothing about its pod', async () => {
+  it('is answered by another pod; the first attempt is cut and is not held against its pod', async () => {
     await open();
     await hang(0);
     await untilHedged(async () => {
@@ -72,7 +72,7 @@ describe('a request whose pod takes long', () => {
     await until('the pod sees it', async () => (await pods.at(0).stats()).aborted > 0);
   });
 
-  it('through fetch and both versions of undici', async () => {
+  it('is hedged through fetch and both versions of undici', async () => {
     const balanced = createFetch(origin, optionsWith({}));
     orders = balanced.dispatcher;
     await connected(orders.balancer, 3);
@@ -91,7 +91,7 @@ describe('a request whose pod takes long', () => {
     await idle();
   });
 
-  it('is asked of as many others as max says', async () => {
+  it('is sent to as many other pods as max says', async () => {
     await open({ hedge: { afterMs: 30, max: 2 } });
     await hang(0, 1);
     for (let request = 0; request < 50 && !told().includes('3 success hedge'); request++) {
@@ -111,7 +111,7 @@ describe('a request whose pod takes long', () => {
 });
 
 describe('afterQuantile', () => {
-  it('hedges nothing before 100 answers were measured, and then the slow', async () => {
+  it('hedges nothing before 100 responses were measured, and then the slow requests', async () => {
     await open({ hedge: { afterQuantile: 0.95 } });
     for (let request = 0; request < 99; request++) await get();
     expect(told().some((line) => line.includes('hedge'))).toBe(false);

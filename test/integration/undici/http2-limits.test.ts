@@ -90,7 +90,7 @@ describe.runIf(carriesHttp2).each(['in the clear', 'over TLS'])(
       }
     });
 
-    it('a pod gets as many requests at once as it allows, and others get the rest', async () => {
+    it('a pod gets as many requests at once as it allows, and other pods the rest', async () => {
       await open(10, undefined);
       expect(capacities()).toEqual([10, 100]);
       const answers = send(60);
@@ -100,7 +100,7 @@ describe.runIf(carriesHttp2).each(['in the clear', 'over TLS'])(
       expect(await Promise.all(answers)).toEqual(new Array(60).fill('ok'));
     });
 
-    it('a pod that allows more or fewer requests later gets as many then', async () => {
+    it('a pod that changes how many requests it allows gets that many from then on', async () => {
       await open(10);
       const [pod] = pods as [HoldingPod];
       const answers = send(30);

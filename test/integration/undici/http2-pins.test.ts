@@ -9,7 +9,7 @@ const most = { 'HTTP/1.1': 112, 'HTTP/2.0': 140, roundRobin: 103 };
 
 beforeAll(buildPackage);
 
-it('examples/http2-pins: requests are even over five pods, whatever Node offers and the connections speak', async () => {
+it('examples/http2-pins: requests are spread evenly over five pods, with HTTP/2 as with HTTP/1.1', async () => {
   const stdout = await outputOf(['examples/http2-pins/main.js', '--requests=500']);
   const rows = stdout.trim().split('\n');
   const countsOf = (row: string): number[] => row.trim().split(/\s+/).slice(-5).map(Number);

@@ -70,7 +70,7 @@ describe.runIf(carriesHttp2)(
       ['goaway', 'POST', Buffer.from('once')],
       ['reset', 'GET', undefined],
       ['reset', 'POST', 'once'],
-    ] as const)('by %s gets no third try: a %s goes to another, once', async (refusal, method, body) => {
+    ] as const)('by %s gets no third try: a %s goes to another pod, once', async (refusal, method, body) => {
       refusing = await RefusingHttp2Pod.start(certificate, refusal);
       await open(3);
       const before = (await arrived()).length;
@@ -84,7 +84,7 @@ describe.runIf(carriesHttp2)(
     });
 
     it.each(['goaway', 'reset'] as const)(
-      'by %s, and is the only one, gets it twice more, then it fails: few connections are made for it',
+      'by %s, and is the only one, gets it twice more before it fails, over few connections',
       async (refusal) => {
         refusing = await RefusingHttp2Pod.start(certificate, refusal);
         await open(1);
@@ -98,7 +98,7 @@ describe.runIf(carriesHttp2)(
       },
     );
 
-    it.each(['goaway', 'reset'] as const)('by %s gets none where there are no retries', async (refusal) => {
+    it.each(['goaway', 'reset'] as const)('by %s gets it no more where there are no retries', async (refusal) => {
       refusing = await RefusingHttp2Pod.start(certificate, refusal);
       await open(1, { retry: { maxAttempts: 1 } });
       await expect(send('POST', 'once')).rejects.toMatchObject({
@@ -115,7 +115,7 @@ describe.runIf(carriesHttp2)(
           yield Buffer.from('once');
         },
       ],
-    ])('fails one whose body is %s: it is there no more', async (_what, body) => {
+    ])('fails a request whose body is %s: it is consumed', async (_what, body) => {
       refusing = await RefusingHttp2Pod.start(certificate, 'goaway');
       await open(3);
       const before = (await arrived()).length;
@@ -125,7 +125,7 @@ describe.runIf(carriesHttp2)(
       expect(told()).toEqual(['not-started']);
     });
 
-    it('is not one that hangs up on it: a POST that may have been done fails', async () => {
+    it('differs from one that hangs up: a POST that may have been processed fails', async () => {
       refusing = await RefusingHttp2Pod.start(certificate, 'after-use');
       await open(3);
       const before = (await arrived()).length;

@@ -47,7 +47,7 @@ describe.runIf(carriesHttp2)(titleOf('over HTTP/2 with undici 8', carriesHttp2, 
   const sockets = (): Promise<number> => pods.total('connections');
 
   it.each(['/', '/bytes/1000000'])(
-    'an answer of %s that is given up costs its stream, not the connection',
+    'a response with %s that is discarded costs its stream, not the connection',
     async (path) => {
       await open({ retry: { statuses: [503] } });
       await pods.at(0).behave({ status: 503 });
@@ -63,7 +63,7 @@ describe.runIf(carriesHttp2)(titleOf('over HTTP/2 with undici 8', carriesHttp2, 
     },
   );
 
-  it('an answer that does not end is cut, and the connection stays', async () => {
+  it('a response that does not end is cut, and the connection stays', async () => {
     await open({ retry: { statuses: [503] } });
     await pods.at(0).behave({ status: 503 });
     const before = await sockets();
@@ -78,7 +78,7 @@ describe.runIf(carriesHttp2)(titleOf('over HTTP/2 with undici 8', carriesHttp2, 
     expect(await sockets()).toBe(before);
   });
 
-  it('a hedge answers, the stream of the loser is reset', async () => {
+  it('a hedge answers, and the stream of the other attempt is reset', async () => {
     await open({ hedge: { afterMs: 30 }, retry: { budget: { minPerSecond: 1_000 } } });
     await pods.at(0).behave({ hang: true });
     for (let request = 0; request < 50 && !told().includes('success hedge'); request++) {
@@ -91,7 +91,7 @@ describe.runIf(carriesHttp2)(titleOf('over HTTP/2 with undici 8', carriesHttp2, 
     expect(told()).toContain('cancelled');
   });
 
-  it('a deadline ends the waiting for an answer, and the answer', async () => {
+  it('a deadline ends the wait for a response, and a response that has begun', async () => {
     await open({ deadlineMs: 300 });
     await expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toMatchObject({
       code: 'EVENKEEL_DEADLINE',

@@ -41,7 +41,7 @@ describe.runIf(carriesHttp2)(
 
     const inFlight = (): number | undefined => orders.balancer.snapshot().endpoints[0]?.inFlight;
 
-    it.each([404, 503])('that is refused with %i fails as undici says it', async (refused) => {
+    it.each([404, 503])("that is refused with %i fails with undici's error", async (refused) => {
       status = refused;
       await expect(orders.upgrade({ path: '/', protocol: 'websocket' })).rejects.toMatchObject({
         code: 'UND_ERR_SOCKET',
@@ -53,7 +53,7 @@ describe.runIf(carriesHttp2)(
       await orders.close();
     });
 
-    it('that is taken is a call on its pod until it is closed', async () => {
+    it('that succeeds is a call on its pod until it is closed', async () => {
       status = 200;
       const { socket } = await orders.upgrade({ path: '/', protocol: 'websocket' });
       expect(inFlight()).toBe(1);

@@ -45,7 +45,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
     expect(orders.balancer.snapshot().endpoints.map(({ capacity }) => capacity)).toEqual([100, 100]);
   });
 
-  it('serves the global fetch, headers and all', async () => {
+  it('works with the global fetch, including headers', async () => {
     await open();
     const response = await fetch(`${origin}/cookies`, { dispatcher: orders } as unknown as RequestInit);
     expect(response.headers.getSetCookie()).toEqual(['a=1', 'b=2']);
@@ -57,7 +57,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
     expect(await posted.json()).toMatchObject({ length: 6 });
   });
 
-  it('goes on with what follows a request undici refused while others ran', async () => {
+  it('continues after a request that undici refused while others ran', async () => {
     await open({ resolver: staticEndpoints(pods.endpoints.slice(0, 1)) }, 1);
     for (const pod of pods.all) await pod.behave({ delayMs: 300 });
     const requests = await pods.total('requests');
@@ -71,7 +71,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
   });
 
   it.each(['GET', 'POST'] as const)(
-    'a %s does not wait for a request that runs on the same connection',
+    'a %s does not wait for a running request on the same connection',
     async (method) => {
       await open({ resolver: staticEndpoints(pods.endpoints.slice(0, 1)) }, 1);
       const requests = await pods.total('requests');
@@ -84,7 +84,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
     },
   );
 
-  it('loses no running request to a GOAWAY', async () => {
+  it('fails no running request at a GOAWAY', async () => {
     await open();
     for (const pod of pods.all) await pod.behave({ delayMs: 300 });
     const requests = await pods.total('requests');
@@ -106,7 +106,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
     expect(statusCode).toBe(200);
   });
 
-  it('loses no request to pods that end every connection after a short time, and is back at once', async () => {
+  it('fails no request to pods that end every connection after a short time, and reconnects at once', async () => {
     await using aging = await Pods.start(3, { tls: certificate, http2: true, maxAgeMs: 300 });
     await open({ resolver: staticEndpoints(aging.endpoints), picker: roundRobin() }, 3);
     let requests = 0;
@@ -132,7 +132,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
     expect(orders.balancer.snapshot().endpoints.filter(({ state }) => state === 'backoff')).toEqual([]);
   });
 
-  it('loses no answer that came with the end of its connection while we were busy', async () => {
+  it('loses no response that arrived with the end of its connection while the event loop was busy', async () => {
     await open({ retry: { maxAttempts: 1 } });
     for (const pod of pods.all) await pod.behave({ delayMs: 100 });
     for (let round = 0; round < 3; round++) {
@@ -150,7 +150,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
     }
   });
 
-  it('an answer whose pod dies in the middle fails, and does not pass for a complete one', async () => {
+  it('fails a response whose pod dies in the middle, rather than pass it off as complete', async () => {
     await using dying = await Pods.start(1, { tls: certificate, http2: true });
     await open({ resolver: staticEndpoints(dying.endpoints), retry: { maxAttempts: 1 } }, 1);
     const { body } = await orders.request({ path: '/hang-body', method: 'GET' });
@@ -161,7 +161,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
   });
 
   it.each(['GET', 'POST'] as const)(
-    'sends a %s a pod refused by GOAWAY to another one, if that pod takes no connection any more',
+    'sends a %s that a pod refused by GOAWAY to another one, if that pod accepts no more connections',
     async (method) => {
       for (const pod of pods.all) await pod.behave({ delayMs: 0 });
       await using leaving = await Pods.start(1, { tls: certificate, http2: true });
@@ -182,7 +182,7 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it 
     },
   );
 
-  it('a connection nobody answers on is given up; one that answers PINGs may be silent for as long as it likes', async () => {
+  it('closes a connection on which nothing answers; one that answers PINGs may be silent for as long as it likes', async () => {
     for (const pod of pods.all) await pod.behave({ delayMs: 0 });
     await using more = await Pods.start(1, { tls: certificate, http2: true });
     const [frozen] = more.all as [Pod];

@@ -65,7 +65,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
   const get = (dispatcher: undici.Dispatcher, path: string, more: object = {}) =>
     dispatcher.request({ origin, path, method: 'GET', ...more });
 
-  it('compose: the pods get the request, with what an interceptor added', async () => {
+  it('compose: the pods get the request with what an interceptor added', async () => {
     const added = subject.compose((dispatch) => (options, handler) => {
       return dispatch({ ...options, headers: { ...(options.headers as object), 'x-added': 'yes' } }, handler);
     });
@@ -76,7 +76,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
     });
   });
 
-  it('RetryAgent: a 503 is asked for again', async () => {
+  it('RetryAgent: a 503 is retried', async () => {
     const before = await pods.total('requests');
     for (const pod of pods.all) await pod.behave({ status: 503 });
     const agent = new undici.RetryAgent(subject, { maxRetries: 10_000, minTimeout: 1, maxTimeout: 5 });
@@ -96,7 +96,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
     expect((await pods.total('requests')) - before).toBe(3);
   });
 
-  it('interceptors.redirect: follows to a pod, and leaves the pods for another host without the credentials', async () => {
+  it('interceptors.redirect: follows to a pod, and to another host without the credentials', async () => {
     const composed = subject.compose(undici.interceptors.redirect({ maxRedirections: 3 }));
     const home = await get(composed, `/redirect?to=${origin}/home`);
     expect(await home.body.json()).toMatchObject({ pod: expect.stringMatching(/^pod-/), url: '/home' });
@@ -107,7 +107,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
     expect((await outside.stats()).authorized).toBe(0);
   });
 
-  it('interceptors.dump: bodies are read away, and nothing runs on', async () => {
+  it('interceptors.dump: bodies are discarded, and nothing keeps running', async () => {
     const composed = subject.compose(undici.interceptors.dump({ maxSize: 2_000_000 }));
     for (let request = 0; request < 20; request++) {
       const { statusCode } = await get(composed, '/bytes/1000000');
@@ -126,7 +126,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
 
   it.runIf(has('cache'))(
     titleOf(
-      'interceptors.cache: what may be kept is asked for once',
+      'interceptors.cache: a cacheable response is requested once',
       has('cache'),
       'this undici has no such interceptor',
     ),
@@ -148,7 +148,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
   );
 
   it.runIf(has('decompress'))(
-    titleOf('interceptors.decompress: unpacks', has('decompress'), 'this undici has no such interceptor'),
+    titleOf('interceptors.decompress: decompresses bodies', has('decompress'), 'this undici has no such interceptor'),
     async () => {
       const composed = subject.compose(undici.interceptors.decompress());
       expect(await (await get(composed, '/gzip')).body.text()).toBe('unpacked');
@@ -157,7 +157,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
 
   it.runIf(has('deduplicate'))(
     titleOf(
-      'interceptors.deduplicate: equal requests at one time are one',
+      'interceptors.deduplicate: equal requests at the same time are sent once',
       has('deduplicate'),
       'this undici has no such interceptor',
     ),
@@ -172,7 +172,7 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
     },
   );
 
-  it('all of them at once, with fetch over them', async () => {
+  it('all of them at once, with fetch on top', async () => {
     const { cache, redirect, retry, decompress } = undici.interceptors;
     const all = [retry({ maxRetries: 1 }), redirect({ maxRedirections: 2 })];
     // In undici 8.10 these two fail together, also over its own Agent.
@@ -205,7 +205,7 @@ describe('appInterceptor', () => {
     for (const agent of agents) await agent.close();
   });
 
-  it('composed first it lies under the others: what they change decides where a request goes', async () => {
+  it('composed first it lies under the others: a request goes where they say', async () => {
     await using inner = appInterceptor({ services, options: () => ({ resolver: resolver() }) });
     const agent = new undici.Agent();
     const renamed = agent.compose(inner, (dispatch) => (options, handler) => dispatch({ ...options, origin }, handler));
@@ -215,11 +215,11 @@ describe('appInterceptor', () => {
   });
 });
 
-describe('createDispatcher, asked without an origin', () => {
+describe('createDispatcher, called without an origin', () => {
   const more = (orders: undici.Dispatcher, path: string) => orders.request({ path, method: 'GET' });
 
   it.skipIf(!has('cache')).each(['one after the other', 'composed in two steps', 'under a RetryAgent'])(
-    'interceptors.cache: what may be kept is asked for once (%s)',
+    'interceptors.cache: a cacheable response is requested once (%s)',
     async (how) => {
       for (const pod of pods.all) await pod.behave({ headers: { 'cache-control': 'max-age=600' } });
       const orders = createDispatcher(origin, { resolver: resolver() });
@@ -245,7 +245,7 @@ describe('createDispatcher, asked without an origin', () => {
     },
   );
 
-  it('what is no request fails as undici says it', async () => {
+  it("an invalid request fails with undici's error", async () => {
     const orders = createDispatcher(origin, { resolver: resolver() });
     const composed = orders.compose((dispatch) => (options, handler) => dispatch(options, handler));
     for (const nothing of [null, undefined, 'a text']) {

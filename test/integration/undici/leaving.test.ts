@@ -78,7 +78,7 @@ describe('a pod that leaves while a connection to it opens', () => {
           yield Buffer.from('once');
         },
       ],
-    ])('a POST with %s goes to another, even without retries', async (_what, body) => {
+    ])('sends its waiting POST with %s to another pod, even without retries', async (_what, body) => {
       await start(pod, { ...options, retry: { maxAttempts: 1 } });
       await holdConnections();
       const answer = podOf(orders.request({ path: '/', method: 'POST', body: body() as never }));
@@ -93,7 +93,7 @@ describe('a pod that leaves while a connection to it opens', () => {
       ]);
     });
 
-    it('so does a fetch, of Node and of undici', async () => {
+    it('sends a waiting fetch, of Node and of undici, to another pod', async () => {
       await start(pod, options);
       await holdConnections();
       const answers = [globalThis.fetch, (await import('undici')).fetch].map(async (fetch) => {
@@ -111,7 +111,7 @@ describe('a pod that leaves while a connection to it opens', () => {
       expect((await leaving.stats()).requests).toBe(1);
     });
 
-    it('a request that may have several answers goes to another', async () => {
+    it('sends a waiting request that may be retried for its status to another pod', async () => {
       await start(pod, { ...options, retry: { statuses: [503] } });
       await holdConnections();
       const answer = podOf(orders.request({ path: '/', method: 'GET' }));
@@ -144,7 +144,7 @@ describe('a pod that leaves while a connection to it opens', () => {
     it.each([
       ['dispatcher', () => orders],
       ['balancer', () => orders.balancer],
-    ])('a request finishes where it is when the %s is closed', async (_what, closing) => {
+    ])('keeps a waiting request when the %s is closed', async (_what, closing) => {
       await start(pod, options);
       await holdConnections();
       const answer = podOf(orders.request({ path: '/', method: 'POST', body: 'once' }));
@@ -164,7 +164,7 @@ describe('a pod that leaves while a connection to it opens', () => {
     ['is not ready', (pod: Pod) => [{ ...pod.endpoint, conditions: { ready: false, serving: false } }]],
     ['is not listed any more', () => []],
   ])(
-    'in plain text, while another of its connections is in use: the pod %s, and all that wait go to another',
+    'without TLS, while another of its connections is in use: the pod %s, and all that wait go to another',
     async (_how, listed) => {
       await start({ backlog: 1 });
       const first = orders.request({ path: '/hang', method: 'GET' }).catch(() => {});
@@ -184,7 +184,7 @@ describe('a pod that leaves while a connection to it opens', () => {
     },
   );
 
-  it('while another of its connections has just become free', async () => {
+  it('loses waiting requests even if another of its connections has just become free', async () => {
     await start(tls);
     const upload = new PassThrough();
     upload.write('begun');

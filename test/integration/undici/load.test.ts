@@ -63,7 +63,7 @@ const post = async (id: string): Promise<void> => {
 };
 
 describe('a balancer that is closed under load', () => {
-  it('lets every call it took finish, refuses later ones by code, and leaves no connection', async () => {
+  it('lets every call it accepted finish, refuses later ones by code, and leaves no connection', async () => {
     for (const pod of pods.all) await pod.behave({ delayMs: 20 });
     const posts = load(24, post);
     await until('the load runs', () => posts.tally.ok > 100);
@@ -79,7 +79,7 @@ describe('a balancer that is closed under load', () => {
     await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
   });
 
-  it('destroy cuts what runs, also while a close is waiting for it', async () => {
+  it('and destroyed cuts running calls, also while the close waits for them', async () => {
     const hanging = dispatcher.request({ path: '/hang', method: 'GET' });
     hanging.catch(() => {});
     await until('the pod has the request', async () => (await pods.total('requests')) === 1);
@@ -90,7 +90,7 @@ describe('a balancer that is closed under load', () => {
     await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
   });
 
-  it('destroy ends also in the moment between two requests on one connection', async () => {
+  it('and destroyed ends also in the moment between two requests on one connection', async () => {
     const warnings: string[] = [];
     const orders = createDispatcher(origin, {
       resolver: staticEndpoints(pods.endpoints),
@@ -111,7 +111,7 @@ describe('a balancer that is closed under load', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('close and destroy also take callbacks, and may be called again', async () => {
+  it('accepts callbacks for close and destroy, also repeatedly', async () => {
     await new Promise<void>((resolve) => dispatcher.close(resolve));
     await new Promise<void>((resolve) => dispatcher.destroy(resolve));
     await new Promise<void>((resolve) => dispatcher.destroy(null, resolve));
@@ -119,8 +119,8 @@ describe('a balancer that is closed under load', () => {
   });
 });
 
-describe('a pod nobody says is leaving', () => {
-  it('that stops listening and says `Connection: close` costs no request of any method', async () => {
+describe('a pod that leaves unannounced', () => {
+  it('stops listening and says `Connection: close`: no request of any method fails', async () => {
     for (const pod of pods.all) await pod.behave({ delayMs: 2 });
     const gets = load(12, get);
     const posts = load(12, post);

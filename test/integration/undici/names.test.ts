@@ -63,7 +63,7 @@ describe('a request for another origin', () => {
       'undici.fetch',
       () => undici.fetch(`${origin}/redirect?to=${otherOrigin}/there`, { dispatcher, headers: { authorization } }),
     ],
-  ])('a redirect %s follows leaves the pods, and the credentials stay with them', async (_client, send) => {
+  ])('that %s makes to follow a redirect leaves the pods, without the credentials', async (_client, send) => {
     open();
     const response = await send();
     expect(await response.json()).toMatchObject({ pod: 'other', url: '/there' });
@@ -71,7 +71,7 @@ describe('a request for another origin', () => {
     expect((await otherPod.stats()).authorized).toBe(0);
   });
 
-  it('a redirect of undici’s interceptor does too', async () => {
+  it('that undici’s redirect interceptor makes leaves the pods, too', async () => {
     const composed = open().compose(undici.interceptors.redirect({ maxRedirections: 3 }));
     const { body } = await composed.request({
       origin,
@@ -84,7 +84,7 @@ describe('a request for another origin', () => {
     expect(await pods.total('requests')).toBe(1);
   });
 
-  it('a name that only looks like the Service is another origin', async () => {
+  it('whose name only looks like that of the Service reaches no pod', async () => {
     const seen: (string | undefined)[] = [];
     const fallbackDispatcher = new (class extends undici.Agent {
       override dispatch(
@@ -112,7 +112,7 @@ describe('a request for another origin', () => {
 });
 
 describe('a request for the Service', () => {
-  it('reaches the pods under each of its names, as what the target calls it', async () => {
+  it('reaches the pods under each of its names, with the Host header of the target', async () => {
     open();
     const names = ['orders.shop', 'orders.shop.svc', 'orders.shop.svc.cluster.local', 'orders.shop.svc.cluster.local.'];
     for (const name of names) {
@@ -132,7 +132,7 @@ describe('a request for the Service', () => {
     expect(await odd.body.json()).toMatchObject({ url: '//elsewhere.example.com/x', host: 'orders.shop:8080' });
   });
 
-  it('keeps a Host header of the caller', async () => {
+  it("keeps the caller's Host header", async () => {
     open();
     const { body } = await dispatcher.request({ path: '/', method: 'GET', headers: { host: 'tenant.example.com' } });
     expect(await body.json()).toMatchObject({ host: 'tenant.example.com' });
@@ -152,7 +152,7 @@ describe('an absolute URL in the path', () => {
       (path) => dispatcher.request({ origin: 'http://127.0.0.1:9', path, method: 'GET', headers: { authorization } }),
     ],
     ['dispatcher', (path) => dispatcher.request({ path, method: 'GET', headers: { authorization } })],
-  ])('that names another host than the %s is refused, and the credentials go nowhere', async (_what, send) => {
+  ])('that names another host than the %s is refused, and no credentials are sent', async (_what, send) => {
     open();
     for (const path of [`${otherOrigin}/`, otherOrigin.replace('http:', 'HTTP:'), 'https://orders.shop:8080/']) {
       await expect(send(path)).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
@@ -161,7 +161,7 @@ describe('an absolute URL in the path', () => {
     expect(await pods.total('requests')).toBe(0);
   });
 
-  it('is taken for the path where it names the same Service, in any spelling', async () => {
+  it('is used as a path where it names the same Service, in any spelling', async () => {
     open();
     for (const named of ['http://orders.shop:8080', 'http://orders.shop.svc.cluster.local:8080']) {
       const { body } = await dispatcher.request({ origin, path: `${named}/a?b=1`, method: 'GET' });
@@ -169,7 +169,7 @@ describe('an absolute URL in the path', () => {
     }
   });
 
-  it('is taken for the path where it names the host outside that was asked for', async () => {
+  it('is used as a path where it names the host outside that the request is for', async () => {
     open();
     const { body } = await dispatcher.request({ origin: otherOrigin, path: `${otherOrigin}/a`, method: 'GET' });
     expect(await body.json()).toMatchObject({ pod: 'other', url: '/a' });
@@ -177,7 +177,7 @@ describe('an absolute URL in the path', () => {
 });
 
 describe('a target that is an address', () => {
-  it.each(['127.0.0.1', 'localhost'])('%s is one endpoint, without any look-up', async (host) => {
+  it.each(['127.0.0.1', 'localhost'])('%s is one endpoint, without any lookup', async (host) => {
     dispatcher = createDispatcher(`http://${host}:${otherPod.port}`);
     const { body } = await dispatcher.request({ path: '/', method: 'GET' });
     expect(await body.json()).toMatchObject({ pod: 'other', host: `${host}:${otherPod.port}` });

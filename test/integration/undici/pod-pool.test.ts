@@ -73,13 +73,13 @@ const post = (path: string): Promise<number> => send(pool, path, 'POST');
 const paths = (): string[] => seen.map(({ path }) => path);
 
 describe('the Pool of a pod', () => {
-  it('sends what follows an answer on the connection that has just become free', async () => {
+  it('sends the next request on the connection that has just become free', async () => {
     open(8);
     for (let count = 0; count < 10; count++) await get('/');
     expect(connections).toHaveLength(1);
   });
 
-  it('lets a connection rest before anything else is sent on it', async () => {
+  it('lets a connection rest before a POST is sent on it', async () => {
     open(8);
     for (let count = 0; count < 10; count++) await post('/');
     for (let count = 1; count < 10; count++) expect(seen[count]?.connection).not.toBe(seen[count - 1]?.connection);
@@ -88,7 +88,7 @@ describe('the Pool of a pod', () => {
     expect(seen.at(-1)?.connection).not.toBe(seen.at(-2)?.connection);
   });
 
-  it('opens one connection per caller, not more, however many there may be', async () => {
+  it('opens one connection per concurrent caller, and no more, whatever the limit', async () => {
     open(32);
     await Promise.all(
       ['/a', '/b', '/c'].map(async (path) => {
@@ -99,7 +99,7 @@ describe('the Pool of a pod', () => {
     expect(connections).toHaveLength(3);
   });
 
-  it('keeps using the connections it used last, and lets the others idle', async () => {
+  it('reuses the connections it used last, and lets the others idle', async () => {
     open(8);
     await Promise.all(['/a', '/b', '/c', '/d', '/e'].map(get));
     expect(connections).toHaveLength(5);
@@ -115,7 +115,7 @@ describe('the Pool of a pod', () => {
     expect(connections).toHaveLength(5);
   });
 
-  it('looks at no other connection to find the one a request goes out on', async () => {
+  it('checks no other connection to find the one for a request', async () => {
     open(32);
     const answers: (() => void)[] = [];
     serve = (_request, response) => answers.push(() => response.end('ok'));
@@ -132,7 +132,7 @@ describe('the Pool of a pod', () => {
     expect(connections).toHaveLength(21);
   });
 
-  it('gives a connection that rests to one request only, whichever way the next one comes', async () => {
+  it('gives a resting connection to one request only, whichever way the next one arrives', async () => {
     open(8);
     await get('/');
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
@@ -140,7 +140,7 @@ describe('the Pool of a pod', () => {
     expect(new Set(seen.slice(1).map(({ connection }) => connection)).size).toBe(4);
   });
 
-  it('leaves out connections the server closed while they rested', async () => {
+  it('skips connections that the server closed while they rested', async () => {
     open(8);
     await Promise.all(['/a', '/b', '/c'].map(get));
     let closed = 0;
@@ -167,7 +167,7 @@ describe('the Pool of a pod', () => {
     expect(seen.map(({ connection }) => connection)).toEqual([0, 1, 2]);
   });
 
-  it('goes on when a connection died with its request', async () => {
+  it('continues when a connection died with its request', async () => {
     open(2);
     await get('/');
     serve = (request) => request.socket.destroy();
@@ -188,7 +188,7 @@ describe('the Pool of a pod', () => {
     for (let count = 1; count < after.length; count++) expect(after[count]).not.toBe(after[count - 1]);
   });
 
-  it('does not mind when the server says that it will hang up', async () => {
+  it('does not let them rest when the server announces that it will hang up', async () => {
     open(8);
     await get('/');
     serve = (_request, response) => response.setHeader('connection', 'close').end('ok');
@@ -198,7 +198,7 @@ describe('the Pool of a pod', () => {
     expect(seen.map(({ connection }) => connection)).toEqual([0, 0, 1, 1, 1, 1, 1, 1]);
   });
 
-  it('goes on when connections could not be opened', async () => {
+  it('continues when connections could not be opened', async () => {
     const failure = Object.assign(new Error('no way there'), { code: 'EHOSTUNREACH' });
     const connector = buildConnector({});
     let failing = 3;
@@ -214,7 +214,7 @@ describe('the Pool of a pod', () => {
     expect(await get('/after')).toBe(200);
   });
 
-  it('refuses what comes after close, and finishes what waits', async () => {
+  it('refuses requests after close, and finishes those that wait', async () => {
     open(1);
     const answers = [get('/a'), get('/b')];
     const late = answers[0]?.then(() => get('/late')).catch(({ code }) => code);
@@ -225,7 +225,7 @@ describe('the Pool of a pod', () => {
     expect(paths()).toEqual(['/a', '/b']);
   });
 
-  it('keeps no request waiting behind one that was refused', async () => {
+  it('makes no request wait behind one that was refused', async () => {
     open(1);
     await get('/');
     for (let count = 0; count < 3; count++) {

@@ -20,8 +20,8 @@ beforeAll(async () => {
 afterAll(() => pods[Symbol.asyncDispose]());
 const resolver = () => staticEndpoints(pods.endpoints);
 
-describe('prompts that begin alike', () => {
-  it('go to one pod, however they are sent, and arrive as they were', async () => {
+describe('prompts with the same beginning', () => {
+  it('go to one pod, however they are sent, and arrive unchanged', async () => {
     const options = { resolver: resolver(), key: prefixKey({ header: 'x-conversation' }) };
     await using llm = createFetch(origin, options);
     await using agent = nodeHttp.createAgent(origin, {
@@ -67,7 +67,7 @@ describe('prompts that begin alike', () => {
     expect(used.size).toBe(3);
   });
 
-  it('are unknown of streams and iterators, which arrive whole and spread as without a key', async () => {
+  it('are not read from streams and iterators, which arrive whole and are spread like requests without a key', async () => {
     await using llm = createDispatcher(origin, { resolver: resolver(), key: prefixKey() });
     await connected(llm.balancer, 3);
     const text = JSON.stringify(conversations[0]);
@@ -81,7 +81,7 @@ describe('prompts that begin alike', () => {
     expect(used.size).toBe(3);
   });
 
-  it('are not those of a body that a redirect has dropped', async () => {
+  it('have no key any more once a redirect has dropped the body', async () => {
     const seen: unknown[] = [];
     await using llm = createFetch(origin, {
       resolver: resolver(),
@@ -95,8 +95,8 @@ describe('prompts that begin alike', () => {
   });
 });
 
-describe('the picker of prefixKey', () => {
-  it('is the one that was chosen, where there is one', async () => {
+describe('a picker beside prefixKey', () => {
+  it('is used instead of the default one for keys', async () => {
     const picked: unknown[] = [];
     await using llm = createFetch(origin, {
       resolver: resolver(),

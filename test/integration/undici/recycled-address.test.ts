@@ -55,7 +55,7 @@ describe('the address of one of our pods now belongs to another Service', () => 
       await until('traffic flows', () => traffic.answered > then + 200);
     };
 
-    it('a pod that left in good order: not a byte of ours ever gets there', async () => {
+    it('a pod that left in order: not a byte of ours ever gets there', async () => {
       const leaving = await start();
       const traffic = new Traffic(12, through(orders));
       await flows(traffic);
@@ -68,7 +68,7 @@ describe('the address of one of our pods now belongs to another Service', () => 
       expect(await successor.counts()).toEqual({ connections: 0, rawBytes: 0, requestBytes: 0, ids: [] });
     });
 
-    it('a pod that died: no request of ours gets there once its slice said so, and over TLS none ever', async () => {
+    it('a pod that died: none of our requests gets there once its slice said so, and over TLS none ever', async () => {
       const dying = await start();
       const traffic = new Traffic(12, through(orders));
       await flows(traffic);

@@ -24,13 +24,13 @@ afterEach(async () => {
   await pods[Symbol.asyncDispose]();
 });
 
-describe('requests undici refuses before it sends them', () => {
+describe('requests that undici refuses before it sends them', () => {
   it.each([
     ['a header with a line break', { path: '/', headers: { 'x-user': 'a\r\nb' } }],
     ['a header undici does not send', { path: '/', headers: { 'transfer-encoding': 'chunked' } }],
     ['a path with a space', { path: '/a b' }],
     ['no path', { path: '*' }],
-  ])('%s takes no connection away from those that follow', async (_what, refused) => {
+  ])('%s leave the connection to later requests', async (_what, refused) => {
     for (let count = 0; count < 5; count++) {
       await expect(dispatcher.request({ method: 'GET', ...refused })).rejects.toMatchObject({
         code: 'UND_ERR_INVALID_ARG',
@@ -48,7 +48,7 @@ describe('requests undici refuses before it sends them', () => {
   });
 
   it.each(['http://other:99999/x', 'http://[other/x', 'HTTPS://other:port/'])(
-    'an absolute URL nobody can read, %s, reaches no pod',
+    'by an invalid absolute URL, %s, reach no pod',
     async (path) => {
       await expect(dispatcher.request({ origin, path, method: 'GET' })).rejects.toMatchObject({
         code: 'UND_ERR_INVALID_ARG',
@@ -83,7 +83,7 @@ const modern = {
 const legacy = { told: 'onError', onConnect() {}, onHeaders: () => true, onData: () => true, onComplete() {} };
 const get = { origin, path: '/', method: 'GET' };
 
-describe('a handler and options that are both wrong', () => {
+describe('a handler and options that are both invalid', () => {
   const oneOf8 = 'Dispatcher1Wrapper' in undici;
   const wrong: [what: string, options: object, methods: object][] = [
     ['options first, for a handler without methods', { ...get, upgrade: 1 }, {}],
@@ -103,7 +103,7 @@ describe('a handler and options that are both wrong', () => {
   ];
   // undici 7 looks at no method of the newer form.
   const seen = wrong.filter(([, , methods]) => oneOf8 || !('onRequestStart' in methods));
-  it.each(seen)('are refused in the words of undici: %s', async (what, options, methods) => {
+  it.each(seen)("are refused with undici's errors: %s", async (what, options, methods) => {
     const stock = new undici.Pool(origin, { connect: (_options, dialled) => dialled(new Error('connects'), null) });
     const theirs = refusalBy(stock, options, methods);
     const ours = refusalBy(dispatcher, options, methods);
@@ -116,7 +116,7 @@ describe('a handler and options that are both wrong', () => {
   });
 });
 
-describe('a handler that throws when it is told of a failure', () => {
+describe('a handler that throws when it is given an error', () => {
   const thrower = (abortAt: (abort: () => void) => void): object => ({
     ...modern,
     told: undefined,
@@ -129,7 +129,7 @@ describe('a handler that throws when it is told of a failure', () => {
   });
 
   it.each(['from within its own abort', 'from an abort while it waits', 'at destroy'])(
-    'is heard of as `error` of the dispatcher, and nothing else is disturbed: %s',
+    'emits `error` on the dispatcher, and disturbs nothing else: %s',
     async (when) => {
       const errors: Error[] = [];
       dispatcher.on('error' as never, ((error: Error) => errors.push(error)) as never);

@@ -31,7 +31,7 @@ afterAll(async () => {
   await pods[Symbol.asyncDispose]();
 });
 
-it('has the programs expected here', () => {
+it('has the expected programs', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 

@@ -41,27 +41,30 @@ const outcomes = (): string[] =>
       .join(' '),
   );
 
-describe('a pod that went away while idle', () => {
-  it.each(['GET', 'POST', 'PATCH'] as const)('%s goes to another one: nothing was sent', async (method) => {
-    await open();
-    for (let request = 0; request < 3; request++) await get('/');
-    attempts = [];
-    await pods.at(1).kill();
-    await heard(pods.at(1));
-    for (let id = 0; id < 9; id++) {
-      const { statusCode, body } = await dispatcher.request({
-        path: '/',
-        method,
-        headers: { 'x-id': String(id) },
-        body: method === 'GET' ? null : Readable.from(['never ', 'read before']),
-      });
-      expect(statusCode).toBe(200);
-      expect(await body.json()).toMatchObject({ length: method === 'GET' ? 0 : 17 });
-    }
-    expect(outcomes()).toContain('1 not-started connect again');
-    pods.all.splice(1, 1);
-    expect(Object.values(await pods.ids())).toEqual(new Array(9).fill(1));
-  });
+describe('a pod that went away while its connection was idle', () => {
+  it.each(['GET', 'POST', 'PATCH'] as const)(
+    'fails no %s, which goes to another pod: nothing was sent',
+    async (method) => {
+      await open();
+      for (let request = 0; request < 3; request++) await get('/');
+      attempts = [];
+      await pods.at(1).kill();
+      await heard(pods.at(1));
+      for (let id = 0; id < 9; id++) {
+        const { statusCode, body } = await dispatcher.request({
+          path: '/',
+          method,
+          headers: { 'x-id': String(id) },
+          body: method === 'GET' ? null : Readable.from(['never ', 'read before']),
+        });
+        expect(statusCode).toBe(200);
+        expect(await body.json()).toMatchObject({ length: method === 'GET' ? 0 : 17 });
+      }
+      expect(outcomes()).toContain('1 not-started connect again');
+      pods.all.splice(1, 1);
+      expect(Object.values(await pods.ids())).toEqual(new Array(9).fill(1));
+    },
+  );
 });
 
 describe('headers that can be read only once', () => {
@@ -74,7 +77,7 @@ describe('headers that can be read only once', () => {
     'the entries of a Map': () => new Map([...generated()]).entries(),
     'the entries of Headers': () => new Headers([...generated()]).entries(),
   };
-  it.each(Object.entries(once))('%s: are there in the second attempt, too', async (_name, headers) => {
+  it.each(Object.entries(once))('%s: are also sent with the second attempt', async (_name, headers) => {
     await open({ retry: { statuses: [503] } });
     for (const [index, trouble] of [{ reset: true }, { status: 503 }].entries()) await pods.at(index).behave(trouble);
     for (let request = 0; request < 3; request++) {
@@ -85,36 +88,33 @@ describe('headers that can be read only once', () => {
   });
 });
 
-describe('a connection that is reset before the first byte of an answer', () => {
-  it.each(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'] as const)(
-    '%s is tried on every pod, each once',
-    async (method) => {
-      await open();
-      const body = method === 'PUT' ? Buffer.from('whole') : null;
-      await expect(dispatcher.request({ path: '/reset', method, body })).rejects.toMatchObject({
-        code: expect.stringMatching(/UND_ERR_SOCKET|ECONNRESET/),
-      });
-      expect((await pods.stats()).map(({ requests }) => requests)).toEqual([1, 1, 1]);
-      expect(outcomes()).toEqual(['1 failure reset again', '2 failure reset again', '3 failure reset']);
-      expect(new Set(attempts.map(({ endpoint }) => endpoint.key)).size).toBe(3);
-    },
-  );
+describe('a connection that is reset before the first byte of a response', () => {
+  it.each(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'] as const)('makes %s try every pod once', async (method) => {
+    await open();
+    const body = method === 'PUT' ? Buffer.from('whole') : null;
+    await expect(dispatcher.request({ path: '/reset', method, body })).rejects.toMatchObject({
+      code: expect.stringMatching(/UND_ERR_SOCKET|ECONNRESET/),
+    });
+    expect((await pods.stats()).map(({ requests }) => requests)).toEqual([1, 1, 1]);
+    expect(outcomes()).toEqual(['1 failure reset again', '2 failure reset again', '3 failure reset']);
+    expect(new Set(attempts.map(({ endpoint }) => endpoint.key)).size).toBe(3);
+  });
 
-  it.each(['POST', 'PATCH'] as const)('%s is never sent twice', async (method) => {
+  it.each(['POST', 'PATCH'] as const)('makes %s fail, which is never sent twice', async (method) => {
     await open();
     await expect(dispatcher.request({ path: '/reset', method, body: 'x' })).rejects.toThrow();
     expect(await pods.total('requests')).toBe(1);
     expect(outcomes()).toEqual(['1 failure reset']);
   });
 
-  it('a body that is a stream is never replayed', async () => {
+  it('makes a request with a stream as its body fail, which is never replayed', async () => {
     await open();
     const body = Readable.from(['one', 'two']);
     await expect(dispatcher.request({ path: '/reset', method: 'PUT', body })).rejects.toThrow();
     expect(await pods.total('requests')).toBe(1);
   });
 
-  it('a request the caller calls not idempotent is not repeated', async () => {
+  it('makes a request marked as not idempotent fail', async () => {
     await open();
     await expect(dispatcher.request({ path: '/reset', method: 'GET', idempotent: false })).rejects.toThrow();
     expect(await pods.total('requests')).toBe(1);
@@ -139,8 +139,8 @@ describe('a connection that is reset before the first byte of an answer', () => 
   });
 });
 
-describe('a single pod that is started again', () => {
-  it.each(['GET', 'POST'] as const)('%s waits until it is there: nothing was sent', async (method) => {
+describe('a single pod that restarts', () => {
+  it.each(['GET', 'POST'] as const)('makes %s wait until it is back: nothing was sent', async (method) => {
     const { port } = pods.at(0);
     await open({ resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
     await get('/');
@@ -154,7 +154,7 @@ describe('a single pod that is started again', () => {
   });
 });
 
-describe('an answer that has begun', () => {
+describe('a response that has begun', () => {
   it('is not repeated when its connection is reset in the body', async () => {
     await open();
     await expect(get('/reset-body')).rejects.toThrow();
@@ -162,7 +162,7 @@ describe('an answer that has begun', () => {
     expect(outcomes()).toEqual(['1 failure reset']);
   });
 
-  it('with 503 is an answer, and not repeated', async () => {
+  it('with 503 is passed to the caller, and not repeated', async () => {
     await open();
     expect((await get('/status/503')).statusCode).toBe(503);
     expect(await pods.total('requests')).toBe(1);
@@ -181,8 +181,8 @@ describe('an answer that has begun', () => {
   });
 });
 
-describe('what a pod says about its load', () => {
-  it('goes along with the outcome', async () => {
+describe('the load report of a pod', () => {
+  it('is part of the outcome', async () => {
     await open();
     for (const pod of pods.all) await pod.behave({ headers: { 'Endpoint-Load-Metrics': 'TEXT cpu_utilization=0.5' } });
     await get('/');
@@ -191,7 +191,7 @@ describe('what a pod says about its load', () => {
 });
 
 describe('a pod that does not answer in time', () => {
-  it('is a time-out, and not repeated: it may have done its work', async () => {
+  it('is a timeout, and the request is not repeated: it may have been processed', async () => {
     await open({ headersTimeoutMs: 200 });
     await expect(get('/hang')).rejects.toMatchObject({ code: 'UND_ERR_HEADERS_TIMEOUT' });
     expect(await pods.total('requests')).toBe(1);
@@ -199,7 +199,7 @@ describe('a pod that does not answer in time', () => {
   });
 });
 
-describe('what the caller does wrong with an answer', () => {
+describe('an error of the caller in handling a response', () => {
   it('is held against no pod', async () => {
     await open();
     const refused = dispatcher.upgrade({ path: '/status/200', protocol: 'echo', method: 'POST' });
@@ -261,7 +261,7 @@ describe('a body that fails while it is sent', () => {
   });
 });
 
-describe('a wrong request', () => {
+describe('an invalid request', () => {
   it('fails as with undici alone, and is held against no pod', async () => {
     await open();
     const wrong = dispatcher.request({ path: '/', method: 'GET', headers: { 'bad header': 'x' } });

@@ -13,7 +13,7 @@ afterEach(() => cluster[Symbol.asyncDispose]());
  * A request that waits for a connection to a pod that has left would wait for the connect time-out. None does, so the
  * slowest requests of a rolling update are those of any other time.
  */
-it('no request of a rolling update waits for a connection to a pod that leaves', { timeout: 300_000 }, async () => {
+it('in a rolling update no request waits for a connection to a pod that leaves', { timeout: 300_000 }, async () => {
   cluster = await startRollout();
   const attempts: ObserverEvents['attemptEnded'][] = [];
   await using orders = createDispatcher('https://orders.shop:8443', {

@@ -87,7 +87,7 @@ describe('a rolling update, seen in EndpointSlices', () => {
   });
 
   it.runIf(carriesHttp2)(
-    titleOf('fails no request of any method over HTTP/2, where pods say GOAWAY', carriesHttp2, 'it needs undici 8.10'),
+    titleOf('fails no request of any method over HTTP/2, where pods send GOAWAY', carriesHttp2, 'it needs undici 8.10'),
     { timeout: LIMIT_MS },
     async () => {
       await start({ tls: certificate, http2: true }, 'https://orders.shop:8443', { tls, allowH2: true });
@@ -101,7 +101,7 @@ describe('a rolling update, seen in EndpointSlices', () => {
 
   it.runIf(carriesHttp2)(
     titleOf(
-      'fails no request of any method over HTTP/2 in the clear, which the port announces',
+      'fails no request of any method over HTTP/2 without TLS, which the port announces',
       carriesHttp2,
       'it needs undici 8.10',
     ),
@@ -117,7 +117,7 @@ describe('a rolling update, seen in EndpointSlices', () => {
 
   it.runIf(carriesHttp2)(
     titleOf(
-      'fails no request of any method when it takes a Service from HTTP/1.1 to HTTP/2 in the clear',
+      'fails no request of any method when it switches a Service from HTTP/1.1 to HTTP/2 without TLS',
       carriesHttp2,
       'it needs undici 8.10',
     ),
@@ -175,7 +175,7 @@ describe.runIf(severalAddresses)(
 
     it.runIf(carriesHttp2)(
       titleOf(
-        'fails no GET over HTTP/2, where pods say GOAWAY in the middle of the traffic',
+        'fails no GET over HTTP/2, where pods send GOAWAY in the middle of the traffic',
         carriesHttp2,
         'it needs undici 8.10',
       ),

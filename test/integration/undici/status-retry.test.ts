@@ -44,25 +44,28 @@ const told = (): string[] =>
 const inFlight = (): number => inFlightOf(orders);
 const requests = async (): Promise<number[]> => (await pods.stats()).map((stats) => stats.requests);
 
-describe('an answer whose status is asked of another pod', () => {
-  it.each(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])('%s: the caller gets the other pod’s', async (method) => {
-    await open();
-    for (const pod of [pods.at(0), pods.at(1)]) await pod.behave({ status: 503 });
-    for (let request = 0; request < 6; request++) {
-      const answer = await get('/', method);
-      expect(answer).toMatchObject({ status: 200, pod: 'pod-2' });
-      if (method !== 'HEAD') expect(JSON.parse(answer.text)).toMatchObject({ pod: 'pod-2', method });
-    }
-    expect(told()).toContain('2 failure status again');
-    expect(inFlight()).toBe(0);
-    // Each answer was read to its end: its connection is used again. After a HEAD undici itself closes it.
-    if (method !== 'HEAD') expect(await pods.total('connections')).toBe(3);
-  });
+describe('a response whose status is retried on another pod', () => {
+  it.each(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])(
+    '%s: the caller gets the other pod’s response',
+    async (method) => {
+      await open();
+      for (const pod of [pods.at(0), pods.at(1)]) await pod.behave({ status: 503 });
+      for (let request = 0; request < 6; request++) {
+        const answer = await get('/', method);
+        expect(answer).toMatchObject({ status: 200, pod: 'pod-2' });
+        if (method !== 'HEAD') expect(JSON.parse(answer.text)).toMatchObject({ pod: 'pod-2', method });
+      }
+      expect(told()).toContain('2 failure status again');
+      expect(inFlight()).toBe(0);
+      // Each answer was read to its end: its connection is used again. After a HEAD undici itself closes it.
+      if (method !== 'HEAD') expect(await pods.total('connections')).toBe(3);
+    },
+  );
 
   it.each([
     ['undici.request', undici],
     ['undici.request of version 8', undici8],
-  ])('through %s', async (_name, library) => {
+  ])('is replaced through %s', async (_name, library) => {
     if (library === undefined) return;
     await open();
     for (const pod of [pods.at(0), pods.at(1)]) await pod.behave({ status: 503 });
@@ -72,7 +75,7 @@ describe('an answer whose status is asked of another pod', () => {
     expect(await body.json()).toMatchObject({ pod: 'pod-2', length: 5 });
   });
 
-  it('through the global fetch, repeated headers and all', async () => {
+  it('is replaced through the global fetch, with repeated headers', async () => {
     const balanced = createFetch(origin, optionsWith({}));
     orders = balanced.dispatcher;
     await connected(orders.balancer, 3);
@@ -88,7 +91,7 @@ describe('an answer whose status is asked of another pod', () => {
     await cookies.text();
   });
 
-  it('goes to each pod once; the caller then gets the last answer as it is', async () => {
+  it('is requested from each pod once; the caller then gets the last response unchanged', async () => {
     await open();
     for (const pod of pods.all) await pod.behave({ status: 503, headers: { 'x-why': 'no database' } });
     const { statusCode, headers, body } = await orders.request({ path: '/', method: 'GET' });
@@ -99,14 +102,14 @@ describe('an answer whose status is asked of another pod', () => {
     expect(told().sort()).toEqual(['1 failure status again', '2 failure status again', '3 failure status']);
   });
 
-  it('is the answer at once where no pod is left to ask', async () => {
+  it('is returned at once where no other pod is left', async () => {
     await open({ retry: { statuses: [503], maxAttempts: 10 } });
     for (const pod of pods.all) await pod.behave({ status: 503 });
     expect(await get('/')).toMatchObject({ status: 503 });
     expect(await requests()).toEqual([1, 1, 1]);
   });
 
-  it('is not asked for again without a budget, or with retries off, or for other statuses', async () => {
+  it('is returned without a budget, with retries off, or for other statuses', async () => {
     for (const retry of [
       { statuses: [503], budget: { ratio: 0, minPerSecond: 0 } },
       { statuses: [503], maxAttempts: 1 },
@@ -121,7 +124,7 @@ describe('an answer whose status is asked of another pod', () => {
     await open();
   });
 
-  it('never of a POST, a stream, or what the caller calls not idempotent', async () => {
+  it('is returned for a POST, a stream, or a request marked as not idempotent', async () => {
     await open();
     const answers = [
       await orders.request({ path: '/status/503', method: 'POST', body: 'x' }),
@@ -136,7 +139,7 @@ describe('an answer whose status is asked of another pod', () => {
     expect(await pods.total('requests')).toBe(4);
   });
 
-  it('of a POST where it is named as a method that may be sent twice', async () => {
+  it('is replaced for a POST if that is listed as a method that may be repeated', async () => {
     await open({ retry: { statuses: [503], methods: ['GET', 'POST'] } });
     const post = await orders.request({ path: '/status/503', method: 'POST', body: 'x', headers: { 'x-id': 'a' } });
     await post.body.dump();
@@ -149,7 +152,7 @@ describe('an answer whose status is asked of another pod', () => {
   });
 });
 
-describe('the answer that is given up', () => {
+describe('a response that is discarded', () => {
   beforeEach(async () => {
     await open();
     for (const pod of [pods.at(0), pods.at(1)]) await pod.behave({ status: 503 });
@@ -168,7 +171,7 @@ describe('the answer that is given up', () => {
   const cut = async (): Promise<number> => (await pods.at(0).stats()).aborted + (await pods.at(1).stats()).aborted;
   const givenUp = (): string[] => [...new Set(told().filter((line) => line.endsWith('again')))].sort();
 
-  it('costs its connection where it is long, and is held against its pod for its status alone', async () => {
+  it('costs its connection if it is long, and is held against its pod for its status alone', async () => {
     await askThrice('/bytes/1000000');
     expect(givenUp()).toEqual(['1 failure status again', '2 failure status again']);
     const again = attempts.filter(({ retrying }) => retrying).length;
@@ -180,7 +183,7 @@ describe('the answer that is given up', () => {
     expect(await get('/')).toMatchObject({ status: 200 });
   });
 
-  it('keeps its connection where it is short', async () => {
+  it('keeps its connection if it is short', async () => {
     await askThrice('/bytes/1000');
     expect(givenUp()).toEqual(['1 failure status again', '2 failure status again']);
     expect((await pods.at(0).stats()).connections + (await pods.at(1).stats()).connections).toBe(2);
@@ -195,7 +198,7 @@ describe('the answer that is given up', () => {
 });
 
 describe('retry.when', () => {
-  it('sees what came, and decides in place of the list', async () => {
+  it('is given what happened, and decides instead of the list', async () => {
     const seen: unknown[] = [];
     await open({
       retry: {
@@ -244,7 +247,7 @@ describe('retry.when', () => {
     expect(await pods.total('requests')).toBe(6);
   });
 
-  it('can have time-outs repeated', async () => {
+  it('can have timeouts repeated', async () => {
     await open({ headersTimeoutMs: 200, retry: { when: ({ outcome }) => outcome.cause === 'timeout' } });
     for (const pod of [pods.at(0), pods.at(1)]) await pod.behave({ hang: true });
     expect(await get('/')).toMatchObject({ status: 200, pod: 'pod-2' });
@@ -252,7 +255,7 @@ describe('retry.when', () => {
 });
 
 describe('Retry-After', () => {
-  it('keeps the retries of others away from the pod', async () => {
+  it('keeps retries of other calls away from the pod', async () => {
     await open();
     await pods.at(0).behave({ status: 503, headers: { 'retry-after': '30' } });
     await pods.at(1).behave({ status: 503 });
@@ -269,7 +272,7 @@ describe('Retry-After', () => {
   });
 });
 
-describe('a caller who gives up', () => {
+describe('a caller that aborts', () => {
   it('between two attempts, in the head and in the body leaves nothing behind', async () => {
     await open();
     await pods.at(0).behave({ status: 503 });
@@ -289,7 +292,7 @@ describe('a caller who gives up', () => {
     expect(await get('/')).toMatchObject({ status: 200, pod: 'pod-2' });
   });
 
-  it('with a signal that is aborted already never gets anywhere', async () => {
+  it('with a signal that is aborted already sends nothing', async () => {
     await open();
     await expect(orders.request({ path: '/', method: 'GET', signal: AbortSignal.abort() })).rejects.toThrow();
     expect(await pods.total('requests')).toBe(0);

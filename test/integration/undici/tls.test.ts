@@ -60,7 +60,7 @@ async function listening(server: tls.Server): Promise<{ address: string; port: n
 /** Whoever waits that long did not hear it in time. */
 const patient = { waitTimeoutMs: 600_000 };
 
-describe('what is set up wrong is said at once, and not waited for', () => {
+describe('a wrong configuration fails at once, without waiting', () => {
   it.each([
     ['an authority nobody knows', origin, {}, /no endpoint can be connected to .*unable to verify/],
     ['a certificate of another Service', 'https://billing.shop:8443', { ca: authority.cert }, /billing\.shop/],
@@ -106,13 +106,13 @@ describe('http to pods that speak TLS', () => {
     /(other side closed|socket hang up) \(127\.\S+ closed it without a byte; if it speaks TLS, use https:\/\/\)$/,
   );
 
-  it.each(['GET', 'POST'])('undici, %s: names what is likely', async (method) => {
+  it.each(['GET', 'POST'])('undici, %s: the error names the likely cause', async (method) => {
     const orders = open(plain, {});
     const failed = orders.request({ path: '/', method, body: method === 'POST' ? 'x' : null });
     await expect(failed).rejects.toMatchObject({ code: 'UND_ERR_SOCKET', message: hint });
   });
 
-  it('node:http: names what is likely', async () => {
+  it('node:http: the error names the likely cause', async () => {
     const agent = createAgent(plain, { resolver: staticEndpoints(pods.endpoints) });
     const failed = once(http.get(plain, { agent }), 'error');
     expect(await failed).toMatchObject([{ code: 'ECONNRESET', message: hint }]);
@@ -121,7 +121,7 @@ describe('http to pods that speak TLS', () => {
 });
 
 describe('over TLS', () => {
-  it('asks for and checks the name of the Service while it dials the pods', async () => {
+  it('sends and checks the name of the Service while it dials the pods', async () => {
     const orders = open(origin, { tls: { ca: authority.cert } });
     const { body } = await undici.request(`${origin}/`, { dispatcher: orders });
     expect(await body.json()).toMatchObject({ host: 'orders.shop:8443' });
@@ -136,7 +136,7 @@ describe('over TLS', () => {
     for (const { servernames } of await pods.stats()) expect(Object.keys(servernames)).toEqual(['orders.shop']);
   });
 
-  it('strips the dot of an absolute name for TLS', async () => {
+  it('removes the trailing dot of an absolute name for TLS', async () => {
     const orders = open('https://orders.shop.svc.cluster.local.:8443', { tls: { ca: authority.cert } });
     expect((await orders.request({ path: '/', method: 'GET' })).statusCode).toBe(200);
   });
@@ -151,14 +151,14 @@ describe('over TLS', () => {
     expect((await pods.total('connections')) - before).toBe(2);
   });
 
-  it('refuses a pod whose certificate no known authority signed', async () => {
+  it('refuses a pod whose certificate is from an unknown authority', async () => {
     const orders = open(origin, { waitTimeoutMs: 300 });
     await refused(orders);
     const error = await orders.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
     expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT', message: expect.stringContaining('verify') });
   });
 
-  it('refuses a pod whose certificate is of another Service', async () => {
+  it('refuses a pod whose certificate is for another Service', async () => {
     const billing = open('https://billing.shop:8443', { tls: { ca: authority.cert }, waitTimeoutMs: 300 });
     await refused(billing);
     const error = await billing.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
@@ -166,7 +166,7 @@ describe('over TLS', () => {
     expect(await pods.total('requests')).toBe(await pods.total('requests'));
   });
 
-  it('takes the name from the servername option where the Service’s is not in the certificate', async () => {
+  it('checks the name in the servername option where the certificate does not have the Service’s', async () => {
     const billing = open('https://billing.shop:8443', { tls: { ca: authority.cert, servername: 'orders.shop' } });
     const { body } = await billing.request({ path: '/', method: 'GET' });
     expect(await body.json()).toMatchObject({ host: 'billing.shop:8443' });
@@ -189,7 +189,7 @@ describe('over TLS', () => {
     await byAddress.close();
   });
 
-  it('retries what was never sent elsewhere', async () => {
+  it('sends requests elsewhere that never reached a refused pod', async () => {
     const orders = open(origin, { tls: { ca: authority.cert } });
     await using extra = await Pods.start(1, { tls: certificate });
     const both = open(origin, {
@@ -206,7 +206,7 @@ describe('over TLS', () => {
     await orders.close();
   });
 
-  it('upgrades', async () => {
+  it('upgrades connections', async () => {
     const orders = open(origin, { tls: { ca: authority.cert } });
     const { socket } = await orders.upgrade({ path: '/', protocol: 'echo' });
     socket.write('across');

@@ -52,7 +52,7 @@ const opened = async (): Promise<number> => (await pod.stats()).connections;
 const open = async (): Promise<number> => (await pod.stats()).open;
 
 describe('the first socket', () => {
-  it('is opened ahead of the first request, which then uses it', async () => {
+  it('is opened before the first request, which then uses it', async () => {
     const connection = await connect();
     await until('the pod sees it', async () => (await opened()) === 1);
     expect(connection.capacity).toBe(Number.POSITIVE_INFINITY);
@@ -63,7 +63,7 @@ describe('the first socket', () => {
     expect(await opened()).toBe(1);
   });
 
-  it('is closed with the connection when no request ever came', async () => {
+  it('is closed with the connection if no request ever came', async () => {
     const connection = await connect();
     const closed = watch(connection.closed);
     await connection.close();
@@ -71,7 +71,7 @@ describe('the first socket', () => {
     await until('the pod has none', async () => (await open()) === 0);
   });
 
-  it('is not used when the server spoke before it was asked', async () => {
+  it('is not used if the server sent something before a request', async () => {
     // A server that loses its patience: a 408 on a connection that never carried a request.
     let accepted = 0;
     const sockets: Socket[] = [];
@@ -93,11 +93,11 @@ describe('the first socket', () => {
     }
   });
 
-  it('rejects where nobody listens', async () => {
+  it('fails the connection where nobody listens', async () => {
     await expect(connect({}, await refusingEndpoint())).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   });
 
-  it('rejects with undici’s code when it takes too long, and when it is called off leaves nothing open', async () => {
+  it('fails the connection with undici’s code when it takes too long, and leaves nothing open when it is aborted', async () => {
     await using hanging = await HangingEndpoint.start();
     const transport = undiciTransport({ origin, clock, connectTimeoutMs: 2_000 });
     const before = tcpHandles();
@@ -118,8 +118,8 @@ describe('the first socket', () => {
 
 const tcpHandles = (): number => process.getActiveResourcesInfo().filter((kind) => kind.startsWith('TCP')).length;
 
-describe('a socket the pod closes while idle', () => {
-  it('leaves the connection ready; it is opened again at the next request', async () => {
+describe('a socket that the pod closes while it is idle', () => {
+  it('leaves the connection ready; another is opened at the next request', async () => {
     const connection = await connect();
     const closed = watch(connection.closed);
     await get(connection);
@@ -130,7 +130,7 @@ describe('a socket the pod closes while idle', () => {
     expect(closed.value).toBe('pending');
   });
 
-  it('… or ahead of it, at most once per 30 s', async () => {
+  it('is replaced before the next request, at most once per 30 s', async () => {
     const connection = await connect();
     await get(connection);
     await pod.end();
@@ -150,7 +150,7 @@ describe('a socket the pod closes while idle', () => {
     await until('it is opened again', async () => (await opened()) === 3);
   });
 
-  it('when the pod is gone by then, the connection is closed with the error', async () => {
+  it('closes the connection with the error if the pod is gone by then', async () => {
     const connection = await connect();
     const closed = watch(connection.closed);
     await get(connection);
@@ -164,7 +164,7 @@ describe('a socket the pod closes while idle', () => {
 });
 
 describe('a socket that is reset', () => {
-  it('is opened again at once when it had worked', async () => {
+  it('is replaced at once if it had worked', async () => {
     const connection = await connect();
     const told = toldCapacity(connection);
     const closed = watch(connection.closed);
@@ -178,7 +178,7 @@ describe('a socket that is reset', () => {
     expect(closed.value).toBe('pending');
   });
 
-  it('closes the connection when it never carried a byte: no loop of connections', async () => {
+  it('closes the connection if it never carried a byte: no loop of connections', async () => {
     const connection = await connect();
     const closed = watch(connection.closed);
     await until('the pod sees it', async () => (await opened()) === 1);
@@ -188,7 +188,7 @@ describe('a socket that is reset', () => {
     expect(await opened()).toBe(1);
   });
 
-  it('closes the connection when the pod is gone', async () => {
+  it('closes the connection if the pod is gone', async () => {
     const connection = await connect();
     const closed = watch(connection.closed);
     await get(connection);
@@ -204,8 +204,8 @@ describe('a socket that is reset', () => {
   });
 });
 
-describe('a pod that takes no further connection', () => {
-  it('and has closed its listener is leaving; what it has it finishes', async () => {
+describe('a pod that accepts no further connection', () => {
+  it('and has closed its listener is leaving; its running requests finish', async () => {
     const connection = await connect();
     const [closed, leaving] = [watch(connection.closed), watch(connection.leaving as Promise<void>)];
     await pod.behave({ delayMs: 1_000 });
@@ -220,7 +220,7 @@ describe('a pod that takes no further connection', () => {
     expect(closed.value).toBeUndefined();
   });
 
-  it('but works on those it has is only full: it keeps them, and gets no more calls than they carry', async () => {
+  it('but works on its open ones is only full: it keeps them, and gets no more calls than they carry', async () => {
     const connection = await connect({ connectTimeoutMs: 1_000 });
     const told = toldCapacity(connection);
     const [closed, leaving] = [watch(connection.closed), watch(connection.leaving as Promise<void>)];
@@ -245,7 +245,7 @@ describe('a pod that takes no further connection', () => {
     expect([connection.capacity, told.at(-1)]).toEqual([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
   });
 
-  it('and is silent on the ones it has is leaving', async () => {
+  it('and is silent on its open ones is leaving', async () => {
     const connection = await connect({ connectTimeoutMs: 1_000 });
     const leaving = watch(connection.leaving as Promise<void>);
     const first = get(connection, '/hang');
@@ -281,7 +281,7 @@ describe('close', () => {
     await until('the pod has none', async () => (await open()) === 0);
   });
 
-  it('waits for upgraded connections too, and cuts those', async () => {
+  it('waits for upgraded connections too, and cuts those as well', async () => {
     const connection = await connect();
     const { socket } = await connection.handle.upgrade({ path: '/', protocol: 'echo' });
     socket.on('error', () => {});
@@ -308,7 +308,7 @@ describe('close', () => {
     await until('nothing is open', () => tcpHandles() < before);
   });
 
-  it('after it, requests are refused as never sent', async () => {
+  it('refuses later requests as never sent', async () => {
     const connection = await connect();
     await connection.close();
     await expect(get(connection)).rejects.toMatchObject({ code: expect.stringMatching(/UND_ERR_(CLOSED|DESTROYED)/) });
@@ -316,7 +316,7 @@ describe('close', () => {
 });
 
 describe('ping', () => {
-  it('with a path wants a status below 400', async () => {
+  it('with a path passes with a status below 400', async () => {
     const healthy = await connect({ healthPath: '/status/204' });
     await healthy.ping?.(never);
     const ill = await connect({ healthPath: '/status/503' });
@@ -325,7 +325,7 @@ describe('ping', () => {
     await expect(hanging.ping?.(AbortSignal.timeout(100))).rejects.toMatchObject({ name: 'TimeoutError' });
   });
 
-  it('without a path sees whether the pod accepts', async () => {
+  it('without a path passes if the pod accepts', async () => {
     const connection = await connect();
     await connection.ping?.(never);
     await get(connection);

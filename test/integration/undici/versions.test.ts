@@ -22,7 +22,7 @@ const ways = {
 };
 
 describe.each(Object.entries(ways))(`HTTP/2 by %s with undici ${version}`, (_name, make) => {
-  it('is refused where a GOAWAY loses requests or has them sent without end, and taken where it does not', () => {
+  it('is refused where a GOAWAY loses requests or repeats them endlessly, and accepted elsewhere', () => {
     if (!carriesHttp2) {
       expect(make).toThrow(
         expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('it needs 8.10') }),

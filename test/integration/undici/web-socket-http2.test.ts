@@ -157,7 +157,7 @@ describe.runIf(carriesHttp2)(
 
       // Before, undici's own Agent does not open these either.
       it.runIf(isFrom8(12))(
-        titleOf('is opened over HTTP/2 where it has', isFrom8(12), 'it needs undici 8.12'),
+        titleOf('is opened over HTTP/2 where that has it', isFrom8(12), 'it needs undici 8.12'),
         async () => {
           server = new TwoVersions(true);
           const way = make(await server.listen());
@@ -236,7 +236,7 @@ describe.runIf(carriesHttp2)(
       },
     );
 
-    it('is a call on its pod until it is closed, and what was not understood says nothing of the pod', async () => {
+    it('is a call on its pod until it is closed, and a refused upgrade is not held against the pod', async () => {
       const outcomes: string[] = [];
       const dispatcher = await pod(false, { attemptEnded: ({ outcome }) => void outcomes.push(outcome.kind) });
       const socket = open([service, dispatcher]);
@@ -248,7 +248,7 @@ describe.runIf(carriesHttp2)(
       expect(dispatcher.destroyed).toBe(true);
     });
 
-    it('leaves a pod alone that speaks HTTP/2 only: the request fails, and all others go on', async () => {
+    it('fails at a pod that speaks HTTP/2 only, which is not held against the pod', async () => {
       const only = createSecureServer(certificate, (request, response) => response.end(request.httpVersion));
       only.on('session', (session) => server.sessions.add(session));
       only.listen(0, '127.0.0.1');

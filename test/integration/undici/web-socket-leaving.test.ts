@@ -76,7 +76,7 @@ describe('a pod that leaves', () => {
     expect(codes).toEqual([4012, 4012]);
   });
 
-  it('tells them', async () => {
+  it('notifies them', async () => {
     const told: [string, boolean][] = [];
     const { dispatcher, resolver, pods } = await world({
       webSocket: {
@@ -95,7 +95,7 @@ describe('a pod that leaves', () => {
     ]);
   });
 
-  it('tells one of them, by its request', async () => {
+  it('notifies one of them through its request', async () => {
     const { dispatcher, resolver, pods } = await world({ webSocket: { leaveSpreadMs: 0 } });
     const sockets: WebSocket[] = [];
     const moved = [0, 1].map(() => {
@@ -113,7 +113,7 @@ describe('a pod that leaves', () => {
     await until('it has left', () => pods[0].stats.closes[4000] === 1);
   });
 
-  it('is left alone by other upgrades and requests', async () => {
+  it('does not close other upgrades and requests', async () => {
     const { dispatcher, resolver, pods } = await world({ webSocket: { closeLeaving: true, leaveSpreadMs: 0 } });
     resolver.update(pods[1].endpoint);
     const { body, statusCode } = await request('http://chat.shop:8080/', { dispatcher });
@@ -139,7 +139,7 @@ it('a service agent passes its setting on to its Services', async () => {
   expect(codes).toEqual([4999, 4999]);
 });
 
-it('WebSockets even out after a scale-out when asked to', async () => {
+it('WebSockets are spread evenly after a scale-out if asked to', async () => {
   const { dispatcher, resolver, pods } = await world({ webSocket: { rebalance: { ratioPerMinute: 60 } } });
   let isOver = false;
   const codes = new Set<number>();
@@ -161,7 +161,7 @@ it('WebSockets even out after a scale-out when asked to', async () => {
   expect([...codes]).toEqual([4012]);
 });
 
-it('a pod that refused WebSockets gets its share when it no longer does', async () => {
+it('a pod that refused WebSockets gets its share once it accepts them', async () => {
   const [bad] = (await WsPod.startAll(1, { refuses: 'status' })) as [WsPod];
   const [good] = (await WsPod.startAll(1)) as [WsPod];
   open.push(bad, good);

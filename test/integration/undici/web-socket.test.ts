@@ -73,7 +73,7 @@ const agentOf = (more: Parameters<typeof createAppAgent>[0] = {}) =>
   keep(createAppAgent({ services: ['orders.shop'], options: () => ({ resolver: resolver() }), ...more }));
 
 describe.skipIf(!hasLimits)(
-  titleOf('a WebSocket that is sent more than it may be', hasLimits, 'it needs an undici that has limits'),
+  titleOf('a WebSocket that receives more than it may', hasLimits, 'it needs an undici that has limits'),
   () => {
     const dispatchers = {
       createDispatcher: () => keep(createDispatcher('http://orders.shop:8080', { resolver: resolver() })),
@@ -81,7 +81,7 @@ describe.skipIf(!hasLimits)(
       'what compose makes of an agent': () => keep(agentOf().compose(undici.interceptors.dump())),
     };
 
-    it.each(Object.entries(dispatchers))('is closed, as by an Agent of undici: %s', async (_name, make) => {
+    it.each(Object.entries(dispatchers))('is closed, as with an Agent of undici: %s', async (_name, make) => {
       const dispatcher = make();
       for (const url of [service, outside()]) {
         expect(await ask(dispatcher, `${url}/?bytes=1000`)).toBe(1_000);
@@ -90,7 +90,7 @@ describe.skipIf(!hasLimits)(
       expect(await ask(keep(new undici.Agent()), `${outside()}/?bytes=${200 * MiB}`)).toBe('closed 1006');
     });
 
-    it('may be sent what the options say', async () => {
+    it('may receive what the options allow', async () => {
       const webSocket = { maxPayloadSize: MiB, maxFragments: 3 };
       const dispatchers = [
         keep(createDispatcher('http://orders.shop:8080', { resolver: resolver(), webSocket })),
@@ -105,7 +105,7 @@ describe.skipIf(!hasLimits)(
       }
     });
 
-    it('elsewhere may be sent what `fallbackDispatcher` says, at the same time as one to a Service', async () => {
+    it('to another host may receive what `fallbackDispatcher` allows, at the same time as one to a Service', async () => {
       const few = { maxPayloadSize: 1_000 };
       const many = { maxPayloadSize: 3 * MiB };
       for (const [here, there] of [
@@ -142,7 +142,7 @@ describe.skipIf(globalThis.WebSocket === undefined)(
     afterEach(() => undici.setGlobalDispatcher(before));
 
     it.each(['Service', 'other host'])(
-      'to a %s takes no more behind an agent than behind undici’s own',
+      'to a %s accepts no more over our agent than over undici’s own',
       async (kind) => {
         undici.setGlobalDispatcher(keep(new undici.Agent()));
         const stock = await received(new WebSocket(`${outside()}/?bytes=${200 * MiB}`));

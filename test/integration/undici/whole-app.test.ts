@@ -41,7 +41,7 @@ describe('docs/guide/whole-app.md', () => {
     await world[Symbol.asyncDispose]();
   });
 
-  it('has the programs expected here', () => {
+  it('has the expected programs', () => {
     expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
   });
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
-it('examples/websocket: WebSockets are even, even out, and leave a pod that is replaced with a close frame', async () => {
+it('examples/websocket: WebSockets are evenly spread, also after a scale-out, and leave a pod that is replaced with a close frame', async () => {
   await buildPackage();
   const stdout = await outputOf(['examples/websocket/main.js']);
   expect(stdout).toMatch(/three pods: +\{ anna: 10, bert: 10, cleo: 10 \}/);

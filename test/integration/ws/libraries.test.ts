@@ -33,7 +33,7 @@ async function world(kind: WsPodOptions['kind'], options: WebSocketsOptions = {}
 }
 
 describe('socket.io-client', () => {
-  it('is placed, is asked to leave as its protocol does, and is back on another pod', async () => {
+  it('is placed, leaves as its protocol does when asked to, and returns on another pod', async () => {
     const { chat, pods, leave } = await world('socket.io');
     const names: string[][] = [];
     const clients = Array.from({ length: 6 }, (_, index) => {
@@ -62,7 +62,7 @@ describe('socket.io-client', () => {
 });
 
 describe('graphql-ws', () => {
-  it('takes the class, and goes on with its subscription on another pod', async () => {
+  it('uses the class, and continues its subscription on another pod', async () => {
     const { chat, pods, leave } = await world('graphql');
     const names: string[] = [];
     const clients = Array.from({ length: 3 }, () =>
@@ -97,7 +97,7 @@ describe('graphql-ws', () => {
 });
 
 describe('partysocket', () => {
-  it('takes the class, keeps what is sent meanwhile, and reconnects', async () => {
+  it('uses the class, keeps what is sent meanwhile, and reconnects', async () => {
     const { chat, pods, leave } = await world('ws');
     const sockets = Array.from({ length: 3 }, () => {
       const heard: string[] = [];

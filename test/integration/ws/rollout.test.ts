@@ -94,7 +94,7 @@ function peakToMean(arrivals: readonly number[]): number {
 
 describe(`${size.sockets} WebSockets of ${size.clients} clients over ${size.pods} pods`, () => {
   it(
-    'through a rolling update: all move, none is cut, the new pods have even shares',
+    'in a rolling update: all move, none is cut, the new pods have even shares',
     async () => {
       const { drainTimeoutMs, leaveSpreadMs } = size;
       // A third each: closed at their turn, listening, neither.
@@ -149,7 +149,7 @@ describe(`${size.sockets} WebSockets of ${size.clients} clients over ${size.pods
   );
 
   it(
-    'through a scale-out to twice the pods: even within the time, and no more moved than needed',
+    'in a scale-out to twice the pods: even within the time, with no more moves than needed',
     async () => {
       const clients = new Clients(() => ({ rebalance: { ratioPerMinute: size.ratioPerMinute } }));
       const first = await startPods(size.pods / 2);

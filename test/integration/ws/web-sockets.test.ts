@@ -53,7 +53,7 @@ const inFlight = ({ balancer }: ServiceWebSockets): number[] =>
 const total = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0);
 
 describe('opening', () => {
-  it('places WebSockets evenly, with the Host of the Service and whatever else was asked for', async () => {
+  it('spreads WebSockets evenly, with the Host of the Service and the other settings of the caller', async () => {
     const pods = await startPods(3);
     const chat = webSockets({ resolver: staticEndpoints(pods.map(({ endpoint }) => endpoint)) });
     const sockets = Array.from(
@@ -81,7 +81,7 @@ describe('opening', () => {
     await until('they are given back', () => total(inFlight(chat)) === 0);
   });
 
-  it('is wss: with the certificate of the Service', async () => {
+  it('with wss: checks the certificate for the Service', async () => {
     const authority = createCertificate({ commonName: 'authority' });
     const { cert, key } = createCertificate({ hosts: ['chat.shop'], issuer: authority });
     const [pod] = (await startPods(1, { tls: { cert, key } })) as [WsPod];
@@ -96,7 +96,7 @@ describe('opening', () => {
     expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT' });
   });
 
-  it('goes to another pod when one refuses', async () => {
+  it('uses another pod when one refuses', async () => {
     const [pod] = (await startPods(1)) as [WsPod];
     const chat = webSockets({ resolver: staticEndpoints([await refusingEndpoint(), pod.endpoint]) });
     const sockets = Array.from({ length: 4 }, () => new chat.WebSocket(url));
@@ -104,7 +104,7 @@ describe('opening', () => {
     await until('it has all', () => pod.stats.open === 4);
   });
 
-  it('goes to the second address of a pod when the first refuses', async () => {
+  it('uses the second address of a pod when the first refuses', async () => {
     const [pod] = (await startPods(1)) as [WsPod];
     const { address, port } = pod.endpoint;
     const states: string[] = [];
@@ -131,7 +131,7 @@ describe('opening', () => {
   it.each([
     ['wss://chat.shop:8080', 'ws'],
     ['ws://chat.shop:8080', 'wss'],
-  ])('follows a redirect from %s to %s: elsewhere', async (from, scheme) => {
+  ])('follows a redirect from %s to %s outside the pods', async (from, scheme) => {
     const certificate = createCertificate({ hosts: ['chat.shop', '127.0.0.1'] });
     const secured = { tls: { cert: certificate.cert, key: certificate.key } };
     const [other] = (await startPods(1, scheme === 'wss' ? secured : {})) as [WsPod];
@@ -149,7 +149,7 @@ describe('opening', () => {
     expect(total(inFlight(chat))).toBe(0);
   });
 
-  it('refuses what does not fit', () => {
+  it('refuses options that do not fit', () => {
     const resolver = staticEndpoints([{ address: '127.0.0.1', port: 9 }]);
     const wrong: [string, object][] = [
       ['http://chat.shop', {}],
@@ -167,7 +167,7 @@ describe('opening', () => {
     }
   });
 
-  it('gives up its place when the handshake is refused or given up', async () => {
+  it('frees its place when the handshake is refused or aborted', async () => {
     const [pod] = (await startPods(1)) as [WsPod];
     const chat = webSockets({ resolver: staticEndpoints([pod.endpoint]) });
     const socket = new chat.WebSocket(url);
@@ -190,7 +190,7 @@ describe('while no pod can take it', () => {
     expect(waiting(chat)).toBe(0);
   });
 
-  it.each(['close', 'terminate'] as const)('%s ends the waiting', async (act) => {
+  it.each(['close', 'terminate'] as const)('%s ends the wait', async (act) => {
     const chat = webSockets({ resolver: silent, waitTimeoutMs: 60_000 });
     const socket = new chat.WebSocket(url);
     await until('it waits', () => waiting(chat) === 1);
@@ -204,7 +204,7 @@ describe('while no pod can take it', () => {
     ['destroy()', (request) => request.destroy(), { code: 'ECONNRESET', message: 'socket hang up' }],
     ['destroy(error)', (request) => request.destroy(new Error('enough')), { message: 'enough' }],
     ['its signal', (_request, caller) => caller.abort(), { name: 'AbortError' }],
-  ])('%s of a request through the agent ends it too', async (_how, giveUp, error) => {
+  ])('%s of a request through the agent ends the wait too', async (_how, giveUp, error) => {
     const chat = webSockets({ resolver: silent, waitTimeoutMs: 60_000 });
     const caller = new AbortController();
     const request = get('http://chat.shop:8080/poll', { agent: chat.agent, signal: caller.signal });
@@ -218,7 +218,7 @@ describe('while no pod can take it', () => {
 
 describe('a pod that refuses every WebSocket', () => {
   it.each(['status', 'hang-up'] as const)(
-    'by %s is left alone after a few, although it has the fewest',
+    'by %s gets no more after a few, although it has the fewest',
     async (refuses) => {
       const [good, other] = (await startPods(2)) as [WsPod, WsPod];
       const [bad] = (await startPods(1, { refuses })) as [WsPod];
@@ -258,7 +258,7 @@ describe('a pod that leaves', () => {
     return sockets;
   };
 
-  it('tells its WebSockets, with the time until which they may stay', async () => {
+  it('notifies its WebSockets, with the time until which they may stay', async () => {
     const { chat, resolver, pods } = await world({ leaveSpreadMs: 100 });
     const sockets = await opened(chat, 6);
     const told: ConnectionLeaving[] = [];
@@ -294,7 +294,7 @@ describe('a pod that leaves', () => {
     await until('the others stay', () => pods[1].stats.open === 3);
   });
 
-  it('closes the WebSockets of a library that takes an agent, which sees the code', async () => {
+  it('closes the WebSockets of a library that is given an agent, which sees the code', async () => {
     const told: Socket[] = [];
     const { chat, resolver, pods } = await world({
       leaveSpreadMs: 100,
@@ -315,7 +315,7 @@ describe('a pod that leaves', () => {
     expect(told).toHaveLength(2);
   });
 
-  it('and exits without a word is 1006, as ever', async () => {
+  it('and exits without closing gives code 1006, as always', async () => {
     const { chat, pods } = await world({});
     const [socket] = (await opened(chat, 1)) as [WebSocket];
     const closed = once(socket, 'close');
@@ -324,7 +324,7 @@ describe('a pod that leaves', () => {
     await until('it is given back', () => total(inFlight(chat)) === 0);
   });
 
-  it('evens out after a scale-out when asked to', async () => {
+  it('is balanced again after a scale-out if asked to', async () => {
     const { chat, resolver, pods } = await world({ rebalance: { ratioPerMinute: 60 } });
     const codes = new Set<number>();
     let isOver = false;
@@ -374,7 +374,7 @@ describe('close', () => {
   });
 });
 
-it('an open WebSocket has little more on the heap than one of ws', async () => {
+it('an open WebSocket uses little more heap than one of ws', async () => {
   await buildPackage();
   const bench = fileURLToPath(new URL('../../bench/web-sockets.bench.mjs', import.meta.url));
   const server = fork(bench, ['serve'], { execArgv: [] });
