@@ -22,9 +22,11 @@ export interface ServerRank {
 export interface ServerRankingParts {
   /**
    * Returns the rank of an endpoint. Undefined: nothing is known about the server because no connection to it was opened yet. Such a server
-   * keeps its weight, since otherwise no first connection would be opened.
+   * keeps its weight. It must have a rank before its subchannel is ready, so the transport asks it what it is before `connect` resolves.
    */
   readonly rankOf: (endpoint: Endpoint) => ServerRank | undefined;
+  /** Called whenever a server stands by: calls that wait for one of its sessions go elsewhere. Not needed where calls do not wait. */
+  readonly handBack?: (endpoint: Endpoint) => void;
   readonly observer: Observer;
   /** How often a server is checked, in ms. Observers get it as the earliest time after which a server can be used again. */
   readonly intervalMs: number;
@@ -56,7 +58,7 @@ export class ServerRanking {
 
   /** Sets the weight of servers that do not have the best rank to 0, as `Stage.apply` does. */
   apply(set: EndpointSet): EndpointSet {
-    const { rankOf } = this.#parts;
+    const { rankOf, handBack } = this.#parts;
     let best = Number.POSITIVE_INFINITY;
     for (const { endpoint, weight } of set.entries) {
       const { rank, isConnected = false } = rankOf(endpoint) ?? {};
@@ -75,6 +77,7 @@ export class ServerRanking {
         reported.set(entry.endpoint.key, objection);
         this.#standsBy(entry.endpoint, objection);
       }
+      handBack?.(entry.endpoint);
       return { ...entry, weight: 0 };
     });
     this.#reported = reported;

@@ -57,7 +57,7 @@ export class ServerRoles {
 
   /** Queries the role of a server now. Resolves when the server's answer has taken effect; rejects if it does not answer. */
   async recheck({ key }: Endpoint): Promise<void> {
-    await this.#servers.get(key)?.query(undefined);
+    await this.#servers.get(key)?.queryAgain();
   }
 
   /** Schedules a role query, because a server's answer to a statement suggests that its role has changed. */
@@ -75,6 +75,7 @@ export class ServerRoles {
       this.#invalidate = invalidate;
       const ranking = new ServerRanking({
         rankOf: ({ key }) => this.#rankOf(this.#servers.get(key)),
+        handBack: ({ key }) => this.#servers.get(key)?.server.handBack(),
         observer,
         intervalMs: this.#parts.settings.probeIntervalMs,
       });

@@ -74,6 +74,8 @@ export class FollowedServer {
   #running: Promise<void> | undefined;
   #queriedAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
+  /** Whether something has suggested, while a query was running, that the role has changed. */
+  #isHinted = false;
   /** Whether the server refused the query for log positions, as some do that are almost PostgreSQL. */
   #isBasic = false;
 
@@ -85,13 +87,17 @@ export class FollowedServer {
 
   schedule(): void {
     const { rng, settings } = this.#parts;
-    this.#queryIn(jittered(rng, this.#events.delayMs() ?? settings.probeIntervalMs, JITTER_RATIO));
+    const isHinted = this.#isHinted;
+    this.#isHinted = false;
+    if (isHinted) this.#queryIn(HINT_MS);
+    else this.#queryIn(jittered(rng, this.#events.delayMs() ?? settings.probeIntervalMs, JITTER_RATIO));
   }
 
   /** Queries the server's role soon, because something suggests that the role has changed. */
   hint(): void {
     const agoMs = this.#parts.clock.now() - this.#queriedAtMs;
     if (this.#running === undefined) this.#queryIn(Math.max(0, HINT_MS - agoMs));
+    else this.#isHinted = true;
   }
 
   #queryIn(delayMs: number): void {
@@ -116,6 +122,12 @@ export class FollowedServer {
       this.#running = undefined;
     });
     return this.#running;
+  }
+
+  /** Queries the role of the server, even if a query is running: the server may have answered that one before it refused a statement. */
+  async queryAgain(): Promise<void> {
+    await this.#running?.catch(() => {});
+    await this.query(undefined);
   }
 
   async #query(signal: AbortSignal | undefined): Promise<void> {

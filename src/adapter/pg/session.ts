@@ -46,6 +46,7 @@ export class PgSession implements PooledSession {
   readonly client: PoolClient;
   idleSinceMs = 0;
   uses = 0;
+  unusedSinceMs = 0;
   expiresAtMs: number = Number.POSITIVE_INFINITY;
   isIdle = false;
   isUsed = false;

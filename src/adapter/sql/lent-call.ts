@@ -138,8 +138,8 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
   notLent(error: EvenkeelError, why: NotLent): void {
     this.#stopWaiting();
     if (this.#isDone || this.attempts.lease === undefined) return;
-    // The call waits for the next session that is given back, at the server that is full or at another.
-    if (why === 'full' && this.waitTimeoutMs > 0) this.attempts.giveBack();
+    // The call waits for the next session that is given back, at the server that is full or at another, or for a server of its role.
+    if ((why === 'full' || why === 'standby') && this.waitTimeoutMs > 0) this.attempts.giveBack();
     else if (why === 'left') this.failed(outcomes.notStarted, outcomes.notStarted, error, true);
     else if (why === 'unresponsive') this.failed(outcomes.timeout, outcomes.notStarted, error);
     else this.failed(outcomes.notConnected, outcomes.notConnected, error);

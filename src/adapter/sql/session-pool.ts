@@ -95,7 +95,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   readonly #open: OpenConnection<H>;
   readonly #cap: ConnectionCap;
   readonly #sessions = new Set<S>();
-  /** The idle sessions. The most recently used session is last, and is lent first. */
+  /** The idle sessions. The session that a call used most recently is last, and is lent first. */
   readonly #idle: S[] = [];
   readonly #waiting: Borrower<S>[] = [];
   /** The borrowers whose session is being pinged before it is lent. */
@@ -218,10 +218,33 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     this.#supersededBy = undefined;
   }
 
-  /** Runs a query of evenkeel's own, on the session that has been idle longest, so that all sessions are tested in turn. */
-  runOwn(query: unknown, signal: AbortSignal): Promise<unknown> {
+  /** The server gets no more calls for now: those that wait for one of its sessions go to other servers, or wait for one. */
+  handBack(): void {
+    const { clock } = this.#parts;
+    // Not before the picker was built anew, with which the calls find another server.
+    if (this.#validating.size > 0 || this.#waiting.some(({ isOwn }) => !isOwn)) clock.defer(() => this.#handBack());
+  }
+
+  #handBack(): void {
+    const waiting = [...this.#validating, ...this.#waiting.splice(0)];
+    this.#validating.clear();
+    this.#waiting.push(...waiting.filter(({ isOwn }) => isOwn));
+    const error = connectError(endpointAddress(this.endpoint), new Error('it gets no statements for now'));
+    for (const borrower of waiting) if (!borrower.isOwn) this.#refuse(borrower, error, 'standby');
+  }
+
+  /**
+   * Runs a query of evenkeel's own, on the session that has been idle longest, so that all sessions are tested in turn. For the order of the
+   * idle sessions, and for the time after which an unused one is ended, such a query does not count.
+   * @param mayWait Whether the query waits until a session is given back if all are in use. @defaultValue see `queriesBesideLimit`
+   */
+  runOwn(query: unknown, signal: AbortSignal, mayWait: boolean = !this.#parts.queriesBesideLimit): Promise<unknown> {
     const ownQuery = new OwnQuery<S>(query, signal, (late) => this.forget(late));
-    const idle = this.#idle.shift();
+    let longest = 0;
+    for (const [index, { idleSinceMs }] of this.#idle.entries()) {
+      if (idleSinceMs < (this.#idle[longest] as S).idleSinceMs) longest = index;
+    }
+    const [idle] = this.#idle.splice(longest, 1);
     if (idle !== undefined) {
       idle.isIdle = false;
       this.#lend(idle, ownQuery);
@@ -229,7 +252,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       ownQuery.notLent(this.#gone());
     } else {
       this.#waiting.unshift(ownQuery);
-      if (this.size === 0 || (this.#parts.queriesBesideLimit && this.#opening.size === 0)) this.open(() => {});
+      if (this.size === 0 || (!mayWait && this.#opening.size === 0)) this.open(() => {});
     }
     return ownQuery.answer;
   }
@@ -256,6 +279,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const wasUsed = session.isUsed;
     session.isUsed = false;
     this.#returnedAtMs = this.#parts.clock.now();
+    if (wasUsed) session.unusedSinceMs = this.#returnedAtMs;
     this.#keepOrEnd(session, this.#open.running - Number(wasUsed));
     if (wasUsed) this.#open.callEnds();
   }
@@ -310,7 +334,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       session.idleSinceMs = nowMs;
       session.isIdle = true;
       session.unref();
-      this.#idle.push(session);
+      const later = this.#idle.findIndex(({ unusedSinceMs }) => unusedSinceMs > session.unusedSinceMs);
+      this.#idle.splice(later === -1 ? this.#idle.length : later, 0, session);
     }
   }
 
@@ -416,6 +441,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
         const endpointAgeMs = this.endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY;
         const ageMs = Math.min(limits.maxAgeMs, endpointAgeMs);
         if (Number.isFinite(ageMs)) session.expiresAtMs = clock.now() + jittered(rng, ageMs, AGE_JITTER_RATIO);
+        session.unusedSinceMs = clock.now();
         this.#sessions.add(session);
         this.#cap.opened(this.#sessions.size);
         this.freed(session);
@@ -503,7 +529,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       const isSpare = this.#kept > min;
       const isOld = nowMs >= session.expiresAtMs;
       if (isSpare) {
-        if (isIdle && (isOld || nowMs - session.idleSinceMs >= idleTimeoutMs)) this.#quitIdle(session);
+        if (isIdle && (isOld || nowMs - session.unusedSinceMs >= idleTimeoutMs)) this.#quitIdle(session);
       } else if (isOld && this.#opening.size === 0 && !this.#cap.isCapped) {
         const isFull = this.size >= max;
         if (isFull && isIdle) this.#quitIdle(session);

@@ -10,8 +10,10 @@ export interface PooledSession {
   isIdle: boolean;
   /** Whether a call uses the session, or left a statement running on it; set by the pool. */
   isUsed: boolean;
-  /** When the session was last given back, a time of the injected clock. */
+  /** When the session last became idle, a time of the injected clock: its connection worked then. */
   idleSinceMs: number;
+  /** When a call last gave the session back, or it was opened, a time of the injected clock; set by the pool. */
+  unusedSinceMs: number;
   /** When the session is to be replaced, a time of the injected clock. */
   expiresAtMs: number;
   /** Makes the session keep the process alive, while a call uses it. */
@@ -59,9 +61,10 @@ export interface Borrower<S> {
 
 /**
  * Why no session was lent. `refused`: no connection could be opened. `full`: the server accepts no further connections, but serves those it
- * has. `unresponsive`: the server does not answer pings. `left`: the server left the Service, or another server took over.
+ * has. `unresponsive`: the server does not answer pings. `left`: the server left the Service, or another server took over. `standby`: the
+ * server's role or lag no longer lets it get calls.
  */
-export type NotLent = 'refused' | 'full' | 'unresponsive' | 'left';
+export type NotLent = 'refused' | 'full' | 'unresponsive' | 'left' | 'standby';
 
 /** A query of evenkeel's own. If its signal aborts while it runs, its session is ended. */
 export class OwnQuery<S extends PooledSession> implements Borrower<S> {

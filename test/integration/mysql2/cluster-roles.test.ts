@@ -148,6 +148,25 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     expect(await ids(() => cluster.query(id), 4)).toEqual(new Set([2]));
   });
 
+  it('sends even the first statements after ready() to the server that accepts writes', async () => {
+    world = await startMariadbs(3, { init: tables });
+    for (const index of [0, 1]) await world.at(index).setReadOnly(true);
+    for (let round = 0; round < 5; round++) {
+      await cluster?.end();
+      cluster = createPoolCluster({ resolver: at(0, 1, 2), role: 'primary', ...application });
+      await cluster.ready();
+      const answers = await Promise.all(Array.from({ length: 20 }, () => ids(() => cluster.query(id), 1)));
+      expect(new Set(answers.flatMap((seen) => [...seen]))).toEqual(new Set([3]));
+    }
+  });
+
+  it('stops using a server that has become read-only, even if it is sent only reads', async () => {
+    await start(1, () => ({ resolver: at(0), role: 'primary' }));
+    expect(await ids(() => cluster.query(id), 4)).toEqual(new Set([1]));
+    await world.at(0).setReadOnly(true);
+    await until('it stands by', () => cluster.balancer.snapshot().endpoints[0]?.weight === 0);
+  });
+
   it('keeps using a replica that refuses a write: it was not meant to take any', async () => {
     await start(1, () => ({ resolver: at(0) }));
     await world.at(0).setReadOnly(true);

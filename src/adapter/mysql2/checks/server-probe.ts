@@ -3,13 +3,24 @@ import {
   type Endpoint,
   endpointAddress,
   type Outcome,
+  outcomes,
   type Stage,
   type StageContext,
   type StageFactory,
   type Timer,
   type Tracker,
 } from '../../../index.js';
-import { deadline, jittered, notify, orAborted, type ServerRank, ServerRanking } from '../../kit/index.js';
+import {
+  deadline,
+  jittered,
+  notify,
+  offAbort,
+  onAbort,
+  orAborted,
+  type ServerRank,
+  ServerRanking,
+} from '../../kit/index.js';
+import { verdictOf } from '../outcome.js';
 
 /** Why a database server should get no statements, as the server itself reports; undefined if there is no reason. */
 export type Objection = string | undefined;
@@ -22,12 +33,15 @@ export interface ServerProbeRules {
   readonly intervalMs: number;
   /** How long the answer to a probe may take, in ms. */
   readonly timeoutMs: number;
-  /** Whether servers without an objection are probed periodically; otherwise they are probed only when they connect. */
-  readonly keepsProbing: boolean;
-  /** Whether an objection counts even if every server has one, so that callers wait. */
+  /**
+   * Whether an objection counts even if every server has one, so that callers wait. A server that does not answer its first probe is then
+   * not connected to; one that answers with an error, because it does not know the query, say, has no objection.
+   */
   readonly isFinal: boolean;
   /** The objection that the outcome of a call reveals, if any. */
   objection?(outcome: Outcome): Objection;
+  /** Sends calls that wait for a session of a server, which must get no more of them, to other servers. */
+  handBack(endpoint: Endpoint): void;
   /** What follows when one database server takes over from others. @defaultValue nothing */
   readonly succession?: SuccessionRules | undefined;
 }
@@ -52,41 +66,59 @@ export interface SuccessionRules {
 }
 
 const JITTER_RATIO = 0.2;
+const CALLED_OFF = 'the question was called off';
 
-/** A stage that probes every database server, and ranks the servers by their answers: read-only, too far behind. */
-export function serverProbe(rules: ServerProbeRules): StageFactory {
-  return (context): Stage => {
-    const servers = new Map<string, ProbedServer>();
-    /** The problem last reported to the observer: one problem may occur at every probe, but is reported once. */
-    let reportedMessage = '';
-    const warn = (error: Error): void => {
-      if (error.message === reportedMessage) return;
-      reportedMessage = error.message;
-      notify(context.observer, 'warned', { message: `a server was not asked: ${error.message}`, error });
+/** Probes every database server, the first time before it gets a statement, and as a stage ranks the servers by their answers. */
+export class ServerProbe {
+  readonly #rules: ServerProbeRules;
+  readonly #servers = new Map<string, ProbedServer>();
+  /** The problem last reported to the observer: one problem may occur at every probe, but is reported once. */
+  #reportedMessage = '';
+
+  constructor(rules: ServerProbeRules) {
+    this.#rules = rules;
+  }
+
+  /** Probes a server to which a connection was just opened. Rejects if it must not be used before it has answered, and does not answer. */
+  async connected({ key }: Endpoint, signal: AbortSignal): Promise<void> {
+    await this.#servers.get(key)?.introduce(signal);
+  }
+
+  get stage(): StageFactory {
+    return (context): Stage => {
+      const rules = this.#rules;
+      const servers = this.#servers;
+      const ranking = new ServerRanking({
+        rankOf: ({ key }) => servers.get(key)?.rank,
+        handBack: (endpoint) => rules.handBack(endpoint),
+        observer: context.observer,
+        intervalMs: rules.intervalMs,
+      });
+      return {
+        track: (endpoint) => {
+          const server: ProbedServer = new ProbedServer(endpoint, rules, context, {
+            failed: (error) => this.#warn(context, error),
+            tookOver: () => void supersede(server, [...servers.values()], rules, context),
+            closed: () => {
+              if (servers.get(endpoint.key) === server) servers.delete(endpoint.key);
+            },
+          });
+          servers.set(endpoint.key, server);
+          return server;
+        },
+        apply: (set) => ranking.apply(set),
+        close: () => {
+          for (const server of servers.values()) server.stop();
+        },
+      };
     };
-    const ranking = new ServerRanking({
-      rankOf: ({ key }) => servers.get(key)?.rank,
-      observer: context.observer,
-      intervalMs: rules.intervalMs,
-    });
-    return {
-      track: (endpoint) => {
-        const server: ProbedServer = new ProbedServer(endpoint, rules, context, {
-          failed: warn,
-          tookOver: () => void supersede(server, [...servers.values()], rules, context),
-          closed: () => {
-            if (servers.get(endpoint.key) === server) servers.delete(endpoint.key);
-          },
-        });
-        servers.set(endpoint.key, server);
-        return server;
-      },
-      apply: (set) => ranking.apply(set),
-      close: () => {
-        for (const server of servers.values()) server.stop();
-      },
-    };
-  };
+  }
+
+  #warn({ observer }: StageContext, error: Error): void {
+    if (error.message === this.#reportedMessage) return;
+    this.#reportedMessage = error.message;
+    notify(observer, 'warned', { message: `a server was not asked: ${error.message}`, error });
+  }
 }
 
 /** What a probed server reports to its stage. */
@@ -115,12 +147,14 @@ async function supersede(
     const limit = new AbortController();
     return limited(clock, timeoutMs, limit, () => succession.identify(endpoint, limit.signal)).catch(() => undefined);
   };
-  for (const other of others) other.isInDoubt = true;
+  for (const other of others) other.doubts++;
   invalidate();
   const [its, ...theirs] = await Promise.all([primary, ...others].map(identify));
+  // The server has lost its role again since it answered, so no other one lost its role to it.
+  if (its?.isReadOnly === true) primary.probe();
   for (const [index, other] of others.entries()) {
-    other.isInDoubt = false;
-    if (its === undefined || its.isOneOfSeveral || primary.objection !== undefined) continue;
+    other.doubts--;
+    if (its === undefined || its.isReadOnly || its.isOneOfSeveral || primary.objection !== undefined) continue;
     const { id, isReadOnly } = theirs[index] ?? {};
     if (id === its.id || other.objection !== undefined) continue;
     if (isReadOnly === true) other.probe();
@@ -136,8 +170,8 @@ async function supersede(
 class ProbedServer implements Tracker {
   isConnected = false;
   objection: Objection;
-  /** Whether another server took over, and this server has not identified itself yet. */
-  isInDoubt = false;
+  /** How many other servers took over for which this server has not identified itself yet. */
+  doubts = 0;
   readonly endpoint: Endpoint;
   readonly #rules: ServerProbeRules;
   readonly #context: StageContext;
@@ -156,15 +190,33 @@ class ProbedServer implements Tracker {
 
   /** The rank of the server. A server with an objection that is not final is used if there is no other server. */
   get rank(): ServerRank {
-    const { isConnected, objection, isInDoubt } = this;
-    if (objection === undefined && !isInDoubt) return { rank: 0, objection, isConnected };
+    const { isConnected, objection, doubts } = this;
+    if (objection === undefined && doubts === 0) return { rank: 0, objection, isConnected };
     return { rank: this.#rules.isFinal ? undefined : 1, objection, isConnected };
+  }
+
+  /** Probes the server for the first time on a new connection, before it gets statements. Rejects if it must not get any yet. */
+  async introduce(signal: AbortSignal): Promise<void> {
+    const { isFinal } = this.#rules;
+    try {
+      const isAnswered = await this.#ask(signal);
+      if (!isAnswered && isFinal && this.objection === undefined) throw new Error(CALLED_OFF);
+    } catch (cause) {
+      signal.throwIfAborted();
+      const error = cause as Error;
+      if (isFinal && verdictOf(error).outcome !== outcomes.success) {
+        throw new Error(`it did not say what it is: ${error.message}`, { cause });
+      }
+      this.#events.failed(error);
+    }
+    // The connection may replace another one of a server that stays connected.
+    if (this.isConnected) this.#schedule();
   }
 
   connected(): void {
     this.isConnected = true;
     this.#context.invalidate();
-    void this.#probe();
+    this.#schedule();
   }
 
   disconnected(): void {
@@ -175,8 +227,10 @@ class ProbedServer implements Tracker {
 
   completed(outcome: Outcome): void {
     const objection = this.#rules.objection?.(outcome);
-    if (objection === undefined || this.objection !== undefined) return;
-    this.#judge(objection);
+    if (objection === undefined || (this.objection !== undefined && this.#running === undefined)) return;
+    // The server may have given an answer that is under way before it refused the statement.
+    this.#running = undefined;
+    if (this.objection === undefined) this.#judge(objection);
     this.#schedule();
   }
 
@@ -208,7 +262,7 @@ class ProbedServer implements Tracker {
 
   stop(): void {
     this.#timer?.cancel();
-    this.#running?.abort(new Error('the question was called off'));
+    this.#running?.abort(new Error(CALLED_OFF));
     this.#running = undefined;
   }
 
@@ -220,22 +274,36 @@ class ProbedServer implements Tracker {
   }
 
   async #probe(): Promise<void> {
+    try {
+      if (!(await this.#ask())) return;
+    } catch (error) {
+      this.#events.failed(error as Error);
+    }
+    if (this.isConnected) this.#schedule();
+  }
+
+  /** Probes the server. Resolves to false if the probe was called off; rejects if the server does not answer. */
+  async #ask(signal?: AbortSignal): Promise<boolean> {
     this.stop();
     const limit = new AbortController();
+    const aborted = (): void => limit.abort(signal?.reason);
     this.#running = limit;
+    onAbort(signal, aborted);
     try {
       const objection = await limited(this.#context.clock, this.#rules.timeoutMs, limit, () =>
         this.#rules.probe(this.endpoint, limit.signal),
       );
-      if (this.#running !== limit) return;
+      if (this.#running !== limit) return false;
       if (objection !== undefined) this.#supersededBy = undefined;
       this.#judge(objection ?? this.#supersession);
+      return true;
     } catch (error) {
-      if (this.#running !== limit) return;
-      this.#events.failed(error as Error);
+      if (this.#running === limit) throw error;
+      return false;
+    } finally {
+      offAbort(signal, aborted);
+      if (this.#running === limit) this.#running = undefined;
     }
-    this.#running = undefined;
-    if (this.#rules.keepsProbing || this.objection !== undefined) this.#schedule();
   }
 
   #judge(objection: Objection): void {

@@ -1,5 +1,5 @@
 /** The reports of a server about itself that put it on standby: it accepts no writes, or it is too far behind. */
-import { type Endpoint, EvenkeelError, type StageFactory } from '../../../index.js';
+import { type Endpoint, EvenkeelError } from '../../../index.js';
 import {
   type Complete,
   checkedOption,
@@ -10,17 +10,28 @@ import {
   optionTable,
 } from '../../kit/index.js';
 import { readOnlyOutcome } from '../outcome.js';
-import { type Identity, serverProbe } from './server-probe.js';
+import { type Identity, ServerProbe } from './server-probe.js';
 
-/** Runs a query of evenkeel's own on one database server. */
-export type QueryServer = (
-  endpoint: Endpoint,
-  sql: string,
-  signal: AbortSignal,
-) => Promise<readonly Record<string, unknown>[]>;
+/** What the probes do with a database server. */
+export interface ProbedService {
+  /**
+   * Runs a query of evenkeel's own on the server.
+   * @param mayWait Whether the query waits until a session is given back if all are in use, instead of opening another one.
+   */
+  query(
+    endpoint: Endpoint,
+    sql: string,
+    signal: AbortSignal,
+    mayWait?: boolean,
+  ): Promise<readonly Record<string, unknown>[]>;
+  /** Sends calls that wait for a session of the server to other servers. */
+  handBack(endpoint: Endpoint): void;
+  /** Ends the sessions of a superseded server. */
+  supersede(endpoint: Endpoint, by: Endpoint): void;
+}
 
 const WRITABLE_QUERY = 'SELECT @@global.read_only AS read_only, @@global.innodb_read_only AS innodb_read_only';
-/** Milliseconds between two probes of a server that is on standby because it accepts no writes. */
+/** Milliseconds between two probes of a server. */
 const WRITABLE_INTERVAL_MS = 1_000;
 const WRITABLE_TIMEOUT_MS = 1_000;
 /**
@@ -30,26 +41,24 @@ const IDENTITY_QUERY = `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id
   'innodb_read_only', 'wsrep_on', 'group_replication_single_primary_mode')`;
 
 /**
- * A stage that puts servers on standby that accept no writes. A server is probed when it connects and when it refused a statement as
- * read-only, then every second until it accepts writes. While no server does, callers wait. A server that starts to accept writes is the
+ * Puts servers on standby that accept no writes. A server is probed before its first statement and then every second; it is also on standby
+ * once it refused a statement as read-only. While no server accepts writes, callers wait. A server that starts to accept writes is the
  * primary from then on, and all others are superseded.
- *
- * @param cut Ends the sessions of a superseded server.
  */
-export function writable(query: QueryServer, cut: (endpoint: Endpoint, by: Endpoint) => void): StageFactory {
-  return serverProbe({
+export function writable(service: ProbedService): ServerProbe {
+  return new ServerProbe({
     probe: async (endpoint, signal) => {
-      const [row] = await query(endpoint, WRITABLE_QUERY, signal);
+      const [row] = await service.query(endpoint, WRITABLE_QUERY, signal, true);
       return isOn(row?.read_only) || isOn(row?.innodb_read_only) ? 'it is read-only' : undefined;
     },
     objection: (outcome) => (outcome === readOnlyOutcome ? 'it refused a statement since it is read-only' : undefined),
     intervalMs: WRITABLE_INTERVAL_MS,
     timeoutMs: WRITABLE_TIMEOUT_MS,
-    keepsProbing: false,
     isFinal: true,
+    handBack: (endpoint) => service.handBack(endpoint),
     succession: {
-      identify: async (endpoint, signal) => identityOf(await query(endpoint, IDENTITY_QUERY, signal)),
-      cut,
+      identify: async (endpoint, signal) => identityOf(await service.query(endpoint, IDENTITY_QUERY, signal)),
+      cut: (endpoint, by) => service.supersede(endpoint, by),
     },
   });
 }
@@ -102,16 +111,16 @@ export const lagTable: OptionTable<Complete<ReplicaLagOptions>> = optionTable('o
 });
 
 /**
- * Returns the stage that puts replicas on standby that are too far behind. If every replica is, all are used. Undefined if lag is not
- * checked. Throws EVENKEEL_OPTION.
+ * Puts replicas on standby that are too far behind. If every replica is, all are used. Undefined if lag is not checked. Throws
+ * EVENKEEL_OPTION.
  */
-export function replicaLag(options: ReplicaLagOptions, query: QueryServer): StageFactory | undefined {
+export function replicaLag(options: ReplicaLagOptions, service: ProbedService): ServerProbe | undefined {
   const { maxLagMs: maxMs, probeIntervalMs, probeTimeoutMs, lagProbe } = lagTable.resolveOwn(options);
   if (!Number.isFinite(maxMs)) return undefined;
   const find = typeof lagProbe === 'string' ? byStatement(lagProbe) : lagProbe;
-  return serverProbe({
+  return new ServerProbe({
     probe: async (endpoint, signal) => {
-      const lagMs = await find((sql) => query(endpoint, sql, signal), endpoint);
+      const lagMs = await find((sql) => service.query(endpoint, sql, signal), endpoint);
       if (lagMs === undefined) return 'its replication stands still';
       if (typeof lagMs !== 'number' || Number.isNaN(lagMs)) {
         throw new EvenkeelError('EVENKEEL_OPTION', 'lagProbe must return a number of ms, or undefined');
@@ -120,8 +129,8 @@ export function replicaLag(options: ReplicaLagOptions, query: QueryServer): Stag
     },
     intervalMs: probeIntervalMs,
     timeoutMs: probeTimeoutMs,
-    keepsProbing: true,
     isFinal: false,
+    handBack: (endpoint) => service.handBack(endpoint),
   });
 }
 

@@ -25,7 +25,8 @@ import {
   poolDefaults,
 } from '../../kit/index.js';
 import { Changes } from '../changes.js';
-import { lagTable, type QueryServer, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
+import type { ServerProbe } from '../checks/server-probe.js';
+import { lagTable, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
 import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
 import { type Events, tell } from '../own-functions.js';
 import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
@@ -42,8 +43,8 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
   /** Whether a statement may run twice, unless it is sent on a checked-out connection: for services that only read. @defaultValue false */
   readonly idempotent?: boolean | undefined;
   /**
-   * Which servers get statements. `primary`: only a server that accepts writes. A server that reports to be read-only is on standby until
-   * it accepts them; it is the primary then, and the sessions of a former primary that does not answer, or still accepts writes, are cut.
+   * Which servers get statements. `primary`: only a server whose latest answer was that it accepts writes. A server that reports to be
+   * read-only is on standby until it accepts them; it is the primary then, and the sessions of a former primary that does not answer, or still accepts writes, are cut.
    * `any`: all servers, whose roles are not queried. @defaultValue 'any'
    * @see docs/guide/mysql.md#roles-one-primary-several-replicas
    */
@@ -104,15 +105,23 @@ export function createService(
   const { resolver, host } = whereabouts(options);
   const settings = resolveServerSettings(options, host);
   const { clock = systemClock, rng = systemRng } = options;
-  const transport = new ServerTransport({ settings, clock, rng, events });
+  const probes: ServerProbe[] = [];
+  const transport = new ServerTransport({
+    settings,
+    clock,
+    rng,
+    events,
+    opened: async (endpoint, signal) => {
+      for (const probe of probes) await probe.connected(endpoint, signal);
+    },
+  });
   const { idempotent, role } = serviceTable.resolveOwn(options);
   const mustWrite = role === 'primary';
-  const query: QueryServer = (endpoint, sql, signal) => transport.query(endpoint, sql, signal);
-  const roleStages: StageFactory[] = [];
-  if (options.hosts !== undefined) roleStages.push(only(options.hosts));
-  if (mustWrite) roleStages.push(writable(query, (endpoint, by) => transport.supersede(endpoint, by)));
-  const lag = replicaLag(options, query);
-  if (lag !== undefined) roleStages.push(lag);
+  if (mustWrite) probes.push(writable(transport));
+  const lag = replicaLag(options, transport);
+  if (lag !== undefined) probes.push(lag);
+  const roleStages: StageFactory[] = options.hosts === undefined ? [] : [only(options.hosts)];
+  for (const { stage } of probes) roleStages.push(stage);
   const balancing: Record<string, unknown> = {};
   for (const option of balancingTable.names) {
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];

@@ -47,6 +47,7 @@ export class MysqlSession implements PooledSession {
   readonly connection: PoolConnection;
   /** The credentials with which the session logged in, if functions of the application provided them. */
   readonly credentials: Credentials | undefined;
+  unusedSinceMs = 0;
   expiresAtMs: number = Number.POSITIVE_INFINITY;
   idleSinceMs: number;
   uses = 0;

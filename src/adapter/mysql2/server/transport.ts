@@ -64,6 +64,8 @@ export interface ServerTransportParts {
   readonly rng: Rng;
   /** Emits the events of the pools, and `warn` for a problem that was dealt with. */
   readonly events?: Events;
+  /** Called when the first connection to a server is open, before the server counts as connected. If it rejects, the server does not. */
+  readonly opened?: (endpoint: Endpoint, signal: AbortSignal) => Promise<void>;
 }
 
 /** The transport behind `mysql2Transport`. The cluster uses this class directly, because it needs more of a server than its Pool. */
@@ -88,7 +90,7 @@ export class ServerTransport implements Transport<Pool> {
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<ServerConnection> {
-    const { settings, clock, rng, events } = this.#parts;
+    const { settings, clock, rng, events, opened } = this.#parts;
     const server = await openServer({ endpoint, settings, clock, rng, events }, signal).catch((error: Error) => {
       throw isRefusedLogIn(error) ? markLasting(error) : error;
     });
@@ -97,6 +99,12 @@ export class ServerTransport implements Transport<Pool> {
     void server.closed.then(() => {
       if (this.#byKey.get(endpoint.key) === server) this.#byKey.delete(endpoint.key);
     });
+    try {
+      await opened?.(endpoint, signal);
+    } catch (error) {
+      void server.close(AbortSignal.abort());
+      throw error;
+    }
     return server;
   }
 
@@ -113,11 +121,24 @@ export class ServerTransport implements Transport<Pool> {
     server?.reinstate();
   }
 
-  /** Runs a query of evenkeel's own on a server, in addition to the calls. */
-  async query(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
+  /** Sends calls that wait for a session of a server, which must get no more of them, to other servers. */
+  handBack({ key }: Endpoint): void {
+    this.#byKey.get(key)?.handBack();
+  }
+
+  /**
+   * Runs a query of evenkeel's own on a server, in addition to the calls.
+   * @param mayWait Whether the query waits until a session is given back if all are in use, instead of opening another one.
+   */
+  async query(
+    endpoint: Endpoint,
+    sql: string,
+    signal: AbortSignal,
+    mayWait = false,
+  ): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);
     if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
-    return (await server.runOwn(sql, signal)) as readonly Record<string, unknown>[];
+    return (await server.runOwn(sql, signal, mayWait)) as readonly Record<string, unknown>[];
   }
 }
 

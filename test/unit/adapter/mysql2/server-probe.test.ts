@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { type QueryServer, replicaLag, writable } from '../../../../src/adapter/mysql2/checks/standby.js';
+import type { ServerProbe } from '../../../../src/adapter/mysql2/checks/server-probe.js';
+import { type ProbedService, replicaLag, writable } from '../../../../src/adapter/mysql2/checks/standby.js';
 import { readOnlyOutcome } from '../../../../src/adapter/mysql2/outcome.js';
 import {
   createEndpoint,
@@ -8,7 +9,6 @@ import {
   type Observer,
   outcomes,
   type Stage,
-  type StageFactory,
 } from '../../../../src/index.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
@@ -23,25 +23,29 @@ class Fixture {
   answers: Record<string, (sql: string) => Promise<readonly Record<string, unknown>[]>> = {};
   /** Servers whose sessions were cut, and for which others. */
   readonly cut: string[] = [];
+  /** Servers whose waiting calls were sent elsewhere. */
+  readonly handedBack: string[] = [];
   invalidations = 0;
+  readonly probe: ServerProbe;
   readonly stage: Stage;
   readonly trackers;
 
-  constructor(make: (ask: QueryServer, cut: Parameters<typeof writable>[1]) => StageFactory) {
-    const ask: QueryServer = (endpoint, sql) => {
-      this.questions.push(`${endpoint.address} ${sql}`);
-      return this.answers[endpoint.address]?.(sql) ?? Promise.resolve([]);
+  constructor(make: (service: ProbedService) => ServerProbe) {
+    const service: ProbedService = {
+      query: (endpoint, sql) => {
+        this.questions.push(`${endpoint.address} ${sql}`);
+        return this.answers[endpoint.address]?.(sql) ?? Promise.resolve([]);
+      },
+      handBack: ({ address }) => void this.handedBack.push(address),
+      supersede: (endpoint, by) => void this.cut.push(`${endpoint.address} for ${by.address}`),
     };
     const observer: Observer = {
       ejected: ({ endpoint, reason }) => this.told.push(`${endpoint.address} ${reason}`),
       restored: ({ endpoint }) => this.told.push(`${endpoint.address} is back`),
       warned: ({ message }) => this.told.push(message),
     };
-    const cut = (endpoint: Endpoint, by: Endpoint) => void this.cut.push(`${endpoint.address} for ${by.address}`);
-    this.stage = make(
-      ask,
-      cut,
-    )({
+    this.probe = make(service);
+    this.stage = this.probe.stage({
       clock: this.clock,
       rng: { next: () => 0.5 },
       observer,
@@ -57,9 +61,14 @@ class Fixture {
     return this.stage.apply(EndpointSet.of(1, endpoints)).entries.map(({ weight }) => weight);
   }
 
+  /** Opens a connection to a server, as the transport and the balancer do it. Rejects if the server does not become ready. */
+  async open(index: number, signal: AbortSignal = new AbortController().signal): Promise<void> {
+    await this.probe.connected(endpoints[index] as Endpoint, signal);
+    this.trackers[index]?.connected?.();
+  }
+
   async connect(): Promise<void> {
-    for (const tracker of this.trackers) tracker?.connected?.();
-    await this.clock.advanceAsync(0);
+    for (const index of endpoints.keys()) await this.open(index);
   }
 }
 
@@ -85,12 +94,79 @@ describe('servers that have to take writes', () => {
     expect(fixture.weights).toEqual([weight, 1]);
   });
 
-  it('are asked when they connect, and not again while they do', async () => {
+  it('are not ready before they have answered, however late they do', async () => {
+    let answer: (rows: Record<string, unknown>[]) => void = () => {};
+    fixture.answers['10.0.0.1'] = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    let isReady = false;
+    const opened = fixture.open(0).then(() => {
+      isReady = true;
+    });
+    await fixture.clock.advanceAsync(999);
+    expect(isReady).toBe(false);
+    answer([{ read_only: 1 }]);
+    await opened;
+    expect(fixture.weights).toEqual([0, 1]);
+  });
+
+  it('that do not answer the first question are not connected to, and are asked again with the next connection', async () => {
+    fixture.answers['10.0.0.1'] = () => new Promise(() => {});
+    const opened = fixture.open(0);
+    const refused = expect(opened).rejects.toThrow('it did not say what it is: no answer within 1000 ms');
+    await fixture.clock.advanceAsync(1_000);
+    await refused;
+    fixture.answers['10.0.0.1'] = says(1);
+    await fixture.open(0);
+    expect(fixture.weights).toEqual([0, 1]);
+  });
+
+  it('are called off with the attempt to connect', async () => {
+    fixture.answers['10.0.0.1'] = () => new Promise(() => {});
+    const attempt = new AbortController();
+    const opened = fixture.open(0, attempt.signal);
+    attempt.abort(new Error('too late'));
+    await expect(opened).rejects.toThrow('too late');
+    expect(fixture.clock.timers).toBe(0);
+  });
+
+  it('are asked every second, since one that takes only reads would never say that it has lost its role', async () => {
     fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
     await fixture.connect();
-    await fixture.clock.advanceAsync(60_000);
-    expect(fixture.questions).toHaveLength(2);
-    expect(fixture.clock.timers).toBe(0);
+    fixture.answers['10.0.0.1'] = says(1);
+    expect(fixture.weights).toEqual([1, 1]);
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.weights).toEqual([0, 1]);
+    await fixture.clock.advanceAsync(9_000);
+    expect(fixture.questions).toHaveLength(2 + 2 * 10);
+  });
+
+  it('that have lost their role keep no call waiting', async () => {
+    fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
+    await fixture.connect();
+    fixture.weights;
+    expect(fixture.handedBack).toEqual([]);
+    fixture.answers['10.0.0.1'] = says(1);
+    await fixture.clock.advanceAsync(1_000);
+    fixture.weights;
+    expect(fixture.handedBack).toEqual(['10.0.0.1']);
+  });
+
+  it('are judged by a refusal rather than by an answer that was under way when it came', async () => {
+    let answer: (rows: Record<string, unknown>[]) => void = () => {};
+    fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
+    await fixture.connect();
+    fixture.answers['10.0.0.1'] = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    await fixture.clock.advanceAsync(1_000);
+    fixture.trackers[0]?.completed?.(readOnlyOutcome, 5, 1, 0);
+    answer([{ read_only: 0 }]);
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.cut).toEqual([]);
   });
 
   it('that refuse one stand by at once, and are asked every second until they take writes', async () => {
@@ -101,7 +177,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.invalidations).toBeGreaterThan(0);
     fixture.answers['10.0.0.1'] = says(1);
     await fixture.clock.advanceAsync(3_000);
-    expect(fixture.questions).toHaveLength(5);
+    expect(fixture.questions).toHaveLength(2 + 2 * 3);
     expect(fixture.weights).toEqual([0, 1]);
     fixture.answers['10.0.0.1'] = says(0);
     await fixture.clock.advanceAsync(1_000);
@@ -125,8 +201,9 @@ describe('servers that have to take writes', () => {
     expect(fixture.weights).toEqual([1, 1]);
   });
 
-  it('that cannot be queried are believed to take writes, and that is reported once', async () => {
-    fixture.answers['10.0.0.1'] = () => Promise.reject(new Error('no permission'));
+  it('that refuse the question are believed to take writes, and that is reported once', async () => {
+    const refusal = Object.assign(new Error('no permission'), { errno: 1227, sqlState: '42000' });
+    fixture.answers['10.0.0.1'] = () => Promise.reject(refusal);
     await fixture.connect();
     await fixture.connect();
     expect(fixture.weights).toEqual([1, 1]);
@@ -139,15 +216,19 @@ describe('servers that have to take writes', () => {
       new Promise((resolve) => {
         answer = resolve;
       });
+    const silent = fixture.answers['10.0.0.1'];
+    fixture.answers['10.0.0.1'] = says(0);
     await fixture.connect();
-    await fixture.clock.advanceAsync(1_000);
+    fixture.answers['10.0.0.1'] = silent;
+    await fixture.clock.advanceAsync(2_000);
     expect(fixture.told).toEqual(['a server was not asked: no answer within 1000 ms']);
-    fixture.trackers[0]?.connected?.();
+    await fixture.clock.advanceAsync(1_000);
     fixture.trackers[0]?.disconnected?.(undefined);
     answer([{ read_only: 1 }]);
     await fixture.clock.advanceAsync(0);
     expect(fixture.weights).toEqual([1, 1]);
     fixture.stage.close?.();
+    await fixture.clock.advanceAsync(2_000);
     expect(fixture.clock.timers).toBe(0);
   });
 
@@ -155,9 +236,10 @@ describe('servers that have to take writes', () => {
     fixture.answers['10.0.0.1'] = says(1);
     await fixture.connect();
     expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.clock.timers).toBe(2);
     fixture.trackers[0]?.closed?.();
     expect(fixture.weights).toEqual([1, 1]);
-    expect(fixture.clock.timers).toBe(0);
+    expect(fixture.clock.timers).toBe(1);
   });
 });
 
@@ -200,7 +282,7 @@ describe('a primary, when a replica takes over', () => {
     expect(fixture.cut).toEqual(['10.0.0.1 for 10.0.0.2']);
     await fixture.clock.advanceAsync(60_000);
     fixture.trackers[0]?.disconnected?.(undefined);
-    fixture.trackers[0]?.connected?.();
+    await fixture.open(0);
     await fixture.clock.advanceAsync(60_000);
     expect(fixture.weights).toEqual([0, 1]);
     fixture.answers['10.0.0.2'] = is('b', 'ON');
@@ -245,6 +327,34 @@ describe('a primary, when a replica takes over', () => {
     expect(fixture.cut).toEqual([]);
   });
 
+  it('is left alone if the other one has lost its role again by the time it says who it is', async () => {
+    fixture.answers['10.0.0.2'] = (sql) =>
+      sql.startsWith('SELECT') ? Promise.resolve([{ read_only: 0 }]) : is('b', 'ON')(sql);
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.cut).toEqual([]);
+    expect(fixture.weights[0]).toBe(1);
+  });
+
+  it('that is being connected to just now is not used before it has answered', async () => {
+    fixture.trackers[0]?.disconnected?.(undefined);
+    let answer: () => void = () => {};
+    fixture.answers['10.0.0.1'] = (sql) =>
+      sql.startsWith('SELECT')
+        ? new Promise((resolve) => {
+            answer = () => resolve([{ read_only: 1 }]);
+          })
+        : is('a', 'ON')(sql);
+    const opened = fixture.open(0).then(
+      () => 'ready',
+      () => 'refused',
+    );
+    await promote();
+    answer();
+    await fixture.clock.advanceAsync(0);
+    // It was asked again meanwhile, and that answer counts.
+    expect([await opened, fixture.weights[0]]).not.toEqual(['ready', 1]);
+  });
+
   it('is left alone if the other one does not say who it is', async () => {
     fixture.answers['10.0.0.2'] = (sql) => (sql.startsWith('SELECT') ? Promise.resolve([{ read_only: 0 }]) : silent());
     await fixture.clock.advanceAsync(2_000);
@@ -255,7 +365,7 @@ describe('a primary, when a replica takes over', () => {
 
 describe('replicas that may not be too far behind', () => {
   const fixture = (options: object): Fixture =>
-    new Fixture((ask) => replicaLag({ maxLagMs: 5_000, ...options }, ask) as StageFactory);
+    new Fixture((service) => replicaLag({ maxLagMs: 5_000, ...options }, service) as ServerProbe);
 
   it.each([
     ['MySQL', { Seconds_Behind_Source: 6 }, 0],
@@ -296,8 +406,7 @@ describe('replicas that may not be too far behind', () => {
     expect(one.weights).toEqual([0, 1]);
     one.trackers[1]?.disconnected?.(undefined);
     expect(one.weights).toEqual([1, 1]);
-    one.trackers[1]?.connected?.();
-    await one.clock.advanceAsync(0);
+    await one.open(1);
     lagMs = undefined;
     await one.clock.advanceAsync(100);
     expect(one.weights).toEqual([0, 1]);

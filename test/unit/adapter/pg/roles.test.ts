@@ -35,6 +35,7 @@ class FakeServer {
   answer: () => Promise<Row>;
   isSuperseded = false;
   cuts = 0;
+  handBacks = 0;
 
   constructor(address: string, row: Row) {
     this.endpoint = createEndpoint({ address, port: 5432 });
@@ -51,6 +52,10 @@ class FakeServer {
 
   reinstate(): void {
     this.isSuperseded = false;
+  }
+
+  handBack(): void {
+    this.handBacks++;
   }
 
   says(row: Row): void {
@@ -381,6 +386,47 @@ describe('roles of servers', () => {
     }
     expect(fixture.at(0).asked).toBeLessThanOrEqual(2 + 10);
     fixture.roles.hint(createEndpoint({ address: '10.9.9.9', port: 1 }));
+  });
+
+  it('a hint that comes while a question is under way leads to another one soon', async () => {
+    const fixture = new Fixture('primary', [primary(), standby()]);
+    await fixture.connectAll();
+    let answer: (row: Row) => void = () => {};
+    fixture.at(0).answer = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    await fixture.clock.advanceAsync(1_000);
+    fixture.roles.hint(fixture.at(0).endpoint);
+    fixture.at(0).says(standby());
+    answer(primary());
+    await fixture.clock.advanceAsync(100);
+    expect(fixture.weights).toEqual([0, 0]);
+  });
+
+  it('a server that refused a write is asked anew, whatever it answers to a question from before', async () => {
+    const fixture = new Fixture('primary', [primary(), standby()]);
+    await fixture.connectAll();
+    let answer: (row: Row) => void = () => {};
+    fixture.at(0).answer = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    await fixture.clock.advanceAsync(1_000);
+    const rechecked = fixture.roles.recheck(fixture.at(0).endpoint);
+    fixture.at(0).says(standby());
+    answer(primary());
+    await rechecked;
+    expect(fixture.roles.isUsable(fixture.at(0).endpoint)).toBe(false);
+  });
+
+  it('a server that loses its role keeps no call waiting', async () => {
+    const fixture = new Fixture('primary', [primary()]);
+    await fixture.connectAll();
+    expect(fixture.at(0).handBacks).toBe(0);
+    fixture.at(0).says(standby());
+    await fixture.pass(1_500);
+    expect(fixture.at(0).handBacks).toBeGreaterThan(0);
   });
 
   it('stops asking when the pool is closed, or the server is gone', async () => {

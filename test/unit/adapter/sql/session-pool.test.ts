@@ -12,6 +12,7 @@ class FakeSession implements PooledSession {
   isIdle = false;
   isUsed = false;
   idleSinceMs = 0;
+  unusedSinceMs = 0;
   expiresAtMs = Number.POSITIVE_INFINITY;
   /** Answers the query of evenkeel's own that runs on it. */
   answer: OwnAnswer | undefined;
@@ -189,6 +190,49 @@ describe('a pool of SQL sessions', () => {
     expect(pool.sockets).toBe(3);
     clock.advance(100_000);
     expect([pool.sockets, pool.idleCount, openings.length]).toEqual([1, 1, 0]);
+  });
+
+  it('ends sessions that no call used for long, although queries of its own ran on them', async () => {
+    const { clock, pool, openings, first, borrow } = poolOf({ idleTimeoutMs: 10_000 });
+    const callers = [borrow(), borrow(), borrow()];
+    while (openings.length > 0) openings[0]?.greets();
+    const sessions = callers.map(({ session }) => session as FakeSession);
+    for (const caller of callers) caller.giveBack();
+    const asked: FakeSession[] = [];
+    for (let second = 0; second < 9; second++) {
+      void pool.runOwn('what are you', new AbortController().signal);
+      const session = sessions.find(({ answer }) => answer !== undefined) as FakeSession;
+      asked.push(session);
+      const { answer } = session;
+      session.answer = undefined;
+      answer?.(null);
+      clock.advance(1_000);
+    }
+    // All were tested in turn, and the one that a call used last is still lent first.
+    expect(new Set(asked.slice(0, 3)).size).toBe(3);
+    expect([borrow().session, first]).toEqual([sessions[2], sessions[0]]);
+    clock.advance(2_000);
+    expect(pool.sockets).toBe(1);
+  });
+
+  it('sends its waiters elsewhere when the server loses its role, once the picker knows; its own queries stay', () => {
+    const { clock, pool, first, borrow } = poolOf({ max: 1, validateAfterMs: 5_000 });
+    clock.advance(5_000);
+    const validating = borrow();
+    const waiting = borrow();
+    const own = pool.runOwn('what are you', new AbortController().signal);
+    pool.handBack();
+    expect([validating.notes, waiting.notes]).toEqual([['waits'], ['waits']]);
+    clock.advance(0);
+    const standby = 'standby: no connection to 10.0.0.1:3306: it gets no statements for now';
+    expect([validating.notes, waiting.notes]).toEqual([
+      ['waits', standby],
+      ['waits', standby],
+    ]);
+    first.answer?.(null);
+    first.answer?.(null, 'a replica');
+    expect(pool.waitingCount).toBe(0);
+    return expect(own).resolves.toBe('a replica');
   });
 
   it('opens another within a second when the server ends the last one in order, and dies when it does so for long', async () => {
