@@ -66,6 +66,23 @@ const variants = [
   { name: 'bun', from: 22, folders: ['runtimes'], peer: '@oven/bun-linux-x64', version: '1' },
   { name: 'deno', from: 22, folders: ['runtimes'], peer: '@deno/linux-x64-glibc', version: '2' },
   { name: 'grpc-js-oldest', from: 20, folders: ['grpc-js'], peer: '@grpc/grpc-js', version: '1.14.0' },
+  // Each comes with its own `@connectrpc/connect`, of exactly its version.
+  {
+    name: 'connect-oldest',
+    from: 20,
+    folders: ['http2'],
+    peer: '@connectrpc/connect-node',
+    version: '2.0.0',
+    brings: ['@connectrpc/connect'],
+  },
+  {
+    name: 'connect-newest',
+    from: 22,
+    folders: ['http2'],
+    peer: '@connectrpc/connect-node',
+    version: '2',
+    brings: ['@connectrpc/connect'],
+  },
   { name: 'mysql2-oldest', from: 20, folders: ['mysql2'], peer: 'mysql2', version: '3.9.0' },
   { name: 'pg-oldest', from: 20, folders: ['pg'], peer: 'pg', version: '8.11.0' },
   { name: 'ioredis-oldest', from: 20, folders: ['redis'], peer: 'ioredis', version: '5.4.0' },
@@ -113,24 +130,29 @@ if (chosen.length === 0) {
   process.exit(2);
 }
 
-/** Installs one version of a peer in a folder of its own; returns where it lies. @param {string} peer @param {string} version */
+/** Installs one version of a peer in a folder of its own; returns the folder of its packages. @param {string} peer @param {string} version */
 function install(peer, version) {
   const folder = join(root, 'node_modules/.cache/evenkeel/peers', `${peer.replace('/', '-')}-${version}`);
-  const installed = join(folder, 'node_modules', peer);
-  if (existsSync(installed)) return installed;
+  const packages = join(folder, 'node_modules');
+  if (existsSync(join(packages, peer))) return packages;
   mkdirSync(folder, { recursive: true });
   const flags = ['--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'];
   const { status, stderr } = spawnSync('npm', ['install', ...flags, '--prefix', folder, `${peer}@${version}`], {
     encoding: 'utf8',
   });
   if (status !== 0) throw new Error(`${peer}@${version} could not be installed:\n${stderr}`);
-  return installed;
+  return packages;
 }
 
 /** @param {typeof cells[number]} cell */
-async function run({ node, name, folders, peer, version, proofOf }) {
+async function run({ node, name, folders, peer, version, brings = [], proofOf }) {
   const started = performance.now();
-  const peers = peer && version ? { [peer]: install(peer, version) } : {};
+  /** @type {Record<string, string>} */
+  const peers = {};
+  if (peer && version) {
+    const packages = install(peer, version);
+    for (const taken of [peer, ...brings]) peers[taken] = join(packages, taken);
+  }
   const vitest = [
     join(root, 'node_modules/vitest/vitest.mjs'),
     'run',

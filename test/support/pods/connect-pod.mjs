@@ -106,13 +106,14 @@ const sessions = new Set();
 const sockets = new Set();
 server.on('session', (session) => {
   sessions.add(session);
-  stats.open++;
+  stats.open = sessions.size;
   stats.opened++;
   told();
   session.on('error', () => {});
+  // Node 22 may emit it twice.
   session.on('close', () => {
     sessions.delete(session);
-    stats.open--;
+    stats.open = sessions.size;
     told();
   });
   session.on('stream', (stream, headers) => {
