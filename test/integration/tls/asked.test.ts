@@ -1,4 +1,7 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createSecureServer, type Http2SecureServer } from 'node:http2';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { type Balancer, type Endpoint, staticEndpoints } from 'evenkeel';
 import { createHttp2Client } from 'evenkeel/http2';
@@ -247,6 +250,46 @@ for (const [name, open] of Object.entries(clients)) {
         return shown().length > 0 && shown().every((name) => name === 'third');
       });
       expect(await orders.ask()).toBe('third');
+    });
+
+    it('a renewed certificate authority: old connections stay in use until the pod shows a certificate of the new one', async () => {
+      const next = createCertificate({ commonName: 'next authority' });
+      const renewed = createCertificate({ commonName: 'orders', hosts: ['orders.shop'], issuer: next });
+      const serve = ({ cert, key }: Pick<typeof serving, 'cert' | 'key'>): void =>
+        server.setSecureContext({ cert, key, ca: authority.cert });
+      const folder = await mkdtemp(join(tmpdir(), 'evenkeel-authority-'));
+      const file = join(folder, 'ca.crt');
+      await writeFile(file, authority.cert);
+      const { cert, key } = client('first');
+      const clock = new FakeClock();
+      orders = open(async () => ({ cert, key, ca: await readFile(file) }), { clock });
+      expect(await orders.ask()).toBe('first');
+      const [old] = sockets;
+
+      await writeFile(file, next.cert);
+      clock.advance(REFRESH_MS);
+      let refused = 0;
+      server.on('tlsClientError', () => refused++);
+      await until('a new connection was tried and not made', async () => {
+        clock.advance(1_000);
+        await idle();
+        expect(await orders.ask()).toBe('first');
+        return refused > 0;
+      });
+      expect([...sockets]).toContain(old);
+
+      serve(renewed);
+      await until('the old connection is replaced', async () => {
+        clock.advance(1_000);
+        return sockets.size === 1 && !sockets.has(old as TLSSocket);
+      });
+      expect(await orders.ask()).toBe('first');
+
+      serve(serving);
+      await idle();
+      await hangUp();
+      await expect(orders.ask()).rejects.toThrow('self-signed certificate in certificate chain');
+      await rm(folder, { recursive: true });
     });
 
     it('a function that returns another certificate each time: connections are replaced, no more often than it is called', async () => {
