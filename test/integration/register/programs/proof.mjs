@@ -78,7 +78,11 @@ const projects = {
     ],
     programs: {
       fetch: { args: ['clients.mjs', 'fetch'] },
-      'undici 6, 7 and 8 in one app': { of: ['undici6', 'undici7', 'undici8'], args: ['clients.mjs', 'undici'] },
+      'undici 6, 7 and 8 in one app': {
+        of: ['undici6', 'undici7', 'undici8'],
+        args: ['clients.mjs', 'undici'],
+        needs: 22,
+      },
       'node:http': { args: ['clients.mjs', 'node:http'] },
       ...Object.fromEntries(
         [
@@ -95,7 +99,7 @@ const projects = {
         ].map((name) => [name, { of: [name], args: ['clients.mjs', name] }]),
       ),
       'axios, bundled': { of: ['axios'], args: ['bundled.mjs', 'axios'] },
-      'undici, bundled': { of: ['undici6', 'undici7', 'undici8'], args: ['bundled.mjs', 'undici'] },
+      'undici, bundled': { of: ['undici6', 'undici7', 'undici8'], args: ['bundled.mjs', 'undici'], needs: 22 },
       'ws, bundled and minified': { of: ['ws'], args: ['bundled.mjs', 'ws'] },
       'WebSocket of Node': { args: ['clients.mjs', 'WebSocket of Node'], needs: 22 },
       'EventSource of Node': { args: ['--experimental-eventsource', 'clients.mjs', 'EventSource of Node'], needs: 22 },
