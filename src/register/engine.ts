@@ -62,7 +62,8 @@ export function stockError(error: Error, host: string, timeoutCode = 'ETIMEDOUT'
   if (!isEvenkeelError(error) || error.code === 'EVENKEEL_OPTION') return error;
   const found = libraryErrorOf(error);
   if (found !== undefined) return Object.assign(new Error(found.message, { cause: error }), found);
-  const code = error.code === 'EVENKEEL_DEADLINE' ? timeoutCode : 'ECONNREFUSED';
+  const isLate = error.code === 'EVENKEEL_DEADLINE' || error.code === 'EVENKEEL_NOT_READY';
+  const code = isLate ? timeoutCode : 'ECONNREFUSED';
   return Object.assign(new Error(`connect ${code} ${host}`, { cause: error }), { code, syscall: 'connect' });
 }
 

@@ -1,6 +1,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { Agent, Dispatcher } from 'undici';
 import { withTls } from '../adapter/http/app-options.js';
+import { balancerDefaults } from '../adapter/kit/index.js';
 import { resolveServiceOptions, type ServiceOptions } from '../adapter/undici/app-agent/app-options.js';
 import { type AppInterceptor, type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
 import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockError } from './engine.js';
@@ -33,14 +34,15 @@ export function createEngine(options: EngineOptions): UndiciEngine {
     let interceptor = interceptors.get(own);
     if (interceptor === undefined) {
       const settings = settingsOf(own);
+      const connectTimeoutMs = connectTimeoutOf(own);
       const tls = tlsOf(own);
       interceptor =
-        tls === undefined && Object.keys(settings).length === 0
+        tls === undefined && connectTimeoutMs === undefined && Object.keys(settings).length === 0
           ? shared
           : appInterceptor({
               ...common,
               options: (origin) => {
-                const merged = { ...optionsOf(origin), ...settings };
+                const merged = withConnectTimeout({ ...optionsOf(origin), ...settings }, connectTimeoutMs);
                 return origin.protocol === 'https:' ? withTls(merged, tls) : merged;
               },
             });
@@ -69,6 +71,35 @@ function settingsOf(own: Agent.Options): ServiceOptions {
     maxResponseSize: own.maxResponseSize === -1 ? undefined : own.maxResponseSize,
   };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => typeof value === 'number'));
+}
+
+/** How long an app's Agent lets a connection take to open, in ms; undefined if the app does not say so. */
+function connectTimeoutOf({ connect, connectTimeout }: Agent.Options): number | undefined {
+  const timeoutMs = (typeof connect === 'object' ? connect?.timeout : undefined) ?? connectTimeout;
+  if (typeof timeoutMs !== 'number') return undefined;
+  // undici's 0 is no limit.
+  return timeoutMs === 0 ? MAX_CONNECT_TIMEOUT_MS : Math.min(timeoutMs, MAX_CONNECT_TIMEOUT_MS);
+}
+
+/** The most that `pool.connectTimeoutMs` takes. */
+const MAX_CONNECT_TIMEOUT_MS = 600_000;
+
+/** The least time for which a request waits for a pod, in ms: the first one also waits until the pods are found. */
+const MIN_WAIT_MS = 1_000;
+
+/**
+ * Limits how long a connection may take to open. With undici a request fails when its connection has taken so long, so it waits as long
+ * for a pod. With `connections` a request may also wait for another to end, which undici does not limit: then the wait gets no shorter.
+ */
+function withConnectTimeout(options: ServiceOptions, connectTimeoutMs: number | undefined): ServiceOptions {
+  if (connectTimeoutMs === undefined) return options;
+  const { connections, pool, waitTimeoutMs = balancerDefaults.waitTimeoutMs } = options;
+  const leastMs = connections === undefined ? MIN_WAIT_MS : waitTimeoutMs;
+  return {
+    ...options,
+    pool: { ...pool, connectTimeoutMs },
+    waitTimeoutMs: Math.max(connectTimeoutMs, leastMs),
+  };
 }
 
 /** What `connect` of an Agent says about connections rather than about TLS. */

@@ -40,6 +40,14 @@ afterAll(async () => {
 
 /** The Service as the API server and DNS know it. */
 function exist(name: string, members: Pods, ready = true): void {
+  existAt(name, members.all, ready);
+}
+
+function existAt(
+  name: string,
+  members: readonly { readonly name: string; readonly port: number }[],
+  ready = true,
+): void {
   world.dns.kubernetes.set({
     namespace: 'shop',
     name,
@@ -48,7 +56,15 @@ function exist(name: string, members: Pods, ready = true): void {
   });
   world.api
     .service('shop', name, { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] })
-    .setPods(members.all.map((pod) => ({ name: pod.name, address: '127.0.0.1', ports: { http: pod.port }, ready })));
+    .setPods(members.map((pod) => ({ name: pod.name, address: '127.0.0.1', ports: { http: pod.port }, ready })));
+}
+
+/** A module for EVENKEEL_CONFIG that exports `more`, too. */
+async function configWith(more: string): Promise<string> {
+  const file = join(world.folder, `evenkeel-${more.length}.cjs`);
+  const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'] }));
+  await writeFile(file, `module.exports = { discovery: ${discovery}, ${more} };\n`);
+  return file;
 }
 
 interface Result {
@@ -206,13 +222,6 @@ describe('node --require evenkeel/register', () => {
     await secret[Symbol.asyncDispose]();
     expect(failed).toEqual({ DEPTH_ZERO_SELF_SIGNED_CERT: 10 });
   });
-
-  async function configWith(more: string): Promise<string> {
-    const file = join(world.folder, `evenkeel-${more.length}.cjs`);
-    const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'] }));
-    await writeFile(file, `module.exports = { discovery: ${discovery}, ${more} };\n`);
-    return file;
-  }
 });
 
 describe('gRPC', () => {
@@ -572,6 +581,42 @@ describe('an agent that the app created', () => {
   });
 });
 
+describe('a kept connection', () => {
+  it('begins a request of got with the same events as without register, and its time-out for sending comes', async () => {
+    existAt('lone', [outside]);
+    const script = `
+      const http = require('node:http');
+      const { Readable } = require('node:stream');
+      const agent = { http: new http.Agent({ keepAlive: true }) };
+      (async () => {
+        const { got } = await import('got');
+        const events = async (url) => {
+          await got(url, { agent });
+          const seen = [];
+          // A body that never ends.
+          const body = new Readable({ read() {} });
+          body.push('some');
+          const sent = got.post(url, { agent, body, timeout: { send: 1 }, retry: { limit: 0 } });
+          sent.on('request', (request) => request.once('socket', (socket) => {
+            seen.push(request.reusedSocket ? 'kept' : 'new', socket.connecting ? 'connecting' : 'connected');
+            for (const event of ['lookup', 'connect']) socket.once(event, () => seen.push(event));
+          }));
+          await sent.catch(({ message, code }) => seen.push(message, code));
+          return seen.join(', ');
+        };
+        const pods = { [await events('http://lone.shop:8080/')]: 1 };
+        pods[await events('http://127.0.0.1:${outside.port}/')] = 1;
+        console.log(JSON.stringify({ pods, failed: {} }));
+        process.exit();
+      })();`;
+    const { pods: seen, stderr } = await start(['-e', script]).result;
+    expect({ seen, stderr }).toEqual({
+      seen: { "kept, connected, Timeout awaiting 'send' for 1ms, ETIMEDOUT": 1 },
+      stderr: '',
+    });
+  });
+});
+
 describe('an undici Agent that the app made the global dispatcher', () => {
   /** Calls `url` by this copy of undici and by Node's fetch, twice each. */
   const calling = (library: string, made: string, url: string): string => `
@@ -626,6 +671,31 @@ describe('an undici Agent that the app made the global dispatcher', () => {
     const { failed } = await start(['-e', script]).result;
     await silent[Symbol.asyncDispose]();
     expect(failed).toEqual({ UND_ERR_HEADERS_TIMEOUT: 4 });
+  });
+
+  it.each(
+    libraries.flatMap((library) => [
+      [library, '{ connectTimeout: 100 }'],
+      [library, '{ connectTimeout: 600_000, connect: { timeout: 100 } }'],
+    ]),
+  )('of %s keeps its time-out for connecting: %s', async (library, options) => {
+    // A pod that accepts and says nothing opens no connection over TLS.
+    const accepted = new Set<Socket>();
+    const mute = createServer((socket) => void accepted.add(socket));
+    const port = await new Promise<number>((resolve) => {
+      mute.listen(0, '127.0.0.1', () => resolve((mute.address() as AddressInfo).port));
+    });
+    const name = `mute-to-${library}-${options.length}`;
+    existAt(name, [{ name: 'mute', port }]);
+    const script = calling(library, `new Agent(${options})`, `https://${name}.shop:8080/`);
+    // With these limits the app would outlast the test.
+    const env = {
+      EVENKEEL_CONFIG: await configWith('fetch: { waitTimeoutMs: 600_000, pool: { connectTimeoutMs: 600_000 } }'),
+    };
+    const { failed, stderr } = await start(['-e', script], env).result;
+    for (const socket of accepted) socket.destroy();
+    mute.close();
+    expect({ failed, stderr }).toEqual({ failed: { UND_ERR_CONNECT_TIMEOUT: 4 }, stderr: '' });
   });
 
   it.each(libraries)('of %s that connects in its own way is left alone, and listed', async (library) => {

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { serviceOptionsOf } from '../../../src/register/engine.js';
+import { EvenkeelError } from '../../../src/index.js';
+import { serviceOptionsOf, stockError } from '../../../src/register/engine.js';
 
 const origin = new URL('http://orders.shop:8080');
 
@@ -15,4 +16,18 @@ it.each([
 
 it.each([['text'], [7], [null], [Promise.resolve({})]])('what is no options stays as it is: %o', (config) => {
   expect(serviceOptionsOf(config)).toBe(config);
+});
+
+it.each([
+  ['EVENKEEL_NO_ENDPOINTS', 'ECONNREFUSED'],
+  ['EVENKEEL_CONNECT', 'ECONNREFUSED'],
+  ['EVENKEEL_NOT_READY', 'ETIMEDOUT'],
+  ['EVENKEEL_DEADLINE', 'ETIMEDOUT'],
+] as const)('an app gets %s, with no error of its library behind it, as %s', (code, expected) => {
+  const error = new EvenkeelError(code, 'why');
+  expect(stockError(error, 'orders.shop:8080')).toMatchObject({
+    code: expected,
+    message: `connect ${expected} orders.shop:8080`,
+    cause: error,
+  });
 });
