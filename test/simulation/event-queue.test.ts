@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { seededRng } from '../../src/testing/seeded-rng.js';
 import { type Event, EventQueue } from './lib/event-queue.js';
 
-it('events come by time, those of one time in the order they were added, and cancelled ones are gone', () => {
+it('events come in order of time, simultaneous ones in the order they were added, and cancelled ones never', () => {
   const rng = seededRng(7);
   const queue = new EventQueue();
   const expected: { atMs: number; order: number; event: Event }[] = [];

@@ -15,7 +15,7 @@ async function both(more: Partial<LlmOptions>) {
 }
 
 it.each(SEEDS)(
-  '500 sessions on 8 pods that keep 60 each: hits and times to the first token (seed %i)',
+  '500 sessions on 8 pods that cache 60 each: hits and times to the first token (seed %i)',
   async (seed) => {
     const { without, keyed } = await both({ seed });
     expect(without.hitRatio).toBeLessThan(0.16);
@@ -24,7 +24,7 @@ it.each(SEEDS)(
   },
 );
 
-it('holds with several clients, without reports, and with a few sessions that ask for most', async () => {
+it('the same holds with several clients, without reports, and with a few sessions that make most requests', async () => {
   const busy = { callsPerSecond: 25, skew: 1.2, clients: 4 };
   for (const more of [busy, { clients: 4 }, { clients: 4, reports: false }, { skew: 1 }, { skew: 1, clients: 4 }]) {
     const { without, keyed } = await both(more);

@@ -127,7 +127,7 @@ const fresh = old.map((_, index) => pod(index + 100));
 const manners: readonly Manner[] = ['closes', 'listens', 'ignores'];
 
 describe(`${SOCKETS} connections over ${PODS} pods`, () => {
-  it.each(PROOF ? [1, 10, 100, 1_000] : [1, 10, 100])('through a rolling update, of %d clients', async (clients) => {
+  it.each(PROOF ? [1, 10, 100, 1_000] : [1, 10, 100])('in a rolling update, with %d clients', async (clients) => {
     const cluster = new Cluster(clients, (index) => (clients === 1 ? 'closes' : (manners[index % 3] as Manner)));
     let present = old.map(endpoint);
     await cluster.publish(present);
@@ -160,29 +160,23 @@ describe(`${SOCKETS} connections over ${PODS} pods`, () => {
     } else if (clients === 100) expect(maxToMean(counts)).toBeLessThanOrEqual(1.5);
   });
 
-  it.each([1, 10, 100])(
-    'through a scale-out to twice the pods at a quarter a minute, of %d clients',
-    async (clients) => {
-      const cluster = new Cluster(clients, () => 'ignores', { rebalance: { ratioPerMinute: 0.25 } });
-      await cluster.publish(old.slice(0, PODS / 2).map(endpoint));
-      cluster.connectAll();
-      const begun = cluster.clients.map(({ arrivals }) => arrivals.length);
-      await cluster.publish(old.map(endpoint));
-      await cluster.pass(180_000);
-      const counts = cluster.counts(old);
-      const moved = cluster.clients.reduce(
-        (sum, { arrivals }, index) => sum + arrivals.length - (begun[index] ?? 0),
-        0,
-      );
-      expect(counts.reduce((sum, count) => sum + count, 0)).toBe(SOCKETS);
-      expect(maxToMean(counts)).toBeLessThanOrEqual(1.2);
-      // From 200 on each of five to 120; small clients have to go to whole numbers.
-      expect(moved).toBeLessThanOrEqual(clients === 100 ? 500 : 440);
-      const after = counts;
-      await cluster.pass(180_000);
-      if (clients < 100) expect(cluster.counts(old)).toEqual(after);
-    },
-  );
+  it.each([1, 10, 100])('in a scale-out to twice the pods at a quarter a minute, with %d clients', async (clients) => {
+    const cluster = new Cluster(clients, () => 'ignores', { rebalance: { ratioPerMinute: 0.25 } });
+    await cluster.publish(old.slice(0, PODS / 2).map(endpoint));
+    cluster.connectAll();
+    const begun = cluster.clients.map(({ arrivals }) => arrivals.length);
+    await cluster.publish(old.map(endpoint));
+    await cluster.pass(180_000);
+    const counts = cluster.counts(old);
+    const moved = cluster.clients.reduce((sum, { arrivals }, index) => sum + arrivals.length - (begun[index] ?? 0), 0);
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(SOCKETS);
+    expect(maxToMean(counts)).toBeLessThanOrEqual(1.2);
+    // From 200 on each of five to 120; small clients have to go to whole numbers.
+    expect(moved).toBeLessThanOrEqual(clients === 100 ? 500 : 440);
+    const after = counts;
+    await cluster.pass(180_000);
+    if (clients < 100) expect(cluster.counts(old)).toEqual(after);
+  });
 });
 
 describe(`${SOCKETS} clients with one connection each over ${PODS} pods`, () => {
@@ -213,19 +207,21 @@ describe(`${SOCKETS} clients with one connection each over ${PODS} pods`, () => 
     return { cluster, all, figures };
   };
 
-  it('by chance are uneven, and more so after a rolling update', { timeout: 120_000 }, async () => {
+  it('placed at random are uneven, and more so after a rolling update', { timeout: 120_000 }, async () => {
     const { figures } = await through(() => []);
     expect(figures).toMatchObject({ placed: 1.14, rolled: 1.67, movedByRoll: 1_685, scaled: 2.004, movedByScale: 0 });
   });
 
-  it('by their numbers are even, and move little more than they have to', { timeout: 120_000 }, async () => {
+  it('placed by their place in the fleet are even, and move little more than they have to', {
+    timeout: 120_000,
+  }, async () => {
     const own = (index: number) => [subset({ size: 1, client: { index, count: SOCKETS, connections: 1 } })];
     const { figures } = await through(own);
     // Of 1,900: those of each pod that leaves, and for each that comes those it needs of the others. Then 167.
     expect(figures).toMatchObject({ placed: 1, rolled: 1, scaled: 1.008, movedByRoll: 2_026, movedByScale: 190 });
   });
 
-  it('by their numbers, with a pod to spare and `rebalance`, are even again in time', {
+  it('placed by their place in the fleet, with a spare pod and `rebalance`, are even again in time', {
     timeout: 120_000,
   }, async () => {
     const own = (index: number) => [subset({ size: 2, client: { index, count: SOCKETS, connections: 1 } })];

@@ -42,7 +42,7 @@ async function answered(seed: number, loads: readonly number[], options: Partial
 }
 
 describe.each(SEEDS)('an overload that ends (seed %i)', (seed) => {
-  it.each([1, 4, 20])('is served to its capacity by %i clients, and leaves nothing behind', async (clients) => {
+  it.each([1, 4, 20])('is served to its capacity with %i clients, and has no effect after it ends', async (clients) => {
     const loads = [0.7, 1.4, 0.7, 0.7, 3, 3, 0.7, 0.7];
     const shares = (await answered(seed, loads, { clients, ...limited })) as [number, ...number[]];
     const [before, during, after, later, heavy, heavier, back, well] = shares;
@@ -57,13 +57,13 @@ describe.each(SEEDS)('an overload that ends (seed %i)', (seed) => {
     expect(well).toBeGreaterThanOrEqual(0.97);
   });
 
-  it('is what it would be without a limit: hardly any answer in time, and for seconds after', async () => {
+  it('without a limit leaves hardly any answer in time, also for seconds after it', async () => {
     const [, during, after] = await answered(seed, [0.7, 1.4, 0.7], { limit: fixed(100_000) });
     expect(during).toBeLessThanOrEqual(0.3);
     expect(after).toBeLessThanOrEqual(0.3);
   });
 
-  it('serves what is critical, whatever else there is', async () => {
+  it('leaves critical calls served, whatever else there is', async () => {
     const world = overloadedWorld(seed, {
       ...limited,
       priority: (rng) => {
@@ -83,7 +83,7 @@ describe.each(SEEDS)('an overload that ends (seed %i)', (seed) => {
     await world.close();
   });
 
-  it('is served no worse with a limit in the servers too, and hardly any work is done for nobody', async () => {
+  it('is served no worse with a limit in the servers too, and hardly any work is wasted', async () => {
     const world = overloadedWorld(seed, { ...limited, serverLimit: fixed(4) });
     world.demand = 0.7;
     await world.start(10_000);
@@ -103,14 +103,14 @@ describe.each(SEEDS)('an overload that ends (seed %i)', (seed) => {
     expect(forNobody / done).toBeLessThanOrEqual(0.03);
   });
 
-  it('sheds nobody where there is no overload', async () => {
+  it('that stays below capacity sheds no call', async () => {
     for (const share of await answered(seed, [0.3, 0.6, 0.8], limited)) expect(share).toBeGreaterThanOrEqual(0.999);
   });
 });
 
-describe('an overload of callers that retry', () => {
+describe('an overload with callers that retry', () => {
   it.each([['in the client', {}] as const, ...(PROOF ? [['at both ends', { serverLimit: fixed(4) }] as const] : [])])(
-    '1,000 callers that retry at once, three times the load: with a limit %s all is well 5 s later',
+    '1,000 callers that retry at once, three times the load: with a limit %s calls succeed again 5 s later',
     async (_where, more) => {
       const world = overloadedWorld(1, { ...limited, ...more, callers: { count: 1_000, tries: 4 } });
       world.demand = 0.7;

@@ -56,7 +56,7 @@ function replay(dump: Uint8Array): { picks: number; same: number; parts: number 
 
 describe('replay of a recording', () => {
   it.each(allStrategies.map((strategy) => [strategy.name, strategy] as const))(
-    '%s: every pick is the same',
+    '%s: makes every pick again',
     async (_name, strategy) => {
       const dump = await record(strategy, 2_000, 4_000);
       const { picks, same } = replay(dump);
@@ -65,7 +65,7 @@ describe('replay of a recording', () => {
     },
   );
 
-  it('of 100,000 calls, with the defaults', async () => {
+  it('makes the picks of 100,000 calls again, with the defaults', async () => {
     const { picks, same } = replay(await record(strategies.standard, 12_600, 8_000, 40));
     expect(picks).toBeGreaterThan(100_000);
     expect(same).toBe(picks);

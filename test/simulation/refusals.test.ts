@@ -7,8 +7,8 @@ import { exponential } from './lib/server.js';
 
 const EFFORT = PROOF ? 1 : 0.25;
 
-describe.each(SEEDS)('pods that send calls elsewhere while they would queue (seed %i)', (seed) => {
-  it('shorten the longest answers where many clients have few calls each', async () => {
+describe.each(SEEDS)('pods that refuse calls that would have to queue (seed %i)', (seed) => {
+  it('shorten the slowest responses where many clients have few calls each', async () => {
     const scenario = fleet(100, 30, 0.67);
     const [plain] = await play(withReports, seed, scenario, EFFORT);
     const [tally] = await play(withRefusals, seed, scenario, EFFORT);
@@ -17,7 +17,7 @@ describe.each(SEEDS)('pods that send calls elsewhere while they would queue (see
     expect(tally.refusals / tally.calls).toBeLessThan(0.6);
   });
 
-  it('refuse nobody where calls wait for something else, fifty at a time', async () => {
+  it('refuse no call where calls wait for something else, fifty at a time', async () => {
     const waiting = { servers: 10, clients: 10, callsPerSecond: 5_000, serviceTime: exponential(100) };
     const more = { workers: Number.POSITIVE_INFINITY, warmUpMs: 2_000, lengthMs: 8_000 };
     const [tally] = await play(withRefusals, seed, { ...waiting, ...more }, EFFORT);
@@ -25,7 +25,7 @@ describe.each(SEEDS)('pods that send calls elsewhere while they would queue (see
     expect(tally.refusals).toBe(0);
   });
 
-  it('refuse few where all are full', async () => {
+  it('refuse few calls where all are full', async () => {
     const [tally] = await play(withRefusals, seed, fleet(20, 30, 1.2, { warmUpMs: 0, lengthMs: 20_000 }), EFFORT);
     expect(tally.refusals / tally.calls).toBeLessThan(0.3);
   });

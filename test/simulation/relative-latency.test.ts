@@ -37,7 +37,7 @@ async function play(strategy: Strategy, seed: number, scenario: Scenario, length
 }
 
 describe.each(SEEDS)('the default load (seed %i)', (seed) => {
-  it('is even among equals, and no slower than calls in flight', async () => {
+  it('spreads calls evenly over equal pods, and is no slower than calls in flight', async () => {
     for (const scenario of [
       { servers: 10, clients: 10, callsPerSecond: 3_200 },
       { servers: 3, clients: 20, callsPerSecond: 960 },
@@ -49,7 +49,7 @@ describe.each(SEEDS)('the default load (seed %i)', (seed) => {
     }
   });
 
-  it('hides one of ten pods that works at a tenth of its speed', async () => {
+  it('hides that one of ten pods works at a tenth of its speed', async () => {
     const scenario = { servers: 10, clients: 10, callsPerSecond: 2_400 };
     const one: Scenario = {
       ...scenario,
@@ -62,7 +62,7 @@ describe.each(SEEDS)('the default load (seed %i)', (seed) => {
     expect(tally.quantileMs(0.99)).toBeLessThanOrEqual(1.3 * healthy.quantileMs(0.99));
   });
 
-  it('hides the slow one of two', async () => {
+  it('hides that one of two pods is slow', async () => {
     const scenario: Scenario = {
       servers: 2,
       callsPerSecond: 100,
@@ -101,7 +101,7 @@ describe.each(SEEDS)('the default load (seed %i)', (seed) => {
     await world.close();
   });
 
-  it('is as even as calls in flight where one call in ten is long, and in a zone 1 ms farther away', async () => {
+  it('spreads calls as evenly as calls in flight where one call in ten is long, and in a zone 1 ms farther away', async () => {
     const evenness = async (strategy: Strategy, scenario: Scenario): Promise<number> =>
       (await play(strategy, seed, scenario, 60_000)).maxOverMean(scenario.servers);
     for (const scenario of [
@@ -118,21 +118,21 @@ describe.each(SEEDS)('the default load (seed %i)', (seed) => {
     }
   });
 
-  it('is nearly even with a few calls a second: one slow call is no evidence', async () => {
+  it('spreads calls nearly evenly with a few calls a second: one slow call is no evidence', async () => {
     const scenario = { servers: 3, callsPerSecond: 5 };
     const tally = await play(standard, seed, scenario, 600_000);
     expect(tally.maxOverMean(3)).toBeLessThanOrEqual(1.1);
   });
 });
 
-it('is as quick as calls in flight with 100 clients of 100 equal pods', async () => {
+it('the default load is as fast as calls in flight with 100 clients of 100 equal pods', async () => {
   const scenario = { servers: 100, clients: 100, callsPerSecond: 36_000, serviceTime: exponential(10) };
   const ours = await play(standard, 1, scenario, 2_000);
   const theirs = await play(twoChoices, 1, scenario, 2_000);
   expect(ours.quantileMs(0.99)).toBeLessThanOrEqual(1.05 * theirs.quantileMs(0.99));
 });
 
-it('is well ahead of calls in flight where many clients share machines of different speed', async () => {
+it('the default load is much faster than calls in flight where many clients share machines of different speed', async () => {
   // Each client calls each server once in four seconds, so that the first calls take half a minute.
   const scenario = { ...prequalTestbed, callsPerSecond: prequalTestbed.callsPerSecond(0.9), warmUpMs: 30_000 };
   const ours = await play(standard, 1, scenario, LENGTH_MS / 2);

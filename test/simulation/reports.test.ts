@@ -30,8 +30,8 @@ const ten: Scenario = { servers: 10, clients: 10, callsPerSecond: 3_200 };
 const shareOfFirst = ({ perServer, calls }: Tally, servers: number): number =>
   ((perServer.get('10.0.0.0') ?? 0) * servers) / calls;
 
-describe.each(SEEDS)('the default load with reports of servers (seed %i)', (seed) => {
-  it('is even among equals, and no slower than without', async () => {
+describe.each(SEEDS)('the default load with reports from servers (seed %i)', (seed) => {
+  it('spreads calls evenly over equal servers, and is no slower than without reports', async () => {
     for (const scenario of [ten, { servers: 3, clients: 20, callsPerSecond: 960 }]) {
       const without = await play(standard, seed, scenario);
       const tally = await play(standard, seed, { ...scenario, reports: honest });
@@ -40,7 +40,7 @@ describe.each(SEEDS)('the default load with reports of servers (seed %i)', (seed
     }
   });
 
-  it('is nearly even where only every other server reports: what is known to be idle attracts calls', async () => {
+  it('spreads calls nearly evenly where only every other server reports: a server known to be idle attracts calls', async () => {
     for (const scenario of [ten, { servers: 3, clients: 20, callsPerSecond: 960 }]) {
       const reports = (inFlight: number, index: number): number | undefined => (index % 2 === 0 ? inFlight : undefined);
       const tally = await play(standard, seed, { ...scenario, reports });
@@ -60,7 +60,7 @@ describe.each(SEEDS)('the default load with reports of servers (seed %i)', (seed
     }
   });
 
-  it('gives a server that claims to be a hundred times as busy a part of its share, and the others the rest evenly', async () => {
+  it('gives a server that claims to be a hundred times as busy part of its share, and the others the rest evenly', async () => {
     const reports = (inFlight: number, index: number): number => (index === 0 ? 100 * inFlight : inFlight);
     const tally = await play(standard, seed, { ...ten, reports });
     expect(shareOfFirst(tally, 10)).toBeGreaterThan(0.01);
@@ -69,7 +69,7 @@ describe.each(SEEDS)('the default load with reports of servers (seed %i)', (seed
   });
 });
 
-it('is quicker with reports where 100 clients call 100 equal servers', async () => {
+it('the default load is faster with reports where 100 clients call 100 equal servers', async () => {
   const scenario = {
     servers: 100,
     clients: 100,
@@ -83,7 +83,7 @@ it('is quicker with reports where 100 clients call 100 equal servers', async () 
   expect(tally.meanMs).toBeLessThanOrEqual(0.9 * without.meanMs);
 });
 
-it("is ahead of peakEwma in Prequal's testbed", async () => {
+it("the default load is faster than peakEwma in Prequal's testbed", async () => {
   const scenario = { ...prequalTestbed, callsPerSecond: prequalTestbed.callsPerSecond(0.9), warmUpMs: 30_000 };
   const lengthMs = PROOF ? 60_000 : 10_000;
   const tally = await play(standard, 1, { ...scenario, reports: honest }, lengthMs);

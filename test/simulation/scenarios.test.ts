@@ -13,7 +13,7 @@ import type { Behaviour } from './lib/server.js';
 import { allStrategies, latencyAware, strategies, withStages } from './lib/strategies.js';
 import type { Strategy } from './lib/world.js';
 
-describe.each(SEEDS)('one of 11 servers takes 2 s half of the time, deadline 1 s (seed %i)', (seed) => {
+describe.each(SEEDS)('one of 11 servers takes 2 s for half of its calls, deadline 1 s (seed %i)', (seed) => {
   // Without ejection. In turn, at random or by key one call in 22 goes to the slow server while it is slow: 95.45 %, less
   // five standard deviations of chance. By calls in flight: as many as on any other, about 16 per second instead of 91.
   // By latency: two or three at a time, after the first second.
@@ -48,7 +48,7 @@ describe.each(SEEDS)('one of 11 servers takes 2 s half of the time, deadline 1 s
   );
 });
 
-describe.each(SEEDS)('one of 10 servers turns bad, 1,000 calls per second, deadline 1 s (seed %i)', (seed) => {
+describe.each(SEEDS)('one of 10 servers goes bad, 1,000 calls per second, deadline 1 s (seed %i)', (seed) => {
   const faults: readonly [string, Behaviour][] = [
     ['fails in 1 ms', { kind: 'fail', afterMs: 1 }],
     ['accepts and never answers', { kind: 'hang' }],

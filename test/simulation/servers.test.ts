@@ -141,7 +141,7 @@ describe.each(SEEDS)('each kind of simulated server answers as queueing theory s
     }
   });
 
-  it('callers who give up make room in what is shared: M/M/1 + M, processor sharing', async () => {
+  it('callers who give up free shared capacity: M/M/1 + M, processor sharing', async () => {
     const load = 1.1;
     const patienceMs = 5 * WORK;
     // Birth and death: those that wait (or all that share) leave at 1 / patience each.

@@ -76,7 +76,7 @@ describe('the simulator agrees with queueing theory', () => {
     }
   });
 
-  it.each(SEEDS)('round robin of one client is E_N/M/1 (seed %i)', async (seed) => {
+  it.each(SEEDS)('round robin with one client is E_N/M/1 (seed %i)', async (seed) => {
     const servers = 10;
     const load = 0.8;
     // Every N-th arrival of a Poisson stream: Erlang-N times between arrivals at each server.

@@ -150,7 +150,7 @@ test('there are pages with code', () => {
 });
 
 describe.each(pages)('$page', ({ page, blocks }) => {
-  test(`its ${blocks.length} blocks of code are complete`, () => {
+  test(`its ${blocks.length} code blocks are complete`, () => {
     expect(errors.get(page) ?? []).toEqual([]);
   });
 });
@@ -158,7 +158,7 @@ describe.each(pages)('$page', ({ page, blocks }) => {
 const tabbed = pages.filter(({ blocks }) => blocks.some(({ label }) => label !== ''));
 
 test.each(tabbed)(
-  '$page: a block with import and its neighbor with require use the same names of evenkeel',
+  '$page: an import block and the require block beside it use the same names of evenkeel',
   ({ blocks }) => {
     const labelled = blocks.filter(({ label }) => label !== '');
     expect(labelled.map(({ label }) => label)).toEqual(labelled.map((_, at) => (at % 2 === 0 ? 'import' : 'require')));

@@ -33,11 +33,11 @@ it.each([
   '    _config: Config,',
   'names.filter((_name, index) => index > 0);',
   '// `a._pool`',
-])('takes a method that Node documents, an unused argument or a comment for nothing undocumented: %s', (line) => {
+])('ignores methods that Node documents, unused arguments and comments: %s', (line) => {
   expect(findIn(line)).toEqual([]);
 });
 
-it('what is undocumented of another library is used in a file named internals.ts only', () => {
+it('the undocumented parts of another library are used in files named internals.ts only', () => {
   const found: string[] = [];
   for (const file of readdirSync(adapters, { recursive: true, encoding: 'utf8' })) {
     if (!file.endsWith('.ts') || file.endsWith('internals.ts')) continue;

@@ -21,7 +21,7 @@ const entryPoints: Readonly<Record<string, (value: unknown) => unknown>> = {
 };
 
 describe.each(Object.entries(entryPoints))('%s', (_name, make) => {
-  it('is refused as an option, however odd it is', () => {
+  it('is refused as an option, whatever its form', () => {
     for (const value of odd) {
       expect(() => make(value)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
     }

@@ -236,7 +236,7 @@ describe('what entry points return', () => {
   });
 });
 
-describe('what switches an option off', () => {
+describe('the value that switches an option off', () => {
   /** Options that mean what a library means by them. */
   const theirs = ['adapter/pg/options.ts: idleTimeoutMillis'];
   const root = new URL('../../../src/', import.meta.url);

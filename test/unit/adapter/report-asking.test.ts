@@ -4,14 +4,14 @@ import { type AskForReports, checkAskForReports, ReportAsking } from '../../../s
 const asked = (asking: ReportAsking, requests: number, rule: AskForReports = true): number =>
   Array.from({ length: requests }, () => asking.next(rule)).filter(Boolean).length;
 
-it('no request asks a pod that has not said that it reports, not even if it does', () => {
+it('no request asks a pod for reports that has not announced them, even if it sends them', () => {
   const asking = new ReportAsking();
   expect(asked(asking, 1_000)).toBe(0);
   asking.reported();
   expect(asked(asking, 1_000)).toBe(0);
 });
 
-it('requests ask a pod that has said so, until it no longer answers', () => {
+it('requests ask a pod that has announced reports, until it no longer sends them', () => {
   const asking = new ReportAsking();
   asking.announced();
   for (let request = 0; request < 1_000; request++) {
@@ -23,7 +23,7 @@ it('requests ask a pod that has said so, until it no longer answers', () => {
   expect(asked(asking, 10)).toBe(10);
 });
 
-it('another pod at the address starts afresh', () => {
+it('another pod at the same address starts again', () => {
   const asking = new ReportAsking();
   asking.announced();
   asking.forget();
@@ -37,7 +37,7 @@ it('with `always` every request asks, with false none', () => {
   expect(asked(asking, 100, false)).toBe(0);
 });
 
-it('the option is one of three', () => {
+it('the option is one of three values', () => {
   expect([undefined, true, false, 'always'].map((value) => checkAskForReports('askForReports', value))).toEqual([
     true,
     true,

@@ -15,7 +15,7 @@ it.each([
   expect(withoutSecrets(text)).toBe(shown);
 });
 
-it('takes a time that grows with the length of the text only', () => {
+it('takes a time that grows only with the length of the text', () => {
   const texts = [
     '//a:'.repeat(20_000),
     `//${'a:@'.repeat(20_000)}`,

@@ -76,7 +76,7 @@ describe('a balancer', () => {
     expect(order).toEqual([1, 2, 3]);
   });
 
-  it('fails with EVENKEEL_NOT_READY after waitTimeoutMs and names what it saw', async () => {
+  it('fails with EVENKEEL_NOT_READY after waitTimeoutMs, with a message about the state of the endpoints', async () => {
     const { clock, resolver, transport, balancer } = fixture({ waitTimeoutMs: 700 });
     transport.behaviour.set('10.0.0.1:80', 'refuse');
     resolver.update('10.0.0.1');
@@ -139,7 +139,7 @@ describe('a balancer', () => {
     expect(balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, started: 2 });
   });
 
-  it('ends a lease once only', async () => {
+  it('ends a lease only once', async () => {
     const { resolver, balancer } = fixture();
     resolver.update('10.0.0.1');
     const lease = await balancer.acquire();
@@ -148,7 +148,7 @@ describe('a balancer', () => {
     expect(balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, started: 1, failed: 0 });
   });
 
-  it('tries a call on another endpoint if `classify` says that nothing of it was sent', async () => {
+  it('repeats a call on another endpoint if `classify` says that nothing of it was sent', async () => {
     const { resolver, balancer } = fixture();
     resolver.update('10.0.0.1', '10.0.0.2');
     await balancer.ready();
@@ -191,7 +191,7 @@ describe('a balancer', () => {
     expect(await balancer.run(() => 'served')).toBe('served');
   });
 
-  it('W16: a failure that is permanent ends the waiting at once', async () => {
+  it('W16: a permanent failure ends the waiting at once', async () => {
     const { resolver, balancer } = fixture();
     const start = failure(balancer.ready());
     const call = failure(balancer.acquire());
@@ -202,7 +202,7 @@ describe('a balancer', () => {
     expect(await failure(balancer.acquire())).toSatisfy(code('EVENKEEL_FORBIDDEN'));
   });
 
-  it('W15: an error of the resolver leaves the set in use and marks it stale', async () => {
+  it('W15: a resolver error leaves the set in use and marks it stale', async () => {
     const { clock, resolver, balancer } = fixture();
     resolver.update('10.0.0.1');
     await balancer.ready();
@@ -215,7 +215,7 @@ describe('a balancer', () => {
     expect(balancer.snapshot().staleForMs).toBe(0);
   });
 
-  it('counts a call given up after stalledAfterMs without a byte as a failure of the endpoint', async () => {
+  it('counts a call that its caller gave up after stalledAfterMs without a byte as a failure of the endpoint', async () => {
     const { clock, resolver, balancer } = fixture();
     resolver.update('10.0.0.1');
     await balancer.ready();
@@ -235,7 +235,7 @@ describe('a balancer', () => {
     expect(balancer.snapshot().endpoints[0]).toMatchObject({ failed: 1 });
   });
 
-  it('counts a call whose deadline was stalledAfterMs and began a little before it was given to the endpoint', async () => {
+  it('counts a call whose deadline was stalledAfterMs, even if it waited a little before it reached the endpoint', async () => {
     const { clock, resolver, balancer } = fixture();
     resolver.update('10.0.0.1');
     await balancer.ready();
@@ -246,7 +246,7 @@ describe('a balancer', () => {
     expect(balancer.snapshot().endpoints[0]).toMatchObject({ failed: 1 });
   });
 
-  it('gives nothing out after close, and close waits for running calls', async () => {
+  it('serves no call after close, and close waits for running calls', async () => {
     const { resolver, transport, balancer, clock } = fixture();
     resolver.update('10.0.0.1', '10.0.0.2');
     await balancer.ready();
@@ -268,7 +268,7 @@ describe('a balancer', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('cuts what still runs when the drain time-out ends the closing', async () => {
+  it('cuts what still runs when the drain timeout is over during close', async () => {
     const { clock, resolver, transport, balancer } = fixture();
     resolver.update('10.0.0.1');
     await balancer.ready();
@@ -280,7 +280,7 @@ describe('a balancer', () => {
     expect(transport.connections[0]?.closing).toBe('cut');
   });
 
-  it('rejects options that do not fit with EVENKEEL_OPTION', () => {
+  it('refuses invalid options with EVENKEEL_OPTION', () => {
     const good = { resolver: new FakeResolver(), transport: new FakeTransport() };
     const bad: Record<string, unknown>[] = [
       { ...good, waitTimeoutMs: '5s' },
@@ -300,7 +300,7 @@ describe('a balancer', () => {
     }
   });
 
-  it('survives 10,000 endpoints coming and going without keeping anything', async () => {
+  it('keeps nothing of 10,000 endpoints that come and go', async () => {
     const { clock, resolver, transport, balancer } = fixture();
     for (let round = 0; round < 100; round++) {
       resolver.update(

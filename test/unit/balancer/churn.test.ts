@@ -172,10 +172,10 @@ function hasRoom({ state, weight, inFlight, capacity }: EndpointSnapshot): boole
   return state === 'ready' && weight > 0 && (capacity === -1 || inFlight < capacity);
 }
 
-describe.each(Object.keys(pickers))('%s, whatever happens', (picker) => {
+describe.each(Object.keys(pickers))('%s, whatever happens to endpoints and calls', (picker) => {
   const cases = Object.keys(loads).flatMap((load) => Object.keys(stages).map((some) => [load, some] as const));
 
-  it.each(cases)('finds who has room and gives every place back: over %s, with %s', async (load, some) => {
+  it.each(cases)('serves waiting callers and frees every place: over %s, with %s', async (load, some) => {
     const seed = 1 + cases.findIndex(([each, other]) => each === load && other === some);
     const fixture = new BalancerFixture({
       picker: pickers[picker] as PickerFactory,

@@ -17,13 +17,13 @@ async function expectNothingLeft({ balancer, clock, resolver, transport }: Balan
 }
 
 describe('closing a balancer', () => {
-  it('that was never used', async () => {
+  it('works for one that was never used', async () => {
     const fixture = new BalancerFixture();
     await fixture.balancer.close();
     await expectNothingLeft(fixture);
   });
 
-  it('in the turn its first set comes, and while it connects', async () => {
+  it('works in the turn its first set comes, and while it connects', async () => {
     const early = new BalancerFixture();
     early.resolver.update('10.0.0.1');
     await early.balancer.close();
@@ -36,7 +36,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(connecting);
   });
 
-  it('with callers waiting for an endpoint and for the start', async () => {
+  it('works with callers waiting for an endpoint and in ready()', async () => {
     const fixture = new BalancerFixture();
     const waiting = [fixture.balancer.acquire(), fixture.balancer.run(() => {}), fixture.balancer.ready()].map(failure);
     await settle();
@@ -45,7 +45,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('waits for calls, keeps the process meanwhile, and cuts them at the drain time-out', async () => {
+  it('waits for calls, keeps the process alive meanwhile, and cuts them at the drain timeout', async () => {
     const fixture = new BalancerFixture({ pool: { drainTimeoutMs: 10_000 } });
     await fixture.publish('10.0.0.1');
     const lease = fixture.balancer.pick();
@@ -72,7 +72,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('twice is once', async () => {
+  it('is the same when called twice', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const first = fixture.balancer.close();
@@ -83,7 +83,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it.each(['the first', 'the second'])('cuts what runs when the signal of %s close aborts', async (which) => {
+  it.each(['the first', 'the second'])('cuts running calls when the signal of %s close aborts', async (which) => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     fixture.balancer.pick();
@@ -100,7 +100,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('cuts at once with a signal that has aborted before, also the second time', async () => {
+  it('cuts at once with an aborted signal, also at the second call', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     fixture.balancer.pick();
@@ -135,7 +135,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('hears nothing more of a resolver that goes on talking', async () => {
+  it('ignores a resolver that keeps publishing', async () => {
     let listener: { update(endpoints: never[]): void; fail(error: ResolveError): void; fresh(): void } | undefined;
     const fixture = new BalancerFixture({
       resolver: {
@@ -157,7 +157,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('goes on when the resolver, a stage and a connection throw at it', async () => {
+  it('completes when the resolver, a stage and a connection throw', async () => {
     const broken = (): never => {
       throw new Error('broken');
     };

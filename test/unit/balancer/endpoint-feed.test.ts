@@ -9,8 +9,8 @@ import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixtur
 
 type Failed = ObserverEvents['resolveFailed'];
 
-describe('what the resolver says', () => {
-  it('W15: is kept without time limit, stale with its age, until it is confirmed', async () => {
+describe('the set from the resolver', () => {
+  it('W15: is kept without a time limit, stale with its age, until it is confirmed', async () => {
     const recovered: number[] = [];
     const fixture = new BalancerFixture({
       observer: { resolveRecovered: ({ staleForMs }) => recovered.push(staleForMs) },
@@ -32,7 +32,7 @@ describe('what the resolver says', () => {
     expect(recovered).toEqual([86_400_000]);
   });
 
-  it('W15: a new set is fresh, too', async () => {
+  it('W15: is fresh when a new one comes', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     fixture.resolver.fail(new ResolveError('no answer'));
@@ -40,7 +40,7 @@ describe('what the resolver says', () => {
     expect(fixture.balancer.snapshot()).toMatchObject({ staleForMs: 0, version: 2 });
   });
 
-  it('one kind of failure is reported once, until it is over', async () => {
+  it('has each kind of failure reported once, until it is over', async () => {
     const told: Failed[] = [];
     const fixture = new BalancerFixture({ observer: { resolveFailed: (event) => told.push(event) } });
     for (let attempt = 0; attempt < 50; attempt++) fixture.resolver.fail(new ResolveError('no answer'));
@@ -58,7 +58,7 @@ describe('what the resolver says', () => {
     ['words', 'custom: words'],
     [undefined, 'custom: '],
     [null, 'custom: '],
-  ])('what a resolver fails with is a ResolveError to everybody, also where it is %o', async (reason, message) => {
+  ])('has every failure reported to everybody as a ResolveError, even if it is %o', async (reason, message) => {
     const fixture = new BalancerFixture({
       resolver: {
         name: 'custom',
@@ -76,7 +76,7 @@ describe('what the resolver says', () => {
     expect(fixture.balancer.snapshot().resolveError).toContain(message);
   });
 
-  it('a permanent failure ends no balancer that has a set', async () => {
+  it('lets no permanent failure end a balancer once there is one', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     fixture.resolver.fail(new ResolveError('not any more', { code: 'EVENKEEL_FORBIDDEN', permanent: true }));
@@ -84,7 +84,7 @@ describe('what the resolver says', () => {
     expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
   });
 
-  it('why the set is empty stays with it: every call is told', async () => {
+  it('keeps the reason why it is empty, which every call gets', async () => {
     const told: (string | undefined)[] = [];
     let publish: ResolverListener['update'] = () => {};
     const resolver: Resolver = {
@@ -112,7 +112,7 @@ describe('what the resolver says', () => {
     expect(told).toEqual(['custom: nobody is here', undefined, undefined, undefined]);
   });
 
-  it('calls that find the set empty are hints to look, whether they fail or wait', async () => {
+  it('is looked up again when calls find it empty, whether they fail or wait', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish();
     await failure(fixture.balancer.acquire());
@@ -131,7 +131,7 @@ describe('what the resolver says', () => {
     (await waiting).end(outcomes.success);
   });
 
-  it('lost connections are hints to look', async () => {
+  it('is looked up again when connections are lost', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     fixture.transport.connections[0]?.end(new Error('reset'));

@@ -11,18 +11,18 @@ const ready = {
   timesCheapest: 1,
 } as const;
 
-it('says nothing about an endpoint that gets its share', () => {
+it('gives no reason for an endpoint that gets its share', () => {
   expect([statusOf(ready, false), whyFewer(ready, false)]).toEqual(['ready', undefined]);
   expect(whyFewer({ ...ready, timesCheapest: 3 }, false)).toBeUndefined();
   expect(whyFewer({ ...ready, lastError: 'reset, an hour ago' }, false)).toBeUndefined();
 });
 
-it('says in words why one is avoided', () => {
+it('says in words why an endpoint is avoided', () => {
   expect(whyFewer({ ...ready, timesCheapest: 33.77 }, false)).toContain('34 times as much as at the cheapest');
   expect(whyFewer({ ...ready, timesCheapest: 4.25 }, false)).toContain('4.3 times');
 });
 
-it('an ejected endpoint is in use during panic', () => {
+it('says that an ejected endpoint is in use during panic', () => {
   const ejected = { ...ready, suspect: true, weight: 0, ejectedBecause: '5 failures in a row' };
   expect([statusOf(ejected, false), whyFewer(ejected, false)]).toEqual(['ejected', '5 failures in a row']);
   const lifted = { ...ejected, suspect: false, weight: 1 };
@@ -30,7 +30,7 @@ it('an ejected endpoint is in use during panic', () => {
   expect(whyFewer(lifted, true)).toBe('would be ejected (5 failures in a row), but so would most others');
 });
 
-it('says why one without connection, on standby or leaving gets nothing', () => {
+it('says why an endpoint without connection, on standby or leaving gets no calls', () => {
   expect(statusOf({ ...ready, weight: 0 }, false)).toBe('standby');
   expect(whyFewer({ ...ready, weight: 0 }, false)).toContain('a stage gives it no calls');
   expect(whyFewer({ ...ready, state: 'backoff', lastError: 'refused' }, false)).toBe('refused');

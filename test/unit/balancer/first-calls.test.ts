@@ -26,7 +26,7 @@ class OneByOne extends FakeTransport {
 
 const pods = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
 
-describe('the callers of a start', () => {
+describe('the first callers of a balancer', () => {
   const begin = async (callers: number, options: Partial<BalancerOptions<FakeConnection>> = {}) => {
     const transport = new OneByOne();
     const fixture = Object.assign(new BalancerFixture({ transport, ...options }), { attempted: transport.asked });
@@ -47,7 +47,7 @@ describe('the callers of a start', () => {
     expect(served.sort()).toEqual(pods.flatMap((pod) => [pod, pod]));
   });
 
-  it('wait no longer than a moment for one that does not connect', async () => {
+  it('wait no longer than 20 ms for an endpoint that does not connect', async () => {
     const { transport, fixture, served } = await begin(2);
     await transport.admit('10.0.0.2');
     await fixture.clock.advanceAsync(19);
@@ -56,7 +56,7 @@ describe('the callers of a start', () => {
     expect(served).toEqual(['10.0.0.2', '10.0.0.2']);
   });
 
-  it('one alone waits for the two that were drawn for the first calls, and goes to one of them', async () => {
+  it('wait, also a single one, for the two endpoints drawn for the first calls, and use one of them', async () => {
     const { transport, fixture, served } = await begin(1);
     // Attempts are made in the order that was drawn.
     const [first, second, third] = fixture.attempted as [string, string, string];
@@ -72,7 +72,7 @@ describe('the callers of a start', () => {
     expect((await fixture.addresses(3)).sort()).toEqual(pods);
   });
 
-  it('wait for no more than a moment where one of those drawn hangs, and for nothing where it fails', async () => {
+  it('wait no longer than 20 ms where one of the drawn endpoints hangs, and not at all where it fails', async () => {
     for (const failing of [false, true]) {
       const { transport, fixture, served } = await begin(1);
       const [first, second, third] = fixture.attempted as [string, string, string];
@@ -92,7 +92,7 @@ describe('the callers of a start', () => {
     }
   });
 
-  it('are not all sent to what is ready because a stage thinks again meanwhile', async () => {
+  it('are not all sent to the one ready endpoint because a stage recomputes meanwhile', async () => {
     let invalidate = (): void => {};
     const stage: StageFactory = (context) => {
       invalidate = context.invalidate;
@@ -111,7 +111,7 @@ describe('the callers of a start', () => {
     expect(served).toEqual(new Array(6).fill('10.0.0.1'));
   });
 
-  it('of a set that is published anew go to the two drawn of that one', async () => {
+  it('use the two endpoints drawn from the new set if one is published meanwhile', async () => {
     const { transport, fixture, served } = await begin(1);
     const before = fixture.attempted.length;
     await fixture.publish('10.0.0.4', '10.0.0.5', '10.0.0.6');
@@ -134,7 +134,7 @@ describe('the callers of a start', () => {
     expect([first, second]).toContain(served[0]);
   });
 
-  it('leave alone what stands by', async () => {
+  it('are not sent to endpoints that stand by', async () => {
     const stage: StageFactory = () => ({
       apply: (set) => set.map((entry) => (entry.endpoint.address === pods[1] ? entry : { ...entry, weight: 0 })),
     });
@@ -143,7 +143,7 @@ describe('the callers of a start', () => {
     expect(served).toEqual(['10.0.0.2']);
   });
 
-  it('go to another endpoint where those drawn for them have become full', async () => {
+  it('use another endpoint where those drawn for them have become full', async () => {
     const { transport, fixture } = await begin(0);
     fixture.balancer.pick();
     fixture.balancer.pick();
@@ -155,7 +155,7 @@ describe('the callers of a start', () => {
     expect(fixture.balancer.pick()?.endpoint.address).toBe(third);
   });
 
-  it('are also those who wait elsewhere, as in a gRPC channel: their picks brought nothing', async () => {
+  it('include those that wait outside the balancer, as in a gRPC channel', async () => {
     const transport = new OneByOne();
     const fixture = new BalancerFixture({ transport });
     expect(fixture.balancer.pick()).toBeUndefined();
@@ -169,7 +169,7 @@ describe('the callers of a start', () => {
     expect(served.sort()).toEqual(pods);
   });
 
-  it('elsewhere, too, wait no longer than a moment', async () => {
+  it('that wait outside the balancer wait no longer than 20 ms either', async () => {
     const transport = new OneByOne();
     const fixture = new BalancerFixture({ transport });
     await fixture.publish(...pods);

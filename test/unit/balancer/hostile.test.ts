@@ -35,7 +35,7 @@ afterEach(async () => {
   expect(unhandled).toEqual([]);
 });
 
-describe('a balancer that is closed while its picker is built or used', () => {
+describe('a balancer that is closed while its picker is created or used', () => {
   /** It has a call running, and picks nothing more; once that has ended it closes. */
   async function expectClosed({ balancer, clock, transport }: BalancerFixture, running: Ended): Promise<void> {
     expect(balancer.snapshot().state).toBe('closed');
@@ -45,7 +45,7 @@ describe('a balancer that is closed while its picker is built or used', () => {
     expect([clock.timers, transport.open().length]).toEqual([0, 0]);
   }
 
-  it('by the observer who hears that the factory threw', async () => {
+  it('by the observer that is told that the factory threw', async () => {
     let breaks = false;
     const fixture: BalancerFixture = new BalancerFixture({
       picker: (set, previous, context) => (breaks ? broken() : roundRobin()(set, previous, context)),
@@ -73,7 +73,7 @@ describe('a balancer that is closed while its picker is built or used', () => {
     await expectClosed(fixture, running);
   });
 
-  it('by the observer who hears that `ended` threw', async () => {
+  it('by the observer that is told that `ended` threw', async () => {
     const fixture: BalancerFixture = new BalancerFixture({
       picker: (set) => ({ pick: () => set.targets[0], ended: broken }),
       observer: { warned: () => void fixture.balancer.close() },
@@ -100,7 +100,7 @@ describe('a balancer that is closed while its picker is built or used', () => {
     await expectClosed(fixture, running);
   });
 
-  it.each(['track', 'load'])('by the %s that is made for a new endpoint', async (which) => {
+  it.each(['track', 'load'])('by the %s created for a new endpoint', async (which) => {
     const closeAt = (address: string): void => {
       if (address === '10.0.0.2') void fixture.balancer.close();
     };
@@ -130,8 +130,8 @@ describe('a balancer that is closed while its picker is built or used', () => {
   });
 });
 
-describe('a pick in the middle of another', () => {
-  it('by an observer, leaves what the other avoids', async () => {
+describe('a pick during another pick', () => {
+  it('by an observer, keeps the endpoints that the other avoids', async () => {
     let breaks = false;
     let place = 0;
     const fixture: BalancerFixture = new BalancerFixture({
@@ -148,7 +148,7 @@ describe('a pick in the middle of another', () => {
     expect(picked?.endpoint).toBe(busy[0]?.endpoint);
   });
 
-  it('by the factory that builds the picker after the first calls, leaves its key', async () => {
+  it('by the factory that creates the picker after the first calls, keeps the key of the other', async () => {
     const keys: (string | undefined)[] = [];
     let picks = false;
     const fixture: BalancerFixture = new BalancerFixture({
@@ -179,8 +179,8 @@ describe('a pick in the middle of another', () => {
   });
 });
 
-describe('invalid options of a call', () => {
-  it.each([[[]], [5], [{}]])('avoid: %o fails that call, and replaces no picker', async (avoid) => {
+describe('invalid options for a call', () => {
+  it.each([[[]], [5], [{}]])('avoid: %o fails that call, and does not replace the picker', async (avoid) => {
     const fixture = new BalancerFixture({ picker: p2c() });
     await fixture.publish('10.0.0.1', '10.0.0.2');
     expect(await failure(fixture.balancer.acquire({ avoid: avoid as never }))).toMatchObject({
@@ -190,7 +190,7 @@ describe('invalid options of a call', () => {
   });
 
   it.each(['timeoutMs', 'deadlineMs'])(
-    '%s is checked while an endpoint is free, and counts as no refusal',
+    '%s is checked even while an endpoint is free, and does not count as refused',
     async (name) => {
       const fixture = new BalancerFixture();
       await fixture.publish('10.0.0.1');
@@ -201,7 +201,7 @@ describe('invalid options of a call', () => {
     },
   );
 
-  it.each([[5], [{}], ['soon'], [null]])('signal: %o is refused by everything that takes a signal', async (given) => {
+  it.each([[5], [{}], ['soon'], [null]])('signal: %o is refused by everything that accepts a signal', async (given) => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const { balancer } = fixture;
@@ -295,14 +295,14 @@ describe('a connection that is incomplete', () => {
   });
 });
 
-describe('a stage that breaks', () => {
+describe('a stage with errors', () => {
   it.each([[null], [5], ['x']])('(track returns %o) tracks nothing', async (tracker) => {
     const fixture = new BalancerFixture({ stages: [() => ({ apply: (set) => set, track: () => tracker as never })] });
     await fixture.publish('10.0.0.1');
     expect(await fixture.addresses(1)).toHaveLength(1);
   });
 
-  it('(ignoresSuccess throws) is told of every call', async () => {
+  it('(ignoresSuccess throws) is notified of every call', async () => {
     let told = 0;
     const tracker = Object.defineProperty({ completed: () => told++ }, 'ignoresSuccess', { get: broken });
     const fixture = new BalancerFixture({ stages: [() => ({ apply: (set) => set, track: () => tracker })] });

@@ -37,7 +37,7 @@ async function afterResets() {
 }
 
 describe('a call that lasts for hours', () => {
-  it('restores an endpoint on probation as soon as it works', async () => {
+  it('restores an endpoint on probation as soon as it produces something', async () => {
     const { pick, pass, first } = await afterResets();
     const trial = pick();
     expect(trial.endpoint.address).toBe('10.0.0.1');
@@ -48,7 +48,7 @@ describe('a call that lasts for hours', () => {
     expect(first()).toMatchObject({ inFlight: 10, capacity: -1 });
   });
 
-  it('counts with its end, too, and not after it', async () => {
+  it('counts when it ends, too, and not after that', async () => {
     const { pick, pass, first } = await afterResets();
     const trial = pick();
     trial.end(outcomes.reset);
@@ -58,8 +58,8 @@ describe('a call that lasts for hours', () => {
   });
 });
 
-describe('evening out', () => {
-  it('asks no connection to leave for an endpoint on probation that has its trial', async () => {
+describe('rebalancing', () => {
+  it('asks no connection to move to an endpoint on probation that has its trial call', async () => {
     const { fixture, pick, pass, first } = await afterResets();
     const { balancer, clock } = fixture;
     const options = resolvePlacingOptions({ rebalance: { ratioPerMinute: 10, maxToMean: 1 } }, 30_000);

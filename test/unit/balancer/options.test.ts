@@ -54,12 +54,12 @@ describe('options of a balancer', () => {
     [{ picker: p2c }, 'picker must be a picker such as p2c(), with its parentheses'],
     [{ picker: roundRobin }, 'picker must be a picker such as p2c(), with its parentheses'],
     [{ waitForEndpoints: 'yes' }, 'waitForEndpoints must be true or false'],
-  ])('%o is refused', (options, words) => {
+  ])('with %o are refused', (options, words) => {
     expect(message(options)).toContain(words);
   });
 
   it.each([activeHealth, outlierEjection, panic, pushback, slowStart, subset, topologyHints, zone])(
-    'a stage without its parentheses is refused, by its place: %o',
+    'with a stage passed without its parentheses are refused, with its position: %o',
     (maker) => {
       const made = (): unknown => createBalancer({ ...parts, stages: [conditions(), maker as never] });
       expect(made).toThrow(
@@ -68,14 +68,14 @@ describe('options of a balancer', () => {
     },
   );
 
-  it('a list of stages within the list is refused', () => {
+  it('with a list of stages within the list are refused', () => {
     expect(message({ stages: [[conditions()], slowStart()] })).toBe(
       'stages[0] must be a stage, not a list of them, got an array',
     );
   });
 
   it.each([conditions, inFlight, leastLoaded, neverQueue, panic, random, roundRobin, shortestExpectedDelay])(
-    'what takes no options refuses them: %o',
+    'are refused for functions that have none: %o',
     (maker) => {
       for (const given of [{ weights: [1, 2] }, {}, null, 5]) {
         const make = maker as (options: unknown) => unknown;
@@ -90,14 +90,14 @@ describe('options of a balancer', () => {
     },
   );
 
-  it('a picker or load that throws when it is tried is left to the balancer, which can do without', () => {
+  it('with a picker or load that throws when it is tried are accepted: the balancer replaces it', () => {
     const broken = (): never => {
       throw new Error('broken');
     };
     expect(message({ load: broken, picker: broken })).toBe('taken');
   });
 
-  it('the load is calls in flight with a picker that reads no load, unless the options name another', () => {
+  it('without a load get calls in flight with a picker that reads no load', () => {
     const loadOf = (options: object) => descriptionOf(resolveBalancerOptions({ ...parts, ...options }).load)?.name;
     expect(loadOf({})).toBe('relativeLatency');
     expect(loadOf({ picker: p2c() })).toBe('relativeLatency');
@@ -106,7 +106,7 @@ describe('options of a balancer', () => {
     expect(loadOf({ picker: roundRobin(), load: peakEwma() })).toBe('peakEwma');
   });
 
-  it('takes observers that are instances, with fields of their own, and hooks that are not there', () => {
+  it('accept observers that are instances with fields of their own, and missing hooks', () => {
     class Counter {
       count = 0;
       resolved(): void {
@@ -118,7 +118,7 @@ describe('options of a balancer', () => {
     expect(message({ observer: Object.create(null) })).toBe('taken');
   });
 
-  it('a longest pause below the first is refused; unset, it follows the first', () => {
+  it('with a longest pause below the first are refused; unset, it follows the first', () => {
     expect(message({ pool: { reconnectInitialMs: 500, reconnectMaxMs: 400 } })).toContain('pool.reconnectMaxMs');
     expect(resolveBalancerOptions({ ...parts, pool: { reconnectInitialMs: 9_000 } }).pool).toMatchObject({
       reconnectInitialMs: 9_000,

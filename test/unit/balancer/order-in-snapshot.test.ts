@@ -9,7 +9,7 @@ afterEach(() => fixture.balancer.close());
 
 const places = (): (number | undefined)[] => fixture.balancer.snapshot().endpoints.map(({ place }) => place);
 
-it('says the place of each endpoint while the picker keeps an order, and how many were raised', async () => {
+it('gives the place of each endpoint while the picker keeps an order, and how many were raised', async () => {
   fixture = new BalancerFixture({ picker: preferenceOrder(), load: relativeLatency() });
   await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
   expect([...places()].sort()).toEqual([1, 2, 3, 4]);
@@ -20,7 +20,7 @@ it('says the place of each endpoint while the picker keeps an order, and how man
   expect(fixture.balancer.snapshot().raises).toBeUndefined();
 });
 
-it('says none with another picker', async () => {
+it('gives none with another picker', async () => {
   fixture = new BalancerFixture({ picker: p2c(), load: relativeLatency() });
   await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
   expect(places()).toEqual([undefined, undefined, undefined, undefined]);

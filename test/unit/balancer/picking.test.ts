@@ -6,8 +6,8 @@ import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-tr
 import { bytesPerCall } from '../../support/allocation.js';
 import { BalancerFixture, failure, stateOf } from '../../support/fixtures/balancer-fixture.js';
 
-describe('callers who wait', () => {
-  it('are served before newcomers, also when room came without anybody saying so', async () => {
+describe('callers that wait', () => {
+  it('are served before newcomers, even if nothing announced that there is room', async () => {
     const fixture = new BalancerFixture();
     fixture.transport.capacity = 0;
     await fixture.publish('10.0.0.1');
@@ -26,7 +26,7 @@ describe('callers who wait', () => {
     expect(order).toEqual(['first', 'second']);
   });
 
-  it('are served as soon as a connection that tells of its capacity can carry more, in the order they came', async () => {
+  it('are served as soon as a connection that reports its capacity can carry more, in order of arrival', async () => {
     const transport = new FakeTransport();
     let changed = (): void => {};
     transport.capacity = 0;
@@ -58,7 +58,7 @@ describe('callers who wait', () => {
     expect(served).toEqual([1, 2, 3]);
   });
 
-  it('may wait for their own time, which is checked', async () => {
+  it('may each have their own time limit, which is checked', async () => {
     const fixture = new BalancerFixture();
     const call = failure(fixture.balancer.acquire({ timeoutMs: 50 }));
     const forever = fixture.balancer.acquire({ timeoutMs: Number.POSITIVE_INFINITY });
@@ -71,7 +71,7 @@ describe('callers who wait', () => {
     }
   });
 
-  it('hear what was found when they waited in vain', async () => {
+  it('get an error that says what was found when their wait was in vain', async () => {
     const fixture = new BalancerFixture({
       waitTimeoutMs: 100,
       stages: [
@@ -93,7 +93,7 @@ describe('callers who wait', () => {
 });
 
 describe('a pick', () => {
-  it('skips in the same turn what has just lost its connection, or left the set', async () => {
+  it('skips endpoints that lost their connection, or left the set, in the same turn', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1', '10.0.0.2');
     fixture.transport.open('10.0.0.1')[0]?.end(new Error('reset'));
@@ -105,7 +105,7 @@ describe('a pick', () => {
     }
   });
 
-  it('W6: an endpoint that left is picked no more at the end of the turn', async () => {
+  it('W6: does not use an endpoint that left once the turn has ended', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1', '10.0.0.2');
     fixture.resolver.update('10.0.0.2');
@@ -113,7 +113,7 @@ describe('a pick', () => {
     expect(new Set(await fixture.addresses(10))).toEqual(new Set(['10.0.0.2']));
   });
 
-  it('says how its lease ended', async () => {
+  it('reports how its lease ended', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const lease = fixture.balancer.pick();
@@ -125,8 +125,8 @@ describe('a pick', () => {
   });
 });
 
-describe('a stall of our own event loop', () => {
-  it('makes no endpoint fail: what callers gave up after it was our fault', async () => {
+describe('a blocked event loop of ours', () => {
+  it('makes no endpoint fail: calls given up after it are not held against them', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const leases = Array.from({ length: 5 }, () => fixture.balancer.pick());
@@ -136,7 +136,7 @@ describe('a stall of our own event loop', () => {
     expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
   });
 
-  it('nor does a time-out for which most of the time was ours', async () => {
+  it('makes no timeout count if most of its time was the block', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const lease = fixture.balancer.pick();
@@ -158,7 +158,7 @@ describe('a stall of our own event loop', () => {
     expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 3 });
   });
 
-  it('has no timer of its own once no call runs', async () => {
+  it('is watched with no timer once no call runs', async () => {
     const fixture = new BalancerFixture({ pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY } });
     await fixture.publish('10.0.0.1');
     expect(await fixture.addresses(10)).toHaveLength(10);
@@ -168,7 +168,7 @@ describe('a stall of our own event loop', () => {
 });
 
 describe('a snapshot', () => {
-  it('is plain JSON, whatever is plugged in', async () => {
+  it('is plain JSON, whatever the plug-ins return', async () => {
     const fixture = new BalancerFixture({
       load: () => ({ decays: false, start: () => {}, end: () => {}, value: () => Number.POSITIVE_INFINITY }),
     });
@@ -204,7 +204,7 @@ describe('a snapshot', () => {
     ]);
   });
 
-  it('goes through its states', async () => {
+  it('shows the states of the balancer one after the other', async () => {
     const fixture = new BalancerFixture();
     const state = (): string => fixture.balancer.snapshot().state;
     expect(state()).toBe('starting');
@@ -243,7 +243,7 @@ describe('a very large set', () => {
   });
 });
 
-describe('the path of every call', () => {
+describe('the path that every call takes', () => {
   it('allocates the lease and nothing else', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');

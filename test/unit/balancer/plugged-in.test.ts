@@ -34,8 +34,8 @@ afterEach(async () => {
   expect(unhandled).toEqual([]);
 });
 
-describe('what is plugged in and breaks', () => {
-  it('a stage whose apply throws is skipped and told of; the others count', async () => {
+describe('plug-ins with errors', () => {
+  it('a stage whose apply throws is skipped and reported; the others count', async () => {
     const dropSecond: Stage = { apply: (set) => set.filter(({ endpoint }) => endpoint.address !== '10.0.0.2') };
     const fixture = new BalancerFixture({ stages: [() => ({ apply: broken }), () => dropSecond] });
     await fixture.publish('10.0.0.1', '10.0.0.2');
@@ -44,7 +44,7 @@ describe('what is plugged in and breaks', () => {
     expect(fixture.warnings).toEqual(['stage 1 of 2 threw and was skipped']);
   });
 
-  it.each([undefined, null, [], { entries: 'no' }])('a stage that returns %o is skipped, too', async (result) => {
+  it.each([undefined, null, [], { entries: 'no' }])('a stage that returns %o is skipped', async (result) => {
     const fixture = new BalancerFixture({ stages: [() => ({ apply: () => result as never })] });
     await fixture.publish('10.0.0.1');
     expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
@@ -52,7 +52,7 @@ describe('what is plugged in and breaks', () => {
   });
 
   it.each([[null], [5], [{}], [{ endpoint: { address: 'x' }, weight: 1, suspect: false }]])(
-    'a stage whose set holds %o is skipped, too',
+    'a stage whose set holds %o is skipped',
     async (entry) => {
       const fixture = new BalancerFixture({
         stages: [() => ({ apply: (set) => set.withEntries([...set.entries, entry as never]) })],
@@ -63,14 +63,14 @@ describe('what is plugged in and breaks', () => {
     },
   );
 
-  it.each([[{}], [5], [Promise.resolve()]])('a picker that picks %o is told of', async (picked) => {
+  it.each([[{}], [5], [Promise.resolve()]])('a picker that picks %o is reported', async (picked) => {
     const fixture = new BalancerFixture({ picker: () => ({ pick: () => picked as never }) });
     await fixture.publish('10.0.0.1');
     expect(fixture.balancer.pick()).toBeUndefined();
     expect(fixture.warnings).toEqual(['the picker returned something that is not a subchannel']);
   });
 
-  it('a picker, or a stage, that is asynchronous and rejects ends no process', async () => {
+  it('a picker or a stage that is asynchronous and rejects does not end the process', async () => {
     const rejects = async (): Promise<never> => broken();
     const factory = new BalancerFixture({ picker: rejects as never });
     await factory.publish('10.0.0.1');
@@ -91,7 +91,7 @@ describe('what is plugged in and breaks', () => {
     expect(stage.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
   });
 
-  it('a weight that is no number is standby: it spoils no comparison', async () => {
+  it('a weight that is not a number means standby, and spoils no comparison', async () => {
     const weights = [Number.NaN, Number.POSITIVE_INFINITY, -1, 2];
     const fixture = new BalancerFixture({
       stages: [
@@ -105,7 +105,7 @@ describe('what is plugged in and breaks', () => {
   });
 
   it.each([undefined, null, 'success', 5, {}, { kind: 'banana' }])(
-    'a lease that is ended with %o, which is no outcome, gives its place back and says nothing of the endpoint',
+    'a lease that is ended with %o, which is not an outcome, frees its place and is not held against the endpoint',
     async (outcome) => {
       const fixture = new BalancerFixture();
       await fixture.publish('10.0.0.1');
@@ -118,7 +118,7 @@ describe('what is plugged in and breaks', () => {
     },
   );
 
-  it('what classify returns is taken for a failure when it is no outcome', async () => {
+  it('a return value of classify that is not an outcome counts as a failure', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const broke = new Error('broke');
@@ -127,19 +127,16 @@ describe('what is plugged in and breaks', () => {
     expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 1 });
   });
 
-  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])(
-    'a latency of %d is left aside: it spoils no load',
-    async (ms) => {
-      const fixture = new BalancerFixture({ load: peakEwma() });
-      await fixture.publish('10.0.0.1');
-      const lease = fixture.balancer.pick();
-      fixture.clock.advance(30);
-      lease?.end(outcomes.success, ms);
-      expect(fixture.balancer.snapshot().endpoints[0]?.load).toBe(3_000);
-    },
-  );
+  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])('a latency of %d is ignored', async (ms) => {
+    const fixture = new BalancerFixture({ load: peakEwma() });
+    await fixture.publish('10.0.0.1');
+    const lease = fixture.balancer.pick();
+    fixture.clock.advance(30);
+    lease?.end(outcomes.success, ms);
+    expect(fixture.balancer.snapshot().endpoints[0]?.load).toBe(3_000);
+  });
 
-  it.each([Number.NaN, -5, 'soon'])('a retryAfterMs of %o is left aside', async (retryAfterMs) => {
+  it.each([Number.NaN, -5, 'soon'])('a retryAfterMs of %o is ignored', async (retryAfterMs) => {
     const fixture = new BalancerFixture({ stages: standardStages() });
     await fixture.publish('10.0.0.1', '10.0.0.2');
     const lease = fixture.balancer.pick();
@@ -169,7 +166,7 @@ describe('what is plugged in and breaks', () => {
     expect(fixture.warnings).toEqual(['a stage threw in track()', 'the tracker of a stage threw']);
   });
 
-  it('a picker factory that throws is stood in for by p2c, and asked again the next time', async () => {
+  it('a picker factory that throws is replaced by p2c, and called again for the next picker', async () => {
     let builds = 0;
     const fixture = new BalancerFixture({
       picker: (set, previous, context) => {
@@ -185,7 +182,7 @@ describe('what is plugged in and breaks', () => {
     expect(new Set(await fixture.addresses(2)).size).toBe(2);
   });
 
-  it('a picker that throws at pick or at the end of a call is stood in for', async () => {
+  it('a picker that throws at pick or at the end of a call is replaced', async () => {
     const fixture = new BalancerFixture({ picker: () => ({ pick: broken }) });
     await fixture.publish('10.0.0.1');
     expect(fixture.balancer.pick()?.endpoint.address).toBe('10.0.0.1');
@@ -214,7 +211,7 @@ describe('what is plugged in and breaks', () => {
     await fixture.balancer.close();
   });
 
-  it('a resolver that calls back within watch is heard, and one that throws at refresh told of', async () => {
+  it('a resolver that calls back within watch is accepted, and one that throws at refresh is reported', async () => {
     const fixture = new BalancerFixture({
       resolver: {
         name: 'hasty',
@@ -232,7 +229,7 @@ describe('what is plugged in and breaks', () => {
     expect(fixture.warnings).toEqual(['the resolver threw at refresh']);
   });
 
-  it('a resolver may change its list afterwards: the set is the balancer’s own', async () => {
+  it('a resolver may change its list afterwards: the balancer has its own copy', async () => {
     const list = [createEndpoint({ address: '10.0.0.1', port: 80 })];
     let invalidate = (): void => {};
     const fixture = new BalancerFixture({
@@ -279,7 +276,7 @@ describe('what is plugged in and breaks', () => {
     },
   );
 
-  it('a connection that throws when it is asked for its capacity is as good as none', async () => {
+  it('a connection that throws when its capacity is read is not used', async () => {
     const fixture: BalancerFixture = new BalancerFixture({
       transport: {
         connect: async (endpoint, signal) =>
@@ -299,7 +296,7 @@ describe('what is plugged in and breaks', () => {
   });
 });
 
-describe('observers that call back in', () => {
+describe('observers that call the balancer', () => {
   it.each(['resolved', 'subchannelChanged', 'refused', 'attemptEnded'] as const)(
     'may close the balancer from %s',
     async (event) => {
@@ -323,7 +320,7 @@ describe('observers that call back in', () => {
     },
   );
 
-  it('may close it from ejected, in the middle of the stages: nothing is opened after that', async () => {
+  it('may close it in `ejected`, in the middle of the stages: nothing is opened after that', async () => {
     const fixture: BalancerFixture = new BalancerFixture({
       stages: [
         ({ observer }: StageContext) => ({
@@ -360,7 +357,7 @@ describe('observers that call back in', () => {
     expect(closings).toHaveLength(4);
   });
 
-  it('may call, pick and end calls from within', async () => {
+  it('may start, pick and end calls', async () => {
     const picked: (string | undefined)[] = [];
     const fixture: BalancerFixture = new BalancerFixture({
       observer: {
@@ -379,7 +376,7 @@ describe('observers that call back in', () => {
     expect(fixture.balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0)).toBe(true);
   });
 
-  it('may publish a set from within', async () => {
+  it('may publish a set', async () => {
     const versions: ObserverEvents['resolved']['version'][] = [];
     const fixture: BalancerFixture = new BalancerFixture({
       observer: {
@@ -395,8 +392,8 @@ describe('observers that call back in', () => {
   });
 });
 
-describe('the background of a balancer', () => {
-  it('is not the request that happened to make it', async () => {
+describe('a balancer’s own work', () => {
+  it('does not run in the async context of the request in which it was created', async () => {
     const request = new AsyncLocalStorage<string>();
     const seen: (string | undefined)[] = [];
     const fake = new FakeTransport();
@@ -425,7 +422,7 @@ describe('the background of a balancer', () => {
     await balancer.close();
   });
 
-  it('a connection whose capacity throws, or a load, leaves the snapshot whole', async () => {
+  it('completes a snapshot even if the capacity of a connection or a load throws', async () => {
     const load = () => ({ decays: false, start: () => {}, end: () => {}, value: broken });
     const fixture = new BalancerFixture({ load });
     await fixture.publish('10.0.0.1');

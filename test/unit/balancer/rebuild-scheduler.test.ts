@@ -20,8 +20,8 @@ class Work {
   });
 }
 
-describe('scheduler', () => {
-  it('happens once at the end of the turn, whatever was asked for in it', async () => {
+describe('rebuilding the picker', () => {
+  it('happens once at the end of the turn, however often it was requested', async () => {
     const work = new Work();
     for (let i = 0; i < 100; i++) work.scheduler.request('picker');
     expect(work.done).toEqual([]);
@@ -34,7 +34,7 @@ describe('scheduler', () => {
     expect(work.done).toEqual(['picker', 'stages']);
   });
 
-  it('what asks for itself each time does not stop the event loop: after a few times it is done at a pace', async () => {
+  it('does not block the event loop when each rebuild requests another: after a few it is paced', async () => {
     const clock = new FakeClock();
     let runs = 0;
     const scheduler: RebuildScheduler = new RebuildScheduler({
@@ -61,7 +61,7 @@ describe('scheduler', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('what is asked for while it happens comes afterwards', async () => {
+  it('happens again if it is requested while it runs', async () => {
     const work = new Work();
     const scheduler: RebuildScheduler = new RebuildScheduler({
       clock: work.clock,
@@ -77,7 +77,7 @@ describe('scheduler', () => {
     expect(work.done).toHaveLength(3);
   });
 
-  it('10,000 connections one by one cost a bounded share of the time', async () => {
+  it('costs a bounded share of the time for 10,000 connections that open one by one', async () => {
     const work = new Work();
     work.costMs = 1;
     const startMs = work.clock.now();
@@ -95,7 +95,7 @@ describe('scheduler', () => {
     expect(work.clock.timers).toBe(0);
   });
 
-  it('nothing waits for longer than 100 ms, however dear a picker is', async () => {
+  it('never waits longer than 100 ms, however expensive a picker is', async () => {
     const work = new Work();
     work.costMs = 1_000;
     work.scheduler.request('picker');
@@ -107,7 +107,7 @@ describe('scheduler', () => {
     expect(work.done).toHaveLength(2);
   });
 
-  it('a set or a verdict never waits, and takes along what does', async () => {
+  it('never waits for a set or a verdict, and includes requests that wait', async () => {
     const work = new Work();
     work.costMs = 1_000;
     work.scheduler.request('picker');
@@ -133,7 +133,7 @@ describe('scheduler', () => {
     expect(work.done).toHaveLength(3);
   });
 
-  it('is over with close: nothing that was asked for happens', async () => {
+  it('ends with close: outstanding requests are dropped', async () => {
     const work = new Work();
     work.costMs = 1_000;
     work.scheduler.request('picker');

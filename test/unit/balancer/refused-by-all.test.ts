@@ -38,7 +38,7 @@ afterEach(async () => {
 const denied = () => markLasting(new Error('access denied'));
 const passing = () => new Error('too many connections');
 
-it('tells those who wait once every endpoint has refused for good, and those who come later at once', async () => {
+it('calls that wait fail once every endpoint has refused for good, and later ones at once', async () => {
   const { clock, refusals, addresses, start } = world();
   for (const address of addresses) refusals.set(address, denied);
   const balancer = start();
@@ -58,7 +58,7 @@ it('tells those who wait once every endpoint has refused for good, and those who
 it.each([
   ['refuses for a reason that may pass', passing],
   ['accepts', undefined],
-])('but not while one %s', async (_what, other) => {
+])('calls still wait while one endpoint %s', async (_what, other) => {
   const { clock, refusals, addresses, start } = world();
   for (const address of addresses) refusals.set(address, denied);
   if (other === undefined) refusals.delete('10.0.0.2');
@@ -78,7 +78,7 @@ it.each([
   await leases;
 });
 
-it('calls succeed again after the set-up was mended: connecting goes on', async () => {
+it('calls succeed again after the configuration was corrected: connecting goes on', async () => {
   const { clock, refusals, addresses, start } = world();
   for (const address of addresses) refusals.set(address, denied);
   const balancer = start();
@@ -90,7 +90,7 @@ it('calls succeed again after the set-up was mended: connecting goes on', async 
   lease.end({ kind: 'success' });
 });
 
-it('is the error of a function of the application that fails, where that is why', async () => {
+it('calls fail with the error of a function of the application, if that is the reason', async () => {
   const { clock, refusals, addresses, start } = world();
   const failing = () =>
     markLasting(new EvenkeelError('EVENKEEL_OPTION', 'password threw', { cause: new Error('vault') }));
@@ -108,7 +108,7 @@ it.each([
   'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL',
   'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE',
   'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA',
-])('%s is not waited for', async (code) => {
+])('calls do not wait for %s', async (code) => {
   const { clock, refusals, addresses, start } = world();
   for (const address of addresses) refusals.set(address, () => Object.assign(new Error('an alert'), { code }));
   const balancer = start();
@@ -117,7 +117,7 @@ it.each([
   await waiting;
 });
 
-it('a certificate that is rejected once the connection is open, as with TLS 1.3, is not waited for either', async () => {
+it('calls do not wait either if a certificate is rejected after the connection opened, as with TLS 1.3', async () => {
   const clock = new FakeClock();
   const transport = new FakeTransport();
   const resolver = staticEndpoints([{ address: '10.0.0.1', port: 80 }]);

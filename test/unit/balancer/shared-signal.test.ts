@@ -15,9 +15,9 @@ const waits: Readonly<Record<string, (fixture: BalancerFixture, signal: AbortSig
   ready: ({ balancer }, signal) => balancer.ready({ signal }),
 };
 
-describe('a signal many callers share', () => {
+describe('a signal that many callers share', () => {
   for (const [name, wait] of Object.entries(waits)) {
-    it(`has one listener while they wait (${name}), ends all of them, and none is left`, async () => {
+    it(`has one listener while they wait (${name}), ends all of them, and none stays`, async () => {
       const fixture = new BalancerFixture();
       const controller = new AbortController();
       const { signal } = controller;
@@ -32,7 +32,7 @@ describe('a signal many callers share', () => {
       await fixture.balancer.close();
     });
 
-    it(`has none left when all were served (${name})`, async () => {
+    it(`has no listener left when all were served (${name})`, async () => {
       const fixture = new BalancerFixture();
       const { signal } = new AbortController();
       const waiting = Array.from({ length: CALLERS }, () => wait(fixture, signal));
@@ -46,7 +46,7 @@ describe('a signal many callers share', () => {
     });
   }
 
-  it('has one listener over several balancers, and those of one leave the others alone', async () => {
+  it('has one listener across several balancers, and closing one leaves the others alone', async () => {
     const fixtures = [new BalancerFixture(), new BalancerFixture()] as const;
     const controller = new AbortController();
     const { signal } = controller;
@@ -61,7 +61,7 @@ describe('a signal many callers share', () => {
     await fixtures[1].balancer.close();
   });
 
-  it('cuts all that close by it', async () => {
+  it('cuts every balancer that closes with it', async () => {
     const fixtures = Array.from({ length: 12 }, () => new BalancerFixture());
     for (const fixture of fixtures) {
       await fixture.publish('10.0.0.1');

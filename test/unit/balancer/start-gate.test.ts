@@ -9,7 +9,7 @@ const late = (): EvenkeelError => new EvenkeelError('EVENKEEL_NOT_READY', 'late'
 const forbidden = new EvenkeelError('EVENKEEL_FORBIDDEN', 'forbidden');
 
 describe('the start gate (W16)', () => {
-  it('opens for all who wait and all who come', async () => {
+  it('opens for all that wait and all that come later', async () => {
     const clock = new FakeClock();
     const gate = new StartGate(clock, 1_000, late);
     const waiting = [gate.wait(undefined), gate.wait(undefined)];
@@ -19,7 +19,7 @@ describe('the start gate (W16)', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('counts the time from its making, not from each call', async () => {
+  it('counts the time from its creation, not from each call', async () => {
     const clock = new FakeClock();
     const gate = new StartGate(clock, 1_000, late);
     await clock.advanceAsync(900);
@@ -34,7 +34,7 @@ describe('the start gate (W16)', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('fails for all at once, and opens all the same when things got better', async () => {
+  it('fails for all at once, and still opens when there are endpoints later', async () => {
     const gate = new StartGate(new FakeClock(), 1_000, late);
     const waiting = failure(gate.wait(undefined));
     gate.fail(forbidden);

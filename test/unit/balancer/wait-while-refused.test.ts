@@ -77,7 +77,7 @@ it('endpoints that have refused before are dialed once more for a later call', a
   expect([...transport.attempts].sort()).toEqual(all.map(at));
 });
 
-it('a later call is served by an endpoint that accepts again, although its pause is not over', async () => {
+it('a later call is served by an endpoint that accepts again, although its backoff is not over', async () => {
   const { clock, transport, set, call } = world();
   set(all);
   await clock.advanceAsync(20);

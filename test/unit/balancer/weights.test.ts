@@ -9,7 +9,7 @@ async function calls(fixture: BalancerFixture, count: number): Promise<Record<st
   return found;
 }
 
-it('a picker gets the weights endpoints came with, those a stage changed, and no endpoint of weight 0', async () => {
+it('a picker gets the weights that endpoints came with, those a stage changed, and no endpoint of weight 0', async () => {
   const factors: Record<string, number> = { far: 0.5, off: 0 };
   const fixture = new BalancerFixture({
     picker: roundRobin(),

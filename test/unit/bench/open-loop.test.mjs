@@ -11,7 +11,7 @@ function until() {
   return { promise, settle };
 }
 
-test('it sends on while answers are missing, and counts those that never come as failed', async () => {
+test('calls are sent while responses are outstanding, and those that never come count as failed', async () => {
   const enough = until();
   let calls = 0;
   const call = () => {
@@ -24,7 +24,7 @@ test('it sends on while answers are missing, and counts those that never come as
   expect(tally.p99).toBeNaN();
 });
 
-test('failures are counted, and told by what most of them said', async () => {
+test('failures are counted, and described by their most frequent message', async () => {
   const enough = until();
   let calls = 0;
   const call = async () => {
@@ -41,7 +41,7 @@ test('failures are counted, and told by what most of them said', async () => {
   expect(tally.p50).toBeLessThanOrEqual(tally.p999);
 });
 
-test('nothing is sent once it is over', async () => {
+test('nothing is sent after the end', async () => {
   let calls = 0;
   const call = async () => {
     calls += 1;
@@ -53,7 +53,7 @@ test('nothing is sent once it is over', async () => {
   expect(calls).toBe(sent);
 });
 
-test('a client that cannot send in time says how late it was', async () => {
+test('a client that cannot send in time reports how late it was', async () => {
   let turns = 0;
   const enough = until();
   const call = async () => {

@@ -29,11 +29,11 @@ afterEach(() => {
 
 const origins = () => list.members.map(({ origin }) => origin);
 
-test('it holds one member per ready pod from the start', () => {
+test('the list holds one member per ready pod from the start', () => {
   expect(origins()).toEqual(['http://10.0.0.1:80', 'http://10.0.0.2:80']);
 });
 
-test('a change shows after a second, and members of pods that stay are kept', () => {
+test('a change shows after a second, and members for pods that stay are kept', () => {
   const [, stays] = list.members;
   ready = [
     { address: '10.0.0.2', port: 80 },
@@ -47,7 +47,7 @@ test('a change shows after a second, and members of pods that stay are kept', ()
   expect(removed).toEqual(['http://10.0.0.1:80']);
 });
 
-test('once closed it removes every member, and looks no more', () => {
+test('a closed list removes every member, and polls no more', () => {
   list.close();
   expect(removed).toHaveLength(2);
   ready = [{ address: '10.0.0.9', port: 80 }];

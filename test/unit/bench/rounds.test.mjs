@@ -13,7 +13,7 @@ function subject(/** @type {string} */ name, /** @type {number} */ perSecond, /*
   };
 }
 
-test('every round runs each subject once and the baseline twice, and the first round is thrown away', async () => {
+test('every round runs each subject once and the baseline twice, and the first round is discarded', async () => {
   /** @type {string[]} */
   const log = [];
   const results = await measure({
@@ -49,7 +49,7 @@ test('a round of several visits is one sample: all its requests over all its tim
   expect(results.median('ours', 'p99')).toBeCloseTo(3);
 });
 
-test('a round has fewer visits, but at least one, if all rounds would otherwise take longer than they may', async () => {
+test('a round has fewer visits, but at least one, if the rounds would otherwise exceed the time limit', async () => {
   let nowMs = 0;
   const base = {
     name: 'base',
@@ -66,7 +66,7 @@ test('a round has fewer visits, but at least one, if all rounds would otherwise 
   expect(await visitsIn(0.1)).toBe(1);
 });
 
-test('ratios are taken within a round, so a drift of the machine cancels out', async () => {
+test('ratios are computed within a round, so a drift of the machine cancels out', async () => {
   let speed = 1;
   const drifting = (/** @type {string} */ name, /** @type {number} */ factor) => ({
     name,
@@ -88,14 +88,14 @@ test('ratios are taken within a round, so a drift of the machine cancels out', a
   expect(results.verdict('ours', 'cpuUs', { atMost: 1.05 })).toBe('holds');
 });
 
-test('the second appearance of the baseline may be another run, which only A/A shows', async () => {
+test('the second run of the baseline shows as A/A only', async () => {
   const again = async () => ({ perSecond: 2, cpuUs: 1 });
   const results = await measure({ baseline: { ...subject('base', 1, []), again }, subjects: [], rounds: 4 });
   expect(results.aa('perSecond').median).toBe(2);
   expect(results.median('base', 'perSecond')).toBe(1);
 });
 
-test('no verdict from fewer than 40 rounds', async () => {
+test('there is no verdict from fewer than 40 rounds', async () => {
   const results = await measure({ baseline: subject('base', 1, []), subjects: [subject('x', 1, [])], rounds: 39 });
   expect(results.verdict('x', 'perSecond', { atLeast: 0.97 })).toBe('too few rounds');
 });

@@ -12,7 +12,7 @@ it('npm run bench -- --help lists the benchmarks and runs none', () => {
 });
 
 it.each(['pick', 'grpc', 'fleet connect', 'grpc connect --quick'])(
-  'npm run bench -- --write %s runs nothing: it would write a part of a page, or one from too few rounds',
+  'npm run bench -- --write %s runs nothing: it would write part of a page, or one from too few rounds',
   (rest) => {
     const { status, stderr } = spawnSync(process.execPath, [program, '--write', ...rest.split(' ')], {
       encoding: 'utf8',

@@ -2,7 +2,7 @@ import { seededRng } from 'evenkeel/testing';
 import { expect, it } from 'vitest';
 import { SharedCore } from '../../bench/lib/shared-core.mjs';
 
-it('shares the core evenly among the jobs it has', () => {
+it('a shared core is divided evenly among its jobs', () => {
   const core = new SharedCore();
   /** @type {Record<string, number>} */
   const done = {};
@@ -27,7 +27,7 @@ it('shares the core evenly among the jobs it has', () => {
   expect(done.later).toBe(2_007);
 });
 
-it('answers as queueing theory says: mean work / (1 − ρ), whatever the distribution', () => {
+it('a shared core answers as queueing theory says: mean work / (1 − ρ), whatever the distribution', () => {
   const rng = seededRng(1);
   const core = new SharedCore();
   const [work, load, calls] = [20, 0.667, 100_000];

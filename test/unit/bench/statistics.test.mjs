@@ -10,19 +10,19 @@ const random = () => {
 };
 
 describe('median and quantile', () => {
-  test('odd, even and one', () => {
+  test('with an odd number of values, an even one, and a single one', () => {
     expect(median([3, 1, 2])).toBe(2);
     expect(median([4, 1, 3, 2])).toBe(2.5);
     expect(median([9])).toBe(9);
   });
 
-  test('numbers are not sorted as text, and the input stays as it was', () => {
+  test('sort as numbers, and leave the input unchanged', () => {
     const values = [10, 9, 100];
     expect(median(values)).toBe(10);
     expect(values).toEqual([10, 9, 100]);
   });
 
-  test('nearest rank', () => {
+  test('use the nearest rank', () => {
     const values = Array.from({ length: 100 }, (_, i) => i + 1);
     expect(quantile(values, 0.99)).toBe(99);
     expect(quantile(values, 0.5)).toBe(50);
@@ -30,7 +30,7 @@ describe('median and quantile', () => {
     expect(quantile(values, 1)).toBe(100);
   });
 
-  test('nothing has neither', () => {
+  test('do not exist for an empty list', () => {
     expect(() => median([])).toThrow(RangeError);
     expect(() => quantile([], 0.5)).toThrow(RangeError);
   });
@@ -41,7 +41,7 @@ describe('bootstrap interval of the median', () => {
     expect(bootstrapMedian(new Array(40).fill(1.5), random())).toEqual(exact(1.5));
   });
 
-  test('is the same for the same chance', () => {
+  test('is the same for the same random numbers', () => {
     const values = Array.from({ length: 40 }, (_, i) => Math.sin(i));
     expect(bootstrapMedian(values, random())).toEqual(bootstrapMedian(values, random()));
   });
@@ -76,23 +76,23 @@ describe('verdict on a ratio', () => {
     expect(judgeRatio(around(1.08, 1.2), { atMost: 1.05 }, quiet)).toBe('falls short');
   });
 
-  test('falls short when all of it is on the wrong side', () => {
+  test('fails when the whole interval is on the wrong side', () => {
     expect(judgeRatio(around(0.9, 0.95), { atLeast: 0.97 }, quiet)).toBe('falls short');
     expect(judgeRatio(around(0.9, 0.98), { atLeast: 0.97 }, quiet)).toBe('undecided here');
   });
 
-  test('nothing holds on a machine whose A/A strays by more than 0.03', () => {
+  test('holds on no machine whose A/A strays by more than 0.03', () => {
     expect(judgeRatio(exact(1.1), { atLeast: 0.97 }, noisy)).toBe('undecided here');
     expect(judgeRatio(exact(1), { atLeast: 0.97 }, around(0.971, 1.029))).toBe('holds');
   });
 
-  test('a noisy machine can still tell what is worse by more than its noise', () => {
+  test('can still fail on a noisy machine if the result is worse by more than the noise', () => {
     expect(judgeRatio(exact(0.93), { atLeast: 0.97 }, noisy)).toBe('undecided here');
     expect(judgeRatio(exact(0.6), { atLeast: 0.97 }, noisy)).toBe('falls short');
   });
 });
 
-test('verdict on a limit goes by the whole interval', () => {
+test('the verdict on a limit depends on the whole interval', () => {
   expect(judgeLimit(around(80, 100), 100)).toBe('holds');
   expect(judgeLimit(around(80, 101), 100)).toBe('undecided here');
   expect(judgeLimit(around(101, 120), 100)).toBe('falls short');

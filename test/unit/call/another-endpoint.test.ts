@@ -15,7 +15,7 @@ async function two() {
 }
 
 describe('a call that failed on an endpoint', () => {
-  it('waits for another one that is full, and does not go back meanwhile', async () => {
+  it('waits for another one that is full, and does not return meanwhile', async () => {
     const { balancer, dying, other, avoid } = await two();
     dying.end({ kind: 'failure', cause: 'reset' });
     const back = balancer.pick({ avoid });
@@ -33,7 +33,7 @@ describe('a call that failed on an endpoint', () => {
     expect(got).toBe(other.endpoint.address);
   });
 
-  it('goes back when the other one is gone', async () => {
+  it('returns when the other one is gone', async () => {
     const { balancer, fixture, dying, avoid, other } = await two();
     dying.end({ kind: 'failure', cause: 'reset' });
     const next = balancer.acquire({ avoid });
@@ -44,7 +44,7 @@ describe('a call that failed on an endpoint', () => {
     other.end({ kind: 'success' });
   });
 
-  it('fails when its time to wait is over', async () => {
+  it('fails when its waiting time is over', async () => {
     const { balancer, fixture, dying, avoid } = await two();
     dying.end({ kind: 'failure', cause: 'reset' });
     const error = failure(balancer.acquire({ avoid, timeoutMs: 1_000 }));

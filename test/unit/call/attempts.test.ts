@@ -58,7 +58,7 @@ const lost = (more: Partial<FailedAttempt> = {}): FailedAttempt => ({
 });
 
 describe('the attempts of a call', () => {
-  it('begin at once where an endpoint can take it, and end with it', async () => {
+  it('begin at once where an endpoint has room, and end with it', async () => {
     const { attempts, told, ended, inFlight, fixture } = await world(1);
     const call = attempts();
     expect(call.begin()).toBe(true);
@@ -70,7 +70,7 @@ describe('the attempts of a call', () => {
     expect(fixture.balancer.snapshot().counts).toMatchObject({ calls: 1, picks: 1 });
   });
 
-  it('wait where none can, and say when', async () => {
+  it('wait where none has room, and report how long', async () => {
     const { attempts, told, fixture, inFlight } = await world(0);
     const call = attempts();
     expect(call.begin()).toBe(false);
@@ -97,7 +97,7 @@ describe('the attempts of a call', () => {
     expect(told).toEqual(['waits', 'waited']);
   });
 
-  it('go on elsewhere while the rules allow it, and then fail with the last error', async () => {
+  it('continue elsewhere while the rules allow it, and then fail with the last error', async () => {
     const { attempts, told, ended, call } = await world(3);
     const tried = attempts();
     tried.begin();
@@ -120,7 +120,7 @@ describe('the attempts of a call', () => {
     ['was answered in part', { answered: true }],
     ['has nothing left to send', { repeatable: false }],
     ['was given up', { outcome: outcomes.cancelled }],
-  ])('do not go on where the call %s', async (_what, more) => {
+  ])('do not continue where the call %s', async (_what, more) => {
     const { attempts, told, call } = await world(2);
     const tried = attempts();
     tried.begin();
@@ -128,7 +128,7 @@ describe('the attempts of a call', () => {
     expect([told.length, call.failures.length]).toEqual([1, 1]);
   });
 
-  it('follow a cut connection at no cost, once for each call', async () => {
+  it('are repeated for free after a cut connection, once per call', async () => {
     const { attempts, told, call, fixture } = await world(3, { retry: { budget: { ratio: 0, minPerSecond: 1 } } });
     const cut = Array.from({ length: 100 }, () => attempts());
     for (const one of cut) one.begin();
@@ -144,7 +144,7 @@ describe('the attempts of a call', () => {
     [{ maxAttempts: 1 }, 'allow one attempt'],
     [{ budget: { ratio: 0, minPerSecond: 0 } }, 'allow no retries'],
     [{ when: () => false }, 'refuse it'],
-  ])('do not follow a cut connection where options %j', async (retry, _what) => {
+  ])('are not repeated after a cut connection with options %j', async (retry, _what) => {
     const { attempts, told, call } = await world(2, { retry });
     const cut = attempts();
     cut.begin();
@@ -152,7 +152,7 @@ describe('the attempts of a call', () => {
     expect([told.length, call.failures.length]).toEqual([1, 1]);
   });
 
-  it('move on at no cost where nothing was tried, but not for ever', async () => {
+  it('move on for free where nothing was tried, but not forever', async () => {
     const { attempts, call, fixture, onSend } = await world(3, { retry: { budget: { ratio: 0, minPerSecond: 0 } } });
     let moves = 0;
     const moving = attempts();
@@ -169,7 +169,7 @@ describe('the attempts of a call', () => {
     expect(fixture.balancer.snapshot().counts.overBudget).toBe(1);
   });
 
-  it('are given back uncounted to an endpoint that cannot take them', async () => {
+  it('at an endpoint that cannot take them are undone without being counted', async () => {
     const { attempts, told, ended, inFlight } = await world(1);
     const full = attempts();
     full.begin();
@@ -182,7 +182,7 @@ describe('the attempts of a call', () => {
   it.each([
     ['at once', 1],
     ['after a wait', 0],
-  ])('end with what sending throws: %s', async (_when, count) => {
+  ])('end with the error that sending throws: %s', async (_when, count) => {
     const { attempts, call, ended, inFlight, fixture, onSend } = await world(count);
     const broken = new Error('cannot be sent');
     onSend(() => {
@@ -196,7 +196,7 @@ describe('the attempts of a call', () => {
     expect(ended).toEqual([{ outcome: outcomes.cancelled, attempt: 1, retrying: false }]);
   });
 
-  it('that run side by side share their numbers and where they were', async () => {
+  it('that run concurrently share their numbers and the endpoints that were tried', async () => {
     const { attempts, told, ended, fixture } = await world(3);
     const tally: AttemptTally<FakeConnection> = { made: 0, moves: 0, tried: undefined };
     const [one, other] = [attempts(tally), attempts(tally)];
@@ -216,7 +216,7 @@ describe('the attempts of a call', () => {
   });
 });
 
-describe('an attempt whose response is given up', () => {
+describe('an attempt whose response is discarded', () => {
   const refused = (more: Partial<FailedAttempt> = {}) =>
     lost({ outcome: { kind: 'not-started', cause: 'overload' }, ...more });
 
@@ -244,7 +244,7 @@ describe('an attempt whose response is given up', () => {
     return { ...three, call };
   }
 
-  it('moves once it is over, to an endpoint that was reserved', async () => {
+  it('moves once it has ended, to an endpoint that was reserved', async () => {
     const { attempts, told, ended, inFlight } = await world(2);
     const call = attempts();
     call.begin();
@@ -260,7 +260,7 @@ describe('an attempt whose response is given up', () => {
     ]);
   });
 
-  it('hands its endpoint over to a concurrent attempt, and ends by itself', async () => {
+  it('hands its endpoint over to a concurrent attempt, and ends alone', async () => {
     const { attempts, told, ended, inFlight, fixture } = await world(2);
     const tally: AttemptTally<FakeConnection> = { made: 0, moves: 0, tried: undefined };
     const first = attempts(tally);
@@ -282,7 +282,7 @@ describe('an attempt whose response is given up', () => {
     expect(fixture.balancer.snapshot().counts.retries.overload).toBe(1);
   });
 
-  it('makes no attempt by itself once it has handed its endpoint over', async () => {
+  it('starts no other attempt once it has handed its endpoint over', async () => {
     const { attempts, told, call: caller, inFlight } = await world(3);
     const call = attempts();
     call.begin();
@@ -292,7 +292,7 @@ describe('an attempt whose response is given up', () => {
     expect([told.length, caller.failures.length, inFlight()]).toEqual([1, 1, 0]);
   });
 
-  it('moves past an endpoint that asked for a pause', async () => {
+  it('skips an endpoint that asked for a pause', async () => {
     const { call, told, inFlight } = await pausing(1);
     expect(call.giveUp(refused())).toBe(true);
     call.move();
@@ -301,7 +301,7 @@ describe('an attempt whose response is given up', () => {
     expect(inFlight()).toBe(0);
   });
 
-  it('stays where every other endpoint asked for a pause, and costs nothing', async () => {
+  it('is kept where every other endpoint asked for a pause, and costs nothing', async () => {
     const { call, told, ended, inFlight, fixture } = await pausing(2);
     const { budget } = fixture.balancer.retries as RetryRules;
     const before = budget.left;
@@ -322,7 +322,7 @@ describe('an attempt whose response is given up', () => {
         call.fail(refused());
       },
     ],
-  ])('keeps no endpoint if the call %s instead', async (_how, instead) => {
+  ])('reserves no endpoint if the call %s instead', async (_how, instead) => {
     const { attempts, told, inFlight } = await world(2);
     const call = attempts();
     call.begin();

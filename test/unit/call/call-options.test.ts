@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 /** What of options JavaScript lets through that the types do not. */
-describe('options of calls on a balancer', () => {
+describe('call options of a balancer', () => {
   const wrong = [
     [
       'acquire',

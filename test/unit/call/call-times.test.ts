@@ -10,14 +10,14 @@ const owner = { clock: new FakeClock() } as never;
 const givenUpAfter = (times: CallTimes<unknown>, waitedMs: number, answered = false): unknown =>
   times.judge(outcomes.cancelled, 10_000, 10_000 + waitedMs, answered);
 
-it('takes a caller who waited longer than stalledAfterMs for a time-out, a timer’s rounding included', () => {
+it('counts an abort after more than stalledAfterMs as a timeout, allowing for the rounding of timers', () => {
   const times = new CallTimes(owner, 1_000);
   expect(givenUpAfter(times, 900)).toBe(outcomes.cancelled);
   expect(givenUpAfter(times, 990)).toBe(outcomes.timeout);
   expect(givenUpAfter(times, 990, true)).toBe(outcomes.cancelled);
 });
 
-it('asks for three times what is usual, where calls take long', () => {
+it('requires three times the usual latency, where calls take long', () => {
   const times = new CallTimes(owner, 1_000);
   for (let call = 0; call < 100; call++) times.took(2_000);
   expect(givenUpAfter(times, 5_500)).toBe(outcomes.cancelled);
@@ -25,7 +25,7 @@ it('asks for three times what is usual, where calls take long', () => {
   expect(givenUpAfter(times, 3 * 2_000 * 1.2)).toBe(outcomes.timeout);
 });
 
-it('counts quick calls too: after many of them a few slow ones are not what is usual, until they are', () => {
+it('counts fast calls too: after many of them a few slow ones are not usual, until they are', () => {
   const times = new CallTimes(owner, 1_000);
   for (let call = 0; call < 100_000; call++) times.took(5);
   for (let call = 0; call < 20; call++) times.took(2_000);
@@ -34,14 +34,14 @@ it('counts quick calls too: after many of them a few slow ones are not what is u
   expect(givenUpAfter(times, 5_500)).toBe(outcomes.cancelled);
 });
 
-it('leaves every other outcome as it is', () => {
+it('leaves every other outcome unchanged', () => {
   const times = new CallTimes(owner, 1_000);
   for (const outcome of [outcomes.timeout, outcomes.reset, outcomes.status, outcomes.notConnected]) {
     expect(times.judge(outcome, 0, 60_000, false)).toBe(outcome);
   }
 });
 
-it('judges as if each quick call were counted by its duration', () => {
+it('judges as if each fast call were counted by its duration', () => {
   for (const stalledAfterMs of [1, 10, 1_000, 30_000]) {
     const rng = seededRng(stalledAfterMs);
     const times = new CallTimes(owner, stalledAfterMs);

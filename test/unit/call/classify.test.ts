@@ -5,7 +5,7 @@ import { EvenkeelError } from '../../../src/errors.js';
 
 const withCode = (code: unknown): Error => Object.assign(new Error('x'), { code });
 
-describe('the outcome of what a call threw', () => {
+describe('the outcome of an error that a call threw', () => {
   it.each([
     // Whatever it is, it came after the lease: nothing a call throws proves that it sent nothing.
     [withCode('ECONNREFUSED'), outcomes.reset],

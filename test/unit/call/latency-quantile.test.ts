@@ -29,7 +29,7 @@ describe('the latency quantile', () => {
     expect(latency.quantile(0.99)).toBeLessThan(2);
   });
 
-  it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e12])('takes %d without harm', (value) => {
+  it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e12])('accepts %d without harm', (value) => {
     const latency = new LatencyQuantile();
     latency.add(value);
     expect(latency.quantile(1)).toBeGreaterThanOrEqual(0);

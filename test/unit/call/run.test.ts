@@ -20,7 +20,7 @@ describe('run', () => {
     ...errorCodes.map((code) => [code, new EvenkeelError(code, 'of another client')] as [string, unknown]),
   ];
   it.each(thrown)(
-    'does not repeat a call that may not be done twice: %s may come after something was sent',
+    'does not repeat a call that is not idempotent: %s may come after something was sent',
     async (_, error) => {
       const fixture = new BalancerFixture();
       await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
@@ -40,7 +40,7 @@ describe('run', () => {
     },
   );
 
-  it('repeats it where its caller says that nothing was sent, and one that may be done twice after a lost connection', async () => {
+  it('repeats a call if its caller says that nothing was sent, and an idempotent one after a lost connection', async () => {
     for (const options of [unsent, { idempotent: true }]) {
       const fixture = new BalancerFixture();
       await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
@@ -55,7 +55,7 @@ describe('run', () => {
     }
   });
 
-  it('leaves an endpoint alone if calls that open connections by themselves fail to reach it', async () => {
+  it('does not blame an endpoint again when calls that open their own connections fail to reach it', async () => {
     const fixture = new BalancerFixture({ stages: standardStages() });
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     const uses = new Map<string, number>();
@@ -70,7 +70,7 @@ describe('run', () => {
     expect(uses.get('10.0.0.1')).toBe(5);
   });
 
-  it('never repeats a call that found no connection on the same endpoint at once', async () => {
+  it('does not repeat a call that found no connection on the same endpoint at once', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     let uses = 0;
@@ -87,7 +87,7 @@ describe('run', () => {
     expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 1 });
   });
 
-  it('repeats it there once the endpoint was connected to anew', async () => {
+  it('repeats such a call there once the endpoint has a new connection', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const ids: number[] = [];
@@ -116,7 +116,7 @@ describe('run', () => {
     expect([result, uses]).toEqual(['done', 2]);
   });
 
-  it('never goes to the same endpoint first while there is another', async () => {
+  it('never returns to the same endpoint while there is another', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     for (let call = 0; call < 50; call++) {
@@ -136,7 +136,7 @@ describe('run', () => {
     }
   });
 
-  it('does not repeat what its caller gave up, and reports it as cancelled', async () => {
+  it('does not repeat a call that its caller gave up, and reports it as cancelled', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1', '10.0.0.2');
     const controller = new AbortController();
@@ -157,7 +157,7 @@ describe('run', () => {
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
   });
 
-  it('does not start a call that its caller aborted while a lease was on its way', async () => {
+  it('does not start a call that its caller aborted while it waited for a lease', async () => {
     const fixture = new BalancerFixture();
     const controller = new AbortController();
     let uses = 0;
@@ -171,7 +171,7 @@ describe('run', () => {
     expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
   });
 
-  it('does not repeat what was answered in part', async () => {
+  it('does not repeat a call that was partly answered', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1', '10.0.0.2');
     let uses = 0;
@@ -188,7 +188,7 @@ describe('run', () => {
     expect(uses).toBe(1);
   });
 
-  it('repeats elsewhere what `retry.when` wants repeated, and only there', async () => {
+  it('repeats elsewhere what `retry.when` wants repeated, and only elsewhere', async () => {
     const fixture = new BalancerFixture({
       retry: { when: ({ usual, outcome }) => usual || outcome.cause === 'overload' },
     });
@@ -213,7 +213,7 @@ describe('run', () => {
     }
   });
 
-  it('takes the outcome `use` gave the lease, whether it returns or throws', async () => {
+  it('uses the outcome that `use` gave the lease, whether it returns or throws', async () => {
     const ended: ObserverEvents['attemptEnded'][] = [];
     const fixture = new BalancerFixture({ observer: { attemptEnded: (event) => ended.push(event) } });
     await fixture.publish('10.0.0.1', '10.0.0.2');
@@ -237,7 +237,7 @@ describe('run', () => {
     expect(ended.map((event) => 'error' in event)).toEqual([false, true, false]);
   });
 
-  it('ends the lease when classify throws, or says nothing', async () => {
+  it('ends the lease when classify throws, or returns nothing', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const error = reset();
@@ -252,7 +252,7 @@ describe('run', () => {
     expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 2 });
   });
 
-  it('waits for another endpoint with the time of the balancer, and then fails with what it was tried with', async () => {
+  it('waits for another endpoint as long as the balancer allows, and then fails with the error of the attempt', async () => {
     const fixture = new BalancerFixture({ waitTimeoutMs: 500 });
     await fixture.publish('10.0.0.1');
     const call = failure(
@@ -268,7 +268,7 @@ describe('run', () => {
     expect(await call).toMatchObject({ code: 'ECONNREFUSED' });
   });
 
-  it('tells nobody of attempts where nobody listens', async () => {
+  it('reports no attempts where nobody listens', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     let reads = 0;
@@ -281,7 +281,7 @@ describe('run', () => {
   });
 });
 
-describe('what run is given', () => {
+describe('the arguments of run', () => {
   it.each<[string, unknown, unknown]>([
     ['use must be a function, got undefined', undefined, {}],
     ['use must be a function', 'GET', {}],
@@ -289,7 +289,7 @@ describe('what run is given', () => {
     ['run must be an object, got null', () => {}, null],
     ['classify must be a function', () => {}, { classify: 'timeout' }],
     ['idempotent must be true or false, got "yes"', () => {}, { idempotent: 'yes' }],
-  ])('is refused before an endpoint is asked: %s', async (message, use, options) => {
+  ])('are refused before an endpoint is used: %s', async (message, use, options) => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const error = await failure(fixture.balancer.run(use as never, options as never));
@@ -297,7 +297,7 @@ describe('what run is given', () => {
     expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ started: 0, failed: 0 });
   });
 
-  it('may say of options that they are undefined', async () => {
+  it('may have options that are undefined', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');
     const none = { signal: undefined, key: undefined, idempotent: undefined, deadlineMs: undefined };
@@ -315,7 +315,7 @@ describe('run with a deadline', () => {
     return fixture;
   };
 
-  it('rejects at that time, listens `use` or not; the endpoint timed out', async () => {
+  it('rejects at that time, whether `use` listens or not; the endpoint timed out', async () => {
     const fixture = await fixtureOf(1);
     let given: AbortSignal | undefined;
     const call = failure(
@@ -340,7 +340,7 @@ describe('run with a deadline', () => {
     expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 1 });
   });
 
-  it('is for waiting and all attempts together, and names where they were', async () => {
+  it('includes waiting and all attempts, and names the endpoints that were tried', async () => {
     const fixture = await fixtureOf(2);
     const used: string[] = [];
     const call = failure(
@@ -360,7 +360,7 @@ describe('run with a deadline', () => {
     expect(ended.map(({ outcome }) => outcome)).toEqual([outcomes.reset, outcomes.cancelled]);
   });
 
-  it('ends the waiting for an endpoint', async () => {
+  it('ends the wait for an endpoint', async () => {
     const fixture = new BalancerFixture();
     const call = failure(fixture.balancer.run(never, { deadlineMs: 100 }));
     await fixture.clock.advanceAsync(100);
@@ -368,7 +368,7 @@ describe('run with a deadline', () => {
     expect(fixture.balancer.snapshot().waiting).toBe(0);
   });
 
-  it('is not repeated, whatever the rule says', async () => {
+  it('does not repeat after it, whatever the rule says', async () => {
     const fixture = await fixtureOf(3, { retry: { when: () => true } });
     let uses = 0;
     const use = (): Promise<never> => {
@@ -381,7 +381,7 @@ describe('run with a deadline', () => {
     expect(uses).toBe(1);
   });
 
-  it('passes results, errors and aborts on as ever, and leaves no timer and no listener', async () => {
+  it('passes results, errors and aborts on unchanged, and leaves no timer and no listener', async () => {
     const fixture = await fixtureOf(1);
     const { signal } = new AbortController();
     expect(await fixture.balancer.run(() => 'done', { deadlineMs: 100, signal })).toBe('done');
@@ -402,14 +402,14 @@ describe('run with a deadline', () => {
     expect([signal, controller.signal].flatMap((each) => getEventListeners(each, 'abort'))).toEqual([]);
   });
 
-  it('gives `use` the signal of its caller where there is no deadline', async () => {
+  it("gives `use` the caller's own signal where there is no deadline", async () => {
     const fixture = await fixtureOf(1);
     const { signal } = new AbortController();
     expect(await fixture.balancer.run((_handle, _lease, given) => given, { signal })).toBe(signal);
     expect(await fixture.balancer.run((_handle, _lease, given) => given)).toBeUndefined();
   });
 
-  it('must be a time', async () => {
+  it('needs a valid time', async () => {
     const fixture = await fixtureOf(1);
     for (const deadlineMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5' as never]) {
       expect(await failure(fixture.balancer.run(never, { deadlineMs }))).toMatchObject({ code: 'EVENKEEL_OPTION' });
@@ -418,8 +418,8 @@ describe('run with a deadline', () => {
   });
 });
 
-describe('what the snapshot counts', () => {
-  it('calls, picks of endpoints that are gone too, retries by reason, and calls that got no endpoint', async () => {
+describe('the counts in a snapshot', () => {
+  it('include calls, picks at endpoints that are gone, retries by reason, and calls that got no endpoint', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1', '10.0.0.2');
     let uses = 0;

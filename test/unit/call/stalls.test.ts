@@ -12,8 +12,8 @@ async function call(fixture: BalancerFixture, ms: number): Promise<void> {
   lease?.end(outcomes.success);
 }
 
-describe('what is measured while our own event loop stands still', () => {
-  it('teaches no load', async () => {
+describe('a call measured while our own event loop was blocked', () => {
+  it('teaches a load nothing', async () => {
     const fixture = new BalancerFixture({ load: peakEwma() });
     await fixture.publish('10.0.0.1');
     await call(fixture, 20);
@@ -26,7 +26,7 @@ describe('what is measured while our own event loop stands still', () => {
     expect(fixture.balancer.snapshot().endpoints[0]?.load).toBeGreaterThan(10 * before);
   });
 
-  it('leaves an endpoint without an answer untried: its first call, made in a stall, is no slow answer', async () => {
+  it('leaves an endpoint without an answer untried: its first call is not a slow answer', async () => {
     const fixture = new BalancerFixture({ load: peakEwma() });
     await fixture.publish('10.0.0.1');
     const untried = fixture.balancer.snapshot().endpoints[0]?.load as number;
@@ -38,7 +38,7 @@ describe('what is measured while our own event loop stands still', () => {
     expect(fixture.balancer.snapshot().endpoints[0]?.load).toBeGreaterThan(untried);
   });
 
-  it('ends for a load that was plugged in as well, which may count what is in flight', async () => {
+  it('ends for a load that was plugged in as well, which may count calls in flight', async () => {
     const heard: string[] = [];
     const counting: LoadFactory = () => ({
       decays: false,
@@ -55,7 +55,7 @@ describe('what is measured while our own event loop stands still', () => {
     expect(heard).toEqual(['start', 'not-started', 'start', 'success']);
   });
 
-  it('teaches nothing either when half of the call was a stall', async () => {
+  it('teaches nothing either if half of it was the block', async () => {
     const fixture = new BalancerFixture({ load: peakEwma() });
     await fixture.publish('10.0.0.1');
     await call(fixture, 20);
@@ -67,7 +67,7 @@ describe('what is measured while our own event loop stands still', () => {
     expect(fixture.balancer.snapshot().endpoints[0]?.load).toBeLessThanOrEqual(before);
   });
 
-  it('does teach when the stall was a small part of the call', async () => {
+  it('does teach if the block was a small part of it', async () => {
     const fixture = new BalancerFixture({ load: peakEwma() });
     await fixture.publish('10.0.0.1');
     await call(fixture, 20);
@@ -79,7 +79,7 @@ describe('what is measured while our own event loop stands still', () => {
     expect(fixture.balancer.snapshot().endpoints[0]?.load).toBeGreaterThan(100 * before);
   });
 
-  it('ejects nobody', async () => {
+  it('ejects no endpoint', async () => {
     const fixture = new BalancerFixture({ stages: standardStages() });
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     const leases = Array.from({ length: 30 }, () => fixture.balancer.pick());

@@ -47,7 +47,7 @@ async function threePods(): Promise<BalancerFixture> {
 const reset = (): Error => Object.assign(new Error('reset'), { code: 'ECONNRESET' });
 
 describe('the tracing channels', () => {
-  it('tell of a call and of its attempt, in the order of Node', async () => {
+  it('publish a call and its attempt, in the order of Node', async () => {
     const { balancer } = await threePods();
     const heard = listen();
     await balancer.run(async () => {
@@ -76,7 +76,7 @@ describe('the tracing channels', () => {
     expect(heard.attempts[0]?.call).toBe(heard.calls[0]);
   });
 
-  it('tell why another attempt was made, and what failed', async () => {
+  it('publish why another attempt was made, and what failed', async () => {
     const { balancer } = await threePods();
     const heard = listen();
     let uses = 0;
@@ -94,7 +94,7 @@ describe('the tracing channels', () => {
     expect(heard.told.filter((one) => one.endsWith('error'))).toEqual(['attempt 1 error']);
   });
 
-  it('tell of a call that fails', async () => {
+  it('publish a call that fails', async () => {
     const { balancer } = await threePods();
     const heard = listen();
     const error = new Error('refused by the application');
@@ -103,7 +103,7 @@ describe('the tracing channels', () => {
     expect(heard.told.filter((one) => one.endsWith('error'))).toEqual(['attempt 1 error', 'call error']);
   });
 
-  it('tell how long a call waited, and of one that gets no endpoint', async () => {
+  it('publish how long a call waited, and a call that gets no endpoint', async () => {
     const fixture = new BalancerFixture({ waitTimeoutMs: 1_000 });
     const heard = listen();
     const served = fixture.balancer.run(() => 1);
@@ -121,7 +121,7 @@ describe('the tracing channels', () => {
     });
   });
 
-  it('tell of a call that is given up while it waits', async () => {
+  it('publish a call that is given up while it waits', async () => {
     const { balancer, clock } = new BalancerFixture();
     const heard = listen();
     const caller = new AbortController();
@@ -134,7 +134,7 @@ describe('the tracing channels', () => {
     expect(heard.calls).toMatchObject([{ attempts: 0, waitedMs: 10, outcome: outcomes.cancelled, error: reason }]);
   });
 
-  it('tell of a call that is given up on an endpoint', async () => {
+  it('publish a call that is given up on an endpoint', async () => {
     const { balancer } = await threePods();
     const heard = listen();
     const caller = new AbortController();
@@ -154,7 +154,7 @@ describe('the tracing channels', () => {
     expect(heard.attempts).toMatchObject([{ outcome: outcomes.cancelled }]);
   });
 
-  it('tell nothing of calls that began before anybody subscribed, and everything of one that did', async () => {
+  it('publish nothing for calls that began before the first subscription, and everything for later ones', async () => {
     const { balancer } = await threePods();
     let finish = (): void => {};
     const early = balancer.run(() => new Promise<void>((resolve) => (finish = resolve)));
@@ -169,7 +169,7 @@ describe('the tracing channels', () => {
     expect(heard.told).toEqual(['call start', 'attempt 1 start', 'attempt 1 end', 'call end']);
   });
 
-  it('serve whoever subscribes to one channel only', async () => {
+  it('work for a subscriber to one channel only', async () => {
     const { balancer } = await threePods();
     for (const event of events.slice(0, 4)) {
       for (const channel of [calls, attempts]) {
@@ -184,7 +184,7 @@ describe('the tracing channels', () => {
 });
 
 describe('the async context', () => {
-  it('of an attempt is that of its start, and its call’s; also of one that follows another', async () => {
+  it('of an attempt is that of its start and of its call, also for a second attempt', async () => {
     const { balancer } = await threePods();
     const ofCall = new AsyncLocalStorage<string>();
     const ofAttempt = new AsyncLocalStorage<number>();
@@ -223,7 +223,7 @@ describe('the async context', () => {
     expect(await run).toBe('caller');
   });
 
-  it('may be kept by something else than an AsyncLocalStorage', async () => {
+  it('may be kept by something other than an AsyncLocalStorage', async () => {
     const { balancer } = await threePods();
     const inside: string[] = [];
     const within = (name: string) => (run: () => void) => {
@@ -239,7 +239,7 @@ describe('the async context', () => {
 });
 
 describe('a subscriber', () => {
-  it('that does not run what it is given, or twice, changes nothing', async () => {
+  it('that does not run what it is given, or runs it twice, changes nothing', async () => {
     const { balancer } = await threePods();
     let uses = 0;
     subscribe(calls.start, (call: TracedCall) => call.around(() => {}));
@@ -253,7 +253,7 @@ describe('a subscriber', () => {
     expect(uses).toBe(1);
   });
 
-  it('may abort the call from within its start: nothing is sent', async () => {
+  it('may abort the call at its start: nothing is sent', async () => {
     for (const channel of [calls, attempts]) {
       const { balancer } = await threePods();
       const caller = new AbortController();
@@ -274,7 +274,7 @@ describe('a subscriber', () => {
     }
   });
 
-  it('may close the balancer from within its start', async () => {
+  it('may close the balancer at its start', async () => {
     const { balancer } = await threePods();
     const heard = listen();
     let closed: Promise<void> | undefined;

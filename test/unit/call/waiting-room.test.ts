@@ -39,7 +39,7 @@ class Room {
 }
 
 describe('the waiting room', () => {
-  it('serves in order of arrival, as many as can be picked for', async () => {
+  it('serves callers in order of arrival, as many as get an endpoint', async () => {
     const room = new Room();
     const waiting = [room.wait(), room.wait(), room.wait()];
     room.put('', 'first', 'second');
@@ -51,7 +51,7 @@ describe('the waiting room', () => {
     expect(room.tries).toBe(3);
   });
 
-  it('a caller with a key waits for its endpoint while those behind it are served', async () => {
+  it('makes a caller with a key wait for its endpoint while those behind it are served', async () => {
     const room = new Room();
     const keyed = room.wait({ key: 'a' });
     const plain = room.wait();
@@ -64,14 +64,14 @@ describe('the waiting room', () => {
     expect(await keyed).toBe('y');
   });
 
-  it('nothing for a caller without a key is nothing for anybody: it asks no further', async () => {
+  it('tries no further when a caller without a key gets nothing: nobody would', async () => {
     const room = new Room();
     for (let i = 0; i < 100; i++) void room.wait();
     room.room.wake();
     expect(room.tries).toBe(1);
   });
 
-  it('tries a bounded number of keys each time, and comes round to all of them', async () => {
+  it('tries a limited number of keys each time, and reaches all of them in turn', async () => {
     const room = new Room();
     const busy = Array.from({ length: 500 }, (_, i) => room.wait({ key: `busy ${i}` }));
     const last = room.wait({ key: 'free' });
@@ -88,7 +88,7 @@ describe('the waiting room', () => {
     expect(await later).toBe('y');
   });
 
-  it('serves those outside the limit first, and sheds the others around them', async () => {
+  it('serves callers outside the limit first, and sheds the others around them', async () => {
     const clock = new FakeClock();
     const free: string[] = [];
     const room = new WaitingRoom<string>({
@@ -122,7 +122,7 @@ describe('the waiting room', () => {
       expect(await failure(waiting)).toMatchObject({ code: 'EVENKEEL_CLOSED' });
   });
 
-  it('turns away whoever finds it full, and has room again when somebody leaves', async () => {
+  it('turns callers away when it is full, and has room again when one leaves', async () => {
     const room = new Room(2);
     const controller = new AbortController();
     void room.wait();
@@ -134,7 +134,7 @@ describe('the waiting room', () => {
     await expect(new Room(0).wait()).rejects.toMatchObject({ code: 'EVENKEEL_QUEUE_FULL' });
   });
 
-  it('ends the waiting at each caller’s own time', async () => {
+  it('ends the wait at each caller’s own time', async () => {
     const room = new Room();
     const short = failure(room.wait({ timeoutMs: 100 }));
     const long = room.wait({ timeoutMs: 200 });
@@ -144,7 +144,7 @@ describe('the waiting room', () => {
     expect(room.room.size).toBe(1);
   });
 
-  it('keeps the process alive while somebody waits, and only then', async () => {
+  it('keeps the process alive while a caller waits, and only then', async () => {
     const room = new Room();
     const waiting = room.wait();
     expect(room.clock.referencedTimers).toBe(1);
@@ -154,7 +154,7 @@ describe('the waiting room', () => {
     expect(room.clock.timers).toBe(0);
   });
 
-  it('after a stall of the event loop gives what came in meanwhile a chance before it turns anybody away', async () => {
+  it('processes what came in during a blocked event loop before it turns anyone away', async () => {
     const room = new Room();
     const waiting = room.wait({ timeoutMs: 1_000 });
     await room.clock.stall(10_000);
@@ -165,7 +165,7 @@ describe('the waiting room', () => {
     expect(room.clock.timers).toBe(0);
   });
 
-  it('leaves no listener on a signal, however many wait with it and however they leave', async () => {
+  it('leaves no listener on a signal, however many callers wait with it and however they leave', async () => {
     const room = new Room();
     const { signal } = new AbortController();
     const served = room.wait({ signal });
@@ -182,7 +182,7 @@ describe('the waiting room', () => {
     expect([room.clock.timers, room.room.size]).toEqual([0, 0]);
   });
 
-  it('takes nobody whose signal has aborted', async () => {
+  it('refuses a caller whose signal has aborted', async () => {
     const room = new Room();
     expect(await failure(room.wait({ signal: AbortSignal.abort(new Error('before')) }))).toMatchObject({
       message: 'before',
@@ -190,7 +190,7 @@ describe('the waiting room', () => {
     expect(room.room.size).toBe(0);
   });
 
-  it('a caller that comes back in its continuation queues behind those that waited', async () => {
+  it('queues a caller that returns in its continuation behind those that waited', async () => {
     const room = new Room();
     const order: string[] = [];
     const again = room.wait().then(async () => {
@@ -208,7 +208,7 @@ describe('the waiting room', () => {
     expect(order).toEqual(['first', 'second', 'first again']);
   });
 
-  it('may be woken from within a pick: nobody is served twice', async () => {
+  it('may be woken from within a pick: no caller is served twice', async () => {
     const clock = new FakeClock();
     const given: string[] = ['x', 'y', 'z'];
     const room: WaitingRoom<string> = new WaitingRoom<string>({
@@ -255,7 +255,7 @@ describe('the waiting room with a limit', () => {
     }
   }
 
-  it('serves in order of arrival while nobody has waited long, and sheds nobody', async () => {
+  it('serves in order of arrival while no caller has waited long, and sheds none', async () => {
     const room = new LimitedRoom();
     const first = room.wait();
     const second = room.wait();
@@ -285,7 +285,7 @@ describe('the waiting room with a limit', () => {
     expect(room.clock.timers).toBe(0);
   });
 
-  it('is in order of arrival again after the limit had room', async () => {
+  it('returns to order of arrival after the limit had room', async () => {
     const room = new LimitedRoom();
     void failure(room.wait());
     room.clock.advance(150);
@@ -300,7 +300,7 @@ describe('the waiting room with a limit', () => {
     expect(await Promise.all([first, second])).toEqual(['x', 'y']);
   });
 
-  it('sheds nobody who waits for something else, however long', async () => {
+  it('sheds no caller that waits for something else, however long', async () => {
     const room = new LimitedRoom();
     room.limit.hasRoom = true;
     const first = room.wait();
@@ -311,7 +311,7 @@ describe('the waiting room with a limit', () => {
     expect(await Promise.all([first, second])).toEqual(['x', 'y']);
   });
 
-  it('sheds nobody because our own event loop stood still', async () => {
+  it('sheds no caller because our own event loop was blocked', async () => {
     const room = new LimitedRoom();
     const first = room.wait();
     room.clock.advance(500);
@@ -322,7 +322,7 @@ describe('the waiting room with a limit', () => {
     expect(await Promise.all([first, second])).toEqual(['x', 'y']);
   });
 
-  it('a caller leaves when less is left of its deadline than an answer takes', async () => {
+  it('lets a caller leave when less is left of its deadline than an answer takes', async () => {
     const room = new LimitedRoom();
     room.limit.leastMs = 10;
     const early = failure(room.wait({ deadlineMs: 10 }));
@@ -339,7 +339,7 @@ describe('the waiting room with a limit', () => {
     expect([room.room.size, room.room.shed, room.clock.timers]).toEqual([0, 2, 0]);
   });
 
-  it('does not serve a caller whose answer would come too late by now: the next one gets its place', async () => {
+  it('does not serve a caller whose answer would come too late: the next one is served', async () => {
     const room = new LimitedRoom();
     const hopeless = failure(room.wait({ deadlineMs: 50 }));
     const next = room.wait();
@@ -351,7 +351,7 @@ describe('the waiting room with a limit', () => {
     expect(await next).toBe('x');
   });
 
-  it('a deadline is not looked at where callers wait for something else', async () => {
+  it('ignores deadlines where callers wait for something else', async () => {
     const room = new LimitedRoom();
     room.limit.hasRoom = true;
     room.limit.leastMs = 10;
@@ -360,7 +360,7 @@ describe('the waiting room with a limit', () => {
     expect(await waiting).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
   });
 
-  it('serves by priority, and a full room gives the place of a lower one', async () => {
+  it('serves by priority, and when full gives up the place of a lower one', async () => {
     const room = new LimitedRoom(3);
     const sheddable = failure(room.wait({ priority: 'sheddable' }));
     const usual = room.wait();

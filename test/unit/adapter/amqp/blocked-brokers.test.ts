@@ -41,7 +41,7 @@ describe('brokers that block connections', () => {
     expect(await used()).toEqual(keys);
   });
 
-  it('stay marked through new sets, and it may be said after the balancer was closed', async () => {
+  it('stay marked through new sets, and may still be marked after the balancer was closed', async () => {
     const { blocked, keys, used, fixture } = await world();
     const first = blocked.watch(keys[0]);
     first(true);

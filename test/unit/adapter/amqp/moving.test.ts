@@ -34,7 +34,7 @@ class FakeManager extends EventEmitter {
   }
 }
 
-it('a manager moves once its channels have the answers to their commands, or after a second', async () => {
+it('a manager moves once its channels have the replies to their commands, or after a second', async () => {
   for (const isAnswered of [true, false]) {
     const clock = new FakeClock();
     const resolver = new FakeResolver();

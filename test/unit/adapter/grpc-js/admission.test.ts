@@ -66,7 +66,7 @@ describe('the state of a channel', () => {
     expect(assessed()).toContain('none of its 3 endpoints is usable (EVENKEEL_NO_ENDPOINTS)');
   });
 
-  it('tells an empty Service from one whose endpoints all stand by, which is waited for', () => {
+  it('differs for an empty Service and for one whose endpoints all stand by, which is waited for', () => {
     const { admission: subject, clock, assessed } = admission({ isEmpty: () => false, waitTimeoutMs: 100 });
     subject.resolved(2);
     subject.setChanged(setOf());
@@ -76,7 +76,7 @@ describe('the state of a channel', () => {
     expect(assessed()).toContain('within 100 ms (all are on standby) (EVENKEEL_NOT_READY)');
   });
 
-  it('does not name the Service twice', () => {
+  it('names the Service once', () => {
     const { admission: subject, assessed } = admission();
     subject.resolveFailed(new ResolveError('orders.shop:50051: nobody knows it'), false);
     expect(assessed()).toBe('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: nobody knows it (EVENKEEL_RESOLVE)');
@@ -105,8 +105,8 @@ describe('the state of a channel', () => {
   });
 });
 
-describe('calls that cannot be placed', () => {
-  it('wait, and are turned away when none was placed for waitTimeoutMs', () => {
+describe('calls that have no endpoint', () => {
+  it('wait, and are turned away when none was served for waitTimeoutMs', () => {
     const { admission: subject, clock, assessed, changes } = admission({ waitTimeoutMs: 5_000 });
     subject.setChanged(setOf({ state: 'ready', inFlight: 1 }));
     expect(subject.wait(anybody())).toBeUndefined();
@@ -124,7 +124,7 @@ describe('calls that cannot be placed', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('have their patience begin anew with each call placed', () => {
+  it('start their waiting time again with each call served', () => {
     const { admission: subject, clock, assessed } = admission({ waitTimeoutMs: 100 });
     subject.setChanged(setOf({ state: 'ready' }));
     subject.wait(anybody());
@@ -135,7 +135,7 @@ describe('calls that cannot be placed', () => {
     expect(assessed()).toBe('READY');
   });
 
-  it('wait for a resolver as long, and for the first endpoint where that is wished', () => {
+  it('wait as long for a resolver, and for the first endpoint if that is configured', () => {
     const starting = admission({ waitTimeoutMs: 100 });
     starting.admission.wait(anybody());
     starting.clock.advance(100);
@@ -150,7 +150,7 @@ describe('calls that cannot be placed', () => {
     expect(empty.assessed()).toBe('READY');
   });
 
-  it('are turned away beyond maxWaiting; the count is taken anew ten times a second', () => {
+  it('are turned away beyond maxWaiting, counted afresh ten times a second', () => {
     const { admission: subject, clock, changes } = admission({ maxWaiting: 2 });
     expect([subject.wait(anybody()), subject.wait(anybody()), subject.waiting]).toEqual([undefined, undefined, 2]);
     expect(subject.wait(anybody())?.result().status).toMatchObject({

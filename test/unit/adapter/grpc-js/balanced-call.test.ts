@@ -97,8 +97,8 @@ function world({ isHedged = false } = {}) {
   };
 }
 
-describe('how long an endpoint took', () => {
-  it('is the whole call where there is one answer', () => {
+describe('the latency of an endpoint', () => {
+  it('is that of the whole call where there is one answer', () => {
     const { clock, call, attempt } = world();
     const made = call();
     const { end } = attempt(made);
@@ -109,7 +109,7 @@ describe('how long an endpoint took', () => {
     expect(end(status.OK)).toMatchObject({ outcome: { kind: 'success' }, latencyMs: undefined });
   });
 
-  it('is the time to the beginning of a stream', () => {
+  it('is the time to the first message of a stream', () => {
     const { clock, call, attempt } = world();
     const made = call();
     const { end } = attempt(made);
@@ -132,7 +132,7 @@ describe('a call that ends without an answer', () => {
     return end(code);
   };
 
-  it('at its deadline is a time-out, unless its method is known to stream', () => {
+  it('at its deadline is a timeout, unless its method is known to stream', () => {
     const timeout = { kind: 'failure', cause: 'timeout' };
     expect(endQuietly(status.DEADLINE_EXCEEDED, 'nothing')?.outcome).toEqual(timeout);
     expect(endQuietly(status.DEADLINE_EXCEEDED, 'single')?.outcome).toEqual(timeout);
@@ -143,7 +143,7 @@ describe('a call that ends without an answer', () => {
     });
   });
 
-  it('by its caller may be a stall only where the method is known to answer once', () => {
+  it('because its caller gave up may be a stall only where the method is known to answer once', () => {
     expect(endQuietly(status.CANCELLED, 'single')).toEqual({
       outcome: { kind: 'cancelled' },
       latencyMs: undefined,
@@ -154,8 +154,8 @@ describe('a call that ends without an answer', () => {
   });
 });
 
-describe('a pick', () => {
-  it('counts until its attempt ends, once', () => {
+describe('an endpoint in use', () => {
+  it('counts a call until its attempt ends, once', () => {
     const { call, attempt, leaf } = world();
     const made = call();
     const { attempt: first, ended, end } = attempt(made);
@@ -177,7 +177,7 @@ describe('a pick', () => {
     expect(leaf.streams).toBe(0);
   });
 
-  it('is given back when its connection was lost before it was sent and another is made', () => {
+  it('is given back when its connection was lost before the call was sent and another attempt is made', () => {
     const { call, attempt, leaf, lose } = world();
     const made = call();
     const { attempt: first, ended } = attempt(made);
@@ -187,7 +187,7 @@ describe('a pick', () => {
     expect(leaf.streams).toBe(0);
   });
 
-  it('stays while another attempt of the same call is made beside it', () => {
+  it('stays in use while another attempt of the same call is made beside it', () => {
     const { call, attempt, leaf } = world();
     const made = call();
     const { attempt: first, ended } = attempt(made);
@@ -201,7 +201,7 @@ describe('a pick', () => {
 });
 
 describe('observers', () => {
-  it('hear of a failed attempt when it shows whether another follows', () => {
+  it('learn of a failed attempt when it is known whether another follows', () => {
     const { call, attempt, told } = world();
     const made = call();
     const first = attempt(made);
@@ -215,7 +215,7 @@ describe('observers', () => {
     expect(told.length).toBe(2);
   });
 
-  it('report that another attempt follows even if it was made before the end of the first was reported', () => {
+  it('learn that another attempt follows even if it began before the end of the first was reported', () => {
     const { call, attempt, told } = world();
     const made = call();
     const first = attempt(made);
@@ -226,7 +226,7 @@ describe('observers', () => {
     expect(told).toEqual([{ outcome: { kind: 'failure', cause: 'reset' }, attempt: 1, retrying: true }]);
   });
 
-  it('hear of an attempt that succeeded, and of one that was given back', () => {
+  it('learn of an attempt that succeeded, and of one that was never sent', () => {
     const { call, attempt, told, lose } = world();
     const made = call();
     const first = attempt(made);
@@ -241,7 +241,7 @@ describe('observers', () => {
 });
 
 describe('the counts of a channel', () => {
-  it('have retries by how the attempt before failed, and picks that were made again', () => {
+  it('include retries by how the previous attempt failed, and endpoints that were picked again', () => {
     const { call, attempt, counted, lose } = world();
     const made = call();
     const first = attempt(made);
@@ -257,7 +257,7 @@ describe('the counts of a channel', () => {
     expect(counted).toEqual(['reset', 'not-started']);
   });
 
-  it('have hedges, and those that won', () => {
+  it('include hedges, and those that won', () => {
     const { call, attempt, counted } = world({ isHedged: true });
     const made = call();
     const first = attempt(made);

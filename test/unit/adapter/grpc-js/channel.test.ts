@@ -19,7 +19,7 @@ function stateOf(options: GrpcOptions = {}) {
 const turn = () => new Promise(setImmediate);
 
 describe('the configuration of a call', () => {
-  it('comes with one object per call, which every attempt shows to the picker', () => {
+  it('has one object per call, which every attempt gives to the picker', () => {
     const { state } = stateOf();
     const first = state.invoke('/shop.Orders/Get');
     const second = state.invoke('/shop.Orders/Get');
@@ -31,7 +31,7 @@ describe('the configuration of a call', () => {
 });
 
 describe('the state of a channel', () => {
-  it('gives it its policy and its configuration when it wakes, once, and never while it is asked to', async () => {
+  it('sets up its policy and configuration when it wakes, once, and never while it is being read', async () => {
     const { state, told } = stateOf();
     state.updateResolution();
     state.updateResolution();
@@ -45,14 +45,14 @@ describe('the state of a channel', () => {
     expect(told.length).toBe(1);
   });
 
-  it.each(['close', 'destroy'] as const)('ends what waits for it to wake by %s()', async (end) => {
+  it.each(['close', 'destroy'] as const)('ends the wait for it to wake with %s()', async (end) => {
     const { state } = stateOf();
     const ready = state.ready();
     void state[end]();
     await expect(ready).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
   });
 
-  it('hands out what applications use, and nothing of what grpc-js uses', () => {
+  it('exposes what applications use, and nothing that grpc-js uses', () => {
     let given: object = {};
     stateOf({ onBalancer: (balancer) => (given = balancer) });
     expect(Reflect.ownKeys(given)).toEqual(['ready', 'snapshot', 'close', Symbol.asyncDispose]);

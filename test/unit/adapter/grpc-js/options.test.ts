@@ -62,7 +62,7 @@ describe('options', () => {
     expect(() => JSON.stringify(options)).not.toThrow();
   });
 
-  it('read a hash key from metadata, whatever its case', () => {
+  it('can read a hash key from metadata, whatever its case', () => {
     const { key } = resolveGrpcOptions({ key: 'X-User' });
     const metadata = new Metadata();
     expect(key?.(metadata)).toBeUndefined();
@@ -73,7 +73,7 @@ describe('options', () => {
 });
 
 describe('target', () => {
-  it('is a string with our scheme', () => {
+  it('is a string with the scheme of evenkeel', () => {
     expect(serviceTarget('orders.shop:50051')).toMatch(/^evenkeel\d*:orders\.shop:50051$/);
   });
 
@@ -97,7 +97,7 @@ describe('target', () => {
     ['unix:orders', undefined],
     ['xds:orders', undefined],
     ['xds:///orders.shop:50051', undefined],
-  ])('with channelOptions, a client for %s is one for the Service %s', (address, service) => {
+  ])('with channelOptions turns a client for %s into one for the Service %s', (address, service) => {
     expect(serviceOf(address)).toBe(service);
   });
 
@@ -117,14 +117,14 @@ describe('target', () => {
 });
 
 it.each(['orders.shop:65536', 'dns:orders.shop:99999', 'orders%:80'])(
-  'refuses %s, which cannot be an authority, before a connection is opened that nobody could use',
+  'refuses %s, which cannot be an authority, before it opens a connection that could not be used',
   (service) => {
     expect(() => checkService(service)).toThrow(/service must be a Service such as orders\.shop:50051/);
   },
 );
 
 it.each(['orders.shop:65535', 'orders.shop:grpc', '[::1]:80', 'orders_shop:1', 'static:[::1]:80,10.0.0.1:81'])(
-  'takes %s',
+  'accepts %s',
   (service) => {
     expect(checkService(service)).toBe(service);
   },

@@ -15,7 +15,7 @@ const fromServer = (code: status, entries?: Readonly<Record<string, string>>, qu
 const ours = (code: status, details = 'grpc-js says') =>
   outcomeOf({ code, details, metadata: new Metadata(), quiet: false });
 
-describe('what a server answers', () => {
+describe('a status from a server', () => {
   it.each([
     'OK',
     'INVALID_ARGUMENT',
@@ -27,7 +27,7 @@ describe('what a server answers', () => {
     'OUT_OF_RANGE',
     'UNIMPLEMENTED',
     'UNAUTHENTICATED',
-  ] as const)('%s is work done', (code) => {
+  ] as const)('%s is a success', (code) => {
     expect(fromServer(status[code])).toEqual({ kind: 'success' });
   });
 
@@ -39,7 +39,7 @@ describe('what a server answers', () => {
     expect(fromServer(99 as status)).toEqual({ kind: 'failure', cause: 'status' });
   });
 
-  it('RESOURCE_EXHAUSTED, and anything with a pushback, is overload', () => {
+  it('RESOURCE_EXHAUSTED, and any status with a pushback, is overload', () => {
     expect(fromServer(status.RESOURCE_EXHAUSTED)).toEqual({ kind: 'failure', cause: 'overload' });
     expect(fromServer(status.UNAVAILABLE, { 'grpc-retry-pushback-ms': '250' })).toEqual({
       kind: 'failure',
@@ -55,36 +55,36 @@ describe('what a server answers', () => {
     expect(fromServer(status.NOT_FOUND, { 'grpc-retry-pushback-ms': '250' })).toEqual({ kind: 'success' });
   });
 
-  it('carries its report along when it is a success', () => {
+  it('carries its load report if it is a success', () => {
     const report = { cpuUtilization: 0.5 };
     const ended = { code: status.OK, details: '', metadata: trailers(), quiet: false };
     expect(outcomeOf(ended, report)).toEqual({ kind: 'success', report });
   });
 });
 
-describe('what grpc-js says of itself', () => {
+describe('a status from grpc-js itself', () => {
   it('a lost connection is a reset', () => {
     expect(ours(status.UNAVAILABLE, 'Connection dropped')).toEqual({ kind: 'failure', cause: 'reset' });
   });
 
-  it('a stream a GOAWAY overtook was never started', () => {
+  it('a stream that was under way at a GOAWAY was never started', () => {
     expect(ours(status.UNAVAILABLE, 'Stream refused by server')).toEqual({ kind: 'not-started' });
     // Node.js 26.
     const written = 'Write error: Stream closed with error code NGHTTP2_REFUSED_STREAM';
     expect(ours(status.UNAVAILABLE, written)).toEqual({ kind: 'not-started' });
   });
 
-  it('garbled streams are the protocol, messages too large for us are no fault of the endpoint', () => {
+  it('an invalid stream is a protocol failure; a message too large for us is not held against the endpoint', () => {
     expect(ours(status.INTERNAL)).toEqual({ kind: 'failure', cause: 'protocol' });
     expect(ours(status.RESOURCE_EXHAUSTED)).toEqual({ kind: 'success' });
   });
 
-  it('a cancelled call says nothing', () => {
+  it('a cancelled call is not held against the endpoint', () => {
     expect(ours(status.CANCELLED)).toEqual({ kind: 'cancelled' });
     expect(fromServer(status.CANCELLED)).toEqual({ kind: 'cancelled' });
   });
 
-  it('a deadline is a time-out, unless the answer had begun or may be quiet', () => {
+  it('a deadline is a timeout, unless the answer had begun or may be quiet', () => {
     expect(ours(status.DEADLINE_EXCEEDED)).toEqual({ kind: 'failure', cause: 'timeout' });
     expect(fromServer(status.DEADLINE_EXCEEDED, {}, true)).toEqual({ kind: 'cancelled' });
   });

@@ -48,21 +48,18 @@ function world(options: GrpcOptions = {}) {
 }
 
 describe('the balancer of a channel', () => {
-  it.each(['ready', 'close'] as const)(
-    'refuses options of %s() that it does not know, and does nothing',
-    async (method) => {
-      const { presence, woken } = world();
-      await expect(presence[method]({ sginal: AbortSignal.abort() } as never)).rejects.toMatchObject({
-        code: 'EVENKEEL_OPTION',
-        message: `${method} has no option "sginal" (did you mean "signal"?); it knows signal`,
-      });
-      expect([woken(), presence.closed]).toEqual([0, false]);
-    },
-  );
+  it.each(['ready', 'close'] as const)('refuses unknown options of %s(), and has no side effect', async (method) => {
+    const { presence, woken } = world();
+    await expect(presence[method]({ sginal: AbortSignal.abort() } as never)).rejects.toMatchObject({
+      code: 'EVENKEEL_OPTION',
+      message: `${method} has no option "sginal" (did you mean "signal"?); it knows signal`,
+    });
+    expect([woken(), presence.closed]).toEqual([0, false]);
+  });
 });
 
 describe('a policy', () => {
-  it('reports its states, and places calls when a pod is connected', async () => {
+  it('reports its states, and gives calls an endpoint once a pod is connected', async () => {
     const { fake, resolver, states, update, pick } = world();
     expect(update()).toBe(true);
     expect(update()).toBe(true);
@@ -76,7 +73,7 @@ describe('a policy', () => {
     expect(fake.held()).toContain(subchannel);
   });
 
-  it('lets go of every connection before its destruction returns, and of the rest soon after', async () => {
+  it('has closed every connection when destroy() returns, and everything else soon after', async () => {
     const { fake, resolver, clock, presence, policy, update, states } = world();
     fake.behaviour.set('10.0.0.2:80', 'hang');
     update();
@@ -92,7 +89,7 @@ describe('a policy', () => {
     policy.destroy();
   });
 
-  it('gives a call of a pick that is given back its place again', async () => {
+  it('makes another call wait until the first has ended', async () => {
     const { resolver, update, pick, presence } = world({ maxConcurrentStreams: 1 });
     update();
     resolver.update('10.0.0.1');
@@ -104,7 +101,7 @@ describe('a policy', () => {
     expect(pick().pickResultType).toBe(PickResultType.COMPLETE);
   });
 
-  it('counts calls, those that wait, how long, and those that got no endpoint', async () => {
+  it('counts calls, those that wait, how long they wait, and those that got no endpoint', async () => {
     const { resolver, update, call, pickFor, presence, clock } = world({ maxConcurrentStreams: 1 });
     update();
     const waits: [number, boolean][] = [];
@@ -143,7 +140,7 @@ describe('a policy', () => {
     expect(presence.snapshot().waiting).toBe(0);
   });
 
-  it('places no call that is over: grpc-js asks for an endpoint even of one cancelled before', async () => {
+  it('gives no endpoint to a call that has ended: grpc-js asks for one even after a cancellation', async () => {
     const { resolver, update, call, pickFor, presence } = world();
     update();
     resolver.update('10.0.0.1');
@@ -157,7 +154,7 @@ describe('a policy', () => {
   it.each([
     ['is repeated if its server refused it', status.UNAVAILABLE, 'Stream refused by server', PickResultType.COMPLETE],
     ['is not repeated if its connection was lost', status.UNAVAILABLE, 'Connection dropped', PickResultType.DROP],
-  ])('a call without a retry policy %s, whatever grpc-js asks', async (_, code, details, expected) => {
+  ])('a call without a retry policy %s, whatever grpc-js asks for', async (_, code, details, expected) => {
     const { resolver, update, call, pickFor } = world();
     update();
     resolver.update('10.0.0.1', '10.0.0.2');
@@ -180,7 +177,7 @@ describe('a policy', () => {
     }
   });
 
-  it('has a call wait that a careless picker sends to a connection lost this very moment', async () => {
+  it('makes a call wait whose picker chose a connection that was just lost', async () => {
     const { fake, resolver, update, pick, presence } = world({ picker: (set) => ({ pick: () => set.targets[0] }) });
     update();
     resolver.update('10.0.0.1');
@@ -190,14 +187,14 @@ describe('a policy', () => {
     expect(presence.snapshot().endpoints).toMatchObject([{ inFlight: 0, failed: 0 }]);
   });
 
-  it('serves targets of ours only', () => {
+  it('serves only targets with the scheme of evenkeel', () => {
     const { states, update, pick } = world();
     expect(update({})).toBe(true);
     expect(states).toEqual(['TRANSIENT_FAILURE']);
     expect(pick().status?.details).toMatch(/serves targets made by its target\(\) only/);
   });
 
-  it('whose balancer cannot be made says why, to calls and to ready()', async () => {
+  it('whose balancer cannot be created gives the reason to calls and to ready()', async () => {
     const broken = {
       name: 'broken',
       watch: () => {
@@ -218,8 +215,8 @@ describe('a policy', () => {
   });
 });
 
-describe('what onBalancer hands out', () => {
-  it('waits for the channel, and stops waiting when told to', async () => {
+describe('the balancer that onBalancer gets', () => {
+  it('waits for the channel, and stops waiting at an abort', async () => {
     const { presence, update, resolver } = world();
     const limit = new AbortController();
     const ready = presence.ready({ signal: limit.signal });
@@ -233,7 +230,7 @@ describe('what onBalancer hands out', () => {
     expect(presence.snapshot().state).toBe('empty');
   });
 
-  it('was ready once when the channel is idle after that', async () => {
+  it('counts as ready if the channel was ready and then went idle', async () => {
     const { presence, policy, update, resolver, woken } = world();
     update();
     resolver.update('10.0.0.1');
@@ -243,7 +240,7 @@ describe('what onBalancer hands out', () => {
     expect(woken()).toBe(0);
   });
 
-  it('closes for good, also before anything began', async () => {
+  it('closes for good, also before the channel was used', async () => {
     const { presence, update, pick, resolver } = world();
     await presence.close();
     await expect(presence.ready()).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });

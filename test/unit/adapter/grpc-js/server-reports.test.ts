@@ -24,7 +24,7 @@ describe('wire format', () => {
   });
 
   it.each(['08', '08 ff', '11 00', '1a 05 61', '25 01', '0b', '08 ffffffffffffffffffffff01'])(
-    '%s is no message',
+    '%s is not a message',
     (bytes) => {
       expect(() => readFields(hex(bytes), () => {})).toThrow(RangeError);
     },
@@ -40,7 +40,7 @@ describe('health messages', () => {
     expect(long.length).toBe(303);
   });
 
-  it('answer with a status; none is UNKNOWN', () => {
+  it('answer with a status; a missing one is UNKNOWN', () => {
     expect(decodeHealthResponse(hex('08 01'))).toBe(1);
     expect(decodeHealthResponse(hex(''))).toBe(0);
     expect(decodeHealthResponse(hex('08 02 08 01'))).toBe(1);
@@ -68,14 +68,14 @@ describe('load reports', () => {
     expect(loadReportOf(metadata.getMap())).toEqual(report);
   });
 
-  it('are read from the text HTTP servers send', () => {
+  it('are read from the text that HTTP servers send', () => {
     const metadata = new Metadata();
     metadata.set('endpoint-load-metrics', 'TEXT cpu_utilization=0.5');
     expect(loadReportOf(metadata.getMap())).toEqual({ cpuUtilization: 0.5 });
     expect(loadReportOf({})).toBeUndefined();
   });
 
-  it('leave out what is no measure, and are nothing when nothing is left', () => {
+  it('leave out invalid measures, and are undefined if nothing is left', () => {
     expect(decodeLoadReport(hex('09 000000000000e0bf 11 000000000000f87f'))).toBeUndefined();
     expect(decodeLoadReport(message.subarray(0, 15))).toBeUndefined();
     expect(decodeLoadReport(Buffer.alloc(5_000))).toBeUndefined();

@@ -3,8 +3,8 @@ import { Method, mergeServiceConfig } from '../../../../src/adapter/grpc-js/serv
 
 const merge = (config?: object) => mergeServiceConfig(config && JSON.stringify(config), 'evenkeel');
 
-describe('a service config of the user', () => {
-  it('gets our policy in front of its own, and loses nothing', () => {
+describe('a service config of the application', () => {
+  it('gets our policy before its own, and loses nothing', () => {
     const retryThrottling = { maxTokens: 10, tokenRatio: 0.1 };
     expect(merge()).toEqual({ loadBalancingConfig: [{ evenkeel: {} }], methodConfig: [] });
     expect(merge({ loadBalancingConfig: [{ round_robin: {} }], retryThrottling })).toEqual({
@@ -19,7 +19,7 @@ describe('a service config of the user', () => {
     expect(merge({ loadBalancingConfig }).loadBalancingConfig).toEqual(loadBalancingConfig);
   });
 
-  it('has its time-outs in the form grpc-js wants', () => {
+  it('has its timeouts converted to the form that grpc-js wants', () => {
     const of = (timeout: unknown) => merge({ methodConfig: [{ name: [{}], timeout }] }).methodConfig[0]?.timeout;
     expect(of('2s')).toEqual({ seconds: 2, nanos: 0 });
     expect(of('1.5s')).toEqual({ seconds: 1, nanos: 500_000_000 });
@@ -29,7 +29,7 @@ describe('a service config of the user', () => {
   });
 });
 
-describe('the configuration of a method', () => {
+describe('the method configuration', () => {
   const timeout = (seconds: number) => ({ timeout: { seconds, nanos: 0 } });
   const config = merge({
     methodConfig: [
@@ -44,7 +44,7 @@ describe('the configuration of a method', () => {
     ['/shop.Orders/List', 2],
     ['/shop.Other/List', 3],
     ['/shop.Third/Get', 1],
-  ])('of %s is the most specific one', (path, seconds) => {
+  ])('for %s is the most specific one', (path, seconds) => {
     expect(new Method(path, config).config.timeout?.seconds).toBe(seconds);
   });
 
@@ -57,7 +57,7 @@ describe('the configuration of a method', () => {
     },
   );
 
-  it('is empty where nothing fits, but for what repeats refused calls', () => {
+  it('is empty where nothing matches, except that refused calls are repeated', () => {
     const { config: empty, repeatsRefusedOnly } = new Method('/a/b', merge());
     expect(empty).toMatchObject({ name: [], retryPolicy: { initialBackoff: '0s' } });
     expect(repeatsRefusedOnly).toBe(true);

@@ -76,8 +76,8 @@ async function hasLeft(connection: Connection<unknown>): Promise<boolean> {
   return Promise.race([connection.leaving?.then(() => true), turn().then(() => false)]) as Promise<boolean>;
 }
 
-describe('connections of a channel', () => {
-  it('U7: carry the pod uid and a number among their arguments, with the channel options', async () => {
+describe('the connections of a channel', () => {
+  it('U7: have the pod uid and a number among their arguments, with the channel options', async () => {
     const { fake, connect } = world();
     await connect();
     await connect();
@@ -92,7 +92,7 @@ describe('connections of a channel', () => {
     expect(fake.listed.length).toBe(4);
   });
 
-  it('take the lowest number again that is free', async () => {
+  it('take the lowest free number again', async () => {
     const { fake, connect } = world();
     const first = await connect();
     const second = await connect();
@@ -103,14 +103,14 @@ describe('connections of a channel', () => {
     expect(fake.held().length).toBe(1);
   });
 
-  it('use a subchannel somebody else has connected as it is', async () => {
+  it('use a subchannel that is connected already as it is', async () => {
     const { fake, connect } = world();
     await (await connect()).close();
     await connect();
     expect(fake.subchannels.map(({ dials }) => dials)).toEqual([1]);
   });
 
-  it('do not wait for the backoff of grpc-js: when to try again is for the pool to say', async () => {
+  it('do not wait for the backoff of grpc-js: the pool decides when to try again', async () => {
     const { fake, connect } = world();
     fake.behaviour.set('10.0.0.1:80', 'refuse');
     await expect(connect()).rejects.toMatchObject({
@@ -123,7 +123,7 @@ describe('connections of a channel', () => {
     expect(fake.subchannels.map(({ dials, backoffResets }) => [dials, backoffResets])).toEqual([[2, 1]]);
   });
 
-  it('begin anew where the backoff of a shared subchannel ends first', async () => {
+  it('try again when the backoff of a shared subchannel ends earlier', async () => {
     const { fake, connect } = world();
     fake.behaviour.set('10.0.0.1:80', 'refuse');
     await expect(connect()).rejects.toThrow();
@@ -134,7 +134,7 @@ describe('connections of a channel', () => {
     await connecting;
   });
 
-  it('leave a dial that was called off to itself: the next attempt is another one', async () => {
+  it('leave an aborted dial alone: the next attempt is a new one', async () => {
     const { fake, transport, connect } = world();
     fake.behaviour.set('10.0.0.1:80', 'hang');
     const limit = new AbortController();
@@ -152,7 +152,7 @@ describe('connections of a channel', () => {
     expect(fake.subchannels.length).toBe(2);
   });
 
-  it('leave nothing behind when they have come and gone', async () => {
+  it('leave nothing behind when they are closed', async () => {
     const { fake, connect, clock } = world({ connections: 2 });
     for (let pod = 0; pod < 500; pod++) {
       const connection = await connect({ uid: `pod-${pod % 50}` });
@@ -166,7 +166,7 @@ describe('connections of a channel', () => {
     expect([fake.held().length, fake.listed.length, clock.timers]).toEqual([0, 0, 0]);
   });
 
-  it('are all let go of at once when the channel stops, and no new one is made', async () => {
+  it('are all released at once when the channel stops, and no new one is made', async () => {
     const { fake, transport, connect } = world({ connections: 2 });
     await connect();
     fake.behaviour.set('10.0.0.9:80', 'hang');
@@ -198,7 +198,7 @@ describe('several connections to a pod', () => {
     expect([...new Set(leaves)].map((leaf) => leaf?.streams).sort()).toEqual([2, 2, 3]);
   });
 
-  it('lose one without leaving; it is opened again after a pause that grows', async () => {
+  it('lose one without leaving; it is opened again after a growing pause', async () => {
     const { fake, clock, connect } = world({ connections: 2, maxConcurrentStreams: 10 });
     const pod = await connect();
     await turn();
@@ -275,7 +275,7 @@ describe('connections that grow', () => {
     expect([fake.held().length, pod.capacity, told]).toEqual([3, 30, [20, 30]]);
   });
 
-  it('get calls only while the first are full', async () => {
+  it('get calls only while the first ones are full', async () => {
     const { pod, start } = await growing({ min: 2, max: 4 });
     const first = new Set(start(20));
     expect(first.size).toBe(2);
@@ -289,7 +289,7 @@ describe('connections that grow', () => {
     expect(start(1)).toEqual([third]);
   });
 
-  it('are closed down to the least number when they had no call for one whole interval', async () => {
+  it('are closed down to the minimum when they had no call for one whole interval', async () => {
     const { fake, clock, pod, start } = await growing({ max: 3 });
     const running = start(10);
     await twoTurns();
@@ -320,7 +320,7 @@ describe('connections that grow', () => {
     expect(pod.capacity).toBe(20);
   });
 
-  it('that cannot be opened are tried again after a pause, not at each call', async () => {
+  it('that cannot be opened are tried again after a pause, not for each call', async () => {
     const { fake, clock, pod, start } = await growing({ max: 2 });
     fake.behaviour.set('10.0.0.1:80', 'refuse');
     const [leaf] = start(10);

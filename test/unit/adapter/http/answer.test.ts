@@ -6,7 +6,7 @@ const answer = (status: number, headers: Record<string, unknown> = {}): unknown 
   outcomeOfAnswer(status, (name) => headers[name], reportOf(headers['endpoint-load-metrics']));
 
 describe('outcomeOfAnswer', () => {
-  it.each([200, 204, 301, 304, 400, 401, 404, 409, 418])('%i is work done', (status) => {
+  it.each([200, 204, 301, 304, 400, 401, 404, 409, 418])('%i is a success', (status) => {
     expect(answer(status, { 'retry-after': '3' })).toEqual({ kind: 'success' });
   });
 
@@ -21,7 +21,7 @@ describe('outcomeOfAnswer', () => {
     expect(answer(500, { 'retry-after': '2' })).toEqual({ kind: 'failure', cause: 'status' });
   });
 
-  it('takes along what the pod says about its load', () => {
+  it('includes the load report of the pod', () => {
     const report = 'TEXT cpu_utilization=0.3, rps_fractional=12';
     expect(answer(200, { 'endpoint-load-metrics': report })).toEqual({
       kind: 'success',
@@ -54,7 +54,7 @@ describe('parseRetryAfter', () => {
     ['-5', undefined],
     ['Wed, 21 Oct 2026 07:28:30 GMT', undefined],
     ['Wed, 21 Oct 2026 07:27:00 GMT', date],
-  ])('%j with Date %j says nothing', (value, sent) => {
+  ])('%j with Date %j is ignored', (value, sent) => {
     expect(parseRetryAfter(value, sent)).toBeUndefined();
   });
 });
@@ -67,7 +67,7 @@ describe('explainHttp2Answer', () => {
     return error.message;
   };
 
-  it('says that the pod speaks HTTP/2 only where its settings could not be parsed, and nothing elsewhere', () => {
+  it('says that the pod speaks HTTP/2 only where its settings could not be parsed, and nothing otherwise', () => {
     expect(told('\0\0\x12\x04\0\0\0\0\0')).toContain('10.0.0.1:80 speaks HTTP/2 only; useH2c');
     for (const other of [undefined, '', 'SSH-2.0', '\0\0\x12\x01', '\x15\x03\x03\x04']) {
       expect(told(other)).toBe('Expected HTTP/');

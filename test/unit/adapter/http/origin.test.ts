@@ -42,16 +42,16 @@ describe('OriginMatcher', () => {
     expect(short.matches(origin)).toBe(false);
   });
 
-  it('a request without an origin is meant for the target', () => {
+  it('a request without an origin is for the target', () => {
     expect(short.matches(undefined)).toBe(true);
   });
 
-  it('fills in the port of the scheme', () => {
+  it('adds the default port of the scheme', () => {
     expect(matcher('https://orders.shop').matches('https://orders.shop:443')).toBe(true);
     expect(matcher('http://orders.shop:80').matches('http://orders.shop')).toBe(true);
   });
 
-  it('knows the domain of the cluster from the target or the option', () => {
+  it('takes the cluster domain from the target or the option', () => {
     const own = 'http://orders.shop.svc.corp.example:8080';
     expect(matcher('http://orders.shop:8080').matches(own)).toBe(false);
     expect(matcher('http://orders.shop:8080', 'corp.example').matches(own)).toBe(true);
@@ -59,7 +59,7 @@ describe('OriginMatcher', () => {
     expect(matcher(own).matches('http://orders.shop.svc.cluster.local:8080')).toBe(false);
   });
 
-  it('may learn the domain later, unless the target names it', () => {
+  it('accepts the cluster domain later, unless the target names it', () => {
     const own = 'http://orders.shop.svc.corp.example:8080';
     const short = matcher('http://orders.shop:8080');
     expect(short.matches(own)).toBe(false);
@@ -71,7 +71,7 @@ describe('OriginMatcher', () => {
     expect(full.matches(own)).toBe(false);
   });
 
-  it('compares addresses and names that are no Service letter by letter', () => {
+  it('compares addresses and names outside the cluster letter by letter', () => {
     const address = matcher('http://10.0.0.1:8080');
     expect(address.matches('http://10.0.0.1:8080')).toBe(true);
     expect(address.matches('http://10.0.0.2:8080')).toBe(false);
@@ -94,13 +94,13 @@ describe('serviceOrigin', () => {
     42,
     undefined,
     null,
-  ])('refuses %j and says what it wants', (target) => {
+  ])('refuses %j and says what it expects', (target) => {
     expect(() => serviceOrigin('target', target)).toThrow(
       expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('http://orders.shop:8080') }),
     );
   });
 
-  it('does not repeat a password', () => {
+  it('does not print a password', () => {
     expect(() => serviceOrigin('target', 'http://user:secret@orders.shop')).toThrow(
       expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.not.stringContaining('secret') }),
     );

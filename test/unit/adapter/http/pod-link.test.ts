@@ -8,7 +8,7 @@ import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' });
 
-it('a pod without a socket that refuses one is gone, though callers with nowhere else to go dial all the time', async () => {
+it('a pod without a socket that refuses one is gone, even if callers with no other pod keep dialing it', async () => {
   const dials: { readonly socket: Socket; readonly dialled: Dialled }[] = [];
   const first = new Socket();
   let gone = 0;
@@ -67,7 +67,7 @@ describe('a pod that left the Service', () => {
   };
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-  it('gives up the sockets requests wait for, and dials no more; that says nothing against it', async () => {
+  it('aborts the sockets that requests wait for, and dials no more; that is not held against it', async () => {
     const { link, dials, gone } = opened();
     const errors: (Error | undefined)[] = [];
     link.dial((error) => errors.push(error));
@@ -80,7 +80,7 @@ describe('a pod that left the Service', () => {
     expect([gone(), link.capacity]).toEqual([0, 4]);
   });
 
-  it('is dialled again once it is back', async () => {
+  it('is dialed again once it is back', async () => {
     const { link, dials } = opened();
     link.left();
     link.returned();
@@ -91,7 +91,7 @@ describe('a pod that left the Service', () => {
     expect(errors).toEqual([undefined]);
   });
 
-  it('is still asked whether it lives: what no request waits for is not given up', async () => {
+  it('is still pinged: a dial that no request waits for is not aborted', async () => {
     const { link, dials } = opened();
     const pinged = link.connectProbe(new AbortController().signal);
     link.left();

@@ -4,7 +4,7 @@ import { PodSockets } from '../../../../src/adapter/http/pod-sockets.js';
 
 const alert = (): Error => Object.assign(new Error('unknown ca'), { code: 'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA' });
 
-it('a spare socket with an error of TLS is given to no request, though it is still open', async () => {
+it('a spare socket with a TLS error is given to no request, though it is still open', async () => {
   const failures: (Error | undefined)[] = [];
   const sockets = new PodSockets(
     () => new Socket(),

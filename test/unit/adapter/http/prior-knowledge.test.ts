@@ -50,7 +50,7 @@ it.each([
   expect(sent()).toHaveLength(33);
 });
 
-it('a server that takes no connection is no answer', () => {
+it('a server that accepts no connection proves nothing', () => {
   const { socket, verdicts } = startProbe();
   const refused = new Error('ECONNREFUSED');
   socket.emit('error', refused);

@@ -17,7 +17,7 @@ it('fills in what is left out', () => {
   expect(resolve().dial.origin.href).toBe('https://orders.shop/');
 });
 
-it('takes what fits', () => {
+it('accepts valid values', () => {
   const tls = { ca: 'PEM' };
   const options = { tls, connections: 1, connectTimeoutMs: 1, tcpKeepAliveMs: 1_000, healthPath: '/healthz' };
   expect(resolve(options, true)).toMatchObject({
@@ -27,7 +27,7 @@ it('takes what fits', () => {
   });
 });
 
-it('keeps the TLS settings as they were given, whatever becomes of the object', () => {
+it('keeps the TLS settings as they were given, even if the object is changed later', () => {
   const tls: { ca: string; cert?: string } = { ca: 'PEM' };
   const { dial } = resolve({ tls });
   tls.ca = 'other PEM';
@@ -43,7 +43,7 @@ it.each([
   ['connections', { connections: 0 }, false],
   ['connectTimeoutMs', { connectTimeoutMs: 0 }, false],
   ['tcpKeepAliveMs', { tcpKeepAliveMs: 999 }, false],
-])('refuses a %s that does not fit', (name, options, allowH2) => {
+])('refuses an invalid %s', (name, options, allowH2) => {
   const refused = expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(name) });
   expect(() => resolve(options, allowH2)).toThrow(refused);
 });

@@ -21,7 +21,7 @@ class Closing {
 }
 
 describe('closing a balancer while requests wait for a pod', () => {
-  it('happens at once when none does, and needs no timer', async () => {
+  it('happens at once when none waits, and needs no timer', async () => {
     const closing = new Closing();
     const closed = closing.close();
     expect(closing.told).toEqual(['close']);
@@ -43,7 +43,7 @@ describe('closing a balancer while requests wait for a pod', () => {
     expect(closing.clock.timers).toBe(0);
   });
 
-  it('cuts what is left when the time is over', async () => {
+  it('cuts those that are left when its time is over', async () => {
     const closing = new Closing();
     closing.waiting.add();
     const closed = closing.close();
@@ -54,7 +54,7 @@ describe('closing a balancer while requests wait for a pod', () => {
     expect(closing.told).toEqual(['cut']);
   });
 
-  it('has no end of its own where the drain time-out is Infinity', async () => {
+  it('waits without end where the drain timeout is Infinity', async () => {
     const closing = new Closing();
     closing.waiting.add();
     const closed = closing.close(Number.POSITIVE_INFINITY);

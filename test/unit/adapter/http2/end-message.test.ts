@@ -17,7 +17,7 @@ const read = (flag: number, chunks: readonly Buffer[]): string | undefined => {
 describe('the message that ends a body', () => {
   const body = Buffer.concat([message(0, 'one'), message(0, ''), message(2, '{"error":{"code":"internal"}}')]);
 
-  it('is the one with the flag, wherever the parts of the body are divided', () => {
+  it('is the one with the flag, wherever the body is divided into parts', () => {
     for (let at = 0; at <= body.length; at++) {
       expect(read(2, [body.subarray(0, at), body.subarray(at)])).toBe('{"error":{"code":"internal"}}');
     }

@@ -37,13 +37,13 @@ describe('options', () => {
     );
   });
 
-  it('a target is the URL of a Service, and has no TLS in the clear', () => {
+  it('accept only a URL as target, and no TLS settings with http:', () => {
     expect(() => create({}, 'orders.shop:80')).toThrow('target');
     expect(() => create({}, 'http://orders.shop/path')).toThrow('target');
     expect(() => create({ tls: {} }, 'http://orders.shop')).toThrow('tls');
   });
 
-  it('a number of sessions is kept; without one they grow to 10', () => {
+  it('keep a given number of sessions; without one, sessions grow to 10', () => {
     const resolve = (options: Http2Options) => resolveHttp2Options(new URL('http://orders.shop'), options).connections;
     expect(resolve({})).toEqual({ min: 1, max: 10 });
     expect(resolve({ connections: 3 })).toEqual({ min: 3, max: 3 });
@@ -56,14 +56,14 @@ describe('options', () => {
     expect(() => client?.request({}, { weight: 1 } as object)).toThrow('weight');
   });
 
-  it('the authority is what the baseUrl of a transport gives', () => {
+  it('give the authority that the baseUrl of a transport has', () => {
     const manager = createSessionManager('http://orders.shop:80', { resolver });
     open.push(manager);
     expect(manager.authority).toBe(new URL('http://orders.shop:80').origin);
   });
 });
 
-describe('an error that a client of Connect gets', () => {
+describe('the error that a Connect client gets', () => {
   it('is a ConnectError with the code that fits', async () => {
     const { ConnectError, Code } = await import('@connectrpc/connect');
     const codeOf = (code: EvenkeelError['code']) => {

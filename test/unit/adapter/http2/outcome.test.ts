@@ -15,35 +15,35 @@ import { addressMark, notBegunHeader } from '../../../../src/propagation/not-beg
 const endpoint = createEndpoint({ address: '10.0.0.1', port: 80 });
 const head = (headers: object, isConnect = false) => outcomeOfHead(headers as never, undefined, endpoint, isConnect);
 
-describe('what a response says about its pod', () => {
-  it('is its status over plain HTTP', () => {
+describe('the outcome of a response', () => {
+  it('follows its status over plain HTTP', () => {
     expect(head({ ':status': 404 })).toBe(outcomes.success);
     expect(head({ ':status': 501 })).toBe(outcomes.status);
     expect(head({ ':status': 503 })).toBe(outcomes.status);
     expect(head({ ':status': 429 })).toBe(outcomes.overload);
   });
 
-  it('is the error that Connect has for the status', () => {
+  it('follows the Connect error for the status', () => {
     expect(head({ ':status': 501 }, true)).toBe(outcomes.success);
     expect(head({ ':status': 504 }, true)).toBe(outcomes.timeout);
     expect(head({ ':status': 499 }, true)).toBe(outcomes.cancelled);
     expect(head({ ':status': 500 }, true)).toBe(outcomes.status);
   });
 
-  it('is the status of gRPC, in the trailers or in their place', () => {
+  it('follows the gRPC status, in the trailers or in a trailers-only response', () => {
     expect(head({ ':status': 200, 'grpc-status': '14' })).toBe(outcomes.status);
     expect(outcomeOfTrailers({ 'grpc-status': '8' }, endpoint)).toBe(outcomes.overload);
     expect(outcomeOfTrailers({ 'grpc-status': '5' }, endpoint)).toBe(outcomes.success);
     expect(outcomeOfTrailers({ 'x-trailer': 'end' }, endpoint)).toBeUndefined();
   });
 
-  it('is a refusal when this very pod says that it has not begun the call', () => {
+  it('is a refusal when the pod itself says that it has not begun the call', () => {
     const mark = { 'grpc-status': '14', [notBegunHeader]: addressMark('10.0.0.1', 80) };
     expect(outcomeOfTrailers(mark, endpoint)).toEqual({ kind: 'not-started', cause: 'overload' });
     expect(outcomeOfTrailers(mark, createEndpoint({ address: '10.0.0.2', port: 80 }))).toBe(outcomes.status);
   });
 
-  it('is in the body where the protocol has it there', () => {
+  it('is read from the body where the protocol puts it there', () => {
     const ends = (type: string, flags: number, text: string) => {
       const message = endMessageOf({ 'content-type': type }) as EndMessage;
       message.add(Buffer.concat([Buffer.from([flags, 0, 0, 0, text.length]), Buffer.from(text)]));
@@ -60,7 +60,7 @@ describe('what a response says about its pod', () => {
 });
 
 describe('a stream that was cut', () => {
-  it('is told apart by its code, and by the error of the socket', () => {
+  it('is classified by its code, and by the error of the socket', () => {
     expect(outcomeOfReset(2, undefined)).toBe(outcomes.reset);
     expect(outcomeOfReset(8, undefined)).toBe(outcomes.reset);
     expect(outcomeOfReset(11, undefined)).toBe(outcomes.overload);
@@ -80,7 +80,7 @@ describe('the deadline of a caller', () => {
     expect(timeoutOf({})).toBeUndefined();
   });
 
-  it('makes an abort a timeout of the pod, if the pod had the call for most of it', () => {
+  it('makes an abort a timeout of the pod, if the pod had most of the time', () => {
     const headers = { 'connect-timeout-ms': '1000' };
     expect(outcomeOfAbort(headers, 900, 1_000, false)).toBe(outcomes.timeout);
     expect(outcomeOfAbort(headers, 900, 1_000, true)).toBe(outcomes.cancelled);

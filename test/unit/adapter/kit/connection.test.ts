@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { OpenConnection } from '../../../../src/adapter/kit/index.js';
 
-describe('a connection whose adapter tells of its calls', () => {
+describe('a connection whose adapter reports its calls', () => {
   const open = () => {
     const told: string[] = [];
     const connection: OpenConnection<string> = new OpenConnection({
@@ -33,7 +33,7 @@ describe('a connection whose adapter tells of its calls', () => {
     expect(await connection.closed).toBeUndefined();
   });
 
-  it('finishes at once where none runs, and once', async () => {
+  it('finishes at once where no call runs, and only once', async () => {
     const { connection, told } = open();
     connection.callBegins();
     connection.callEnds();
@@ -43,7 +43,7 @@ describe('a connection whose adapter tells of its calls', () => {
     expect(told).toEqual(['busy', 'idle', 'finish', 'busy', 'idle']);
   });
 
-  it('is cut while calls run, and is not finished after that', async () => {
+  it('is cut while calls run, and does not finish after that', async () => {
     const { connection, told } = open();
     connection.callBegins();
     const closing = connection.close();

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { LogPositions, ReplicationLag } from '../../../../src/adapter/kit/replication-lag.js';
 
 describe('LogPositions', () => {
-  it('counts from when a server first knew what another has not replayed', () => {
+  it('counts from when any server first had what a replica has not replayed', () => {
     const positions = new LogPositions(10_000);
     positions.reached(100, 0);
     positions.reached(200, 1_000);
@@ -13,14 +13,14 @@ describe('LogPositions', () => {
     expect(positions.lagMs(100, 9_000, 5_000)).toBe(4_000);
   });
 
-  it('makes nobody late while nothing is written', () => {
+  it('makes no replica late while nothing is written', () => {
     const positions = new LogPositions(10_000);
     positions.reached(100, 0);
     positions.reached(100, 50_000);
     expect(positions.lagMs(100, 50_000, 50_000)).toBe(0);
   });
 
-  it('goes by the age of the last commit while nobody has watched for long enough', () => {
+  it('uses the age of the last commit until it has watched for long enough', () => {
     const positions = new LogPositions(10_000);
     positions.reached(100, 0);
     expect(positions.lagMs(90, 30_000, 10)).toBe(30_000);
@@ -28,14 +28,14 @@ describe('LogPositions', () => {
     expect(positions.lagMs(90, 5, 10)).toBe(10);
   });
 
-  it('keeps what it needs, and no more', () => {
+  it('keeps only the positions it needs', () => {
     const positions = new LogPositions(5_000);
     for (let second = 0; second < 5_000; second++) positions.reached(second, second * 1_000);
     expect(positions.lagMs(4_997, undefined, 4_999_000)).toBe(1_000);
     expect(positions.lagMs(0, 60_000, 4_999_000)).toBe(60_000);
   });
 
-  it('stays exact enough when servers are asked very often', () => {
+  it('stays exact enough when servers are queried very often', () => {
     const positions = new LogPositions(1_000_000);
     for (let ms = 0; ms < 5_000; ms++) positions.reached(ms, ms);
     const lag = positions.lagMs(2_500, undefined, 5_000);
@@ -43,7 +43,7 @@ describe('LogPositions', () => {
     expect(lag).toBeLessThan(2_501);
   });
 
-  it('begins anew', () => {
+  it('starts again after forget()', () => {
     const positions = new LogPositions(1_000);
     positions.reached(1_000, 0);
     positions.forget();
@@ -55,7 +55,7 @@ describe('LogPositions', () => {
 describe('ReplicationLag', () => {
   const at = (offset: number, history = 'a', silentMs?: number) => ({ history, offset, silentMs });
 
-  it('is about a replica that lacks for too long what another has', () => {
+  it('reports a replica that for too long lacks what another has', () => {
     const clock = new FakeClock();
     const lag = new ReplicationLag(5_000, clock);
     lag.primaryReached(at(100));
@@ -67,14 +67,14 @@ describe('ReplicationLag', () => {
     expect(lag.isBehind(at(100))).toBe(false);
   });
 
-  it('counts a replica that has had no contact with its primary for long as behind', () => {
+  it('reports a replica without contact to its primary for long', () => {
     const lag = new ReplicationLag(5_000, new FakeClock());
     lag.primaryReached(at(100));
     expect(lag.isBehind(at(90, 'a', 6_000))).toBe(true);
     expect(lag.isBehind(at(100, 'a', 6_000))).toBe(false);
   });
 
-  it('is about a replica that follows another primary, while ours answers', () => {
+  it('reports a replica that follows another primary, while ours answers', () => {
     const clock = new FakeClock();
     const lag = new ReplicationLag(5_000, clock);
     lag.primaryReached(at(100, 'a'));
@@ -96,7 +96,7 @@ describe('ReplicationLag', () => {
     expect(lag.isBehind(at(200))).toBe(false);
   });
 
-  it('remembers few histories', () => {
+  it('remembers a limited number of histories', () => {
     const clock = new FakeClock();
     const lag = new ReplicationLag(5_000, clock);
     for (let history = 0; history < 100; history++) lag.reached(at(100, String(history)));

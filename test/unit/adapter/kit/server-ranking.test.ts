@@ -35,13 +35,13 @@ const server = (rank: number | undefined, objection = 'it is behind', isConnecte
   isConnected,
 });
 
-describe('servers by what they say about themselves', () => {
+describe('servers ranked by what they report', () => {
   it('those of the best rank are used, and the others stand by', () => {
     expect(new Fixture(server(1), server(0), server(2)).weights()).toEqual([0, 1, 0]);
     expect(new Fixture(server(1), server(1), server(2)).weights()).toEqual([1, 1, 0]);
   });
 
-  it('one without a rank stands by, even if there is no other', () => {
+  it('one without a rank stands by, even if it is the only one', () => {
     const fixture = new Fixture(server(undefined), undefined, undefined);
     expect(fixture.weights()).toEqual([0, 1, 1]);
     expect(fixture.ranking.hasNone).toBe(true);
@@ -50,21 +50,21 @@ describe('servers by what they say about themselves', () => {
     expect(fixture.ranking.hasNone).toBe(false);
   });
 
-  it('one of which nothing is known stays as it is', () => {
+  it('one that has not reported stays as it is', () => {
     expect(new Fixture(server(0), undefined, undefined).weights()).toEqual([1, 1, 1]);
   });
 
-  it('a better one that is not connected, or has no weight, keeps no other from being used', () => {
+  it('a better one that is not connected, or has no weight, does not keep others from being used', () => {
     expect(new Fixture(server(0, '', false), server(1), undefined).weights()).toEqual([1, 1, 1]);
     const withoutFirst = set.map((entry) => (entry.endpoint === endpoints[0] ? { ...entry, weight: 0 } : entry));
     expect(new Fixture(server(0), server(1), undefined).weights(withoutFirst)).toEqual([0, 1, 1]);
   });
 
-  it('a set of which all are used is the same set', () => {
+  it('a set whose servers are all used is returned unchanged', () => {
     expect(new Fixture(server(0), server(0), undefined).ranking.apply(set)).toBe(set);
   });
 
-  it('observers learn once that a server stands by, why, and that it no longer does', () => {
+  it('observers are notified once that a server stands by, why, and that it no longer does', () => {
     const fixture = new Fixture(server(1), server(0), undefined);
     fixture.weights();
     fixture.weights();
@@ -79,7 +79,7 @@ describe('servers by what they say about themselves', () => {
     ]);
   });
 
-  it('observers do not learn of a server that is gone, and again of one that is back', () => {
+  it('observers are not notified of a server that is gone, and again of one that is back', () => {
     const fixture = new Fixture(server(1), server(0), undefined);
     fixture.weights();
     fixture.weights(set.filter(({ endpoint }) => endpoint !== endpoints[0]));

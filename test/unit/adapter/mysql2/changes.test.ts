@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Changes } from '../../../../src/adapter/mysql2/changes.js';
 
-describe('those who wait for a change', () => {
-  it('are all notified of the next one, once', async () => {
+describe('callers that wait for a change', () => {
+  it('are all notified of the next change, once', async () => {
     const changes = new Changes();
     const told: string[] = [];
     const waiting = ['a', 'b'].map((name) => changes.next().then(() => told.push(name)));

@@ -55,7 +55,7 @@ function setUp({
 }
 
 describe('a node of a cluster that follows a Service', () => {
-  it('is the first that is added as often as any other, whichever server takes log-ins fastest', async () => {
+  it('is added first as often as any other, whichever server accepts log-ins fastest', async () => {
     const endpoints = ['10.0.0.1', '10.0.0.2', '10.0.0.3'].map((address) => createEndpoint({ address, port: 3306 }));
     const first = new Map<string, number>();
     const rng = seededRng(1);
@@ -80,7 +80,7 @@ describe('a node of a cluster that follows a Service', () => {
     for (const { key } of endpoints) expect(Math.abs((first.get(key) ?? 0) - 100)).toBeLessThan(33);
   });
 
-  it('waits 200 ms at most for others to be added first, and never so long that its own attempt times out', async () => {
+  it('waits at most 200 ms for others to be added first, and never until its own attempt times out', async () => {
     for (const [connectTimeoutMs, waitMs] of [
       [2_000, 200],
       [100, 90],
@@ -100,7 +100,7 @@ describe('a node of a cluster that follows a Service', () => {
     }
   });
 
-  it('is added at once when all others are refused, and where there are nodes', async () => {
+  it('is added at once when all others are refused, and where there are nodes already', async () => {
     const { cluster, clock, nodes } = setUp({
       logIn: ({ host }) => (host === '10.0.0.2' ? Promise.reject(new Error('refused')) : Promise.resolve()),
     });
@@ -111,7 +111,7 @@ describe('a node of a cluster that follows a Service', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('is added once its server takes the log-in, with the options and the address of its endpoint', async () => {
+  it('is added once its server accepts the log-in, with the options and the address of its endpoint', async () => {
     const seen: PoolOptions[] = [];
     const { cluster, nodes } = setUp({
       logIn: async (options) => {
@@ -126,13 +126,13 @@ describe('a node of a cluster that follows a Service', () => {
     expect(connection.capacity).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('keeps the host it was given, for TLS', async () => {
+  it('keeps the configured host for TLS', async () => {
     const { cluster, nodes } = setUp({ node: () => ({ host: 'mysql.shop', port: 1, stream: () => new Socket() }) });
     await nodes.connect(a, never);
     expect(cluster.nodes.get(a.key)?.options).toMatchObject({ host: 'mysql.shop', port: 3306 });
   });
 
-  it('is not added when its server does not: the error names the server and no secret', async () => {
+  it('is not added when its server refuses: the error names the server and no secret', async () => {
     const { cluster, nodes } = setUp({
       logIn: () => Promise.reject(new Error("Access denied for user 'shop'@'10.0.0.9' (using password: YES)")),
     });
@@ -143,14 +143,14 @@ describe('a node of a cluster that follows a Service', () => {
     expect(cluster.nodes.size).toBe(0);
   });
 
-  it('is not added after the attempt was called off', async () => {
+  it('is not added after the attempt was aborted', async () => {
     const attempt = new AbortController();
     const { cluster, nodes } = setUp({ logIn: async () => attempt.abort(new Error('called off')) });
     await expect(nodes.connect(a, attempt.signal)).rejects.toThrow('called off');
     expect(cluster.nodes.size).toBe(0);
   });
 
-  it('has the id the user gives, which must be fit for a pattern and for one endpoint only', async () => {
+  it('has the id that the application gives, which must fit a pattern and belong to one endpoint only', async () => {
     const { cluster, nodes } = setUp({ id: ({ address }) => (address === '10.0.0.1' ? 'replica-1' : 'replica*') });
     await nodes.connect(a, never);
     expect([...cluster.nodes.keys()]).toEqual(['replica-1']);
@@ -160,7 +160,7 @@ describe('a node of a cluster that follows a Service', () => {
     await expect(same.connect(b, never)).rejects.toThrow('10.0.0.1:3306 and 10.0.0.2:3306 are both "replica"');
   });
 
-  it.each([undefined, null, 'mysql://shop', 7])('needs pool options, not %s', async (options) => {
+  it.each([undefined, null, 'mysql://shop', 7])('needs pool options rather than %s', async (options) => {
     const { nodes } = setUp({ node: () => options as unknown as PoolOptions });
     await expect(nodes.connect(a, never)).rejects.toThrow('node() of 10.0.0.1:3306 must be pool options of mysql2');
   });
@@ -172,7 +172,7 @@ describe('a node of a cluster that follows a Service', () => {
 });
 
 describe('a node that leaves', () => {
-  it('goes at once when nobody uses it, without a failure mysql2 would count', async () => {
+  it('is removed at once when nothing uses it, without a failure that mysql2 would count', async () => {
     const { cluster, nodes, clock } = setUp();
     const connection = await nodes.connect(a, never);
     (await cluster.checkOut(a.key)).release();
@@ -185,7 +185,7 @@ describe('a node that leaves', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('does not wait for a server that does not hang up', async () => {
+  it('does not wait for a server that does not close the connection', async () => {
     const { cluster, nodes } = setUp();
     const connection = await nodes.connect(a, never);
     (await cluster.checkOut(a.key)).release();
@@ -195,7 +195,7 @@ describe('a node that leaves', () => {
     expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('goes as soon as what runs has ended, and gives nobody a connection meanwhile', async () => {
+  it('is removed as soon as its running queries have ended, and lends no connection meanwhile', async () => {
     const { cluster, nodes } = setUp();
     const connection = await nodes.connect(a, never);
     const used = await Promise.all(Array.from({ length: 10 }, () => cluster.checkOut(a.key)));
@@ -208,7 +208,7 @@ describe('a node that leaves', () => {
     expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('is patient while connections come back', async () => {
+  it('waits while connections come back', async () => {
     const { cluster, nodes, clock } = setUp();
     const connection = await nodes.connect(a, never);
     const used = await Promise.all(Array.from({ length: 5 }, () => cluster.checkOut(a.key)));
@@ -224,7 +224,7 @@ describe('a node that leaves', () => {
     expect(offline()).toBe(0);
   });
 
-  it('is taken offline when somebody holds on to a connection, and goes when that one is closed', async () => {
+  it('is taken offline when a connection is kept, and removed when that one is closed', async () => {
     const { cluster, nodes, clock } = setUp();
     const connection = await nodes.connect(a, never);
     const used = await cluster.checkOut(a.key);
@@ -239,7 +239,7 @@ describe('a node that leaves', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('ends what is given back while mysql2 has it online again', async () => {
+  it('closes connections that are given back while mysql2 has it online again', async () => {
     const { cluster, nodes, clock } = setUp();
     const connection = await nodes.connect(a, never);
     const used = await cluster.checkOut(a.key);
@@ -252,7 +252,7 @@ describe('a node that leaves', () => {
     expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('ends what was given back as soon as mysql2 gives it to somebody again', async () => {
+  it('closes a connection that was given back as soon as mysql2 lends it again', async () => {
     const { cluster, nodes, clock } = setUp();
     const connection = await nodes.connect(a, never);
     const [one, other] = [await cluster.checkOut(a.key), await cluster.checkOut(a.key)];
@@ -268,7 +268,7 @@ describe('a node that leaves', () => {
     expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('is cut when its time is up, and removed only when mysql2 has nothing left that could break', async () => {
+  it('is cut when its time is over, and removed once nothing in mysql2 can break', async () => {
     const { cluster, nodes, clock } = setUp({ drainTimeoutMs: 10_000 });
     const connection = await nodes.connect(a, never);
     await cluster.checkOut(a.key);
@@ -286,7 +286,7 @@ describe('a node that leaves', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('gives a query under way at that time some more, but not for ever', async () => {
+  it('gives a query that then runs some more time, but not forever', async () => {
     let passed = 0;
     const busy = () => Object.defineProperty(new Socket(), 'bytesRead', { get: () => passed++ });
     const { cluster, nodes, clock } = setUp({ drainTimeoutMs: 1_000, node: () => ({ stream: busy }) });
@@ -303,7 +303,7 @@ describe('a node that leaves', () => {
     expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('is not removed while somebody is being refused', async () => {
+  it('is not removed while a caller is being refused', async () => {
     const { cluster, nodes, clock } = setUp();
     const connection = await nodes.connect(a, never);
     const used = await cluster.checkOut(a.key);
@@ -317,7 +317,7 @@ describe('a node that leaves', () => {
     expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('goes at once, with whatever runs on it, without a drain time', async () => {
+  it('without a drain time is removed at once, with its running queries', async () => {
     const { cluster, nodes } = setUp({ drainTimeoutMs: 0 });
     const connection = await nodes.connect(a, never);
     await cluster.checkOut(a.key);
@@ -326,7 +326,7 @@ describe('a node that leaves', () => {
     expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('does not try to gather a pool without limit', async () => {
+  it('does not try to collect a pool without a limit', async () => {
     const { cluster, nodes, clock } = setUp({ node: () => ({ connectionLimit: 0, stream: () => new Socket() }) });
     const connection = await nodes.connect(a, never);
     const node = cluster.nodes.get(a.key) as { size: number; options: PoolOptions };
@@ -373,15 +373,15 @@ describe('a node that leaves', () => {
   });
 });
 
-describe('a cluster that is to follow a Service', () => {
-  it('has to take failing nodes offline, not remove them: with the second, nothing is added', async () => {
+describe('a cluster to be followed', () => {
+  it('must take failing nodes offline, not remove them: otherwise nothing is added', async () => {
     const { cluster, nodes } = setUp({ cluster: new FakePoolCluster() });
     await expect(nodes.connect(a, never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
     await expect(nodes.fit()).rejects.toThrow('restoreNodeTimeout');
     expect(cluster.nodes.size).toBe(0);
   });
 
-  it('is tried once, with a node nobody can be given, which is gone before the first one is added', async () => {
+  it('is tested once with a node that is lent to no caller and removed before the first one is added', async () => {
     const tried: string[] = [];
     const { cluster, nodes } = setUp({ logIn: async () => expect(cluster.nodes.size).toBe(0) as never });
     cluster.on('offline', (id) => tried.push(id));
@@ -395,7 +395,7 @@ describe('a cluster that is to follow a Service', () => {
 });
 
 describe('a follower that stops', () => {
-  it('leaves its nodes in the cluster, and waits for those that are leaving', async () => {
+  it('leaves its nodes in the cluster, and waits for those that are being removed', async () => {
     const { cluster, nodes } = setUp();
     const [first, second] = [await nodes.connect(a, never), await nodes.connect(b, never)];
     const used = await cluster.checkOut(b.key);
@@ -415,7 +415,7 @@ describe('a follower that stops', () => {
     await expect(nodes.connect(b, never)).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
   });
 
-  it('gives them no more time than its signal', async () => {
+  it('waits for them no longer than its signal', async () => {
     const { cluster, nodes, clock } = setUp({ drainTimeoutMs: Number.POSITIVE_INFINITY });
     const connection = await nodes.connect(a, never);
     await cluster.checkOut(a.key);
@@ -457,7 +457,7 @@ describe('followService', () => {
     expect(() => followService(given as AnyPoolCluster, options as unknown as FollowServiceOptions)).toThrow(message);
   });
 
-  it.each(['ready', 'close'] as const)('has a %s() that refuses options it does not know', async (method) => {
+  it.each(['ready', 'close'] as const)('refuses unknown options of %s()', async (method) => {
     await using follower = followService(new FakePoolCluster() as unknown as AnyPoolCluster, {
       resolver: new FakeResolver(),
       node,

@@ -76,13 +76,13 @@ describe('options of createPoolCluster', () => {
     expect(resolver.watchers).toBe(0);
   });
 
-  it('that fail for one service leave none of the others running', () => {
+  it('that fail for one service leave no other service running', () => {
     const services = { primary: { resolver }, replica: { resolver, connectionLimit: -1 } };
     expect(() => createPoolCluster({ services })).toThrow(/connectionLimit/);
     expect(resolver.watchers).toBe(0);
   });
 
-  it('are left as they were given', async () => {
+  it('are not changed', async () => {
     const ssl = Object.freeze({ ca: 'PEM' });
     const options = Object.freeze({ resolver, user: 'app', host: 'mysql.shop', ssl });
     const cluster = createPoolCluster(options);
@@ -92,7 +92,7 @@ describe('options of createPoolCluster', () => {
     expect(resolver.watchers).toBe(0);
   });
 
-  it('of mysql2 are taken under its names', async () => {
+  it('of mysql2 are accepted under their names in mysql2', async () => {
     const cluster = createPoolCluster({
       resolver,
       user: 'app',

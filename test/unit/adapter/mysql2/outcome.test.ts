@@ -8,7 +8,7 @@ const answered = (errno: number, code: string, message = code): Error =>
   Object.assign(new Error(message), { errno, code, sqlState: 'HY000', sqlMessage: message });
 const failed = (code: string, message = code): Error => Object.assign(new Error(message), { code, fatal: true });
 
-describe('what an error says of the server', () => {
+describe('an error of a statement', () => {
   it.each([
     ['a syntax error', answered(1064, 'ER_PARSE_ERROR')],
     ['a duplicate key', answered(1062, 'ER_DUP_ENTRY')],
@@ -22,7 +22,7 @@ describe('what an error says of the server', () => {
     ],
     ['an unknown command', answered(1047, 'ER_UNKNOWN_COM_ERROR', 'Unknown command')],
     ['an error of later years', answered(9999, 'ER_NEW')],
-  ])('%s: nothing, it did its work', (_what, error) => {
+  ])('%s is not held against the server: it did its work', (_what, error) => {
     expect(verdictOf(error)).toEqual({ outcome: outcomes.success, unsent: false, usable: true, discard: false });
   });
 
@@ -32,15 +32,18 @@ describe('what an error says of the server', () => {
       answered(1290, 'ER_OPTION_PREVENTS_STATEMENT', 'running with the --secure-file-priv option'),
     ],
     ['a read-only transaction', answered(1792, 'ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION')],
-  ])('%s: nothing, but the connection goes when it is given back, as from a pool of mysql2', (_what, error) => {
-    expect(verdictOf(error)).toEqual({ outcome: outcomes.success, unsent: false, usable: true, discard: true });
-  });
+  ])(
+    '%s is not held against the server, but the connection is closed when released, as in a pool of mysql2',
+    (_what, error) => {
+      expect(verdictOf(error)).toEqual({ outcome: outcomes.success, unsent: false, usable: true, discard: true });
+    },
+  );
 
   it.each([
     [1290, 'The MariaDB server is running with the --read-only option so it cannot execute this statement'],
     [1290, 'The MySQL server is running with the --super-read-only option so it cannot execute this statement'],
     [1836, 'Running in read-only mode'],
-  ])('%i, %s: it takes no writes', (errno, message) => {
+  ])('%i, %s: the server takes no writes', (errno, message) => {
     const verdict = verdictOf(answered(errno, 'ER', message));
     expect(verdict.outcome).toBe(readOnlyOutcome);
     expect(verdict).toMatchObject({ unsent: true, usable: true, discard: true });
@@ -58,11 +61,11 @@ describe('what an error says of the server', () => {
     [new TypeError('while mysql2 reads'), 'protocol'],
     ['no error at all', 'protocol'],
     [undefined, 'protocol'],
-  ])('%s: a failure (%s) that may have been half done, on a connection that is of no more use', (error, cause) => {
+  ])('%s: a failure (%s) of a statement that may have run in part, on a connection that is lost', (error, cause) => {
     expect(verdictOf(error)).toMatchObject({ outcome: { kind: 'failure', cause }, unsent: false, usable: false });
   });
 
-  it('of the server itself: a failure, on a connection that can be used again', () => {
+  it('from the server itself is a failure, on a connection that can be used again', () => {
     expect(verdictOf(answered(1021, 'ER_DISK_FULL'))).toMatchObject({ outcome: outcomes.status, usable: true });
     expect(verdictOf(answered(1047, 'ER_UNKNOWN_COM_ERROR', 'WSREP has not yet prepared node'))).toMatchObject({
       outcome: outcomes.status,
@@ -81,7 +84,7 @@ describe('what an error says of the server', () => {
     }
   });
 
-  it('of a function of the application: nothing, but the answer was not read to its end', () => {
+  it('from a function of the application is not held against the server, but the result was not read to its end', () => {
     const verdict = { outcome: outcomes.success, unsent: false, usable: false };
     expect(verdictOf(ownFault(new TypeError('a mistake'), 'typeCast'))).toMatchObject(verdict);
     expect(verdictOf(ownFault('no error', 'typeCast'))).toMatchObject(verdict);
@@ -95,7 +98,7 @@ describe('what an error says of the server', () => {
     expect(verdictOf(new TypeError('a mistake')).outcome).toBe(outcomes.protocol);
   });
 
-  it('that we brought about ourselves: nothing', () => {
+  it('that we caused ourselves is not held against the server', () => {
     expect(verdictOf(new EvenkeelError('EVENKEEL_CLOSED', 'cut')).outcome).toBe(outcomes.cancelled);
   });
 });

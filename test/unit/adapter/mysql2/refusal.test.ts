@@ -3,7 +3,7 @@ import { isRefusedLogIn } from '../../../../src/adapter/mysql2/outcome.js';
 
 const handshake = (message: string, code = 'HANDSHAKE_SSL_ERROR'): Error => Object.assign(new Error(message), { code });
 
-describe('a log-in that fails until the set-up is changed', () => {
+describe('a log-in error that only a change of configuration can mend', () => {
   it.each([
     "Hostname/IP does not match certificate's altnames: Host: mysql.shop. is not in the cert's altnames: DNS:other",
     'self-signed certificate',
@@ -13,18 +13,18 @@ describe('a log-in that fails until the set-up is changed', () => {
     'unable to get issuer certificate',
     'certificate has expired',
     'certificate is not yet valid',
-  ])('is one with TLS that says: %s', (message) => {
+  ])('is a TLS error: %s', (message) => {
     expect(isRefusedLogIn(handshake(message))).toBe(true);
   });
 
-  it('is one at a server without TLS', () => {
+  it('is a server without TLS', () => {
     expect(isRefusedLogIn(handshake('Server does not support secure connection', 'HANDSHAKE_NO_SSL_SUPPORT'))).toBe(
       true,
     );
   });
 
   it.each(['Client network socket disconnected before secure TLS connection was established', 'read ECONNRESET'])(
-    'is none whose connection was lost: %s',
+    'is not a lost connection: %s',
     (message) => {
       expect(isRefusedLogIn(handshake(message))).toBe(false);
       expect(isRefusedLogIn(handshake(message, 'ECONNRESET'))).toBe(false);

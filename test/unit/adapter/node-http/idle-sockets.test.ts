@@ -27,7 +27,7 @@ beforeEach(() => {
 });
 
 describe('sockets that are idle', () => {
-  it('end each at its own time, with one timer for all', () => {
+  it('are closed each at its own time, with one timer for all', () => {
     const [first, second, third] = [open(), open(), open()];
     idle.add(first, 1_000);
     clock.advance(400);
@@ -43,7 +43,7 @@ describe('sockets that are idle', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('are told by how long they were, until they were so for too long', () => {
+  it('report for how long they were idle, until that is too long', () => {
     const socket = open();
     expect(idle.idleMs(socket)).toBeUndefined();
     idle.add(socket, 1_000);
@@ -54,7 +54,7 @@ describe('sockets that are idle', () => {
     expect(idle.idleMs(new PassThrough() as unknown as Socket)).toBeUndefined();
   });
 
-  it('are told of when the pod ends them, and those in use are not', async () => {
+  it('are reported when the pod closes them, while those in use are not', async () => {
     const [first, second] = [open(), open()];
     idle.add(first, 1_000);
     network.advance(3);
@@ -67,7 +67,7 @@ describe('sockets that are idle', () => {
     expect(ended).toEqual([3]);
   });
 
-  it('do not end while they are in use, and begin anew afterwards', () => {
+  it('are not closed while they are in use, and start again afterwards', () => {
     const socket = open();
     idle.add(socket, 1_000);
     clock.advance(500);
@@ -82,7 +82,7 @@ describe('sockets that are idle', () => {
     expect(socket.destroyed).toBe(true);
   });
 
-  it('end when they are spoken on, which those in use do not', async () => {
+  it('are closed when the pod sends something, while those in use are not', async () => {
     const socket = open();
     socket.write('an answer');
     await turn();
@@ -94,7 +94,7 @@ describe('sockets that are idle', () => {
   });
 });
 
-it('leaves a socket alone that is given away, and keeps no trace of it or of a closed one', async () => {
+it('ignores a socket that was given away, and keeps no trace of it or of a closed one', async () => {
   const given = new PassThrough() as unknown as Socket;
   const before = given.eventNames().length;
   const forget = idle.watch(given);

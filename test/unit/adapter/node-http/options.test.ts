@@ -68,7 +68,7 @@ describe('createAgent', () => {
     expect([plain, secure].map(({ balancer }) => balancer.snapshot().state)).toEqual(['closed', 'closed']);
   });
 
-  it('takes a URL object, and every option there is', async () => {
+  it('accepts a URL object, and every option', async () => {
     const agent = createAgent(new URL('https://orders.shop:8443'), {
       resolver,
       connections: 4,

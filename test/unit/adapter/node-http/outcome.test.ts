@@ -12,7 +12,7 @@ describe('outcomeOfBroken', () => {
     ['EPIPE', 'write'],
     ['ETIMEDOUT', 'read'],
     ['EHOSTUNREACH', 'read'],
-  ])('%s of the system is a reset', (code, syscall) => {
+  ])('%s from the system is a reset', (code, syscall) => {
     expect(broken({ error: error(code, syscall) })).toEqual({ kind: 'failure', cause: 'reset' });
   });
 
@@ -26,7 +26,7 @@ describe('outcomeOfBroken', () => {
     expect(broken({ error: error(code) })).toEqual({ kind: 'failure', cause: 'reset' });
   });
 
-  it.each(['HPE_INVALID_CONSTANT', 'HPE_HEADER_OVERFLOW'])('%s is no HTTP', (code) => {
+  it.each(['HPE_INVALID_CONSTANT', 'HPE_HEADER_OVERFLOW'])('%s is a protocol failure', (code) => {
     expect(broken({ error: error(code) })).toEqual({ kind: 'failure', cause: 'protocol' });
   });
 
@@ -35,11 +35,11 @@ describe('outcomeOfBroken', () => {
     ['an abort', Object.assign(new Error('aborted'), { code: 'ABORT_ERR' })],
     ['an error the caller destroyed it with', new Error('enough')],
     ['nothing at all', undefined],
-  ])('%s is the caller’s doing', (_what, given) => {
+  ])('%s is caused by the caller', (_what, given) => {
     expect(broken({ error: given })).toEqual({ kind: 'cancelled' });
   });
 
-  it('what we cut is nobody’s fault', () => {
+  it('a request that we cut is held against nobody', () => {
     expect(broken({ error: error('ECONNRESET', 'read'), endedByPod: true, cut: true })).toEqual({ kind: 'cancelled' });
   });
 });

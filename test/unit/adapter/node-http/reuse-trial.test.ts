@@ -16,8 +16,8 @@ beforeEach(() => {
   trial = new ReuseTrial(clock);
 });
 
-describe('a pod of which nothing is known', () => {
-  it('has one request try a connection that has rested, while the others wait for what becomes of it', () => {
+describe('a pod that has not shown whether it keeps connections', () => {
+  it('has one request try an idle connection, while the others wait for the result', () => {
     expect(now(4)).toBe('wait');
     expect(now(5)).toBe('use');
     const first = request();
@@ -28,7 +28,7 @@ describe('a pod of which nothing is known', () => {
     expect(now(5)).toBe('use');
   });
 
-  it('lets a request wait 25 ms for that, and then opens a connection', () => {
+  it('lets a request wait 25 ms for the result, and then opens a connection', () => {
     const untilMs = trial.deadlineMs;
     trial.tries(request());
     clock.advance(24);
@@ -37,7 +37,7 @@ describe('a pod of which nothing is known', () => {
     expect(trial.decide(100, untilMs, false)).toBe('dial');
   });
 
-  it('opens none where there can be no more: the one who tries may take for ever, so another tries as well', () => {
+  it('opens none at the limit of connections: since the first trial may take forever, another request tries as well', () => {
     const untilMs = trial.deadlineMs;
     trial.tries(request());
     expect(trial.decide(100, untilMs, true)).toBe('wait');
@@ -47,7 +47,7 @@ describe('a pod of which nothing is known', () => {
     expect(trial.mayTry(untilMs, true)).toBe(true);
   });
 
-  it('is looked at again every 5 ms, and the process lives that long', () => {
+  it('is checked again every 5 ms, which keeps the process alive', () => {
     let looks = 0;
     const again = (): void => {
       if (++looks < 3) trial.wait(again);
@@ -62,7 +62,7 @@ describe('a pod of which nothing is known', () => {
 });
 
 describe('a pod that keeps its connections', () => {
-  it('has them used at once, until a request on one is lost', () => {
+  it('has them reused at once, until a request on one is lost', () => {
     const first = request();
     trial.tries(first);
     trial.passed();
@@ -75,13 +75,13 @@ describe('a pod that keeps its connections', () => {
   });
 });
 
-describe('a pod that hangs up behind its answers', () => {
-  it('gets a new connection for each request, or one that has rested for 100 ms', () => {
+describe('a pod that hangs up after its responses', () => {
+  it('gets a new connection for each request, or one that was idle for 100 ms', () => {
     trial.ended(3);
     expect([now(99), now(100), now(99, true)]).toEqual(['dial', 'use', 'dial']);
   });
 
-  it('has to let them rest twice as long after each loss, 1 s at most', () => {
+  it('gets connections idle for twice as long after each loss, up to 1 s', () => {
     trial.lost();
     const enough: number[] = [];
     for (let losses = 0; losses < 6; losses++) {
@@ -91,20 +91,20 @@ describe('a pod that hangs up behind its answers', () => {
     expect(enough).toEqual([100, 200, 400, 800, 1_000, 1_000]);
   });
 
-  it('does not when it ended one at an idle time-out', () => {
+  it('is not one that closed a connection at an idle timeout', () => {
     trial.ended(25);
     expect(now(5)).toBe('use');
     trial.ended(24.9);
     expect(now(5)).toBe('dial');
   });
 
-  it('is one that keeps them as soon as an answer came over one', () => {
+  it('counts as one that keeps them once a response came over a reused one', () => {
     trial.lost();
     trial.passed();
     expect(now(0)).toBe('use');
   });
 
-  it('holds nobody up who was to wait for the first to try', () => {
+  it('makes no request wait for the first trial', () => {
     trial.tries(request());
     trial.ended(1);
     expect(now(1_000)).toBe('use');

@@ -17,7 +17,7 @@ describe('options that neither pg nor evenkeel knows', () => {
   };
   const fake = (): { readonly resolver: FakeResolver } => ({ resolver: new FakeResolver() });
 
-  it('are ignored by ServicePool, which libraries give all they have, and refused by createPool', () => {
+  it('are ignored by ServicePool, which libraries give all of theirs, and refused by createPool', () => {
     pools.push(new ServicePool({ ...library, ...fake(), user: 'shop' } as never));
     for (const name of Object.keys(library)) {
       expect(() => createPool({ ...fake(), [name]: 1 }), name).toThrow(`options has no option "${name}"`);
@@ -25,7 +25,7 @@ describe('options that neither pg nor evenkeel knows', () => {
   });
 
   it.each(['tarqet', 'roles', 'maxLagMS', 'max_lag_ms', 'idempotant', 'waitTimeout', 'resolvr', 'stage', 'stream'])(
-    '%s is refused by both: it would be missed',
+    '%s is refused by both: ignoring it would go unnoticed',
     (name) => {
       for (const open of [createPool, (given: object) => new ServicePool(given)]) {
         expect(() => open({ ...fake(), [name]: 1 } as never)).toThrow(`options has no option "${name}"`);
@@ -33,13 +33,13 @@ describe('options that neither pg nor evenkeel knows', () => {
     },
   );
 
-  it('may be a clock that is none of ours', () => {
+  it("may be a clock that is not evenkeel's", () => {
     const clock = { now: () => 0, sleep: async () => {} };
     pools.push(new ServicePool({ ...fake(), clock } as never));
     expect(() => createPool({ ...fake(), clock } as never)).toThrow('clock.timer must be a function');
   });
 
-  it('get to the clients, as with pg.Pool, which may know them one day', async () => {
+  it('reach the clients, as with pg.Pool, which may know them one day', async () => {
     const configs: object[] = [];
     class Client {
       readonly connection = {};

@@ -6,7 +6,7 @@ const server = (code: string, severity = 'ERROR'): Error => Object.assign(new Er
 const pgBouncer = (message: string): Error => Object.assign(new Error(message), { code: '08P01', severity: 'FATAL' });
 const system = (code: string): Error => Object.assign(new Error(code), { code });
 
-describe('what an error of PostgreSQL means', () => {
+describe('the meaning of a PostgreSQL error', () => {
   it.each([
     ['23505', 'ERROR', 'success', false, true],
     ['40001', 'ERROR', 'success', false, true],
@@ -62,7 +62,7 @@ describe('what an error of PostgreSQL means', () => {
     expect(refusalOf(pgBouncer(message))).toBe(refusal);
   });
 
-  it('tells a lost connection from a slow answer and from what pg refuses to send', () => {
+  it('distinguishes a lost connection from a slow answer and from what pg refuses to send', () => {
     expect(verdictOf(system('ECONNRESET'))).toMatchObject({ outcome: { cause: 'reset' }, usable: false });
     expect(verdictOf(new Error('Connection terminated unexpectedly'))).toMatchObject({ usable: false });
     expect(verdictOf(new Error('Query read timeout'))).toMatchObject({ outcome: { cause: 'timeout' }, usable: false });
@@ -71,7 +71,7 @@ describe('what an error of PostgreSQL means', () => {
     expect(verdictOf(undefined)).toMatchObject({ usable: true });
   });
 
-  it('knows why a connection was refused', () => {
+  it('distinguishes the reasons why a connection was refused', () => {
     expect(refusalOf(server('53300'))).toBe('full');
     expect(refusalOf(server('57P03'))).toBe('stopping');
     expect(refusalOf(system('ECONNREFUSED'))).toBe('stopping');
@@ -100,7 +100,7 @@ describe('what an error of PostgreSQL means', () => {
     expect(isWholeChange(text)).toBe(whole);
   });
 
-  it('reads any number of comments before a statement, in a time that grows with the text alone', () => {
+  it('skips any number of comments before a statement, in time linear in the text', () => {
     for (const comments of ['/**/', '/* a */ -- b\n', '/*/**/*/', '-- \n', ' ', '/* ', '/*']) {
       const text = comments.repeat(20_000);
       const isOpen = !comments.includes('*/') && comments.includes('/*');

@@ -68,13 +68,13 @@ describe('one Redis replica', () => {
     return made;
   };
 
-  it('may be read from once it said what it is', async () => {
+  it('may be read from once it has reported its state', async () => {
     expect(world().replica.objection).toBeDefined();
     expect((await connected()).replica.objection).toBeUndefined();
     expect((await connected('role:master\r\n')).replica.objection).toContain('role:master');
   });
 
-  it('is asked again and again', async () => {
+  it('is queried again and again', async () => {
     const { clock, replica, answer, counts } = await connected();
     clock.advance(1_200);
     await answer('role:slave\r\nmaster_link_status:down\r\n');
@@ -103,7 +103,7 @@ describe('one Redis replica', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('is not taken for dead while it sends something else', async () => {
+  it('does not count as dead while it sends other replies', async () => {
     const { clock, replica, answer, counts } = await connected();
     clock.advance(1_200);
     for (let second = 0; second < 30; second++) {
@@ -137,7 +137,7 @@ describe('one Redis replica', () => {
       return read;
     };
 
-    it('has them move after a second, and gets no more until it answers', async () => {
+    it('has them moved after a second, and gets no more until it answers', async () => {
       const made = await connected();
       const { clock, replica, answer } = made;
       clock.advance(500);
@@ -158,7 +158,7 @@ describe('one Redis replica', () => {
       expect(replica.objection).toBeUndefined();
     });
 
-    it('keeps those it only takes long for: answers arrive in order', async () => {
+    it('keeps those that only take long: replies arrive in order', async () => {
       const made = await connected();
       const { clock, counts, answer } = made;
       const read = begin(made);
@@ -170,7 +170,7 @@ describe('one Redis replica', () => {
       expect(read.toldMs).toEqual([]);
     });
 
-    it('has them move within the time a command may take', async () => {
+    it('has them moved within the time a command may take', async () => {
       const made = await connected(inStep, 300);
       const read = begin(made);
       made.clock.advance(225);
@@ -178,7 +178,7 @@ describe('one Redis replica', () => {
       read.end(false);
     });
 
-    it('does not take one that was given up for an answer', async () => {
+    it('does not take an abandoned read for a reply', async () => {
       const made = await connected();
       const { clock, replica } = made;
       for (let n = 0; n < 12; n++) {
@@ -192,7 +192,7 @@ describe('one Redis replica', () => {
       last.end(true);
     });
 
-    it('is not blamed for a stall of our own event loop', async () => {
+    it('is not blamed for a blocked event loop of ours', async () => {
       const made = await connected();
       const read = begin(made);
       await made.clock.stall(5_000);
@@ -216,7 +216,7 @@ describe('one Redis replica', () => {
     expect(counts.warned).toEqual([expect.stringContaining('INFO')]);
   });
 
-  it('is refused where it is a node of a cluster', async () => {
+  it('is refused if it is a node of a cluster', async () => {
     const { replica, answer } = world(true);
     const refused = expect(replica.connect(new AbortController().signal)).rejects.toThrow(
       '10.0.0.1:6379 is a node of a Redis Cluster',
@@ -226,7 +226,7 @@ describe('one Redis replica', () => {
     await refused;
   });
 
-  it('gets no reads any more once it answered MOVED', async () => {
+  it('gets no more reads once it answered MOVED', async () => {
     const { clock, replica, answer } = await connected();
     replica.suspected(new Error('MOVED 866 10.0.0.2:6379'));
     clock.advance(1_200);
@@ -234,7 +234,7 @@ describe('one Redis replica', () => {
     expect(replica.objection).toContain('Cluster');
   });
 
-  it('says how much of the log it has while it may be read from', async () => {
+  it('reports how much of the log it has while it may be read from', async () => {
     const { clock, counts, answer } = await connected(`${inStep}slave_repl_offset:7\r\nmaster_replid:abc\r\n`);
     expect(counts.positions).toMatchObject([{ history: 'abc', offset: 7 }]);
     clock.advance(1_200);
@@ -242,7 +242,7 @@ describe('one Redis replica', () => {
     expect(counts.positions).toHaveLength(1);
   });
 
-  it('gets no reads after a refusal until it is asked again', async () => {
+  it('gets no reads after a refusal until it has been queried again', async () => {
     const { clock, replica, answer } = await connected();
     replica.suspected(new Error('LOADING Redis is loading the dataset in memory'));
     expect(replica.objection).toContain('LOADING');
@@ -252,7 +252,7 @@ describe('one Redis replica', () => {
   });
 });
 
-describe('what Redis answers', () => {
+describe('a reply of Redis', () => {
   it.each([
     [inStep, undefined],
     ['role:slave\r\nmaster_link_status:down\r\n', 'link'],
@@ -266,7 +266,7 @@ describe('what Redis answers', () => {
     else expect(objectionOf(info)).toContain(objection);
   });
 
-  it('says how far it is', () => {
+  it('shows how far the replica has got', () => {
     const history = 'master_replid:3bf7\r\nmaster_replid2:0000\r\n';
     expect(positionOf(`role:master\r\n${history}master_repl_offset:1400\r\n`)).toEqual({
       history: '3bf7',
@@ -302,7 +302,7 @@ describe('what Redis answers', () => {
     expect(verdict?.repeatAs?.kind).toBe(repeatAs);
   });
 
-  it('tells a refused log-in from other errors', () => {
+  it('distinguishes a refused log-in from other errors', () => {
     expect(isLogInRefused(reply('WRONGPASS invalid username-password pair'))).toBe(true);
     expect(isLogInRefused(reply('NOAUTH Authentication required.'))).toBe(true);
     expect(isLogInRefused(new Error('connect ECONNREFUSED'))).toBe(false);
