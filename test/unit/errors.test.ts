@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { asError, EvenkeelError, isEvenkeelError, isResolveError, ResolveError } from '../../src/errors.js';
 
 describe('errors', () => {
-  it('carry code, cause and endpoint', () => {
+  it('have code, cause and endpoint', () => {
     const cause = new Error('refused');
     const error = new EvenkeelError('EVENKEEL_CONNECT', 'no connection', { cause, endpoint: '10.0.0.1:80' });
     expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT', endpoint: '10.0.0.1:80', name: 'EvenkeelError', cause });
@@ -25,7 +25,7 @@ describe('errors', () => {
     }
   });
 
-  it('of resolvers are temporary and EVENKEEL_RESOLVE unless they say otherwise', () => {
+  it('from resolvers are temporary and EVENKEEL_RESOLVE unless they say otherwise', () => {
     expect(new ResolveError('no answer')).toMatchObject({ code: 'EVENKEEL_RESOLVE', permanent: false });
     const forbidden = new ResolveError('no', { code: 'EVENKEEL_FORBIDDEN', permanent: true });
     expect(forbidden).toMatchObject({ code: 'EVENKEEL_FORBIDDEN', permanent: true });
@@ -33,7 +33,7 @@ describe('errors', () => {
     expect(isResolveError(new EvenkeelError('EVENKEEL_CLOSED', 'x'))).toBe(false);
   });
 
-  it('are made of anything that was thrown', () => {
+  it('are made from anything that was thrown', () => {
     const error = new Error('x');
     expect(asError(error)).toBe(error);
     const foreign = runInNewContext('new TypeError("of another realm")') as Error;

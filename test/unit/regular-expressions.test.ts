@@ -48,7 +48,7 @@ function visit(node: unknown, seen: (node: object) => void): void {
   for (const value of Object.values(node)) visit(value, seen);
 }
 
-describe('how long a regular expression may take', () => {
+describe('the time a regular expression takes', () => {
   it.each([
     ['exponential', '^(?:\\s|--[^\\n]*\\n|\\/\\*[\\s\\S]*?\\*\\/)*select', 'i'],
     ['exponential', '^(a+)+$', ''],
@@ -71,7 +71,7 @@ describe('how long a regular expression may take', () => {
     expect(backtracking(source, flags)).toBe(time);
   });
 
-  it('is linear for each in the source', () => {
+  it('is linear for every one in the source', () => {
     const all = expressions();
     expect(all.length).toBeGreaterThan(100);
     const slow = all.flatMap(({ file, source, flags }) => {

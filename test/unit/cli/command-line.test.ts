@@ -54,11 +54,11 @@ it.each([
   [['--kubeconfig', 'k', '--context', 'c'], { kubeConfig: { path: 'k', context: 'c' } }],
   [['--context', 'c'], { kubeConfig: { context: 'c' } }],
   [['--service-account', '/sa'], { inCluster: { path: '/sa' } }],
-])('reads who we are: %j', (args, kubernetes) => {
+])("reads the client's name and position: %j", (args, kubernetes) => {
   expect(parseCommandLine(['doctor', 'orders.shop:80', ...args])).toMatchObject({ options: { kubernetes } });
 });
 
-it('help comes before everything, and where nothing is asked', () => {
+it('shows help before anything else, and without arguments', () => {
   for (const args of [
     [],
     ['--help'],
@@ -73,7 +73,7 @@ it('help comes before everything, and where nothing is asked', () => {
   expect(parseCommandLine(['--version', '--help'])).toEqual({ name: 'version' });
 });
 
-it('help names every option', () => {
+it('help lists every option', () => {
   let known = '';
   try {
     parseCommandLine(['doctor', 'a.b:1', '--watch=1']);

@@ -102,7 +102,7 @@ describe('diagnose', () => {
     expect(judge('orders.shop:http', {}).connections).toEqual([]);
   });
 
-  it('a client that register does not balance: one line, and what to write for it', () => {
+  it('names a client that register does not balance in one line, with the code to write for it', () => {
     const url = 'http://127.0.0.1:9901/';
     const left = [{ what: 'OwnAgent of node:http', count: 1, remedy: 'createAgent of evenkeel/node-http' }];
     const found = judge('orders.shop:http', { process: { url, left } });
@@ -117,7 +117,7 @@ describe('diagnose', () => {
     expect(judge('orders.shop:http', { process: { url, error: 'gone' } }).process[0]?.mark).toBe('warn');
   });
 
-  it('a number that several ports could be, without "get services": names the ports', () => {
+  it('a number that could be one of several ports, without "get services": names the ports', () => {
     const several = { ...api.slices, ports: ['http', 'metrics'] } as NonNullable<ApiFacts['slices']>;
     const { todo, outcome } = judge('orders.shop:80', {
       api: { ...api, getService: forbidden, slices: several },
@@ -144,7 +144,7 @@ describe('diagnose', () => {
     }
   });
 
-  it('a selector that matches no pod is not looked for in pods', () => {
+  it('a selector that matches no pod is not searched for in pods', () => {
     const none = { ...api.slices, ready: 0 } as NonNullable<ApiFacts['slices']>;
     const facts = { api: { ...api, slices: none }, use: { ...use, endpoints: [] } };
     expect(judge('orders.shop:80', facts).todo).toEqual([
@@ -160,13 +160,13 @@ describe('diagnose', () => {
     expect(judge('orders.shop:80', { use: { ...use, endpoints } }).outcome).toBe('fine');
   });
 
-  it('nothing in time is unusable, with the last reason', () => {
+  it('no answer in time: unusable, with the last reason', () => {
     const none = { ...use, endpoints: undefined, mode: undefined };
     expect(judge('orders.shop:80', { use: none }).summary).toBe('nothing answered in time');
     expect(judge('orders.shop:80', { use: { ...none, errors: ['one', 'two'] } }).summary).toBe('two');
   });
 
-  it('many endpoints are listed to a point', () => {
+  it('many endpoints are listed up to a limit', () => {
     const endpoints = Array.from({ length: 25 }, (_, index) =>
       createEndpoint({ address: `10.0.0.${index}`, port: 80 }),
     );
@@ -174,18 +174,18 @@ describe('diagnose', () => {
     expect(lines.at(-1)?.text).toBe('and 5 more');
   });
 
-  it('a trouble with one way is a warning while there is another, and a failure where there is none', () => {
+  it('a failure of one way is a warning while there is another, and a failure if there is none', () => {
     const broken = { ...api, list: forbidden, watch: forbidden };
     expect(judge('orders.shop:80', { api: broken }).api.some(({ mark }) => mark === 'fail')).toBe(false);
     expect(judge('kubernetes:orders.shop:80', { api: broken }).api.some(({ mark }) => mark === 'fail')).toBe(true);
   });
 
-  it('warnings of the library are shown', () => {
+  it('shows warnings of the library', () => {
     const { use: lines } = judge('orders.shop:80', { use: { ...use, warnings: ['refused'] } });
     expect(lines).toContainEqual({ mark: 'warn', text: 'refused' });
   });
 
-  it('a name server that does not answer is no trouble with EndpointSlices', () => {
+  it('a name server that does not answer is not mentioned with EndpointSlices', () => {
     const silent = {
       ...dns,
       a: { records: 0, ttl: undefined, error: 'ETIMEOUT', tookMs: 5_000 },

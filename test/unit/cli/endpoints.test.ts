@@ -9,13 +9,13 @@ const serving = pod('10.0.0.2', { ready: false, serving: true, terminating: true
 const ending = pod('10.0.0.3', { ready: false, serving: false, terminating: true });
 const waiting = pod('10.0.0.4', { ready: false, serving: false, terminating: false });
 
-it('tries what calls would go to: ready pods, and those that serve until they end only if there is none', () => {
+it('tries the pods that calls would use: ready ones, and terminating ones that still serve if there are no others', () => {
   expect(usable([serving, ready, ending, waiting])).toEqual([ready]);
   expect(usable([serving, ending, waiting])).toEqual([serving]);
   expect(usable([ending, waiting])).toEqual([]);
 });
 
-it('says how a pod is', () => {
+it('describes the state of a pod', () => {
   expect([ready, serving, ending, waiting].map(conditionsInWords)).toEqual([
     'ready',
     'terminating, still serving',

@@ -82,7 +82,7 @@ describe('evenkeel explain', () => {
     expect(text).toContain('It ended after 3.0 ms: failure (timeout).');
   });
 
-  it('lists the calls of one pod, and those from a time on', async () => {
+  it('lists the calls to one pod, and those from a given time on', async () => {
     const ofOne = await said('explain', file, '--pod', 'orders-a');
     expect(ofOne.text).not.toContain('orders-b');
     const { text } = await said('explain', file);
@@ -158,7 +158,7 @@ describe('evenkeel explain', () => {
     await balancer.close();
   });
 
-  it('shows the last measured latency and its age beside what the load counts with', async () => {
+  it('shows the last measured latency and its age beside the one used in the load', async () => {
     const recorder = flightRecorder();
     const fixture = new BalancerFixture({ recorder, picker: p2c(), load: relativeLatency() });
     const { balancer, clock } = fixture;
@@ -185,7 +185,7 @@ describe('evenkeel explain', () => {
     await expect(said('explain', file, ...args)).rejects.toThrow(message);
   });
 
-  it('refuses a file that is no recording', async () => {
+  it('refuses a file that is not a recording', async () => {
     await expect(said('explain', join(folder, 'none.bin'))).rejects.toThrow('cannot read');
     writeFileSync(join(folder, 'other.bin'), 'hello');
     await expect(said('explain', join(folder, 'other.bin'))).rejects.toMatchObject({ code: 'EVENKEEL_RECORDING' });
@@ -193,7 +193,7 @@ describe('evenkeel explain', () => {
 });
 
 describe('a recording of the default picker', () => {
-  it('knows the order: explain names the places, and replay makes the same picks across parts', async () => {
+  it('has its order: explain names the places, and replay makes the same picks across parts', async () => {
     const recorder = flightRecorder({ seconds: 3_600 });
     const rng = seededRng(3);
     const fixture = new BalancerFixture({ recorder, rng, picker: preferenceOrder() });

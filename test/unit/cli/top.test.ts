@@ -7,7 +7,7 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
-it('understands an address with and without the final slash', () => {
+it('accepts an address with and without a trailing slash', () => {
   for (const url of ['http://127.0.0.1:9901', 'http://127.0.0.1:9901/']) {
     expect(parseCommandLine(['top', url, '--once'])).toEqual({
       name: 'top',
@@ -21,7 +21,7 @@ it('understands an address with and without the final slash', () => {
   expect(() => parseCommandLine(['doctor', 'orders.shop:80', '--once'])).toThrow('--once');
 });
 
-it('prints a line per pod, with rates since the look before, and nothing that commands a terminal', async () => {
+it('prints a line per pod, with rates since the previous line, and no control sequences', async () => {
   const fixture = new BalancerFixture();
   await fixture.publish({ address: '10.0.0.1', port: 80, name: 'orders-\u001b[31ma' }, '10.0.0.2');
   const look = (atMs: number) => ({ atMs, balancers: [{ id: 1, ...fixture.balancer.snapshot() }] });
@@ -35,7 +35,7 @@ it('prints a line per pod, with rates since the look before, and nothing that co
   await fixture.balancer.close();
 });
 
-it('fits a terminal, with the pod that gets no calls first', async () => {
+it('fits a terminal, with pods that get no calls first', async () => {
   const fixture = new BalancerFixture();
   fixture.transport.connect = (
     (connect) => (endpoint, signal) =>
@@ -66,7 +66,7 @@ it('shows the place of each pod, where the picker keeps an order', async () => {
   await fixture.balancer.close();
 });
 
-it('fits a terminal with --once too, and prints all pods where the output is none', async () => {
+it('fits a terminal with --once too, and prints all pods if the output is not a terminal', async () => {
   const fixture = new BalancerFixture();
   await fixture.publish(...Array.from({ length: 100 }, (_, index) => `10.0.0.${index}`));
   const server = createServer((_request, response) =>

@@ -15,9 +15,9 @@ function watch(ask: () => string | Promise<string>, refreshMs = 60_000) {
   return { clock, watched, isOutdated: async () => (await stateOf(watched.outdated)) !== 'pending' };
 }
 
-describe('a function whose answer a connection was opened with', () => {
+describe('a function whose value a connection was opened with', () => {
   for (const how of ['sync', 'async'] as const) {
-    it(`is asked again from time to time: another answer makes the connection outdated, once (${how})`, async () => {
+    it(`is called again from time to time: another value makes the connection outdated, once (${how})`, async () => {
       let answer = 'first';
       let asked = 0;
       const { clock, watched, isOutdated } = watch(() => {
@@ -35,7 +35,7 @@ describe('a function whose answer a connection was opened with', () => {
     });
   }
 
-  it('is noticed when the function returns another value for another connection', async () => {
+  it('makes the connection outdated when it returns another value for another connection', async () => {
     let answer = 'first';
     const { clock, watched, isOutdated } = watch(() => answer);
     void watched.read();
@@ -45,7 +45,7 @@ describe('a function whose answer a connection was opened with', () => {
     expect(await isOutdated()).toBe(true);
   });
 
-  it('that never answers the same makes it outdated no sooner than after the time', async () => {
+  it('that returns another value each time makes it outdated no sooner than after the interval', async () => {
     let asked = 0;
     const { clock, watched, isOutdated } = watch(() => String(asked++));
     void watched.read();
@@ -77,7 +77,7 @@ describe('a function whose answer a connection was opened with', () => {
     expect(await isOutdated()).toBe(true);
   });
 
-  it('is asked no more when the connection is given up', async () => {
+  it('is not called any more when the connection is closed', async () => {
     let late: ((answer: string) => void) | undefined;
     let asked = 0;
     const { clock, watched, isOutdated } = watch(() => {

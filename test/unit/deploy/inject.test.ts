@@ -51,7 +51,7 @@ describe('the injection policy', () => {
     expect(optionsOf(admit(podWith([{ name: 'app', env: [{ name: 'NODE_OPTIONS' }] }])))).toEqual([flag]);
   });
 
-  it('skips a container whose NODE_OPTIONS comes from elsewhere: value beside valueFrom makes a pod invalid', () => {
+  it('skips a container whose NODE_OPTIONS comes from valueFrom: a value beside it makes a pod invalid', () => {
     const fromMap: EnvVar = { name: 'NODE_OPTIONS', valueFrom: { configMapKeyRef: {} } };
     const pod = admit(podWith([{ name: 'app', env: [fromMap] }, { name: 'worker' }]));
     expect(pod.spec.containers[0]).toEqual({ name: 'app', env: [fromMap] });
@@ -95,7 +95,7 @@ describe('the injection policy', () => {
     ['both labels', label, label, true],
     ['disabled in a namespace that is enabled', { 'evenkeel.dev/inject': 'disabled' }, label, false],
     ['the label in a namespace that is disabled', label, { 'evenkeel.dev/inject': 'disabled' }, true],
-  ] as const)('a pod with %s', (_title, labels, namespace, expected) => {
+  ] as const)('applies to a pod with %s', (_title, labels, namespace, expected) => {
     expect(isInjected(admit(podWith([{ name: 'app' }], { labels }), namespace))).toBe(expected);
   });
 
@@ -115,11 +115,11 @@ describe('the injection policy', () => {
       podWith([{ name: 'app' }], { labels: label, annotations: { 'linkerd.io/inject': 'enabled' } }),
     ],
     ['Windows', { metadata: { labels: label }, spec: { containers: [{ name: 'app' }], os: { name: 'windows' } } }],
-  ] as const)('leaves a pod with %s alone', (_title, pod) => {
+  ] as const)('leaves a pod with %s unchanged', (_title, pod) => {
     expect(admit(pod)).toEqual(pod);
   });
 
-  it('injects where a mesh is switched off by name', () => {
+  it('injects where a mesh is switched off by annotation', () => {
     const annotations = { 'linkerd.io/inject': 'disabled' };
     const labels = { ...label, 'sidecar.istio.io/inject': 'false', 'istio.io/dataplane-mode': 'none' };
     expect(isInjected(admit(podWith([{ name: 'app' }], { labels, annotations })))).toBe(true);

@@ -9,7 +9,7 @@ const rows = (heading: string): string[][] => tableRows(sectionOf(page, heading)
 const codes = (text: string): string[] => [...text.matchAll(/`([^`]+)`/g)].map(([, code]) => code as string);
 
 describe('docs/architecture.md', () => {
-  it('has every module of src, and the file to read first is there', () => {
+  it('lists every module of src, with a first file that exists', () => {
     const modules = rows('The modules').map(([module = '', , first = '']) => ({
       module: codes(module)[0] ?? '',
       first,
@@ -22,7 +22,7 @@ describe('docs/architecture.md', () => {
     }
   });
 
-  it('names files that are there', () => {
+  it('names files that exist', () => {
     const orders = rows('Reading order in the larger modules');
     expect(orders.length).toBeGreaterThan(5);
     for (const [module = '', files = ''] of orders) {
@@ -33,7 +33,7 @@ describe('docs/architecture.md', () => {
     }
   });
 
-  it('names folders that are there', () => {
+  it('names folders that exist', () => {
     const around = rows('Around the source');
     expect(around.length).toBeGreaterThan(5);
     for (const code of around.flatMap((cells) => codes(cells.join(' '))).filter((text) => text.startsWith('test/'))) {

@@ -31,7 +31,7 @@ function linesWith(pattern: RegExp): string[] {
 }
 
 describe('docs/glossary.md, words in the code', () => {
-  it('lists names that stand in the source', () => {
+  it('lists names that occur in the source', () => {
     const listed = tableRows(words).flatMap(([cell = '']) => namesIn(cell));
     expect(listed.length).toBeGreaterThan(15);
     for (const name of listed) {
@@ -43,12 +43,12 @@ describe('docs/glossary.md, words in the code', () => {
     }
   });
 
-  it('bans variables and members whose names have stood for several things', () => {
+  it('bans variables and members whose names had several meanings', () => {
     expect(namesIn(banned).length).toBeGreaterThan(5);
     expect(linesWith(new RegExp(`(?<![\\w$-])#?(?:${namesIn(banned).join('|')})(?![\\w$-])`))).toEqual([]);
   });
 
-  it('bans types that do not say to which part of the library they belong', () => {
+  it('bans types that do not say which part of the library they belong to', () => {
     expect(namesIn(bannedTypes).length).toBeGreaterThan(5);
     expect(linesWith(new RegExp(`\\b(?:class|interface|type) (?:${namesIn(bannedTypes).join('|')})\\b`))).toEqual([]);
   });

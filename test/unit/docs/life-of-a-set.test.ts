@@ -12,13 +12,13 @@ const files = (heading: string): string[] =>
 describe('docs/life-of-a-set.md', () => {
   const all = [...files('From the API server to a set of endpoints'), ...files('From a set to the picker')];
 
-  it('names files that are there, each once', () => {
+  it('names files that exist, each once', () => {
     expect(all.length).toBeGreaterThan(15);
     expect(new Set(all).size).toBe(all.length);
     for (const file of all) expect(existsSync(source(file)), file).toBe(true);
   });
 
-  it('names three deferrals, and the files of their times say them', () => {
+  it('names three deferrals, and the files with their times agree', () => {
     expect(page.match(/\*\*(First|[Ss]econd|[Tt]hird) deferral\*\*/g)).toHaveLength(3);
     const throttle = readFileSync(source('resolver/kubernetes/slices/update-throttle.ts'), 'utf8');
     expect(throttle).toContain('PACE_MS = 50;');

@@ -55,7 +55,7 @@ const objects = manifests.flatMap(({ name, documents }) =>
 );
 
 describe('YAML in docs and examples', () => {
-  it('is found', () => {
+  it('exists', () => {
     expect(manifests.length).toBeGreaterThanOrEqual(5);
     expect(blocks.length).toBeGreaterThanOrEqual(4);
     expect(podSpecs.length).toBeGreaterThanOrEqual(5);
@@ -91,7 +91,7 @@ describe('YAML in docs and examples', () => {
     }
   });
 
-  it('of one example overwrites nothing of another: the same name stands for the same thing', () => {
+  it('in one example overwrites nothing in another: the same name means the same thing', () => {
     const seen = new Map<string, { name: string; object: object }>();
     for (const { name, object } of objects) {
       const id = `${object.kind} ${object.metadata.namespace ?? ''}/${object.metadata.name}`;
@@ -101,7 +101,7 @@ describe('YAML in docs and examples', () => {
     }
   });
 
-  it('selects the pods of no other example', () => {
+  it('selects no pods of another example', () => {
     const templates = objects.flatMap(({ name, object }) => {
       const spec = (object as { spec?: { template?: { metadata: { labels: Value } } } }).spec;
       return spec?.template === undefined ? [] : [{ name, labels: spec.template.metadata.labels }];

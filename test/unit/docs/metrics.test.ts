@@ -13,7 +13,7 @@ const raw = (path: string): string => readFileSync(new URL(`../../../docs/${path
 describe('docs/reference/metrics.md', () => {
   const page = textOf('docs/reference/metrics.md');
 
-  it('has every metric of the source, in its order, with its name in Prometheus, kind, meaning and attributes', () => {
+  it('has every metric in the order of the source, with its name in Prometheus, kind, meaning and attributes', () => {
     const rows = tableRows(page).filter(([name = '']) => names.includes(code(name) as MetricName));
     const listed = rows.map(([name, shown, kind, meaning, attributes]) => ({
       name: code(name),
@@ -32,7 +32,7 @@ describe('docs/reference/metrics.md', () => {
   });
 });
 
-describe('what operators import', () => {
+describe('files that operators import', () => {
   /** What Prometheus knows by these names, the parts of histograms included. */
   const series = new Set(
     names.flatMap((name) => {
@@ -55,7 +55,7 @@ describe('what operators import', () => {
     }
   });
 
-  it('the board asks for something in every panel, and uses each metric people page on', () => {
+  it('the board has a query in every panel, and uses each metric that alerts use', () => {
     const { panels } = JSON.parse(raw('operating/dashboard.json')) as {
       panels: { title: string; targets: { expr: string }[] }[];
     };

@@ -143,16 +143,16 @@ const pages = [
 ];
 
 // `npm run docs:options` writes what stands between the markers `<!-- options: … -->` and `<!-- end of options -->`.
-it.each(pages)('the tables of docs/%s.md are those of the source', async (page) => {
+it.each(pages)('the tables of docs/%s.md are up to date with the source', async (page) => {
   const path = `docs/${page}.md`;
   await expect(withOptionTables(path, groups)).toMatchFileSnapshot(`../../../${path}`);
 });
 
-it.each(Object.entries(groups))('%s documents the defaults it has', (name, group) => {
+it.each(Object.entries(groups))('%s documents its actual defaults', (name, group) => {
   expect(wrongDefaults(name, group)).toEqual([]);
 });
 
-it('every group is on a page', () => {
+it('every group of options is on a page', () => {
   const named = pages.flatMap((page) => markersOf(`docs/${page}.md`)).filter((name) => !name.includes('.'));
   expect(named.sort()).toEqual(Object.keys(groups).sort());
 });

@@ -59,13 +59,16 @@ describe('docs/guide/outlier-ejection.md', () => {
     expect(table.map(([n]) => n)).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9', '10']);
   });
 
-  it.each(table.map((row) => [row[0] as string, row.slice(1)] as const))('says what is left of %s pods', (n, cells) => {
-    for (let failing = 1; failing <= Number(n); failing++) {
-      const pods = new StageFixture(standardStages());
-      pods.set(addresses(Number(n)));
-      for (const address of addresses(failing)) pods.completed(address, entryPoint.outcomes.status, 5);
-      const left = pods.usable.length;
-      expect(cells[failing - 1], `${failing} failing`).toBe(left === Number(n) ? 'all' : String(left));
-    }
-  });
+  it.each(table.map((row) => [row[0] as string, row.slice(1)] as const))(
+    'has the right number of remaining pods for %s',
+    (n, cells) => {
+      for (let failing = 1; failing <= Number(n); failing++) {
+        const pods = new StageFixture(standardStages());
+        pods.set(addresses(Number(n)));
+        for (const address of addresses(failing)) pods.completed(address, entryPoint.outcomes.status, 5);
+        const left = pods.usable.length;
+        expect(cells[failing - 1], `${failing} failing`).toBe(left === Number(n) ? 'all' : String(left));
+      }
+    },
+  );
 });

@@ -3,7 +3,7 @@ import { sectionOf, textOf } from '../../support/docs-page.js';
 
 const readme = textOf('README.md');
 
-it('the README quotes the fleet benchmark as its page has it', () => {
+it('the README quotes the figures of the fleet benchmark page', () => {
   const steady = sectionOf(textOf('docs/benchmarks-fleet.md'), 'Steady calls');
   const row = (name: string): string[] => {
     const line = steady.split('\n').find((each) => each.startsWith(`| ${name} `));
@@ -22,7 +22,7 @@ it('the README quotes the fleet benchmark as its page has it', () => {
   );
 });
 
-it('the README shows the fleet first, then what Node 26 does', () => {
+it('the README shows the fleet first, then the behavior of Node 26', () => {
   const places = [
     'Requests wait less',
     'An upgrade to Node 26',

@@ -31,7 +31,7 @@ describe('docs/reference/errors.md', () => {
     for (const code of errorCodes) expect(source('errors.ts')).toContain(`- \`${code}\`:`);
   });
 
-  it.each(sections)('$code: when, what to do, an example', ({ body }) => {
+  it.each(sections)('$code: has when, what to do, and an example', ({ body }) => {
     expect(body).toContain('**When.**');
     expect(body).toContain('**What to do.**');
     expect(body).toMatch(/\n```\n.+\n```\n/);
@@ -114,7 +114,7 @@ describe('docs/reference/errors.md', () => {
     return resolver;
   }
 
-  it.each(Object.entries(examples))('%s: the example is what the source says', async (code, make) => {
+  it.each(Object.entries(examples))('%s: the example is the message of the source', async (code, make) => {
     const error = (await make()) as EvenkeelError;
     expect(error.code).toBe(code);
     const body = sections.find((section) => section.code === code)?.body;
@@ -126,7 +126,7 @@ describe('docs/reference/observer.md', () => {
   const rows = tableRows(page('observer'));
   const table = rows.filter((cells) => cells.length > 2);
 
-  it('has every count of a snapshot', () => {
+  it('has every count in a snapshot', () => {
     const named = rows.filter((cells) => cells.length === 2).map(([names]) => names as string);
     const counts = named.flatMap((names) => [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name));
     expect(counts.sort()).toEqual(Object.keys(noCounts).sort());
@@ -138,7 +138,7 @@ describe('docs/reference/observer.md', () => {
   });
 
   it.each(table.map((cells) => [codeIn(cells[0]), cells[3] as string] as const))(
-    '%s: the value is that of the source',
+    '%s: the value is that in the source',
     (event, value) => {
       const declared =
         new RegExp(`^  ${event}: \\{([\\s\\S]*?)\\};$`, 'm').exec(source('observe/observer.ts'))?.[1] ?? '';

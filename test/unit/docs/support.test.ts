@@ -9,7 +9,7 @@ const manifest = JSON.parse(textOf('package.json')) as {
 };
 const code = (cell = ''): string => cell.replaceAll('`', '').replaceAll('\\', '');
 
-it('docs/support.md has every peer with its range', () => {
+it('docs/support.md lists every peer with its range', () => {
   // An escaped bar belongs to its cell.
   const rows = tableRows(sectionOf(page, 'Client libraries').replaceAll('\\|', '‖'));
   const ranges = Object.fromEntries(rows.map(([name, range]) => [code(name), code(range).replaceAll('‖', '|')]));
@@ -27,6 +27,6 @@ it('docs/support.md names the oldest Node.js and the tested ones', () => {
   expect([...section.matchAll(/^\| (\d+)/gm)].map(([, version]) => version)).toEqual(nodes);
 });
 
-it('docs/support.md has the version of the format of recordings', () => {
+it('docs/support.md has the current version of the recording format', () => {
   expect(page).toContain(`| [recordings](reference/recording.md) | ${MAGIC[7]} |`);
 });

@@ -20,7 +20,7 @@ describe('addresses (S4)', () => {
     ['Orders.Shop', 'orders.shop'],
     ['256.1.1.1', '256.1.1.1'],
     ['1.2.3', '1.2.3'],
-  ])('%s is %s, however often it is normalised', (address, canonical) => {
+  ])('%s becomes %s, however often it is normalized', (address, canonical) => {
     expect(normalizeAddress(address)).toBe(canonical);
     expect(normalizeAddress(canonical)).toBe(canonical);
   });
@@ -32,7 +32,7 @@ describe('addresses (S4)', () => {
 });
 
 describe('an endpoint', () => {
-  it('U7: is known by address, port and uid', () => {
+  it('U7: is identified by address, port and uid', () => {
     expect(at('10.0.0.1').key).toBe('10.0.0.1:80');
     expect(at('10.0.0.1', { uid: 'a' }).key).toBe('10.0.0.1:80#a');
     expect(at('010.0.0.1').key).toBe(at('10.0.0.1').key);
@@ -49,7 +49,7 @@ describe('an endpoint', () => {
     expect(at('10.0.0.1', { conditions: { ready: false } }).conditions).toEqual({ ...defaults, ready: false });
   });
 
-  it('is frozen, through and through', () => {
+  it('is deeply frozen', () => {
     const zones = ['a'];
     const endpoint = at('10.0.0.1', { hintZones: zones, conditions: { ready: false } });
     zones.push('b');
@@ -66,7 +66,7 @@ describe('an endpoint', () => {
     expect(() => createEndpoint(init)).toThrow(message);
   });
 
-  it('carries typed extras', () => {
+  it('carries typed attributes', () => {
     const one = attributeKey<number>('n');
     const same = attributeKey<number>('n');
     const attributes = Attributes.empty.with(one, 5);
@@ -75,7 +75,7 @@ describe('an endpoint', () => {
 });
 
 describe('an endpoint set', () => {
-  it('has each key once: the first counts', () => {
+  it('has each key once: the first entry counts', () => {
     const set = EndpointSet.of(3, [at('10.0.0.1', { weight: 2 }), at('10.0.0.2'), at('10.0.0.1', { weight: 9 })]);
     expect(set.entries.map(({ endpoint, weight }) => [endpoint.address, weight])).toEqual([
       ['10.0.0.1', 2],
@@ -84,7 +84,7 @@ describe('an endpoint set', () => {
     expect([set.version, set.size]).toEqual([3, 2]);
   });
 
-  it('is itself where nothing changes, so that a stage can tell', () => {
+  it('is returned unchanged where nothing changes, so that a stage can tell', () => {
     const set = EndpointSet.of(1, [at('10.0.0.1'), at('10.0.0.2')]);
     expect(set.filter(() => true)).toBe(set);
     expect(set.map((entry) => entry)).toBe(set);

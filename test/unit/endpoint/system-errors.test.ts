@@ -20,8 +20,8 @@ const lost = [
   'ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC',
 ];
 
-describe('an error of the system', () => {
-  it.each(lost)('%s means the same to every adapter: the connection of a call that was sent is lost', (code) => {
+describe('a system error', () => {
+  it.each(lost)('%s means the same to every adapter: the connection of a sent call is lost', (code) => {
     const error = Object.assign(new Error(code), { code, syscall: 'read', errno: -1 });
     expect(outcomeOfSystemError(code)).toBe(outcomes.reset);
     expect(classifyError(error)).toBe(outcomes.reset);
@@ -31,7 +31,7 @@ describe('an error of the system', () => {
   });
 
   it.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])(
-    '%s is none of a connection that stands: where an adapter sees it, it is somebody else’s',
+    '%s cannot come from an open connection: an adapter that sees it knows that it has another source',
     (code) => {
       const error = Object.assign(new Error(code), { code, syscall: 'connect', errno: -1 });
       expect(isConnectError(code)).toBe(true);
@@ -41,7 +41,7 @@ describe('an error of the system', () => {
     },
   );
 
-  it('is told by its code alone', () => {
+  it('is recognized by its code alone', () => {
     for (const code of [undefined, null, 5, '', 'ENOENT', 'ER_DUP_ENTRY', 'constructor', '__proto__']) {
       expect(outcomeOfSystemError(code)).toBeUndefined();
       expect(isConnectError(code)).toBe(false);

@@ -96,7 +96,7 @@ describe('classifyAddress', () => {
     'orders.shop.svc.cluster.local',
     'localhost',
     '',
-  ])('%s is safe or no address', (address) => {
+  ])('%s is safe or not an address', (address) => {
     expect(classifyAddress(address)).toBeUndefined();
   });
 });
@@ -110,7 +110,7 @@ describe('filterUnsafe', () => {
     expect(result.refused.map((entry) => entry.class)).toEqual(['loopback', 'link-local']);
   });
 
-  it('lets through what allowAddresses names, and only that', () => {
+  it('accepts what allowAddresses names, and only that', () => {
     const result = filterUnsafe(addresses, (address) => address, ['loopback']);
     expect(result.allowed).toEqual(['10.0.0.1', '127.0.0.1']);
     expect(describeRefused('orders.shop', result.refused)).toBe(
@@ -120,7 +120,7 @@ describe('filterUnsafe', () => {
 });
 
 describe('checkAllowAddresses', () => {
-  it('defaults to nothing and names a bad value', () => {
+  it('defaults to an empty list and names a bad value', () => {
     expect(checkAllowAddresses(undefined)).toEqual([]);
     expect(checkAllowAddresses(['loopback', 'multicast'])).toEqual(['loopback', 'multicast']);
     expect(() => checkAllowAddresses(['localhost'])).toThrow(

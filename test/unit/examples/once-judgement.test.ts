@@ -253,7 +253,7 @@ describe('a run on a quiet machine', () => {
     expect(judged({ change }).broken).toEqual([]);
   });
 
-  it('is blamed for what was not there in time', () => {
+  it('is blamed for what was missing in time', () => {
     for (const reason of ['the pods were not ready in 60 s', 'some requests never ended']) {
       const { broken, notJudged } = gaveUp(reason, QUIET);
       expect(broken.join()).toContain(reason);
@@ -261,7 +261,7 @@ describe('a run on a quiet machine', () => {
     }
   });
 
-  it('may prefer some of more than three pods, as the default does', () => {
+  it('may prefer some of more than three pods, as the default picker does', () => {
     const change = (rowOf: (protocol: string, phase: string) => Figures): void => {
       rowOf('grpc', 'rolling update').perPod = [140, 65, 65, 65, 65];
     };
@@ -277,7 +277,7 @@ describe('a run on a quiet machine', () => {
 describe('a run on a busy machine', () => {
   const busy = { lateMs: 900 };
 
-  it('names what it does not show', () => {
+  it('names what it could not show', () => {
     const { broken, notJudged, showsNothing } = judged(busy);
     expect(broken).toEqual([]);
     expect(notJudged).toEqual([
@@ -288,7 +288,7 @@ describe('a run on a busy machine', () => {
     expect(showsNothing).toBe(false);
   });
 
-  it('names the losses and the unevenness it lays to the machine', () => {
+  it('names the losses and the unevenness that it attributes to the machine', () => {
     const { broken, notJudged, showsNothing } = judged({
       ...busy,
       picker: 'p2c',
@@ -333,14 +333,14 @@ describe('a run on a busy machine', () => {
       'this machine is busy with other things: 20 requests/s from each HTTP client, not 120',
     ],
     ['is on a crowded machine', CROWDED, ''],
-  ])('that gave up and %s shows nothing, and says so', (_what, machine, said) => {
+  ])('that stopped early and %s shows nothing, and says so', (_what, machine, said) => {
     const { broken, notJudged, showsNothing } = gaveUp('the pods were not ready in 60 s', machine, said);
     expect(broken).toEqual([]);
     expect(notJudged).toEqual(['everything: the playground could not go on: the pods were not ready in 60 s']);
     expect(showsNothing).toBe(true);
   });
 
-  it('that gave up for another reason is blamed', () => {
+  it('that stopped early for another reason is blamed', () => {
     const { broken } = gaveUp('TypeError: pods is not iterable', CROWDED);
     expect(broken.join()).toContain('does not say why');
   });

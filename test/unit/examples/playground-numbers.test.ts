@@ -63,8 +63,8 @@ const { Core } = (await load('pods/core.js')) as {
 const { seededRandom } = (await load('clients/arrivals.js')) as { seededRandom: (seed: number) => () => number };
 const { judge } = (await load('table.js')) as { judge: (rows: readonly Row[], picker?: string) => string[] };
 
-describe('the figures the playground shows', () => {
-  test('a quantile is right to within 4 %, also after the trip between processes', () => {
+describe('the figures in the playground', () => {
+  test('a quantile is right within 4 %, also after transfer between processes', () => {
     const counted = new Histogram();
     for (let ms = 1; ms <= 1_000; ms++) counted.record(ms);
     const arrived = new Histogram();
@@ -85,7 +85,7 @@ describe('the figures the playground shows', () => {
     expect(maxOverMean(new Map(), pods)).toBeUndefined();
   });
 
-  test('a request counts where it was due, wherever it ends', () => {
+  test('a request counts at the time it was due, whenever it ends', () => {
     const recorder = new Recorder();
     recorder.mark(1, 1_000);
     const before = recorder.begin(999);
@@ -99,13 +99,13 @@ describe('the figures the playground shows', () => {
     expect(recorder.take()).toEqual([]);
   });
 
-  test('of requests that ran while a client was late, only the pod that answered is counted', () => {
+  test('requests that ran while a client was late count only for the pod that answered', () => {
     const recorder = new Recorder();
     for (const pod of ['a', undefined]) recorder.leaveOut(recorder.begin(1), pod);
     expect(recorder.take()).toMatchObject([{ requests: 2, leftOut: 2, pods: { a: 1 }, errors: {}, latency: [] }]);
   });
 
-  test('Heal clears the errors that are shown, not the sums', () => {
+  test('Heal clears the errors that are shown, not the totals', () => {
     const board = new Board();
     const tally = {
       segment: 0,
@@ -139,7 +139,7 @@ describe('the figures the playground shows', () => {
     ]);
   });
 
-  test('all clients draw the same arrivals from one seed', () => {
+  test('all clients draw the same arrival times from one seed', () => {
     const [one, other] = [seededRandom(7), seededRandom(7)];
     const drawn = Array.from({ length: 1_000 }, one);
     expect(Array.from({ length: 1_000 }, other)).toEqual(drawn);
@@ -176,7 +176,7 @@ describe('the core of a pod', () => {
     expect(ended).toEqual(['short', 'long']);
   });
 
-  test('works no longer for a client that gave up', async () => {
+  test('stops working for a client that gave up', async () => {
     const core = new Core();
     let isOver = false;
     let isGone = false;
@@ -193,7 +193,7 @@ describe('the core of a pod', () => {
   });
 });
 
-describe('the verdict over --once', () => {
+describe('the verdict after --once', () => {
   const good: Row = {
     protocol: { title: 'HTTP', requests: 'requests' },
     phase: 'kill -9',
@@ -226,14 +226,14 @@ describe('the verdict over --once', () => {
     expect(judge([{ ...good, errors: 3, errorKinds: more }]).join()).toContain('lost 3 of 900');
   });
 
-  test('asks the default for even counts up to three pods: a single client prefers some of more', () => {
+  test('expects even counts of the default picker up to three pods: a single client prefers some of more', () => {
     const uneven = { ...good, perPod: [200, 100, 50, 30], maxOverMean: 2.1 };
     expect(judge([uneven])).toEqual([]);
     expect(judge([uneven], 'p2c').join()).toContain('above 1.400');
     expect(judge([{ ...uneven, maxOverMean: Number.NaN }]).join()).toContain('NaN');
   });
 
-  test.each(['ordinary', 'round-robin'])('is about evenkeel alone: %s may lose what it loses', (client) => {
+  test.each(['ordinary', 'round-robin'])('is about evenkeel alone: %s may lose requests', (client) => {
     expect(judge([{ ...good, client, errors: 9, maxOverMean: 3 }])).toEqual([]);
   });
 });

@@ -34,7 +34,7 @@ class Callers {
 const service = { capacity: 16, usualMs: 20 };
 
 describe('adaptive()', () => {
-  it('falls to what the Service can do in good time, and stays there', () => {
+  it('falls to what the Service can answer in time, and stays there', () => {
     const callers = new Callers();
     callers.call(service, 10, 5_000);
     expect(callers.call(service, 1_000, 5_000)).toBeLessThanOrEqual(3 * 16);
@@ -46,7 +46,7 @@ describe('adaptive()', () => {
     }
   });
 
-  it('leaves a Service alone that is not overloaded', () => {
+  it('leaves a Service that is not overloaded unlimited', () => {
     const callers = new Callers();
     expect(callers.call(service, 16, 60_000)).toBe(100);
   });
@@ -58,7 +58,7 @@ describe('adaptive()', () => {
     expect(callers.call({ ...service, capacity: 32 }, 1_000, 5_000)).toBeGreaterThanOrEqual(1.7 * before);
   });
 
-  it('falls to no less than half where that makes calls no faster, and learns that they are slower now', () => {
+  it('falls to no less than half if that makes calls no faster, and learns the new usual latency', () => {
     const callers = new Callers({ initial: 60 });
     callers.call({ capacity: 1_000, usualMs: 20 }, 60, 10_000);
     const before = callers.limit.max;
@@ -70,7 +70,7 @@ describe('adaptive()', () => {
     }
   });
 
-  it('frees calls that have become slower for another reason within seconds', () => {
+  it('lets calls through again within seconds if they became slower for another reason', () => {
     const callers = new Callers();
     const idle = { capacity: 100_000, usualMs: 20 };
     callers.call(idle, 60, 10_000);
@@ -80,13 +80,13 @@ describe('adaptive()', () => {
     }
   });
 
-  it('is not moved by a few calls that take much longer', () => {
+  it('does not react to a few calls that take much longer', () => {
     const { limit } = new Callers();
     for (let call = 0; call < 50_000; call++) limit.answered(call % 5 === 0 ? 30_000 : 10, 50, 10 * call);
     expect(limit.max).toBe(100);
   });
 
-  it('takes back a usual latency that was raised, when most callers give up', () => {
+  it('lowers a raised usual latency again when most callers give up', () => {
     const callers = new Callers();
     callers.call({ capacity: 100_000, usualMs: 20 }, 60, 10_000);
     callers.call({ capacity: 100_000, usualMs: 80 }, 240, 10_000);
@@ -95,7 +95,7 @@ describe('adaptive()', () => {
     expect(callers.limit.max).toBeLessThanOrEqual(60);
   });
 
-  it('is the same after an idle minute', () => {
+  it('is unchanged after an idle minute', () => {
     const callers = new Callers();
     callers.call(service, 10, 5_000);
     const before = callers.call(service, 1_000, 20_000);
@@ -103,7 +103,7 @@ describe('adaptive()', () => {
     expect(callers.call(service, 5, 2_000)).toBe(before);
   });
 
-  it('never falls below min, however slow answers are', () => {
+  it('never falls below min, however slow calls are', () => {
     const callers = new Callers({ min: 8 });
     callers.call(service, 10, 5_000);
     for (let second = 0; second < 30; second++) {
@@ -116,13 +116,13 @@ describe('adaptive()', () => {
     expect(callers.call({ capacity: 10_000, usualMs: 20 }, 1_000, 60_000)).toBe(60);
   });
 
-  it('falls by a tenth when an endpoint has too much to do, once in a window', () => {
+  it('falls by a tenth when an endpoint is overloaded, once per window', () => {
     const { limit } = new Callers();
     for (let nowMs = 0; nowMs < 50; nowMs++) limit.overloaded(nowMs);
     expect(limit.max).toBe(90);
   });
 
-  it('learns from callers who gave up late, and nothing from those who left early', () => {
+  it('learns from callers that gave up late, and nothing from those that left early', () => {
     const late = new Callers();
     late.call(service, 100, 200);
     const before = late.limit.max;

@@ -36,7 +36,7 @@ class Heard implements Limit {
 }
 
 describe('a limit on running calls', () => {
-  it('lets so many calls run, and serves a waiting one when one ends', async () => {
+  it('lets that many calls run, and serves a waiting one when one ends', async () => {
     const { balancer } = await limited(fixed(2));
     const first = taken(balancer.pick());
     taken(balancer.pick());
@@ -49,7 +49,7 @@ describe('a limit on running calls', () => {
     expect(balancer.snapshot()).toMatchObject({ limit: { max: 2, running: 2 }, waiting: 0 });
   });
 
-  it('serves a waiting call as soon as the answer of another begins', async () => {
+  it('serves a waiting call as soon as the response to another begins', async () => {
     const { balancer } = await limited(fixed(1));
     const stream = taken(balancer.pick());
     const waiting = balancer.acquire();
@@ -58,7 +58,7 @@ describe('a limit on running calls', () => {
     (await waiting).end(outcomes.success);
   });
 
-  it('counts a call until the first byte of its answer, once', async () => {
+  it('counts a call until the first byte of its response, once', async () => {
     const { balancer } = await limited(fixed(1));
     const stream = taken(balancer.pick());
     stream.progressed();
@@ -72,7 +72,7 @@ describe('a limit on running calls', () => {
     expect(balancer.limit).toMatchObject({ running: 0 });
   });
 
-  it('does not count who is outside it, nor sheds them', async () => {
+  it('does not count or shed calls outside it', async () => {
     const { balancer, clock } = await limited(fixed(1));
     const running = taken(balancer.pick());
     expect(balancer.pick()).toBeUndefined();
@@ -97,7 +97,7 @@ describe('a limit on running calls', () => {
     expect(balancer.limit).toMatchObject({ running: 1 });
   });
 
-  it('tells the limit how long answers took, who gave up, and what was too much', async () => {
+  it('reports to the limit how long calls took, which were given up, and which were overload', async () => {
     const heard = new Heard();
     const { balancer, clock } = await limited(() => heard);
     const call = async (ms: number, outcome: Outcome, latencyMs?: number | null): Promise<void> => {
@@ -123,7 +123,7 @@ describe('a limit on running calls', () => {
     ]);
   });
 
-  it('survives a limit that throws', async () => {
+  it('continues when the limit throws', async () => {
     const broken: Limit = {
       max: 1,
       shedAfterMs: 100,
@@ -138,7 +138,7 @@ describe('a limit on running calls', () => {
     expect(fixture.warnings).toEqual(['a limit threw']);
   });
 
-  it('sheds with a code of its own, and counts it', async () => {
+  it('sheds with its own code, and counts what it sheds', async () => {
     const { balancer, clock } = await limited(fixed(1));
     const running = taken(balancer.pick());
     const old = failure(balancer.acquire());
@@ -150,7 +150,7 @@ describe('a limit on running calls', () => {
     await late;
   });
 
-  it('runs what is critical first', async () => {
+  it('runs critical calls first', async () => {
     const { balancer } = await limited(fixed(1));
     const running = taken(balancer.pick());
     const order: string[] = [];

@@ -14,7 +14,7 @@ function verdictOf(
   return trial.verdict(leastMs, sinceMs);
 }
 
-describe('a trial of a lowered limit', () => {
+describe('a trial with a lower limit', () => {
   it('finds that calls queue if as many are answered', () => {
     expect(verdictOf(100, 50, 3)).toBe('queued');
     expect(verdictOf(90, 50, 3)).toBe('queued');
@@ -25,7 +25,7 @@ describe('a trial of a lowered limit', () => {
     expect(verdictOf(25, 25, 3)).toBe('lost');
   });
 
-  it('does not judge few windows or answers, nor limits that are nearly the same', () => {
+  it('does not judge few windows or calls, or limits that are nearly equal', () => {
     expect(verdictOf(50, 50, 2)).toBeUndefined();
     expect(verdictOf(80, 80, 50)).toBeUndefined();
     expect(verdictOf(95, 95, 1_000, { sinceMs: 60_000 })).toBeUndefined();
@@ -35,18 +35,18 @@ describe('a trial of a lowered limit', () => {
     expect(trial.verdict(0, 1_000)).toBeUndefined();
   });
 
-  it('judges by what is nearer when it has lasted long', () => {
+  it('chooses the nearer result when it has lasted long', () => {
     expect(verdictOf(75, 50, 10)).toBeUndefined();
     expect(verdictOf(75, 50, 10, { sinceMs: 6_000 })).toBe('lost');
     expect(verdictOf(80, 50, 10, { sinceMs: 6_000 })).toBe('queued');
   });
 
-  it('does not judge before it has measured for the time that is asked for', () => {
+  it('does not judge before it has measured for the requested time', () => {
     expect(verdictOf(25, 50, 49, { leastMs: 5_000 })).toBeUndefined();
     expect(verdictOf(25, 50, 50, { leastMs: 5_000 })).toBe('lost');
   });
 
-  it('goes on from what it measured', () => {
+  it('continues from what it measured', () => {
     const trial = new Trial();
     trial.begin(100, 1);
     for (let window = 0; window < 3; window++) trial.add(80, 100, 50);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Cells } from '../../../src/load/cells.js';
 
 describe('cells', () => {
-  it('overlap nowhere, over as many arrays as it takes, and begin at 0', () => {
+  it('do not overlap across any number of arrays, and start at 0', () => {
     const cells = new Cells(3);
     const taken = Array.from({ length: 200 }, () => cells.take());
     for (const [index, { numbers, at }] of taken.entries()) {

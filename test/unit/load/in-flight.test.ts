@@ -3,8 +3,8 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
 
-describe('a load that no subchannel has', () => {
-  it('counts by itself the calls that it is given, as when another load is made from it', () => {
+describe('a load of calls in flight outside a subchannel', () => {
+  it('counts the calls that it is given, as when another load is built on it', () => {
     const load = inFlight()();
     load.start(0);
     load.start(0);

@@ -8,11 +8,11 @@ const found = (values: readonly number[], spare = 0): number =>
   lowerMedian(Float64Array.from([...values, ...new Array<number>(spare).fill(-1)]), values.length);
 
 describe('the median', () => {
-  it('is the lower of two in the middle', () => {
+  it('is the lower of the two middle values', () => {
     expect([found([3]), found([2, 1]), found([9, 1, 5]), found([4, 3, 2, 1])]).toEqual([3, 1, 5, 2]);
   });
 
-  it('is what sorting finds, whatever the numbers and their order', () => {
+  it('is the same as by sorting, whatever the numbers and their order', () => {
     const rng = seededRng(1);
     for (let round = 0; round < 500; round++) {
       const count = 1 + Math.floor(rng.next() * 60);
@@ -24,7 +24,7 @@ describe('the median', () => {
     }
   });
 
-  it('looks at no more numbers than it is told to', () => {
+  it('looks at no more numbers than the given limit', () => {
     expect(found([5, 6, 7], 10)).toBe(6);
   });
 });

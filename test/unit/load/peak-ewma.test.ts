@@ -20,7 +20,7 @@ function settled(options?: PeakEwmaOptions): Load {
 const ms = (load: Load, nowMs = 100_000): number => load.value(nowMs) / 100;
 
 describe('peak EWMA', () => {
-  it('is latency times calls in flight, the one to come included', () => {
+  it('is latency times calls in flight, including the next one', () => {
     const load = settled();
     expect(ms(load)).toBeCloseTo(20, 0);
     load.start(100_000);
@@ -28,7 +28,7 @@ describe('peak EWMA', () => {
     expect(ms(load)).toBeCloseTo(60, 0);
   });
 
-  it('jumps to a slower answer at once, and comes back over decayMs', () => {
+  it('jumps to a slower response at once, and comes back over decayMs', () => {
     const load = settled();
     call(load, 100_000, 500);
     expect(ms(load)).toBeCloseTo(500, 0);
@@ -37,7 +37,7 @@ describe('peak EWMA', () => {
     expect(ms(load, 110_000)).toBeCloseTo(20 + 480 / Math.E, -1);
   });
 
-  it('fades while no answers arrive, so that every endpoint is tried again', () => {
+  it('fades while no responses arrive, so that every endpoint is tried again', () => {
     const load = settled();
     expect(ms(load, 110_000)).toBeCloseTo(20 / Math.E, 0);
     expect(load.value(10_000_000)).toBeGreaterThan(0);
@@ -59,7 +59,7 @@ describe('peak EWMA', () => {
     expect(ms(load) / 1_000).toBeCloseTo(100, 2);
   });
 
-  it('never improves by a failure, however fast, and gets worse by each', () => {
+  it('never improves by a failure, however fast, and gets worse with each', () => {
     const load = settled();
     let before = load.value(100_000);
     for (let failure = 0; failure < 30; failure++) {
@@ -80,7 +80,7 @@ describe('peak EWMA', () => {
     }
   });
 
-  it('minds one failure in a hundred little', () => {
+  it('hardly reacts to one failure in a hundred', () => {
     const load = settled();
     for (let nowMs = 100_000; nowMs < 130_000; nowMs += 10) {
       call(load, nowMs, 20, nowMs % 1_000 === 0 ? outcomes.status : outcomes.success);
@@ -88,7 +88,7 @@ describe('peak EWMA', () => {
     expect(ms(load, 130_000)).toBeLessThan(20 * 1.25);
   });
 
-  it('makes endpoints that do nothing but fail look alike', () => {
+  it('makes endpoints that only fail look alike', () => {
     const quick = peakEwma()();
     const slow = peakEwma()();
     call(quick, 1_000, 5);
@@ -100,7 +100,7 @@ describe('peak EWMA', () => {
     expect(slow.value(1_000) / quick.value(1_000)).toBeCloseTo(1, 1);
   });
 
-  it('takes pushback for a failure, and leaves what a Retry-After asks for to the stage', () => {
+  it('counts pushback as a failure, and leaves Retry-After to the stage', () => {
     const load = settled();
     const reference = settled();
     const overload: Outcome = { kind: 'failure', cause: 'overload', retryAfterMs: 2_000 };
@@ -110,7 +110,7 @@ describe('peak EWMA', () => {
     expect(load.value(100_000)).toBeGreaterThan(settled().value(100_000));
   });
 
-  it('rises by a cancelled call that had lasted longer, and never improves by one', () => {
+  it('rises with a cancelled call that had lasted longer, and never improves with one', () => {
     const load = settled();
     call(load, 100_000, 300, outcomes.cancelled);
     expect(ms(load)).toBeCloseTo(300, 0);
@@ -119,7 +119,7 @@ describe('peak EWMA', () => {
     expect(load.value(100_000)).toBe(before);
   });
 
-  it('learns nothing from a call that was not sent, but that it could not connect', () => {
+  it('learns nothing from a call that was not sent, except that it could not connect', () => {
     const load = settled();
     const before = load.value(100_000);
     call(load, 100_000, 0, outcomes.notStarted);
@@ -129,7 +129,7 @@ describe('peak EWMA', () => {
     expect(load.value(100_000)).toBeGreaterThan(before);
   });
 
-  it('is the lowest of all before the first call, then high until that has answered', () => {
+  it('is the lowest of all before the first call, then high until that is answered', () => {
     const fresh = peakEwma()();
     expect(fresh.value(0)).toBeLessThan(settled().value(10_000_000));
     fresh.start(0);
@@ -138,7 +138,7 @@ describe('peak EWMA', () => {
     expect(ms(fresh, 30)).toBeCloseTo(30, 0);
   });
 
-  it.each(['timeout', 'reset', 'status', 'overload'] as const)('is not untried any more after a %s', (cause) => {
+  it.each(['timeout', 'reset', 'status', 'overload'] as const)('counts as tried after a %s', (cause) => {
     const load = peakEwma()();
     call(load, 10, 1, outcomes[cause]);
     expect(ms(load, 10)).toBeGreaterThanOrEqual(1_000);
@@ -152,7 +152,7 @@ describe('peak EWMA', () => {
     expect(load.value(1e7)).toBe(2 ** 31 - 1);
   });
 
-  it('rejects options that do not fit', () => {
+  it('rejects invalid options', () => {
     for (const bad of [{ decayMs: 0 }, { initialMs: Number.NaN }, { decay: 5 }]) {
       expect(() => peakEwma(bad as never)).toThrowError(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
     }

@@ -34,7 +34,7 @@ function settled(...ms: number[]): Load[] {
 const costs = (all: readonly Load[], nowMs = 10_000): number[] => all.map((load) => load.value(nowMs) / 100);
 
 describe('relative latency', () => {
-  it('is calls in flight, the one to come included, while nothing is known', () => {
+  it('is calls in flight, including the next one, while nothing is known', () => {
     const [load] = loads(1) as [Load];
     expect(load.value(0)).toBe(100);
     load.start(0);
@@ -42,11 +42,11 @@ describe('relative latency', () => {
     expect(load.value(0)).toBe(300);
   });
 
-  it('is calls in flight among endpoints within twice the median', () => {
+  it('equals calls in flight for endpoints within twice the median', () => {
     expect(costs(settled(20, 25, 30, 39))).toEqual([1, 1, 1, 1]);
   });
 
-  it('is calls in flight among endpoints within 1.5 times the median in a large set that is called rarely', () => {
+  it('equals calls in flight for endpoints within 1.5 times the median in a large set with few calls', () => {
     const ms = [...new Array<number>(14).fill(100), 140, 170];
     expect(costs(settled(...ms)).slice(-2)).toEqual([1, 1]);
     const rare = loads(ms.length);
@@ -69,18 +69,18 @@ describe('relative latency', () => {
     expect(costs(rare, nowMs).slice(-2)).toEqual([1, 1]);
   });
 
-  it('is calls in flight among endpoints within 5 ms of the median', () => {
+  it('equals calls in flight for endpoints within 5 ms of the median', () => {
     expect(costs(settled(0.5, 1, 1, 5.9))).toEqual([1, 1, 1, 1]);
   });
 
-  it('costs as many times more as an endpoint is slower than the median, beyond these', () => {
+  it("costs more, in proportion to an endpoint's latency over the median, beyond these limits", () => {
     const [fast, , , slow] = costs(settled(20, 20, 20, 200)) as [number, number, number, number];
     expect(fast).toBe(1);
     expect(slow).toBeGreaterThan(8);
     expect(slow).toBeLessThanOrEqual(10);
   });
 
-  it('of two endpoints takes the faster for usual', () => {
+  it('takes the faster of two endpoints as usual', () => {
     const [fast, slow] = costs(settled(20, 200)) as [number, number];
     expect(fast).toBe(1);
     expect(slow).toBeGreaterThan(8);
@@ -95,7 +95,7 @@ describe('relative latency', () => {
     expect(odd.value(11_000)).toBeGreaterThan(200);
   });
 
-  it('of the first calls takes the fastest, which paid for no cold start', () => {
+  it('takes the fastest of the first calls, which had no cold start', () => {
     const all = loads(3);
     const [cold] = all as [Load];
     call(cold, 100, 500);
@@ -105,7 +105,7 @@ describe('relative latency', () => {
     }
   });
 
-  it('takes an endpoint for slow from its fourth call on', () => {
+  it('counts an endpoint as slow from its fourth call on', () => {
     const all = loads(3);
     const [slow, ...others] = all as [Load, Load, Load];
     for (let nowMs = 200; nowMs <= 500; nowMs += 100) {
@@ -153,7 +153,7 @@ describe('relative latency', () => {
     expect(costs(all, 15_000)[2]).toBe(1);
   });
 
-  it('is never improved by a failure or by a caller who gave up, however quick', () => {
+  it('is never improved by a failure or by a caller that gave up, however fast', () => {
     for (const outcome of [outcomes.reset, outcomes.cancelled, outcomes.notStarted]) {
       const all = settled(20, 20, 200);
       const slow = all[2] as Load;
@@ -163,7 +163,7 @@ describe('relative latency', () => {
     }
   });
 
-  it('gets worse by calls that were given up after longer than it usually takes', () => {
+  it('gets worse with calls that were given up after longer than usual', () => {
     const all = settled(20, 20, 20);
     const [hanging] = all as [Load];
     for (let nowMs = 10_100; nowMs <= 11_000; nowMs += 100) call(hanging, nowMs, 1_000, outcomes.cancelled);
@@ -193,7 +193,7 @@ describe('relative latency', () => {
     expect(c.value(10_200)).toBe(100);
   });
 
-  it('stays a whole number above 0 whatever the times are', () => {
+  it('stays a whole number above 0, whatever the latencies', () => {
     const all = loads(3);
     const [load] = all as [Load];
     for (const ms of [0, 1e-9, 1e12, Number.MAX_VALUE, 5]) {
@@ -204,12 +204,12 @@ describe('relative latency', () => {
     }
   });
 
-  it('takes no options', () => {
+  it('has no options', () => {
     expect(() => (relativeLatency as (options: object) => unknown)({ k: 2 })).toThrow('relativeLatency');
   });
 });
 
-describe('what the rule of a set knows', () => {
+describe('the shared state of a set', () => {
   /** Copies of the loads, as `replay` makes them from a recording. */
   function copies(originals: readonly RuledLoad[]): RuledLoad[] {
     const made = loads(originals.length) as RuledLoad[];
@@ -231,7 +231,7 @@ describe('what the rule of a set knows', () => {
     ],
     ['in a large set that is called rarely', 800, () => outcomes.success],
     ['in a small interval', 5, (turn: number) => (turn % 7 === 0 ? outcomes.reset : outcomes.success)],
-  ])('can be taken over at any time: it goes on in the same way (%s)', (_, pauseMs, outcomeOf) => {
+  ])('can be taken over at any time and continues in the same way (%s)', (_, pauseMs, outcomeOf) => {
     const originals = loads(20) as RuledLoad[];
     let followers = copies(originals);
     let nowMs = 0;

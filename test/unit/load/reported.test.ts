@@ -12,14 +12,14 @@ function having(report: LoadReport, options?: ReportedOptions, nowMs = 0): Load 
 }
 
 describe('reported load', () => {
-  it('is utilisation times calls in flight, the one to come included', () => {
+  it('is utilization times calls in flight, including the next one', () => {
     const load = having({ cpuUtilization: 0.4 });
     expect(load.value(0)).toBe(400);
     load.start(0);
     expect(load.value(0)).toBe(800);
   });
 
-  it('believes the application before the CPU, and counts errors', () => {
+  it("prefers the application's utilization to the CPU's, and counts errors", () => {
     expect(having({ cpuUtilization: 0.4, applicationUtilization: 0.6 }).value(0)).toBe(600);
     expect(having({ cpuUtilization: 0.4, rpsFractional: 10, eps: 2 }).value(0)).toBe(600);
     expect(having({ cpuUtilization: 0.4, rpsFractional: 10, eps: 2 }, { errorPenalty: 0 }).value(0)).toBe(400);
@@ -39,24 +39,24 @@ describe('reported load', () => {
     expect(crowded.value(0)).toBeGreaterThan(values[2] as number);
   });
 
-  it.each([5, '', null])('refuses %j for a metric', (metric) => {
+  it.each([5, '', null])('refuses %j as a metric', (metric) => {
     expect(() => reported({ metric: metric as never })).toThrowError(
       expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('reported.metric') }),
     );
   });
 
-  it('can follow a named metric', () => {
+  it('can use a named metric', () => {
     expect(having({ cpuUtilization: 0.4, namedMetrics: { queue: 0.8 } }, { metric: 'queue' }).value(0)).toBe(800);
   });
 
-  it('counts what it does not know as half busy, and forgets after expireAfterMs', () => {
+  it('counts an endpoint without a report as half busy, and forgets reports after expireAfterMs', () => {
     expect(reported()().value(0)).toBe(500);
     const load = having({ cpuUtilization: 0.9 }, { expireAfterMs: 1_000 });
     expect(load.value(999)).toBe(900);
     expect(load.value(1_000)).toBe(500);
   });
 
-  it('knows a rate after blackoutMs of reports, until they expire', () => {
+  it('has a rate after blackoutMs of reports, until they expire', () => {
     const load = having({ cpuUtilization: 0.5, rpsFractional: 100 });
     expect(load.rate?.(9_999)).toBeUndefined();
     expect(load.rate?.(10_000)).toBe(200);
@@ -67,7 +67,7 @@ describe('reported load', () => {
     expect(load.rate?.(205_000)).toBeUndefined();
   });
 
-  it('takes no nonsense', () => {
+  it('ignores invalid reports', () => {
     for (const cpuUtilization of [-1, Number.NaN, Number.POSITIVE_INFINITY, '0.1', null, {}, 5n] as never[]) {
       expect(having({ cpuUtilization }).value(0)).toBe(500);
       expect(having({ cpuUtilization: 0.4, rpsFractional: cpuUtilization, eps: 5 }).value(0)).toBe(400);
@@ -105,7 +105,7 @@ describe('reported load', () => {
     };
     const values = (loads: readonly Load[], nowMs = 0): number[] => loads.map((load) => load.value(nowMs));
 
-    it('no endpoint counts as less busy than 0.7 times the usual, or as more than ten times', () => {
+    it('counts no endpoint as less busy than 0.7 times the usual, or as more than ten times', () => {
       expect(values(saying(0, 0.4, 0.6, 0.8, 1e300)[0])).toEqual([420, 420, 600, 800, 6_000, 600]);
       // Of two, the one that claims to be idle does not say what is usual.
       expect(values(saying(0, 1)[0])).toEqual([700, 1_000, 1_000]);
@@ -113,7 +113,7 @@ describe('reported load', () => {
       expect(values(saying(0)[0])).toEqual([350, 500]);
     });
 
-    it('the usual load is computed again, from the reports that are believed', () => {
+    it('computes the usual load again, from the reports that are believed', () => {
       const [loads, report] = saying(0.4, 0.4, 0.4);
       const [first, second, third] = loads as [Load, Load, Load];
       for (const load of [first, second, third]) report(load, 0.8, 999);
@@ -125,7 +125,7 @@ describe('reported load', () => {
       expect(values(loads, 12_500)).toEqual([200, 200, 200, 200]);
     });
 
-    it('of thousands of endpoints the last 1,024 to report determine it, and earlier ones are forgotten', () => {
+    it('uses the last 1,024 of thousands of endpoints to report, and forgets earlier ones', () => {
       const factory = reported();
       for (let index = 0; index < 5_000; index++) {
         const load = factory();
@@ -171,14 +171,14 @@ describe('parseLoadReport', () => {
     expect(parseLoadReport(header)).toBeUndefined();
   });
 
-  it('keeps what is good among what is not', () => {
+  it('keeps the valid parts of a report that has invalid ones', () => {
     expect(parseLoadReport('TEXT cpu_utilization=0.3, nonsense, mem_utilization=x, eps=2')).toEqual({
       cpuUtilization: 0.3,
       eps: 2,
     });
   });
 
-  it('keeps metrics with names of objects harmless, and at most 64 of them', () => {
+  it('handles metrics named like members of Object.prototype, and keeps at most 64', () => {
     const report = parseLoadReport('JSON {"named_metrics": {"__proto__": 1, "toString": 2}}');
     expect({ ...report?.namedMetrics }).toEqual({ ['__proto__']: 1, toString: 2 });
     const many = Array.from({ length: 100 }, (_, index) => `named_metrics.m${index}=1`).join(',');

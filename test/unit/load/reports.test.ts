@@ -35,7 +35,7 @@ function settled(count: number, others: number): Load[] {
 const costs = (all: readonly Load[], nowMs: number): number[] => all.map((load) => load.value(nowMs) / 100);
 
 describe('relative latency with reports', () => {
-  it('counts the calls of others like our own', () => {
+  it('counts calls of other clients like our own', () => {
     const [load, other] = settled(2, 5) as [Load, Load];
     call(load, 10_000, 8);
     expect(load.value(10_000)).toBe(800);
@@ -44,7 +44,7 @@ describe('relative latency with reports', () => {
     expect(other.value(10_000)).toBe(600);
   });
 
-  it('believes a report less the older it is, and the median of all instead', () => {
+  it('gives a report less weight the older it is, and uses the median of all instead', () => {
     const [load] = settled(3, 4) as [Load];
     call(load, 10_000, 21);
     const at = (nowMs: number): number => load.value(nowMs) / 100 - 1;
@@ -55,7 +55,7 @@ describe('relative latency with reports', () => {
     expect(at(10_700)).toBeCloseTo(usual, 1);
   });
 
-  it('takes an endpoint that says nothing for the median', () => {
+  it('uses the median for an endpoint that does not report', () => {
     const all = loads(3);
     const [silent, ...others] = all as [Load, Load, Load];
     for (let nowMs = 100; nowMs <= 10_000; nowMs += 100) {
@@ -66,7 +66,7 @@ describe('relative latency with reports', () => {
     expect(silent.value(10_000) / 100).toBeCloseTo(7, 1);
   });
 
-  it('is what it was without reports a few seconds after the last', () => {
+  it('is the same as without reports a few seconds after the last one', () => {
     const all = settled(2, 9);
     for (const nowMs of [12_000, 14_000, 15_200]) {
       for (const load of all) {
@@ -87,7 +87,7 @@ describe('relative latency with reports', () => {
     expect(failing.value(10_000)).toBeGreaterThan(30_000);
   });
 
-  it('has eight endpoints compared while there are reports', () => {
+  it('makes the picker compare eight endpoints while there are reports', () => {
     const all = loads(2);
     const choices = (): number => (all[0] as RuledLoad).choices;
     expect(choices()).toBe(3);
@@ -104,13 +104,13 @@ describe('relative latency with reports', () => {
     ['endless', Number.POSITIVE_INFINITY],
     ['text', '7'],
     ['nothing', undefined],
-  ])('knows nothing from a count that is %s', (_name, count) => {
+  ])('ignores a count that is %s', (_name, count) => {
     const all = loads(2);
     for (let nowMs = 100; nowMs <= 1_000; nowMs += 100) call(all[0] as Load, nowMs, count);
     expect(costs(all, 1_000)).toEqual([1, 1]);
   });
 
-  it.each([0, 1e-320, 0.5, 1e9, Number.MAX_VALUE])('stays a whole number above 0 when a server says %d', (count) => {
+  it.each([0, 1e-320, 0.5, 1e9, Number.MAX_VALUE])('stays a whole number above 0 when a server reports %d', (count) => {
     const all = settled(3, 4);
     for (let nowMs = 10_100; nowMs <= 20_000; nowMs += 10) call(all[0] as Load, nowMs, count);
     for (const nowMs of [9_000, 20_000, 20_001.5, 20_100, 30_000]) {
@@ -121,7 +121,7 @@ describe('relative latency with reports', () => {
     }
   });
 
-  it('is not led astray about the others by one that says too much', () => {
+  it('is not misled about other endpoints by one that reports too much', () => {
     const all = settled(10, 4);
     const [liar, ...honest] = all as [Load, ...Load[]];
     for (let nowMs = 10_100; nowMs <= 20_000; nowMs += 100) {
@@ -133,7 +133,7 @@ describe('relative latency with reports', () => {
     expect(liar.value(30_000) / 100).toBeLessThan(20);
   });
 
-  it('adds what waits at vLLM', () => {
+  it('adds the requests that wait at vLLM', () => {
     const [load] = settled(2, 3) as [Load];
     load.start(9_990);
     load.reported?.({ namedMetrics: { kv_cache_usage_perc: 0.4, num_requests_waiting: 6 } }, 1, 10_000);

@@ -45,7 +45,7 @@ function faultsOf(text: string): string[] {
 }
 
 describe('metrics', () => {
-  it('are whole whatever names there are', async () => {
+  it('are complete whatever names there are', async () => {
     const hostile = `a"b\\c\nd{e="f"} 1 # ${++tests}`;
     const { resolver, balancer, close } = named(hostile);
     resolver.update(
@@ -59,7 +59,7 @@ describe('metrics', () => {
     await close();
   });
 
-  it('may be read from within any event, a rebuild and a close included', async () => {
+  it('may be read in any event, a rebuild and a close included', async () => {
     let reads = 0;
     const observer: Observer = Object.fromEntries(
       observerEventNames.map((event) => [
@@ -81,7 +81,7 @@ describe('metrics', () => {
     expect(reads).toBeGreaterThan(5);
   });
 
-  it('of a closed balancer are those it had, to all who read, and no call fails after a provider is shut down', async () => {
+  it('of a closed balancer keep their values for every reader, and no call fails after a provider is shut down', async () => {
     const target = `shut-${++tests}`;
     const { resolver, balancer, close } = named(target);
     resolver.update('10.0.0.1');
@@ -103,7 +103,7 @@ describe('metrics', () => {
     expect(prometheusText()).toContain(`evenkeel_picks_total{evenkeel_target="${target}"} 2\n`);
   });
 
-  it('do not let a meter that throws break a call', async () => {
+  it('do not fail a call when a meter throws', async () => {
     const { resolver, balancer, close } = named(`throws-${++tests}`);
     resolver.update('10.0.0.1');
     await settle();
@@ -128,7 +128,7 @@ describe('metrics', () => {
     await close();
   });
 
-  it('of 5,000 endpoints are read in one go', async () => {
+  it('of 5,000 endpoints are read at once', async () => {
     const target = `large-${++tests}`;
     const { resolver, close } = named(target);
     resolver.update(...Array.from({ length: 5_000 }, (_, index) => `10.${index >> 8}.${index & 255}.1`));
@@ -142,7 +142,7 @@ describe('metrics', () => {
   });
 });
 
-it('names the unknown convention', () => {
+it('refuses an unknown convention by name', () => {
   expect(() => prometheusText({ conventions: ['http', 'htp' as never] })).toThrowError(
     'conventions[] must be one of http, grpc, rpc, db, got "htp"',
   );

@@ -70,7 +70,7 @@ function value(name: MetricName, more: SeriesAttributes = {}, perEndpoint = 0): 
 }
 
 describe('metrics', () => {
-  it('count what balancers did before anybody asked, and measure durations from then on', async () => {
+  it('count what balancers did before they were first read, and measure durations from then on', async () => {
     collector.stop();
     const { balancer, clock: time, publish } = bound(open());
     await publish('10.0.0.1', '10.0.0.2');
@@ -103,7 +103,7 @@ describe('metrics', () => {
     expect(value('evenkeel.attempt.duration', { 'evenkeel.outcome': 'success' })).toBe(2);
   });
 
-  it('add up calls over the balancers of one target, and count its endpoints once', async () => {
+  it('add up calls over the balancers for one target, and count its endpoints once', async () => {
     for (let client = 0; client < 2; client++) {
       const { balancer, publish } = bound(open());
       await publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
@@ -113,7 +113,7 @@ describe('metrics', () => {
     expect(value('evenkeel.endpoints', { 'evenkeel.state': 'ready' })).toBe(3);
   });
 
-  it('say how attempts ended, how long calls waited, and what was refused', async () => {
+  it('show how attempts ended, how long calls waited, and what was refused', async () => {
     const { balancer, publish, clock: time } = bound(open({ waitTimeoutMs: 100 }));
     const waiting = balancer.acquire();
     await time.advanceAsync(20);
@@ -127,7 +127,7 @@ describe('metrics', () => {
     expect(value('evenkeel.wait.duration', { 'evenkeel.served': 'false' })).toBe(0);
   });
 
-  it('say which endpoints are out and why, and that discovery fails', async () => {
+  it('show which endpoints are out and why, and that discovery fails', async () => {
     const {
       balancer,
       publish,
@@ -150,7 +150,7 @@ describe('metrics', () => {
     expect(value('evenkeel.endpoints.stale')).toBeGreaterThanOrEqual(5);
   });
 
-  it('say how even the picks of the last minute were, of the endpoints that were there all the time', async () => {
+  it('show how even the picks of the last minute were, over the endpoints that were there all the time', async () => {
     const { balancer, publish } = bound(open());
     await publish('10.0.0.1', { address: '10.0.0.2', port: 80, zone: 'b' });
     for (let call = 0; call < 40; call++) await balancer.run(() => undefined);
@@ -169,7 +169,7 @@ describe('metrics', () => {
     expect(value('evenkeel.imbalance')).toBe(1.98);
   });
 
-  it('say nothing of evenness where the picker keeps an order: one client alone is uneven there by design', async () => {
+  it('show no evenness where the picker keeps an order: one client alone is uneven there by design', async () => {
     const { balancer, publish } = bound(open({ picker: preferenceOrder() }));
     await publish(...Array.from({ length: 10 }, (_, index) => `10.0.0.${index + 1}`));
     for (let call = 0; call < 500; call++) {
@@ -183,7 +183,7 @@ describe('metrics', () => {
     expect(value('evenkeel.share.least')).toBeUndefined();
   });
 
-  it('do not call a rolling update uneven, in the first minutes of a process either', async () => {
+  it('do not report a rolling update as uneven, also in the first minutes of a process', async () => {
     const { balancer, publish } = bound(open());
     await publish('10.0.0.1', '10.0.0.2');
     collector.collect({ perEndpoint: 0, conventions: [] });
@@ -194,7 +194,7 @@ describe('metrics', () => {
     expect(value('evenkeel.share.least')).toBe(1);
   });
 
-  it('have series per endpoint only as far as they are asked for', async () => {
+  it('have series per endpoint only on request', async () => {
     const { balancer, publish } = bound(open());
     await publish({ address: '10.0.0.1', port: 80, name: 'orders-1' }, '10.0.0.2', '10.0.0.3');
     await balancer.run(() => undefined);
@@ -227,7 +227,7 @@ describe('metrics', () => {
 });
 
 describe('the text for Prometheus', () => {
-  it('has buckets that add up, and escapes what a target may have in its name', async () => {
+  it('has buckets that add up, and escapes special characters in the name of a target', async () => {
     const watch = () => ({ refresh: () => {}, close: () => {} });
     open({ resolver: { name: 'a "quoted"\\\nname', watch } });
     const { balancer, publish, clock: time } = bound(open());
@@ -253,7 +253,7 @@ describe('the text for Prometheus', () => {
 });
 
 describe('instrument', () => {
-  it('reports to a meter of OpenTelemetry, under the names of the text', async () => {
+  it('reports to an OpenTelemetry meter, under the names of the Prometheus text', async () => {
     const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
     const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
     const provider = new MeterProvider({ readers: [reader] });
@@ -290,7 +290,7 @@ describe('instrument', () => {
     await provider.shutdown();
   });
 
-  it('refuses what is no meter', () => {
+  it('refuses a value that is not a meter', () => {
     expect(() => instrumentMetrics({ meter: {} as never })).toThrow('a Meter of @opentelemetry/api');
   });
 });

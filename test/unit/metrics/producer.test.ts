@@ -65,7 +65,7 @@ describe.each([
   ['1.x', sdk1],
   ['2.x', sdk2],
 ] as const)('a metric producer, with version %s of the SDK', (_version, sdk) => {
-  it('reports beside what the application reports itself, to a reader with an exporter', async () => {
+  it("reports beside the application's own metrics, to a reader with an exporter", async () => {
     const exporter = new sdk.InMemoryMetricExporter(sdk.AggregationTemporality.CUMULATIVE as never);
     const options = {
       exporter,
@@ -119,7 +119,7 @@ describe('a metric producer', () => {
     expect(text).toMatch(new RegExp(`evenkeel_calls_total\\{evenkeel_target="${target}"`));
   });
 
-  it('reports differences if asked to', async () => {
+  it('reports deltas if asked to', async () => {
     const producer = new Producer({ perEndpoint: 1, conventions: [] }, 'delta', collector);
     const metricsOf = async () => (await producer.collect()).resourceMetrics.scopeMetrics[0]?.metrics ?? [];
     await call(30);
@@ -182,7 +182,7 @@ describe('a metric producer', () => {
     await provider.shutdown();
   });
 
-  it('fits the types of both', () => {
+  it('fits the types of both versions', () => {
     const one: sdk1.MetricProducer = metricProducer();
     const two: sdk2.MetricProducer = metricProducer();
     expect([one, two].every(({ collect }) => typeof collect === 'function')).toBe(true);

@@ -28,8 +28,8 @@ function seriesOf(meter: ProtocolDurations, protocol: Protocol, name: MetricName
   });
 }
 
-describe('durations under the names of conventions', () => {
-  it('tell HTTP requests apart by method and status, and say what failed', () => {
+describe('durations under conventional names', () => {
+  it('distinguish HTTP requests by method and status, and name errors', () => {
     const meter = meterOf(http);
     meter.attemptEnded({ operation: 'GET', status: 200 }, outcomes.success, 5);
     meter.attemptEnded({ operation: 'GET', status: 200 }, outcomes.success, 50);
@@ -48,7 +48,7 @@ describe('durations under the names of conventions', () => {
     ]);
   });
 
-  it('are bounded, whatever methods clients and whatever statuses servers make up', () => {
+  it('are bounded, whatever methods clients and statuses servers invent', () => {
     const sizes = [http, grpc, db].map((protocol) => {
       const meter = meterOf(protocol);
       const maps: number[] = [];
@@ -78,7 +78,7 @@ describe('durations under the names of conventions', () => {
     ]);
   });
 
-  it('have gRPC calls and attempts by method and status', () => {
+  it('include gRPC calls and attempts by method and status', () => {
     const meter = meterOf(grpc);
     meter.attemptStarted('/shop.v1.Orders/Get');
     meter.attemptEnded({ operation: '/shop.v1.Orders/Get', status: 14 }, outcomes.reset, 5);
@@ -105,7 +105,7 @@ describe('durations under the names of conventions', () => {
     ]);
   });
 
-  it("have a database's own codes", () => {
+  it('have the codes of the database', () => {
     const meter = meterOf(db);
     meter.attemptEnded({ operation: 'statement', status: undefined }, outcomes.success, 5);
     meter.attemptEnded({ operation: 'statement', status: 1062 }, outcomes.success, 5);
@@ -117,7 +117,7 @@ describe('durations under the names of conventions', () => {
     ]);
   });
 
-  it('have a limited number of series, and count all the same', () => {
+  it('have a limited number of series, and still count everything', () => {
     const meter = meterOf(grpc);
     for (let method = 0; method < 2_000; method++) {
       meter.attemptStarted(`/a/${method}`);
@@ -163,7 +163,7 @@ describe('conventions', () => {
     collector.stop();
   });
 
-  it('have to be known', () => {
+  it('must be known', () => {
     expect(() => prometheusText({ conventions: ['sql'] as never })).toThrow('http, grpc, rpc, db');
     expect(() => prometheusText({ conventions: 'http' as never })).toThrow('http, grpc, rpc, db');
   });

@@ -28,8 +28,8 @@ afterEach(() => {
   for (const [name, listener] of subscribed.splice(0)) diagnostics.unsubscribe(name, listener);
 });
 
-describe('telling an observer', () => {
-  it('swallows what a hook throws', () => {
+describe('notifying an observer', () => {
+  it('ignores an error that a hook throws', () => {
     const observer: Observer = {
       warned: () => {
         throw new Error('mine');
@@ -38,7 +38,7 @@ describe('telling an observer', () => {
     notify(observer, 'warned', warning);
   });
 
-  it('swallows what an async hook rejects with: it would end the process', async () => {
+  it('ignores a rejection of an async hook, which would end the process', async () => {
     const unhandled: unknown[] = [];
     const note = (reason: unknown): void => {
       unhandled.push(reason);
@@ -73,7 +73,7 @@ describe('telling an observer', () => {
 });
 
 describe('several observers', () => {
-  it('each hear what they listen to, though one throws', () => {
+  it('are each notified of what they listen to, even if one throws', () => {
     const heard: string[] = [];
     const combined = combineObservers([
       {
@@ -106,7 +106,7 @@ describe('the bridge to node:diagnostics_channel', () => {
     expect(heard).toEqual(observerEventNames.map((marker) => [{ marker, resolver: 'static x' }]));
   });
 
-  it('is not there while nobody listens, and is as soon as somebody does', () => {
+  it('does not exist while nobody listens, and does as soon as somebody subscribes', () => {
     const bridged = withDiagnostics({}, 'x');
     expect(observes(bridged, 'attemptEnded')).toBe(false);
     const heard = subscribe('attemptEnded');
@@ -116,7 +116,7 @@ describe('the bridge to node:diagnostics_channel', () => {
     expect(observes(bridged, 'warned')).toBe(false);
   });
 
-  it('takes a hook that is set later', () => {
+  it('uses a hook that is set later', () => {
     const observer: { warned?: () => void } = {};
     const bridged = withDiagnostics(observer, 'x');
     let heard = 0;

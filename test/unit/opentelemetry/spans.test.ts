@@ -54,7 +54,7 @@ async function onePod(): Promise<BalancerFixture> {
 }
 
 describe('instrumentTraces', () => {
-  it('makes a span of a call and one of its attempt, with what discovery knows of the pod', async () => {
+  it('creates a span for a call and one for its attempt, with what discovery knows about the pod', async () => {
     instrument();
     const { balancer } = await onePod();
     await balancer.run(() => expect(trace.getActiveSpan()).toBeDefined());
@@ -72,7 +72,7 @@ describe('instrumentTraces', () => {
     expect(trace.getActiveSpan()).toBeUndefined();
   });
 
-  it('says which place the pod had in the order of preference, while the picker keeps one', async () => {
+  it('records the place of the pod in the order of preference, while the picker keeps one', async () => {
     instrument();
     const fixture = new BalancerFixture({ picker: preferenceOrder(), load: relativeLatency() });
     const addresses = ['10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4'];
@@ -103,7 +103,7 @@ describe('instrumentTraces', () => {
     ['orders.shop', 'orders.shop', undefined],
     ['https://[fd00::1]:8443', 'fd00::1', 8443],
     ['static 10.0.0.1:80,10.0.0.2:80', undefined, undefined],
-  ])('says of %s the server’s name', (service, address, port) => {
+  ])('records the server’s name for %s', (service, address, port) => {
     instrument();
     const call = new CallTrace(
       { name: 'somewhere', clock: new BalancerFixture().clock },
@@ -119,7 +119,7 @@ describe('instrumentTraces', () => {
     if (address === undefined) expect(exporter.getFinishedSpans()[0]?.attributes).not.toHaveProperty('server.address');
   });
 
-  it('says what is no error in a way that tells nothing of its content', async () => {
+  it('records a thrown value that is not an Error without its content', async () => {
     instrument();
     const { balancer } = await onePod();
     await failure(balancer.run(() => Promise.reject('a password')));
@@ -128,14 +128,14 @@ describe('instrumentTraces', () => {
     expect(JSON.stringify([call?.attributes, call?.status])).not.toContain('password');
   });
 
-  it('makes attempts spans of a client if that is configured', async () => {
+  it('makes attempts client spans if configured', async () => {
     instrument({ tracer, attemptKind: 'client' });
     const { balancer } = await onePod();
     await balancer.run(() => 1);
     expect(exporter.getFinishedSpans().map(({ kind }) => kind)).toEqual([SpanKind.CLIENT, SpanKind.INTERNAL]);
   });
 
-  it('makes one span of each however often it is called, until the last is stopped', async () => {
+  it('creates each span once however often it is called, until the last instance is stopped', async () => {
     const first = instrument();
     instrument();
     const { balancer } = await onePod();
@@ -159,7 +159,7 @@ describe('instrumentTraces', () => {
     expect(names()).toHaveLength(2);
   });
 
-  it('makes spans of attempts only, for a call that began before it, traced by another', async () => {
+  it('creates only attempt spans for a call that began before it and is traced by another library', async () => {
     const { balancer } = await onePod();
     const other = instrument({ tracer: provider.getTracer('another') });
     let fail = (_: Error): void => {};
@@ -175,7 +175,7 @@ describe('instrumentTraces', () => {
     expect(traces.open).toBe(0);
   });
 
-  it('gives a call of a trace that is not sampled one span that does not record, and its attempts none', async () => {
+  it('gives a call in an unsampled trace one span that does not record, and its attempts none', async () => {
     let started = 0;
     const off = new BasicTracerProvider({
       sampler: new ParentBasedSampler({ root: new AlwaysOffSampler() }),
@@ -203,13 +203,13 @@ describe('instrumentTraces', () => {
     expect(traces.open).toBe(0);
   });
 
-  it('does nothing much without an SDK', async () => {
+  it('does next to nothing without an SDK', async () => {
     instrument({});
     const { balancer } = await onePod();
     expect(await balancer.run(() => 7)).toBe(7);
   });
 
-  it('refuses what is no tracer, and options it does not know', () => {
+  it('refuses a value that is not a tracer, and unknown options', () => {
     const wrong: readonly [unknown, RegExp][] = [
       [{ tracer: {} }, /tracer must be a Tracer of @opentelemetry\/api/],
       [{ attemptKind: 'server' }, /attemptKind must be 'internal' or 'client'/],

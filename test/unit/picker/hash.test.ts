@@ -62,13 +62,13 @@ describe.each(methods)('hash by %s', (_name, options) => {
     },
   );
 
-  it.each([3, 25])('by name leaves every key of %i pods where it is when one is replaced', (count) => {
+  it.each([3, 25])('by name keeps every key of %i pods in place when one is replaced', (count) => {
     const byName: HashOptions = { ...options, placeBy: 'name' };
     expect(placesIn(statefulSet(count, [1]), byName)).toEqual(placesIn(statefulSet(count), byName));
     expect(placesIn(statefulSet(count, [1]), options)).not.toEqual(placesIn(statefulSet(count), options));
   });
 
-  it('by name counts endpoints by address that have no name of their own', () => {
+  it('by name uses the address of endpoints that have no name', () => {
     const named = (address: string, name?: string) => pod({ address, port: 80, name });
     const members = [
       named('10.0.0.1', 'db-0'),
@@ -82,7 +82,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     for (const count of counts) expect(count / keys.length).toBeGreaterThan(0.15);
   });
 
-  it('agrees with another process, in whatever order that found its endpoints', () => {
+  it('agrees with another process, in whatever order it found the endpoints', () => {
     const members = subchannels(25);
     const here = mapping(hash(options)(pickSet(members), undefined, context));
     const there = mapping(hash(options)(pickSet([...members].reverse()), undefined, { rng: seededRng(9) }));
@@ -110,7 +110,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     expect(mapping(hash(options)(pickSet(members), second, context))).toEqual(before);
   });
 
-  it('gives calls without a key to the picker for those', () => {
+  it('gives calls without a key to the picker for such calls', () => {
     const members = subchannels(3);
     const picker = hash({ ...options, withoutKey: roundRobin() })(pickSet(members), undefined, context);
     const picked = [1, 2, 3].map(() => picker.pick(request()));
@@ -138,7 +138,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     expect(picker.pick(request({ key: 'hot' }))).not.toBe(first);
   });
 
-  it('leaves the calls of its keys to an endpoint with few in flight, whatever its share', () => {
+  it('sends an endpoint with few calls in flight all calls of its keys, whatever its share', () => {
     const members = subchannels(20);
     const picker = hash({ ...options, maxLoadRatio: 1.25, minInFlight: 4 })(pickSet(members), undefined, context);
     for (let call = 1; call <= 100; call++) {
@@ -149,7 +149,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     }
   });
 
-  it('counts the calls of all clients towards maxLoadRatio while servers report them', () => {
+  it('counts calls of all clients towards maxLoadRatio while servers report them', () => {
     for (const count of [5, 100]) {
       const members = subchannels(count, relativeLatency());
       const bounded = hash({ ...options, maxLoadRatio: 1.25 })(pickSet(members), undefined, context);
@@ -168,7 +168,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     }
   });
 
-  it('counts calls that ran before its set came towards maxLoadRatio', () => {
+  it('counts calls that began before the current set towards maxLoadRatio', () => {
     const members = subchannels(20);
     for (const member of members) for (let call = 0; call < 5; call++) member.start(0);
     const picker = hash({ ...options, maxLoadRatio: 1.25 })(pickSet(members), undefined, context);
@@ -180,7 +180,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     }
   });
 
-  it('counts no pick towards maxLoadRatio whose call never began', () => {
+  it('does not count picks towards maxLoadRatio whose call never began', () => {
     const members = subchannels(20);
     const picker = hash({ ...options, maxLoadRatio: 1.25 })(pickSet(members), undefined, context);
     for (let dropped = 0; dropped < 500; dropped++) picker.pick(request({ key: 'hot' }));
@@ -192,7 +192,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     }
   });
 
-  it('lets the picker for calls without a key carry on when it is replaced', () => {
+  it('keeps the picker for calls without a key when it is replaced', () => {
     const members = subchannels(7);
     const without = hash({ ...options, withoutKey: roundRobin() });
     const rng = seededRng(1);
@@ -205,7 +205,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     expect(picked.size).toBe(7);
   });
 
-  it('keeps to maxLoadRatio of the shares of those that are ready, while others have no connection', () => {
+  it('applies maxLoadRatio to the shares of ready endpoints, while others have no connection', () => {
     const members = subchannels(20);
     const ready = members.slice(0, 5);
     for (const member of members.slice(5)) member.connection = undefined;
@@ -216,14 +216,14 @@ describe.each(methods)('hash by %s', (_name, options) => {
     }
   });
 
-  it.each([null, undefined, '', {}, Number.NaN])('takes a key of %o for none', (key) => {
+  it.each([null, undefined, '', {}, Number.NaN])('treats a key of %o as none', (key) => {
     const members = subchannels(3);
     const picker = hash({ ...options, withoutKey: roundRobin() })(pickSet(members), undefined, context);
     const picked = [1, 2, 3].map(() => picker.pick(request({ key: key as never })));
     expect(new Set(picked).size).toBe(3);
   });
 
-  it('takes a number for its digits', () => {
+  it('treats a number like its digits', () => {
     const members = subchannels(20);
     const picker = hash(options)(pickSet(members), undefined, context);
     for (const key of [0, 7, 42n]) {
@@ -231,7 +231,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
     }
   });
 
-  it('tells endpoints apart by address and port alone', () => {
+  it('distinguishes endpoints by address and port alone', () => {
     const members = subchannels(5);
     const [a] = members as [TestSubchannel];
     const before = mapping(hash(options)(pickSet(members), undefined, context));
@@ -242,7 +242,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
 });
 
 describe('hash', () => {
-  it('moves nearly all keys between 16 and 17 endpoints by auto, and about 1 / 17 of them by maglev', () => {
+  it('moves nearly all keys between 16 and 17 endpoints with auto, and about 1 / 17 of them with maglev', () => {
     const members = subchannels(17);
     const movedBy = (options: HashOptions): number => {
       const before = mapping(hash(options)(pickSet(members), undefined, context));
@@ -253,7 +253,7 @@ describe('hash', () => {
     expect(movedBy({ method: 'maglev' })).toBeLessThan(0.12);
   });
 
-  it('moves keys only as weights do: a newcomer whose weight grows takes more and more, and moves no other', () => {
+  it('moves keys only by as much as weights change: a newcomer with growing weight takes more and more, and moves no others', () => {
     const members = subchannels(5);
     const newcomer = members[4] as TestSubchannel;
     let before = mapping(hash()(pickSet(members.slice(0, 4)), undefined, context));
@@ -268,7 +268,7 @@ describe('hash', () => {
     }
   });
 
-  it('does not build its table again while endpoints and weights stay the same', () => {
+  it('does not rebuild its table while endpoints and weights stay the same', () => {
     const members = subchannels(100);
     const first = hash()(pickSet(members), undefined, context);
     mapping(first);
@@ -281,7 +281,7 @@ describe('hash', () => {
     expect((performance.now() - began) / 2_000).toBeLessThan(1);
   });
 
-  it('rejects options that do not fit', () => {
+  it('rejects invalid options', () => {
     for (const bad of [
       { method: 'md5' },
       { maxLoadRatio: 1 },
@@ -301,7 +301,7 @@ describe.each<[string, HashOptions, readonly number[]]>([
   ['rendezvous', {}, [2, 5, 16]],
   ['a ring', { method: 'ring' }, [2, 5, 16, 60, 300]],
 ])('%s', (_name, options, counts) => {
-  it.each(counts)('moves no key without need when one of %i endpoints goes, or comes back', (count) => {
+  it.each(counts)('moves no key without need when one of %i endpoints goes or returns', (count) => {
     const members = subchannels(count);
     const all = mapping(hash(options)(pickSet(members), undefined, context));
     for (const gone of [members[0], members[count - 1], members[count >> 1]]) {
@@ -313,7 +313,7 @@ describe.each<[string, HashOptions, readonly number[]]>([
 });
 
 describe('a ring', () => {
-  it('goes round: what lies behind the last point belongs to the first', () => {
+  it('wraps around: a hash after the last point belongs to the first', () => {
     const ring = new Ring(['a', 'b', 'c'], [1, 1, 1]);
     expect(ring.entryOf(0xffffffff)).toBe(0);
     expect(ring.entryOf(0)).toBe(0);
@@ -321,7 +321,7 @@ describe('a ring', () => {
 });
 
 describe('a Maglev table', () => {
-  it.each([2, 17, 100, 999, 1_000])('gives nobody of %i equals more than 1.01 times the mean', (count) => {
+  it.each([2, 17, 100, 999, 1_000])('gives none of %i equal endpoints more than 1.01 times the mean', (count) => {
     const names = Array.from({ length: count }, (_, index) => `10.0.${index >> 8}.${index & 255}:80`);
     const table = new MaglevTable(
       names,
@@ -332,7 +332,7 @@ describe('a Maglev table', () => {
     expect(Math.max(...counts) / (table.size / count)).toBeLessThanOrEqual(1.01);
   });
 
-  it('gives places by weight to within one', () => {
+  it('gives places by weight, exact to one place', () => {
     const names = Array.from({ length: 50 }, (_, index) => `10.0.0.${index}:80`);
     const weights = names.map((_, index) => 1 + (index % 4) + (index === 7 ? 0.1 : 0));
     const total = weights.reduce((sum, weight) => sum + weight, 0);
@@ -344,7 +344,7 @@ describe('a Maglev table', () => {
     });
   });
 
-  it('gives places by weight where weights are far apart, in about the time it takes with equal ones', () => {
+  it('gives places by weight where weights differ widely, in about the time it takes with equal ones', () => {
     const names = Array.from({ length: 5_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}:80`);
     const fill = (weights: readonly number[]): [MaglevTable, number] => {
       const began = performance.now();
@@ -361,7 +361,7 @@ describe('a Maglev table', () => {
     expect(best(giant) / best(names.map(() => 1))).toBeLessThan(20);
   });
 
-  it('finds the place of any hash', () => {
+  it('finds the place for any hash', () => {
     const table = new MaglevTable(['a', 'b'], [1, 1]);
     for (const key of keys) expect([0, 1]).toContain(table.at(table.entryOf(hash32(key))));
   });

@@ -69,9 +69,9 @@ function shares(
   return counts.map((count) => (count * pods) / calls);
 }
 
-describe.each(pickers)('%s over what servers report, one of which lies', (_picker, picker) => {
-  describe.each([2, 3, 4, 10])('of %i', (pods) => {
-    it.each(hostile)('%s: nobody else is starved', (_lie, report) => {
+describe.each(pickers)('%s with server reports, one of which lies', (_picker, picker) => {
+  describe.each([2, 3, 4, 10])('with %i endpoints', (pods) => {
+    it.each(hostile)('%s: no other endpoint is starved', (_lie, report) => {
       for (const options of [{}, { errorPenalty: 0 }]) {
         const others = shares(picker, pods, 2 * pods, report, options).slice(1);
         // Half of an even share where two report, two thirds of it among four, more among many.
@@ -81,18 +81,18 @@ describe.each(pickers)('%s over what servers report, one of which lies', (_picke
   });
 });
 
-describe.each([2, 4])('of %i, one call at a time', (pods) => {
+describe.each([2, 4])('with %i endpoints, one call at a time', (pods) => {
   const sharing = [pickers[0], pickers[1], pickers[3]] as typeof pickers;
   describe.each(sharing)('%s', (_picker, picker) => {
-    it.each(hostile)('%s: nobody else is starved', (_lie, report) => {
+    it.each(hostile)('%s: no other endpoint is starved', (_lie, report) => {
       const others = shares(picker, pods, 1, report, {}).slice(1);
       expect(Math.min(...others)).toBeGreaterThan(0.45);
     });
   });
 });
 
-describe.each(pickers)('%s over what servers report, one of which always claims to be idle', (_picker, picker) => {
-  it.each([1, 4, 20])('of 10, %i calls at a time: it gets at most twice its share', (busy) => {
+describe.each(pickers)('%s with server reports, one of which always claims to be idle', (_picker, picker) => {
+  it.each([1, 4, 20])('with 10 endpoints, %i calls at a time: it gets at most twice its share', (busy) => {
     for (const report of [{ cpuUtilization: 0 }, { cpuUtilization: 0.001, rpsFractional: 1 }]) {
       expect(shares(picker, 10, busy, report, {})[0]).toBeLessThanOrEqual(2);
     }

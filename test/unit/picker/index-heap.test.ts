@@ -4,7 +4,7 @@ import { drawIndex } from '../../../src/runtime/rng.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 
 describe('a heap of indexes', () => {
-  it('has the smallest key on top, whatever is changed', () => {
+  it('has the smallest key on top, whatever changes', () => {
     const rng = seededRng(1);
     for (const size of [1, 2, 3, 7, 64, 1_000]) {
       const keys = Float64Array.from({ length: size }, () => Math.floor(rng.next() * 50));

@@ -48,16 +48,19 @@ function inTurn(picker: Picker, members: readonly TestSubchannel[], calls: numbe
 }
 
 describe('round robin', () => {
-  it.each([1, 2, 3, 4, 5])('takes one after the other, and carries on when it is replaced (seed %i)', (seed) => {
-    const members = subchannels(7);
-    const rng = seededRng(seed);
-    const first = roundRobin()(pickSet(members), undefined, { rng });
-    const order = inTurn(first, members, 7);
-    expect([...order].sort()).toEqual([0, 1, 2, 3, 4, 5, 6]);
-    inTurn(first, members, seed);
-    const second = roundRobin()(pickSet(members), first, { rng });
-    expect(inTurn(second, members, 7)).toEqual([...order.slice(seed), ...order.slice(0, seed)]);
-  });
+  it.each([1, 2, 3, 4, 5])(
+    'uses endpoints one after the other, and continues when it is replaced (seed %i)',
+    (seed) => {
+      const members = subchannels(7);
+      const rng = seededRng(seed);
+      const first = roundRobin()(pickSet(members), undefined, { rng });
+      const order = inTurn(first, members, 7);
+      expect([...order].sort()).toEqual([0, 1, 2, 3, 4, 5, 6]);
+      inTurn(first, members, seed);
+      const second = roundRobin()(pickSet(members), first, { rng });
+      expect(inTurn(second, members, 7)).toEqual([...order.slice(seed), ...order.slice(0, seed)]);
+    },
+  );
 
   it('continues after the endpoint that had the last turn, whatever came or went before it', () => {
     const members = subchannels(6);
@@ -78,7 +81,7 @@ describe('round robin', () => {
     expect(inTurn(back, members, 2).sort()).toEqual([0, 1]);
   });
 
-  it('starts clients at different places, also when nothing was there at first', () => {
+  it('starts at different places in different clients, also when there was nothing at first', () => {
     const members = subchannels(10);
     const starts = new Set(
       Array.from({ length: 50 }, (_, seed) => {
@@ -97,7 +100,7 @@ describe('round robin', () => {
     expect(order.match(/0/g)).toHaveLength(400);
   });
 
-  it('is never more than one call from the share of any weight', () => {
+  it('is never more than one call away from the share of any weight', () => {
     const weights = [0.5, 1, 3.25, 7];
     const members = subchannels(4);
     const order = inTurn(over(roundRobin(), members, weights), members, 2_000);
@@ -134,7 +137,7 @@ describe('least loaded', () => {
     }
   });
 
-  it('does not hold calls for finished that another picker began', () => {
+  it('does not count calls as finished that another picker started', () => {
     const members = subchannels(3);
     const [a, b, c] = members as [TestSubchannel, TestSubchannel, TestSubchannel];
     const picker = over(leastLoaded(), members);
@@ -174,7 +177,7 @@ describe('least loaded', () => {
     expect(Math.abs(c - 500)).toBeLessThanOrEqual(1);
   });
 
-  it('looks at all of up to 64 endpoints over a load that decays', () => {
+  it('compares all of up to 64 endpoints with a load that decays', () => {
     const members = subchannels(64, peakEwma());
     const picker = over(leastLoaded(), members);
     members.forEach((member, index) => {
@@ -184,7 +187,7 @@ describe('least loaded', () => {
     for (let call = 0; call < 20; call++) expect(picker.pick(request({ nowMs: 50 }))).toBe(members[40]);
   });
 
-  it('draws eight beyond', () => {
+  it('draws eight of more than that', () => {
     const members = subchannels(200, peakEwma());
     members.forEach((member, index) => {
       member.start(0);
@@ -202,7 +205,7 @@ describe('least loaded', () => {
 });
 
 describe('random', () => {
-  it('does not give all of a full endpoint to the one behind it', () => {
+  it('does not give all calls of a full endpoint to the next one', () => {
     const members = subchannels(10);
     slotsOf(members[5] as TestSubchannel).capacity = 0;
     const order = inTurn(over(random(), members), members, 10_000);
@@ -212,7 +215,7 @@ describe('random', () => {
 });
 
 describe('p2c', () => {
-  it('looks at all of up to seven, and draws beyond', () => {
+  it('compares all of up to seven, and draws from more', () => {
     const idle = (count: number): number => {
       const members = subchannels(count);
       for (const member of members.slice(1)) occupy(member, 1);
@@ -223,7 +226,7 @@ describe('p2c', () => {
     expect(idle(8)).toBeLessThan(100);
   });
 
-  it('begins to search at random when all that it drew are full', () => {
+  it('starts its search at a random place when all that it drew are full', () => {
     const members = subchannels(40);
     for (const [index, member] of members.entries()) if (index % 20 > 0) slotsOf(member).capacity = 0;
     const order = inTurn(over(p2c(), members), members, 4_000);
@@ -232,7 +235,7 @@ describe('p2c', () => {
     expect(order.filter((index) => index === 20).length).toBeGreaterThan(1_600);
   });
 
-  it('never takes the fuller of two', () => {
+  it('never picks the fuller of two', () => {
     const members = subchannels(2);
     occupy(members[0] as TestSubchannel, 1);
     const picker = over(p2c(), members);
@@ -267,7 +270,7 @@ describe('p2c', () => {
     expect(Math.min(...counts.values())).toBeGreaterThan(1_000);
   });
 
-  it('draws more with choices', () => {
+  it('draws more if choices says so', () => {
     const members = subchannels(100);
     members.forEach((member, index) => {
       occupy(member, index);
@@ -284,7 +287,7 @@ describe('p2c', () => {
     expect(mean(16)).toBeLessThan(8);
   });
 
-  it('rejects options that do not fit', () => {
+  it('rejects invalid options', () => {
     for (const bad of [{ choices: 1 }, { choices: 17 }, { choices: 2.5 }, { draws: 2 }]) {
       expect(() => p2c(bad as never)).toThrowError(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
     }
@@ -292,7 +295,7 @@ describe('p2c', () => {
 });
 
 describe('shortest expected delay', () => {
-  it('takes the heaviest while it is the quickest', () => {
+  it('picks the heaviest while it is the fastest', () => {
     const members = subchannels(2);
     const [light, heavy] = members as [TestSubchannel, TestSubchannel];
     const picker = over(shortestExpectedDelay(), members, [1, 3]);
@@ -309,7 +312,7 @@ describe('shortest expected delay', () => {
 });
 
 describe('never queue', () => {
-  it('takes an idle endpoint however light, then the shortest delay', () => {
+  it('picks an idle endpoint, however light, then the one with the shortest delay', () => {
     const members = subchannels(2);
     const [light, heavy] = members as [TestSubchannel, TestSubchannel];
     const picker = over(neverQueue(), members, [1, 10]);
@@ -322,8 +325,8 @@ describe('never queue', () => {
   });
 });
 
-describe('never queue over a load that decays, among more than it looks at', () => {
-  it('takes an idle endpoint of those it draws, however slow', () => {
+describe('never queue with a load that decays, among more than it compares', () => {
+  it('picks an idle endpoint among those it draws, however slow', () => {
     const members = subchannels(100, peakEwma());
     members.forEach((member, index) => {
       member.start(0);
@@ -344,7 +347,7 @@ describe('weighted round robin', () => {
     for (const index of [0, 1, 2, 3]) expect(order.filter((each) => each === index)).toHaveLength(100);
   });
 
-  it('follows what servers report, and counts the median for those that report nothing', () => {
+  it('follows what servers report, and uses the median for those that report nothing', () => {
     const members = subchannels(3, reported({ blackoutMs: 0 }));
     const report = (member: TestSubchannel, rpsFractional: number, applicationUtilization: number): void => {
       member.start(0);
@@ -376,7 +379,7 @@ describe('weighted round robin', () => {
     expect(counts(1_000)).toBe(100);
   });
 
-  it('keeps rates above a tenth of the median, and below three times that', () => {
+  it('keeps rates above a tenth of the median, and below three times the median', () => {
     const members = subchannels(3, reported({ blackoutMs: 0 }));
     for (const [index, rate] of [1, 1_000, 1_000].entries()) {
       const member = members[index] as TestSubchannel;
@@ -394,7 +397,7 @@ describe('weighted round robin', () => {
 });
 
 describe('hot-cold', () => {
-  it('takes the quickest of those that are not busy', () => {
+  it('picks the fastest of those that are not busy', () => {
     const members = subchannels(5, peakEwma());
     members.forEach((member, index) => {
       member.start(0);
@@ -407,7 +410,7 @@ describe('hot-cold', () => {
     expect(quickest).toBeGreaterThan(960);
   });
 
-  it('leaves the quickest alone when it is busier than most, so that it cannot draw everybody', () => {
+  it('does not pick the fastest when it is busier than most, so that it cannot attract all calls', () => {
     const members = subchannels(10, peakEwma());
     members.forEach((member, index) => {
       member.start(0);
@@ -435,7 +438,7 @@ describe('hot-cold, where latency and calls in flight disagree', () => {
   }
   const pick = (picker: Picker): TestSubchannel => picker.pick(request({ nowMs: 1_000 })) as TestSubchannel;
 
-  it('leaves the few that are busy alone, however quick they are, for as long as they are few', () => {
+  it('does not pick the few that are busy, however fast they are, as long as they are few', () => {
     const idle = new Array<[number, number]>(18).fill([100, 0]);
     const members = measured([...idle, [1, 5], [1, 5]]);
     const picker = over(hotCold(), members);
@@ -444,7 +447,7 @@ describe('hot-cold, where latency and calls in flight disagree', () => {
     expect(busy.length).toBeLessThan(3);
   });
 
-  it('takes the one with the fewest calls when all it drew are busy', () => {
+  it('picks the one with the fewest calls when all it drew are busy', () => {
     const members = measured([
       [1, 3],
       [1_000, 1],
@@ -459,7 +462,7 @@ describe('hot-cold, where latency and calls in flight disagree', () => {
     expect(firsts.filter((picked) => picked === members[1]).length).toBeGreaterThan(90);
   });
 
-  it('hands what it knows of busy and not on to the next picker', () => {
+  it('passes what it knows about busy ones on to the next picker', () => {
     const members = measured([
       [1, 5],
       [1_000, 4],
@@ -475,8 +478,8 @@ describe('hot-cold, where latency and calls in flight disagree', () => {
   });
 });
 
-describe('turns', () => {
-  it('owe no more than one step: an endpoint whose weight has grown is not left waiting as a light one', () => {
+describe('turns in weighted picking', () => {
+  it('are owed for one step at most: an endpoint whose weight has grown does not wait as long as a light one', () => {
     const members = subchannels(3);
     const light = over(leastLoaded(), members, [1, 1, 0.01]);
     while (members[2]?.started === 0) inTurn(light, members, 1);
@@ -484,7 +487,7 @@ describe('turns', () => {
     expect(inTurn(grown, members, 6)).toContain(2);
   });
 
-  it('are carried on by the next picker: rebuilding after every call leaves shares by weight', () => {
+  it('are passed on to the next picker: rebuilding after every call keeps shares by weight', () => {
     const weights = [1, 2, 7];
     const members = subchannels(3);
     let picker = over(leastLoaded(), members, weights);
@@ -508,7 +511,7 @@ describe('turns', () => {
     expect(inTurn(picker, members, 12).filter((index) => index === 0).length).toBeLessThanOrEqual(4);
   });
 
-  it('bring a newcomer its first call within about a round', () => {
+  it('give a newcomer its first call within about a round', () => {
     const members = subchannels(10);
     const first = over(leastLoaded(), members.slice(0, 9));
     inTurn(first, members, 500);

@@ -95,7 +95,7 @@ class Client {
 }
 
 describe('preference order', () => {
-  it('sends a call to the first of the order that has none of its calls; with calls on all, to the one with fewest', () => {
+  it('sends a call to the first endpoint in the order without a call of its own; if all have calls, to the one with fewest', () => {
     const client = new Client(6);
     const order = client.order();
     expect(new Set(order).size).toBe(6);
@@ -127,7 +127,7 @@ describe('preference order', () => {
     }
   });
 
-  it('begins with another order in each client', () => {
+  it('starts with a different order in each client', () => {
     const orders = Array.from({ length: 20 }, (_, seed) =>
       new Client(5, seed + 1).order().map(({ endpoint }) => endpoint.address),
     );
@@ -146,7 +146,7 @@ describe('preference order', () => {
     expect(slow.started - before).toBeLessThan(15);
   });
 
-  it('keeps the places of endpoints that reconnect, and what is known of them', () => {
+  it('keeps the places of endpoints that reconnect, and what it knows about them', () => {
     const client = new Client(8);
     client.run(400, 3);
     const order = client.order();
@@ -161,7 +161,7 @@ describe('preference order', () => {
     expect(client.start()).toBe(lost);
   });
 
-  it('finds the order again without the picker before', () => {
+  it('finds the order again without the previous picker', () => {
     const client = new Client(8);
     client.run(400, 3);
     const order = client.order();
@@ -169,7 +169,7 @@ describe('preference order', () => {
     expect(client.order()).toEqual(order);
   });
 
-  it('lets an endpoint that was out of the set in at the edge, and a new one anywhere', () => {
+  it('lets an endpoint that returns to the set in at the edge, and a new one anywhere', () => {
     const places = new Set<number>();
     for (let seed = 1; seed <= 30; seed++) {
       const client = new Client(8, seed);
@@ -185,7 +185,7 @@ describe('preference order', () => {
     expect(places.size).toBeGreaterThan(5);
   });
 
-  it('leads a client with few calls to a new endpoint for four of them', () => {
+  it('sends four calls of a client with few calls to a new endpoint', () => {
     const client = new Client(8);
     const rare = (calls: number): void => {
       for (let call = 0; call < calls; call++) {
@@ -202,7 +202,7 @@ describe('preference order', () => {
     expect(added.started).toBeGreaterThanOrEqual(3);
   });
 
-  it('does not hold the first answers of a cold endpoint against it', () => {
+  it('does not hold the first responses of a cold endpoint against it', () => {
     const client = new Client(6);
     client.run(500, 3);
     const cold = client.order()[0] as TestSubchannel;
@@ -220,7 +220,7 @@ describe('preference order', () => {
     }
   });
 
-  it.each([1, 100])('holds weights of 1 : 2 : 4 with %i calls in flight', (concurrency) => {
+  it.each([1, 100])('keeps to weights of 1 : 2 : 4 with %i calls in flight', (concurrency) => {
     const client = new Client(6);
     const weights = [1, 2, 4, 1, 2, 4];
     client.rebuild(client.members, client.members, weights);
@@ -246,7 +246,7 @@ describe('preference order', () => {
     expect(sharesBy(preferenceOrder())).toEqual(sharesBy(p2c()));
   });
 
-  it('takes its order up again where weights are equal again', () => {
+  it('resumes its order when weights are equal again', () => {
     const client = new Client(6);
     client.run(300, 2);
     const order = client.order();
@@ -261,7 +261,7 @@ describe('preference order', () => {
     expect(client.shares()).toEqual(client.members.map(() => 600 / count));
   });
 
-  it('uses an endpoint that fails at once for next to no calls, and again once it works', () => {
+  it('sends an endpoint that fails at once next to no calls, and sends it calls again once it works', () => {
     const client = new Client(5);
     const bad = client.order()[0] as TestSubchannel;
     client.tookMs = (member) => (member === bad ? 1 : 20);
@@ -274,7 +274,7 @@ describe('preference order', () => {
     expect(bad.started - failed).toBeGreaterThan(1_000);
   });
 
-  it('puts an endpoint that answers far too fast to the end', () => {
+  it('moves an endpoint that answers far too fast to the end', () => {
     const client = new Client(8);
     client.run(800, 4);
     const liar = client.order()[0] as TestSubchannel;
@@ -288,7 +288,7 @@ describe('preference order', () => {
     expect(liar.started - before).toBeLessThan(mean);
   });
 
-  it('changes the places of the few that are in use for it, not of all', () => {
+  it('changes places for it among the few that are in use, not among all', () => {
     const client = new Client(200);
     client.run(2_000, 20);
     const liar = client.order()[0] as TestSubchannel;
@@ -345,7 +345,7 @@ describe('preference order', () => {
     expect(slowCalls / (30 * 200)).toBeLessThanOrEqual(0.112);
   });
 
-  it('raises endpoints that are not in use, but none that was slow lately', () => {
+  it('raises endpoints that are not in use, but none that was slow recently', () => {
     const client = new Client(12);
     const rng = seededRng(7);
     const run = (times: number): void => {
@@ -361,7 +361,7 @@ describe('preference order', () => {
     expect(slow.started - before).toBeLessThan(20_000 / 12 / 10);
   });
 
-  it('skips what is full or to be avoided, and takes what is avoided if there is nothing else', () => {
+  it('skips endpoints that are full or to be avoided, and uses those to be avoided if there are no others', () => {
     const client = new Client(5);
     const [first, second, third] = client.order() as [TestSubchannel, TestSubchannel, TestSubchannel];
     slotsOf(first).capacity = 0;
@@ -377,7 +377,7 @@ describe('preference order', () => {
     expect(client.start()).toBe(first);
   });
 
-  it('is p2c over a load that knows no latencies', () => {
+  it('is p2c with a load that has no latencies', () => {
     const members = subchannels(10, inFlight());
     const picker = preferenceOrder()(pickSet(members), undefined, { rng: seededRng(1) });
     const used = new Set<unknown>();
@@ -385,7 +385,7 @@ describe('preference order', () => {
     expect(used.size).toBe(10);
   });
 
-  it('does not take a long poll for a sign of anything', () => {
+  it('ignores long polls', () => {
     const client = new Client(6);
     const rng = seededRng(5);
     client.tookMs = () => (rng.next() < 0.05 ? 30_000 : 20);

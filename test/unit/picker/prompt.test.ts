@@ -26,7 +26,7 @@ describe('the key of a prompt', () => {
     expect(promptKey(bytes.slice(2, -2).buffer)).toBe(promptKey(opening));
   });
 
-  it('is another one for another model, system prompt or first question', () => {
+  it('differs for another model, system prompt or first question', () => {
     const keys = [
       opening,
       { ...opening, model: 'qwen' },
@@ -37,7 +37,7 @@ describe('the key of a prompt', () => {
     expect(new Set(keys).size).toBe(5);
   });
 
-  it('is that of the first characters of a question, and of the whole system prompt before it', () => {
+  it('depends on the first characters of a question, and on the whole system prompt before it', () => {
     const long = 'x'.repeat(300);
     const asked = (end: string, chars?: number) =>
       promptKey(chat(['system', long], ['user', `${long}${end}`]), { chars });
@@ -58,7 +58,7 @@ describe('the key of a prompt', () => {
     ['a system prompt of its own', { system: 'a', messages: [{}] }, { system: 'b', messages: [{}] }],
     ['parts', chat(['user', [{ type: 'text', text: 'a' }]]), chat(['user', [{ type: 'text', text: 'b' }]])],
     ['a key of the caller', { prompt_cache_key: 'a', ...opening }, { prompt_cache_key: 'b', ...opening }],
-  ])('is known of %s', (_name, one, other) => {
+  ])('is found for %s', (_name, one, other) => {
     expect(promptKey(one)).toBeDefined();
     expect(promptKey(one)).toBe(promptKey(JSON.stringify(one)));
     expect(promptKey(other)).not.toBe(promptKey(one));
@@ -89,11 +89,11 @@ describe('the key of a prompt', () => {
     new URLSearchParams('prompt=x'),
     new Map(),
     (async function* () {})(),
-  ])('is none for %s', (body) => {
+  ])('does not exist for %s', (body) => {
     expect(promptKey(body)).toBeUndefined();
   });
 
-  it('is none for what is no JSON, or too large', () => {
+  it('does not exist for text that is not JSON, or too large', () => {
     const cycle: Record<string, unknown> = { messages: [{ role: 'user', content: {} }] };
     (cycle.messages as { content: object }[])[0] = { content: cycle };
     expect(promptKey(cycle)).toBeUndefined();
@@ -103,7 +103,7 @@ describe('the key of a prompt', () => {
     expect(promptKey(Buffer.from(text), { maxBytes: text.length - 1 })).toBeUndefined();
   });
 
-  it('does not tell the prompt', () => {
+  it('does not reveal the prompt', () => {
     expect(promptKey({ prompt: 'secret' })).not.toContain('secret');
     expect(promptKey({ prompt_cache_key: 'secret' })).not.toContain('secret');
   });
@@ -112,7 +112,7 @@ describe('the key of a prompt', () => {
 describe('prefixKey', () => {
   const request = (body: unknown, headers?: unknown): never => ({ path: '/', method: 'POST', body, headers }) as never;
 
-  it('is the header, if there is one, and otherwise what the body says', () => {
+  it('is the header, if there is one, and otherwise comes from the body', () => {
     const key = prefixKey({ header: 'X-Conversation' });
     expect(key(request('{"prompt":"x"}', { 'x-conversation': 'c1' }))).toBe('c1');
     expect(key(request(JSON.stringify(opening), { 'x-conversation': '' }))).toBe(promptKey(opening));
@@ -135,7 +135,7 @@ describe('prefixKey', () => {
     expect(pulled).toBe(false);
   });
 
-  it('needs a header over node:http, which knows no body yet', () => {
+  it('needs a header over node:http, where the body is not known yet', () => {
     const request = { getHeader: (name: string) => (name === 'x-conversation' ? 'c1' : undefined) };
     expect(prefixKey({ header: 'X-Conversation' })(request as never)).toBe('c1');
     expect(prefixKey({ header: 'x-other' })(request as never)).toBeUndefined();

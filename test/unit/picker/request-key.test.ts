@@ -36,14 +36,14 @@ describe.each(Object.entries(forms))('the key of an undici request whose headers
 
 describe('the key of an undici request', () => {
   it.each([undefined, null, {}, [], 'x-user: ann', [['x-user', 'ann']], { 'x-user': undefined }, { 'x-user': null }])(
-    'is none with headers of %j',
+    'is undefined with headers of %j',
     (headers) => {
       expect(read(keys.headerKey('x-user'), headers)).toBeUndefined();
       expect(read(keys.cookieKey('session'), headers)).toBeUndefined();
     },
   );
 
-  it('is all values of a header that comes several times', () => {
+  it('has all values of a header that is repeated', () => {
     expect(read(keys.headerKey('x-user'), { 'x-user': ['a', 'b'] })).toBe('a, b');
     expect(read(keys.headerKey('x-user'), ['x-user', 'a', 'X-User', 'b'])).toBe('a, b');
     expect(read(keys.cookieKey('c'), { cookie: ['a=1', 'c=2'] })).toBe('2');
@@ -73,7 +73,7 @@ describe('the key of a request over node:http', () => {
   });
 });
 
-it.each([undefined, '', 5, null])('a name of %j is refused', (name) => {
+it.each([undefined, '', 5, null])('with the name %j is refused', (name) => {
   for (const make of [keys.headerKey, keys.cookieKey]) {
     expect(() => make(name as never)).toThrowError(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ordinalOf, placeOfPm2 } from '../../../src/place/found-place.js';
 
-describe('the ordinal of a host name', () => {
+describe('the ordinal in a host name', () => {
   it.each([
     ['orders-0', 0],
     ['orders-worker-17', 17],
@@ -16,7 +16,7 @@ describe('the ordinal of a host name', () => {
   });
 });
 
-describe('the place PM2 says', () => {
+describe('the place given by PM2', () => {
   it('is read from the environment of the process', () => {
     expect(placeOfPm2({ pm_id: '5', NODE_APP_INSTANCE: '2', instances: '4' })).toEqual({ index: 2, count: 4 });
   });
@@ -29,7 +29,7 @@ describe('the place PM2 says', () => {
     { pm_id: '5', NODE_APP_INSTANCE: '4', instances: '4' },
     { pm_id: '5', NODE_APP_INSTANCE: '2', instances: 'max' },
     { pm_id: '5', NODE_APP_INSTANCE: '', instances: '' },
-  ])('is none: %j', (env) => {
+  ])('does not exist for %j', (env) => {
     expect(placeOfPm2(env)).toBeUndefined();
   });
 });

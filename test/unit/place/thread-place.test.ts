@@ -38,7 +38,7 @@ const placesOf = (threads: readonly { readonly place: ThreadPlace }[]): string[]
   threads.map(({ place: { place } }) => (place === undefined ? 'none' : `${place.index}/${place.count}`));
 
 describe('the places of the threads of a process', () => {
-  it('are all there is for the main thread alone, at once and without a timer in the end', () => {
+  it('are a single one for a main thread alone, at once and without a remaining timer', () => {
     const process = new FakeProcess();
     const main = process.thread(0);
     expect(placesOf([main])).toEqual(['0/1']);
@@ -48,7 +48,7 @@ describe('the places of the threads of a process', () => {
     expect(process.clock.timers).toBe(0);
   });
 
-  it('are known of threads that start together after a second', () => {
+  it('are known for threads that start together after a second', () => {
     const process = new FakeProcess();
     const threads = [3, 1, 7].map((number) => process.thread(number));
     expect(placesOf(threads)).toEqual(['none', 'none', 'none']);
@@ -58,7 +58,7 @@ describe('the places of the threads of a process', () => {
     expect(threads.map(({ changes }) => changes)).toEqual([1, 1, 1]);
   });
 
-  it('are divided anew a while after a thread comes, goes, or dies without a word', () => {
+  it('are recomputed some time after a thread starts, ends, or dies without a message', () => {
     const process = new FakeProcess();
     const threads = [1, 2, 3].map((number) => process.thread(number));
     process.clock.advance(1_000);
@@ -75,7 +75,7 @@ describe('the places of the threads of a process', () => {
     expect(placesOf([threads[2], late] as never)).toEqual(['0/2', '1/2']);
   });
 
-  it('leave out threads that call other Services, and what is no message of ours', () => {
+  it('exclude threads that call other Services, and ignore foreign messages', () => {
     const process = new FakeProcess();
     const threads = [1, 2].map((number) => process.thread(number));
     const other = process.thread(3, 'users.shop:8080');

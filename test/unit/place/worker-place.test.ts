@@ -50,7 +50,7 @@ const placesOf = (workers: readonly WorkerPlace[]): string[] =>
   workers.map(({ place }) => (place === undefined ? 'none' : `${place.index}/${place.count}`));
 
 describe('the places of the workers of a cluster', () => {
-  it('are of all that were forked, from the first answer on', () => {
+  it('cover all forked workers from the first answer on', () => {
     const cluster = new FakeCluster();
     new PrimaryPlaces(cluster.asCluster, cluster.clock);
     const all = Array.from({ length: 3 }, () => cluster.fork());
@@ -71,7 +71,7 @@ describe('the places of the workers of a cluster', () => {
     expect(placesOf(places)).toEqual(['0/2', '1/2']);
   });
 
-  it('pass to a worker that replaces another one, and no other worker moves', () => {
+  it('pass to a replacement worker, and no other worker moves', () => {
     const cluster = new FakeCluster();
     new PrimaryPlaces(cluster.asCluster, cluster.clock);
     const all = Array.from({ length: 4 }, () => cluster.fork());
@@ -87,7 +87,7 @@ describe('the places of the workers of a cluster', () => {
     expect(all.map(({ changes }) => changes)).toEqual([1, 1, 1, 1]);
   });
 
-  it('pass to a worker that comes before the other one goes', () => {
+  it('pass to a worker that starts before the other one ends', () => {
     const cluster = new FakeCluster();
     new PrimaryPlaces(cluster.asCluster, cluster.clock);
     const all = Array.from({ length: 4 }, () => cluster.fork());
@@ -104,7 +104,7 @@ describe('the places of the workers of a cluster', () => {
     expect(placesOf([places[0], places[1], places[3]] as WorkerPlace[])).toEqual(['0/4', '1/4', '3/4']);
   });
 
-  it('are divided anew when workers are gone for good, or more have come', () => {
+  it('are recomputed when workers are gone for good, or more have started', () => {
     const cluster = new FakeCluster();
     new PrimaryPlaces(cluster.asCluster, cluster.clock);
     const all = Array.from({ length: 4 }, () => cluster.fork());
@@ -119,7 +119,7 @@ describe('the places of the workers of a cluster', () => {
     expect(placesOf([...places.slice(1), ...more])).toEqual(['1/5', '2/5', '0/5', '3/5', '4/5']);
   });
 
-  it('are divided in time although workers come and go all the time', () => {
+  it('are recomputed in time even if workers start and end all the time', () => {
     const cluster = new FakeCluster();
     new PrimaryPlaces(cluster.asCluster, cluster.clock);
     const place = cluster.fork().call();
@@ -143,7 +143,7 @@ describe('the places of the workers of a cluster', () => {
     expect(placesOf(users)).toEqual(['0/2', '1/2']);
   });
 
-  it('start again with a part for each worker once nobody calls the Service any more', () => {
+  it('start from the beginning once nobody calls the Service any more', () => {
     const cluster = new FakeCluster();
     new PrimaryPlaces(cluster.asCluster, cluster.clock);
     const all = Array.from({ length: 3 }, () => cluster.fork());
@@ -170,7 +170,7 @@ describe('the places of the workers of a cluster', () => {
     expect(placesOf(places.slice(2))).toEqual(['0/1', '0/1']);
   });
 
-  it('are kept from what is no message of ours', () => {
+  it('are not affected by foreign messages', () => {
     const cluster = new FakeCluster();
     const primary = new PrimaryPlaces(cluster.asCluster, cluster.clock);
     const worker = cluster.fork();

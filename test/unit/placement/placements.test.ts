@@ -98,7 +98,7 @@ async function world(options: PlacingOptions<never> = {}, drainTimeoutMs = 30_00
 const terminating = (address: string) => ({ address, port: 80, conditions: { ready: false, terminating: true } });
 const of = (events: readonly Event[], what: Event['what']) => events.filter((event) => event.what === what);
 
-describe('placing', () => {
+describe('placement', () => {
   it('puts connections where this process has the fewest', async () => {
     const { fixture, place, counts } = await world();
     await fixture.publish(...Array.from({ length: 10 }, (_, index) => `10.0.0.${index + 1}`));
@@ -106,7 +106,7 @@ describe('placing', () => {
     expect(new Set(Object.values(counts()))).toEqual(new Set([2]));
   });
 
-  it('fills an endpoint that is new until it has as many as the others', async () => {
+  it('fills a new endpoint until it has as many as the others', async () => {
     const { fixture, place, counts } = await world();
     const nine = Array.from({ length: 9 }, (_, index) => `10.0.0.${index + 1}`);
     await fixture.publish(...nine);
@@ -126,7 +126,7 @@ describe('an endpoint that leaves', () => {
     return found;
   }
 
-  it('tells its connections one by one within the time for it, each with the time until which it may stay', async () => {
+  it('notifies its connections one by one within its time, each with the time until which it may stay', async () => {
     const { events, pass } = await leaving({ leaveSpreadMs: 10_000 }, { listens: true });
     await pass(10_000);
     const told = of(events, 'told');
@@ -140,7 +140,7 @@ describe('an endpoint that leaves', () => {
     expect(of(events, 'finished')).toHaveLength(0);
   });
 
-  it('closes those that have not left, one by one as well, the last when the drain timeout is over', async () => {
+  it('closes connections that have not left, one by one as well, the last when the drain timeout is over', async () => {
     const { events, pass } = await leaving({ leaveSpreadMs: 10_000 }, { listens: true });
     await pass(18_900);
     expect(of(events, 'finished')).toHaveLength(0);
@@ -158,7 +158,7 @@ describe('an endpoint that leaves', () => {
     expect([of(events, 'told').length, of(events, 'finished').length, placements.size]).toEqual([20, 0, 0]);
   });
 
-  it('closes those of an application that does not listen late', async () => {
+  it('closes connections of an application that does not listen late', async () => {
     const { events, pass } = await leaving({}, {});
     await pass(18_900);
     expect(events).toEqual([]);
@@ -166,13 +166,13 @@ describe('an endpoint that leaves', () => {
     expect(of(events, 'finished')).toHaveLength(20);
   });
 
-  it('closes them at their turn with closeLeaving', async () => {
+  it('closes connections at their turn with closeLeaving', async () => {
     const { events, pass } = await leaving({ closeLeaving: true, leaveSpreadMs: 5_000 }, { listens: true });
     await pass(5_000);
     expect([of(events, 'told').length, of(events, 'finished').length]).toEqual([0, 20]);
   });
 
-  it('closes at their turn those that move by themselves, unless somebody listens', async () => {
+  it('closes connections at their turn that move by themselves, unless there is a listener', async () => {
     const silent = await leaving({ leaveSpreadMs: 5_000 }, { movesItself: true });
     await silent.pass(5_000);
     expect([of(silent.events, 'told').length, of(silent.events, 'finished').length]).toEqual([0, 20]);
@@ -181,7 +181,7 @@ describe('an endpoint that leaves', () => {
     expect([of(heard.events, 'told').length, of(heard.events, 'finished').length]).toEqual([20, 0]);
   });
 
-  it('cuts what does not close', async () => {
+  it('cuts a connection that does not close', async () => {
     const { events, pass } = await leaving({ closeLeaving: true, leaveSpreadMs: 0 }, { stubborn: true });
     await pass(4_900);
     expect(of(events, 'cut')).toHaveLength(0);
@@ -189,14 +189,14 @@ describe('an endpoint that leaves', () => {
     expect(of(events, 'cut')).toHaveLength(20);
   });
 
-  it('lets them stay where there is no drain timeout, and tells them', async () => {
+  it('keeps its connections without a drain timeout, and notifies them', async () => {
     const { events, pass } = await leaving({}, { listens: true }, Number.POSITIVE_INFINITY);
     await pass(120_000, 1_000);
     expect([of(events, 'told').length, of(events, 'finished').length]).toEqual([20, 0]);
     expect(events[0]?.leaving?.untilMs).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('goes on if the application throws', async () => {
+  it('continues if the application throws', async () => {
     const { events, pass, fixture } = await leaving({}, { throws: true });
     await pass(30_000);
     expect([of(events, 'told').length, of(events, 'finished').length]).toEqual([20, 20]);
@@ -204,7 +204,7 @@ describe('an endpoint that leaves', () => {
   });
 
   it.each([30_000, Number.POSITIVE_INFINITY])(
-    'keeps what it has when it comes back, drain timeout %d',
+    'keeps its connections when it returns, drain timeout %d',
     async (drain) => {
       const { events, pass, fixture, placements } = await leaving({ leaveSpreadMs: 10_000 }, { listens: true }, drain);
       await pass(3_000);
@@ -222,7 +222,7 @@ describe('an endpoint that leaves', () => {
     },
   );
 
-  it('tells a connection that was opened while it began to leave', async () => {
+  it('notifies a connection that was opened while the endpoint began to leave', async () => {
     const { balancer, fixture, placements, pass } = await world({ leaveSpreadMs: 2_000 });
     await fixture.publish('10.0.0.1');
     const lease = balancer.pick();
@@ -236,7 +236,7 @@ describe('an endpoint that leaves', () => {
 });
 
 describe('a client that is closed', () => {
-  it('tells all at once, and closes them when the time is over', async () => {
+  it('notifies all at once, and closes them when the time is over', async () => {
     const { fixture, balancer, placements, events, place, pass } = await world();
     await fixture.publish('10.0.0.1', '10.0.0.2');
     for (let made = 0; made < 4; made++) place({ listens: true });
@@ -257,7 +257,7 @@ describe('a client that is closed', () => {
   });
 });
 
-describe('evening out', () => {
+describe('rebalancing', () => {
   const five = Array.from({ length: 5 }, (_, index) => `10.0.0.${index + 1}`);
   const ten = Array.from({ length: 10 }, (_, index) => `10.0.0.${index + 1}`);
 
@@ -289,7 +289,7 @@ describe('evening out', () => {
     expect(ratio(counts())).toBe(2);
   });
 
-  it('moves no more than needed, at the rate given, and stops', async () => {
+  it('moves no more than needed, at the given rate, and stops', async () => {
     const { events, run, counts } = await scaleOut({ rebalance: { ratioPerMinute: 0.25 } });
     await run(60_000);
     // A quarter of 200, the first after a pause that makes sure.
@@ -313,7 +313,7 @@ describe('evening out', () => {
     expect(events.length).toBeLessThan(50);
   });
 
-  it('leaves it to the application when it listens, and closes what stays too long', async () => {
+  it('leaves it to the application if that listens, and closes connections that stay too long', async () => {
     const moving = await scaleOut({ rebalance: { ratioPerMinute: 1 } }, { moves: true });
     await moving.run(120_000);
     expect(ratio(moving.counts())).toBeLessThanOrEqual(1.2);
@@ -325,7 +325,7 @@ describe('evening out', () => {
     expect(deaf.events.length).toBeLessThanOrEqual(2 * 88);
   });
 
-  it('does nothing that would be undone', async () => {
+  it('does nothing that it would undo', async () => {
     const { fixture, place, run, events } = await (async () => {
       const found = await world({ rebalance: { ratioPerMinute: 10 } });
       await found.fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
@@ -347,7 +347,7 @@ describe('evening out', () => {
   });
 });
 
-describe('the options of placing', () => {
+describe('the options for placement', () => {
   it.each([
     [{ leaveSpreadMs: -1 }, 'leaveSpreadMs'],
     [{ leaveSpreadMs: 31_000 }, 'leaveSpreadMs'],
@@ -357,7 +357,7 @@ describe('the options of placing', () => {
     [{ rebalance: { percent: 10 } }, 'rebalance'],
     [{ rebalance: { ratioPerMinute: 0 } }, 'rebalance.ratioPerMinute'],
     [{ rebalance: { maxToMean: 0.5 } }, 'rebalance.maxToMean'],
-  ])('%j is refused by name', (options, name) => {
+  ])('refuse %j by name', (options, name) => {
     expect(() => resolvePlacingOptions(options as never)).toThrow(
       expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(name) }),
     );

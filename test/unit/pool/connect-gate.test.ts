@@ -25,7 +25,7 @@ function gate(limit: number): {
 }
 
 describe('the connect gate', () => {
-  it('lets a limited number begin at once, and the others in order as earlier ones end', async () => {
+  it('lets a limited number of attempts begin at once, and the others in order as earlier ones end', async () => {
     const { gate: subject, begun, enter } = gate(2);
     const [a] = ['a', 'b', 'c', 'd'].map((name) => enter(name));
     expect(begun).toEqual(['a', 'b']);
@@ -34,7 +34,7 @@ describe('the connect gate', () => {
     expect(begun).toEqual(['a', 'b', 'c']);
   });
 
-  it('forgets whoever gives up waiting', async () => {
+  it('drops an attempt that stops waiting', async () => {
     const { gate: subject, begun, enter } = gate(1);
     const [a, b] = ['a', 'b', 'c'].map((name) => enter(name)) as [GateVisitor, GateVisitor];
     expect(subject.giveUp(b)).toBe(true);
@@ -44,7 +44,7 @@ describe('the connect gate', () => {
     expect(begun).toEqual(['a', 'c']);
   });
 
-  it('starts no attempt that is called off in the same turn as those before it', async () => {
+  it('starts no attempt that is aborted in the same turn as those before it', async () => {
     const { gate: subject, begun, enter } = gate(2);
     const visitors = Array.from({ length: 1_000 }, (_, i) => enter(String(i)));
     for (const visitor of visitors) if (!subject.giveUp(visitor)) subject.left(visitor, false);
@@ -52,7 +52,7 @@ describe('the connect gate', () => {
     expect(begun).toHaveLength(2);
   });
 
-  it('lets newcomers pass those whose endpoint failed lately, and keeps half of the places for them', async () => {
+  it('lets new attempts pass those whose endpoint failed recently, and reserves half of the places for them', async () => {
     const { gate: subject, begun, enter } = gate(4);
     const failing = Array.from({ length: 100 }, (_, i) => enter(`failing ${i}`, 1));
     expect(begun).toEqual(['failing 0', 'failing 1']);
@@ -65,19 +65,19 @@ describe('the connect gate', () => {
     expect(begun.slice(4)).toEqual(['new 3']);
   });
 
-  it('always has a place for those that failed, too', () => {
+  it('always has a place for an attempt whose endpoint failed', () => {
     const { begun, enter } = gate(1);
     enter('failing', 1);
     expect(begun).toEqual(['failing']);
   });
 
-  it('knows no bound where the limit is Infinity', () => {
+  it('has no bound where the limit is Infinity', () => {
     const { begun, enter } = gate(Number.POSITIVE_INFINITY);
     for (let i = 0; i < 500; i++) enter(String(i));
     expect(begun).toHaveLength(500);
   });
 
-  it('pays for 50 attempts per second on endpoints that failed lately, however soon they fail again', async () => {
+  it('allows 50 attempts per second on endpoints that failed recently, however fast they fail again', async () => {
     for (const limit of [32, Number.POSITIVE_INFINITY]) {
       const { gate: subject, enter, clock } = gate(limit);
       let begun = 0;
@@ -109,7 +109,7 @@ describe('the connect gate', () => {
     }
   });
 
-  it('gives each of them a turn, and every other turn to those that failed a few times only', async () => {
+  it('gives each of these a turn, and every other turn to those that failed only a few times', async () => {
     const { gate: subject, clock } = gate(32);
     const turns = new Map<string, number>();
     const visitor = (name: string, failures: number): GateVisitor => ({
@@ -134,7 +134,7 @@ describe('the connect gate', () => {
     expect(Math.abs(sum(of('gone')) - sum(of('starting')))).toBeLessThanOrEqual(16);
   });
 
-  it('takes nothing for an attempt that brings a connection', async () => {
+  it('does not count an attempt that connects', async () => {
     const { gate: subject, clock } = gate(4);
     let connected = 0;
     for (let i = 0; i < 1_000; i++) {

@@ -28,7 +28,7 @@ describe('the signal that an endpoint leaves', () => {
     expect(told).toBe(1);
   });
 
-  it('is aborted already for whoever asks late', async () => {
+  it('is aborted already for a listener that comes late', async () => {
     const fixture = await readyFixture({ pool: { drainTimeoutMs: Number.POSITIVE_INFINITY } });
     const call = fixture.call();
     fixture.subchannel.drain(true);
@@ -36,7 +36,7 @@ describe('the signal that an endpoint leaves', () => {
     call.end();
   });
 
-  it('is a new one for calls after the endpoint came back (T2); the old one stays aborted', async () => {
+  it('is a new one for calls after the endpoint returned (T2); the old one stays aborted', async () => {
     const fixture = await readyFixture();
     const before = fixture.subchannel.leaving;
     fixture.subchannel.drain(false);

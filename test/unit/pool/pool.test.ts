@@ -95,14 +95,14 @@ describe('the pool', () => {
     expect(fixture.transport.attempts).toHaveLength(2);
   });
 
-  it('T1: what left and terminates closes once it is idle; what merely left is kept for its return', async () => {
+  it('T1: an endpoint that left and terminates closes once it is idle; one that only left is kept for its return', async () => {
     const fixture = new PoolFixture();
     await fixture.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
     await fixture.follow(['10.0.0.3'], [{ address: '10.0.0.1', conditions: { ready: false, terminating: true } }]);
     expect(fixture.states).toEqual({ '10.0.0.2:80': 'draining', '10.0.0.3:80': 'ready' });
   });
 
-  it('T1: one that left first and is terminating later closes then', async () => {
+  it('T1: an endpoint that left first and terminates later closes then', async () => {
     const fixture = new PoolFixture();
     await fixture.follow(['10.0.0.1', '10.0.0.2']);
     await fixture.follow(['10.0.0.2']);
@@ -110,7 +110,7 @@ describe('the pool', () => {
     expect(fixture.states).toEqual({ '10.0.0.2:80': 'ready' });
   });
 
-  it('T2: what returns is taken up with its connection', async () => {
+  it('T2: an endpoint that returns is used with its connection', async () => {
     const fixture = new PoolFixture();
     await fixture.follow(['10.0.0.1', '10.0.0.2']);
     const before = fixture.pool.get('10.0.0.1:80');
@@ -121,7 +121,7 @@ describe('the pool', () => {
     expect(fixture.transport.attempts).toHaveLength(2);
   });
 
-  it('opens anew what returns after it was closed', async () => {
+  it('opens a new connection to an endpoint that returns after it was closed', async () => {
     const fixture = new PoolFixture();
     await fixture.follow(['10.0.0.1', '10.0.0.2']);
     await fixture.follow(['10.0.0.2']);
@@ -153,7 +153,7 @@ describe('the pool', () => {
     expect(fixture.states['10.2.0.1:80']).toBe('ready');
   });
 
-  it('closes: idle ones at once, busy ones when their calls end', async () => {
+  it('closes idle subchannels at once, busy ones when their calls end', async () => {
     const fixture = new PoolFixture();
     await fixture.follow(['10.0.0.1', '10.0.0.2']);
     const busy = fixture.pool.get('10.0.0.1:80');
@@ -171,7 +171,7 @@ describe('the pool', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('cuts all when the signal aborts, the connections being retired too', async () => {
+  it('cuts all connections when the signal aborts, also those being replaced', async () => {
     const fixture = new PoolFixture();
     await fixture.follow(['10.0.0.1']);
     await fixture.clock.advanceAsync(1_000);
@@ -190,7 +190,7 @@ describe('the pool', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('closes with a signal that has aborted before, with nothing in it, and while it connects', async () => {
+  it('closes with an aborted signal, when empty, and while it connects', async () => {
     await new PoolFixture().pool.close(AbortSignal.abort());
     await new PoolFixture().pool.close(new AbortController().signal);
     const fixture = new PoolFixture();
@@ -217,7 +217,7 @@ describe('the pool', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('counts calls in flight when the load factory throws, and says so', async () => {
+  it('counts calls in flight when the load factory throws, and reports it', async () => {
     const fixture = new PoolFixture(
       {},
       {
@@ -231,7 +231,7 @@ describe('the pool', () => {
     expect(fixture.warnings).toEqual(['the load factory threw; calls in flight are counted instead']);
   });
 
-  describe('tells connections that their endpoint left or returned', () => {
+  describe('notifies connections that their endpoint left or returned', () => {
     const told: string[] = [];
     const watched = async (options: PoolOptions = {}): Promise<PoolFixture> => {
       told.length = 0;
@@ -247,7 +247,7 @@ describe('the pool', () => {
       return fixture;
     };
 
-    it('once it is not in the set any more, and again when it is back', async () => {
+    it('once the endpoint has left the set, and again when it is back', async () => {
       const fixture = await watched();
       fixture.pool.get('10.0.0.1:80')?.start(0);
       await fixture.follow(['10.0.0.2'], [{ address: '10.0.0.1', conditions: { terminating: true } }]);
@@ -256,7 +256,7 @@ describe('the pool', () => {
       expect(told).toEqual(['10.0.0.1 left', '10.0.0.1 returned']);
     });
 
-    it('also one that gets no call any more but has some', async () => {
+    it('also a connection with running calls that gets no new ones', async () => {
       const fixture = await watched();
       fixture.pool.get('10.0.0.1:80')?.start(0);
       const [first] = fixture.transport.open('10.0.0.1');
@@ -267,14 +267,14 @@ describe('the pool', () => {
       expect(told).toEqual(['10.0.0.1 left']);
     });
 
-    it('not when the balancer closes: its calls have nowhere else to go', async () => {
+    it('but not when the balancer closes: its calls have nowhere else to go', async () => {
       const fixture = await watched();
       fixture.pool.get('10.0.0.1:80')?.start(0);
       void fixture.pool.close(AbortSignal.abort());
       expect(told).toEqual([]);
     });
 
-    it('and goes on when that throws', async () => {
+    it('and continues when a connection throws', async () => {
       const fixture = await watched();
       const [first] = fixture.transport.open('10.0.0.1');
       const broken = (): never => {
@@ -291,7 +291,7 @@ describe('the pool', () => {
 });
 
 describe('endpoints that cannot be reached', () => {
-  it('share 50 dials per second in fair turns, keep nobody else waiting, and are connected to soon after they are back', async () => {
+  it('share 50 dials per second in fair turns, delay no others, and are connected to soon after they are back', async () => {
     const fixture = new PoolFixture();
     const { transport, clock } = fixture;
     const gone = Array.from({ length: 1_000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);

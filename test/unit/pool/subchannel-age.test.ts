@@ -13,7 +13,7 @@ const AGE_MS = 60_000;
 describe('an outdated connection', () => {
   const fresh = () => readyFixture({ pool: { maxConnectionAgeMs: 600_000 } });
 
-  it('is replaced: the other is opened first, and what runs finishes on the old one', async () => {
+  it('is replaced: the new one is opened first, and running calls finish on the old one', async () => {
     const fixture = await fresh();
     const old = fixture.last;
     const call = old.begin();
@@ -47,7 +47,7 @@ describe('an outdated connection', () => {
     expect(fixture.fake.connections).toHaveLength(2);
   });
 
-  it('of an endpoint that left is replaced when it comes back, and not before', async () => {
+  it('to an endpoint that left is replaced when that returns, and not before', async () => {
     const fixture = await fresh();
     fixture.subchannel.drain(false);
     fixture.last.outdate();
@@ -60,7 +60,7 @@ describe('an outdated connection', () => {
     expect(fixture.state).toBe('ready');
   });
 
-  it('that is given up already is not replaced once more', async () => {
+  it('that is being closed already is not replaced again', async () => {
     const fixture = await fresh();
     const old = fixture.last;
     old.begin();
@@ -92,7 +92,7 @@ describe('the maximum age', () => {
     expect(fixture.clock.nextInMs).toBe(AGE_MS);
   });
 
-  it('lets what runs go on without a limit, and closes the connection with its last call', async () => {
+  it('lets running calls continue without a limit, and closes the connection with its last call', async () => {
     const fixture = await readyFixture({ pool: { maxConnectionAgeMs: AGE_MS, drainTimeoutMs: 1_000 } });
     const old = fixture.last;
     const running = old.begin();
@@ -108,7 +108,7 @@ describe('the maximum age', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('ends what does not close by itself, once no call runs on the endpoint', async () => {
+  it('ends a connection that does not close by itself, once no call runs on the endpoint', async () => {
     const fixture = await readyFixture({ pool: { maxConnectionAgeMs: AGE_MS, drainTimeoutMs: 0 } });
     const old = fixture.last;
     // The connection believes that something runs.
@@ -127,7 +127,7 @@ describe('the maximum age', () => {
     ['the drain time-out of its endpoint, when that leaves', 30_000, ({ subchannel }) => subchannel.drain(true)],
     ['the end of its endpoint', 0, ({ subchannel }) => subchannel.destroy()],
   ] satisfies [string, number, (fixture: SubchannelFixture) => void][])(
-    'does not protect what runs on the old connection from %s',
+    'does not protect calls on the old connection from %s',
     async (_, afterMs, leave) => {
       const fixture = await readyFixture(aging);
       const old = fixture.last;
@@ -150,7 +150,7 @@ describe('the maximum age', () => {
     [0, 0.5],
     [0.25, 0.75],
     [0.9999, 1.5],
-  ])('is moved by up to half either way: with a draw of %f to %f times', (draw, times) => {
+  ])('is varied by up to half: with a random number of %f to %f times', (draw, times) => {
     const clock = new FakeClock();
     let due = 0;
     const owner = { clock, rng: { next: () => draw }, options: { ...resolvePoolOptions(aging.pool) } };
@@ -172,7 +172,7 @@ describe('the maximum age', () => {
     expect(fixture.fake.connections).toHaveLength(2);
   });
 
-  it('calls the replacement off when the old connection is lost meanwhile', async () => {
+  it('aborts the replacement when the old connection is lost meanwhile', async () => {
     const fixture = await readyFixture(aging);
     fixture.behaviour = 'hang';
     await fixture.clock.advanceAsync(AGE_MS);
@@ -198,7 +198,7 @@ describe('the maximum age', () => {
     expect(fixture.told).toEqual(['connected']);
   });
 
-  it('goes on counting while the endpoint drains: flapping makes no connection older than it may be', async () => {
+  it('continues to count while the endpoint drains: flapping makes no connection older than allowed', async () => {
     const fixture = await readyFixture(aging);
     for (let flap = 0; flap < 5; flap++) {
       await fixture.clock.advanceAsync(10_000);

@@ -8,8 +8,8 @@ import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { slotsOf, subchannel, WatchedSlots } from '../../support/fixtures/pick-set.js';
 import { readyFixture, SubchannelFixture } from '../../support/fixtures/subchannel-fixture.js';
 
-describe('what a subchannel counts', () => {
-  it('counts calls begun, running and failed, also those that found no connection', async () => {
+describe('the counts of a subchannel', () => {
+  it('include calls begun, running and failed, also those that found no connection', async () => {
     const fixture = await readyFixture();
     for (const outcome of Object.values(outcomes)) fixture.call().end(outcome);
     fixture.call();
@@ -33,7 +33,7 @@ describe('what a subchannel counts', () => {
     expect(measured).toEqual([20]);
   });
 
-  it('tells trackers of no success they would ignore, and of all else', async () => {
+  it('tells trackers of no success that they would ignore, and of everything else', async () => {
     const told: string[] = [];
     const tracker = {
       ignoresSuccess: false,
@@ -54,7 +54,7 @@ describe('what a subchannel counts', () => {
     expect(told.slice(4)).toEqual(['connected', 'success']);
   });
 
-  it('tells trackers at a time-out how many calls have begun since the last answer of any kind', async () => {
+  it('tells trackers at a timeout how many calls have begun since the last response of any kind', async () => {
     const ends = [outcomes.success, outcomes.status, outcomes.reset, outcomes.cancelled, outcomes.overload];
     for (const ignoresSuccess of [false, true]) {
       for (const outcome of ends) {
@@ -77,7 +77,7 @@ describe('what a subchannel counts', () => {
     }
   });
 
-  it('remembers for a minute at most that it was asked to leave the endpoint alone, and the longest wish', async () => {
+  it('keep for at most a minute that the endpoint asked for a pause, and use the longest one', async () => {
     const fixture = await readyFixture();
     const nowMs = fixture.clock.now();
     for (const [retryAfterMs, untilMs] of [
@@ -90,7 +90,7 @@ describe('what a subchannel counts', () => {
     }
   });
 
-  it('has no capacity without a connection, and what the connection says with one', async () => {
+  it('has no capacity without a connection, and that of its connection with one', async () => {
     const fixture = new SubchannelFixture();
     expect(fixture.subchannel.capacity).toBe(0);
     await fixture.open();
@@ -98,7 +98,7 @@ describe('what a subchannel counts', () => {
     expect(fixture.subchannel.capacity).toBe(7);
   });
 
-  it('reads the capacity of its connection at every pick, or is notified when it changes', () => {
+  it('reads the capacity of its connection at every pick, or is notified of changes', () => {
     const asked = subchannel(0);
     slotsOf(asked).capacity = 1;
     asked.start(0);
@@ -123,7 +123,7 @@ describe('what a subchannel counts', () => {
     expect(told.hasRoom).toBe(true);
   });
 
-  it('no longer listens to the capacity of a connection that was replaced', () => {
+  it('ignores the capacity of a connection that was replaced', () => {
     const one = subchannel(1);
     const old = new WatchedSlots();
     one.connection = old;
@@ -147,7 +147,7 @@ describe('what a subchannel counts', () => {
     expect(unheard).toEqual([0, 7, 1, 0]);
   });
 
-  it('makes no room on probation by the ends of calls from before, also where all trackers ignore successes', async () => {
+  it('frees no place on probation when earlier calls end, also where all trackers ignore successes', async () => {
     const fixture = await readyFixture({ tracker: { completed: () => {}, ignoresSuccess: true } });
     fixture.call().end();
     const before = [fixture.call(), fixture.call()];
@@ -168,7 +168,7 @@ describe('what a subchannel counts', () => {
     expect([fixture.subchannel.cost(0), fixture.subchannel.load.value(0)]).toEqual([2, 2]);
   });
 
-  it('survives a load and a tracker that throw, and says so', async () => {
+  it('continues when a load and a tracker throw, and reports it', async () => {
     const broken = (): never => {
       throw new Error('broken');
     };
@@ -198,7 +198,7 @@ describe('what a subchannel counts', () => {
     await expect(fixture.subchannel.ping(signal)).rejects.toThrow('no answer');
   });
 
-  it('U8: new data of the endpoint touch nothing else', async () => {
+  it('U8: new data for the endpoint change nothing else', async () => {
     const fixture = await readyFixture();
     fixture.subchannel.endpoint = createEndpoint({ address: '10.0.0.1', port: 80, zone: 'b', weight: 3 });
     await fixture.clock.advanceAsync(60_000);
@@ -207,7 +207,7 @@ describe('what a subchannel counts', () => {
 });
 
 describe('the cost of a call', () => {
-  it('is the value of the load, with reports and without, for whatever happened before', () => {
+  it('is the value of the load, with reports and without, whatever happened before', () => {
     const rng = seededRng(3);
     const factory = relativeLatency();
     const loads = new Set<Load>();

@@ -43,7 +43,7 @@ describe('a subchannel that drains (T1)', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('still knows that its pod terminates when it then vanishes', async () => {
+  it('still knows that its pod terminates when the endpoint then vanishes', async () => {
     const fixture = await readyFixture();
     const call = fixture.call();
     fixture.subchannel.drain(true);
@@ -62,7 +62,7 @@ describe('a subchannel that drains (T1)', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('with a longer time-out: what is idle after 30 s goes, what runs may go on', async () => {
+  it('with a longer timeout: closes if idle after 30 s, while running calls may go on', async () => {
     const fixture = await readyFixture({ pool: { drainTimeoutMs: 100_000 } });
     const call = fixture.call();
     fixture.subchannel.drain(false);
@@ -74,7 +74,7 @@ describe('a subchannel that drains (T1)', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('with no time-out: what is idle after 30 s goes, a call may take for ever', async () => {
+  it('without a timeout: closes if idle after 30 s, while a call may take forever', async () => {
     const pool = { drainTimeoutMs: Number.POSITIVE_INFINITY };
     const idle = await readyFixture({ pool });
     idle.subchannel.drain(false);
@@ -90,7 +90,7 @@ describe('a subchannel that drains (T1)', () => {
     await expectNothingLeft(busy);
   });
 
-  it('out of connecting: calls the attempt off', async () => {
+  it('while connecting: aborts the attempt', async () => {
     const fixture = new SubchannelFixture();
     fixture.behaviour = 'hang';
     await fixture.open();
@@ -98,7 +98,7 @@ describe('a subchannel that drains (T1)', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('out of backoff: stops the timer', async () => {
+  it('in backoff: stops the timer', async () => {
     const fixture = new SubchannelFixture();
     fixture.behaviour = 'refuse';
     await fixture.open();
@@ -106,13 +106,13 @@ describe('a subchannel that drains (T1)', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('out of idle', async () => {
+  it('while idle: closes', async () => {
     const fixture = new SubchannelFixture();
     fixture.subchannel.drain(true);
     await expectNothingLeft(fixture);
   });
 
-  it('outlives the loss of its connection, so that what is known of it is there when it returns', async () => {
+  it('outlives the loss of its connection, so that its state is there when it returns', async () => {
     const fixture = await readyFixture();
     fixture.subchannel.drain(false);
     fixture.last.end(new Error('reset'));
@@ -136,7 +136,7 @@ describe('a subchannel that drains (T1)', () => {
 });
 
 describe('a subchannel that returns (T2)', () => {
-  it('takes up its connection, counters, load and trackers', async () => {
+  it('uses its connection, counters, load and trackers again', async () => {
     const fixture = await readyFixture();
     const call = fixture.call();
     fixture.subchannel.drain(false);
@@ -153,7 +153,7 @@ describe('a subchannel that returns (T2)', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('also when its pod was said to terminate: it is not closed at the end of the call', async () => {
+  it('is kept even if its pod was said to terminate: it is not closed at the end of the call', async () => {
     const fixture = await readyFixture();
     const call = fixture.call();
     fixture.subchannel.drain(true);
@@ -175,7 +175,7 @@ describe('a subchannel that returns (T2)', () => {
     expect(fixture.clock.nextInMs).toBeCloseTo(512);
   });
 
-  it('does nothing to one that does not drain', async () => {
+  it('stays unchanged if it was not draining', async () => {
     const fixture = await readyFixture();
     fixture.subchannel.revive();
     expect(fixture.changes).toHaveLength(2);
@@ -188,7 +188,7 @@ describe('a subchannel that returns (T2)', () => {
 
 describe('the end of a subchannel', () => {
   it.each(['idle', 'connecting', 'ready', 'backoff', 'draining'] as const)(
-    'destroy in %s leaves nothing',
+    'by destroy in %s leaves nothing',
     async (state) => {
       const fixture = new SubchannelFixture({ pool: { maxConnectionAgeMs: AGE_MS } });
       if (state === 'connecting') fixture.behaviour = 'hang';
@@ -205,7 +205,7 @@ describe('the end of a subchannel', () => {
     },
   );
 
-  it('is final: nothing wakes it', async () => {
+  it('is final: nothing starts it again', async () => {
     const fixture = await readyFixture();
     fixture.subchannel.destroy();
     fixture.subchannel.drain(false);
@@ -217,7 +217,7 @@ describe('the end of a subchannel', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('calls that end after it are counted, and no stage is notified of them', async () => {
+  it('still counts calls that end later, but notifies no stage of them', async () => {
     const fixture = await readyFixture();
     const call = fixture.call();
     fixture.subchannel.destroy();
@@ -226,7 +226,7 @@ describe('the end of a subchannel', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('takes what a transport delivers too late and closes it', async () => {
+  it('closes a connection that a transport delivers too late', async () => {
     let deliver = (): void => {};
     const fixture = new SubchannelFixture({
       // Ignores its signal.
@@ -245,7 +245,7 @@ describe('the end of a subchannel', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('survives a connection that cannot be closed, and says so once', async () => {
+  it('completes if a connection cannot be closed, and reports it once', async () => {
     const fixture = new SubchannelFixture({
       transport: {
         connect: async () => ({
@@ -266,7 +266,7 @@ describe('the end of a subchannel', () => {
 });
 
 describe('a connection that does not close though it was cut', () => {
-  it('is given up after a while: it holds nobody up', async () => {
+  it('is abandoned after a while: nothing waits for it', async () => {
     const fixture = new SubchannelFixture({
       transport: {
         connect: async () => ({
@@ -287,7 +287,7 @@ describe('a connection that does not close though it was cut', () => {
     expect(fixture.warnings).toEqual(['a connection did not close though it was cut']);
   });
 
-  it('also when it was cut later, at the drain time-out', async () => {
+  it('is abandoned also when it was cut later, at the drain timeout', async () => {
     const fixture = await readyFixture({ pool: { drainTimeoutMs: 1_000 } });
     fixture.last.close = () => new Promise<void>(() => {});
     fixture.last.leave();

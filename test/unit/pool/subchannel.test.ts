@@ -18,7 +18,7 @@ describe('a subchannel that connects', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('→ backoff when it is refused, with growing pauses up to the longest, and asks the resolver to look', async () => {
+  it('→ backoff when it is refused, with growing pauses up to the longest, and asks the resolver to look again', async () => {
     const fixture = new SubchannelFixture();
     fixture.behaviour = 'refuse';
     await fixture.open();
@@ -35,7 +35,7 @@ describe('a subchannel that connects', () => {
     expect(fixture.told[0]).toContain('disconnected no connection to 10.0.0.1:80');
   });
 
-  it('→ backoff without blame when a function of ours fails: pauses do not grow, and nobody looks for other endpoints', async () => {
+  it('→ backoff without growing pauses and without another lookup when a function of ours fails', async () => {
     const fixture = new SubchannelFixture({
       transport: { connect: (endpoint) => Promise.reject(perEndpointError('tls', endpoint, 'failed: no token')) },
     });
@@ -63,7 +63,7 @@ describe('a subchannel that connects', () => {
     expect(fixture.told.at(-1)).toBe('connected');
   });
 
-  it('→ backoff when nothing happens within connectTimeoutMs, and calls the attempt off', async () => {
+  it('→ backoff when nothing happens within connectTimeoutMs, and aborts the attempt', async () => {
     const fixture = new SubchannelFixture({ pool: { connectTimeoutMs: 700 } });
     fixture.behaviour = 'hang';
     await fixture.open();
@@ -75,7 +75,7 @@ describe('a subchannel that connects', () => {
     expect(String(fixture.subchannel.lastError)).toContain('within 700 ms');
   });
 
-  it('a time-out that is late because our own event loop stood still gives way to what came in meanwhile', async () => {
+  it('a timeout that is late because our own event loop was blocked is ignored if there was input meanwhile', async () => {
     let accept = (): void => {};
     const fixture = new SubchannelFixture({
       transport: {
@@ -93,7 +93,7 @@ describe('a subchannel that connects', () => {
     expect(fixture.state).toBe('ready');
   });
 
-  it('and times out after the stall all the same if nothing comes', async () => {
+  it('a timeout after a blocked event loop counts if there was no input', async () => {
     const fixture = new SubchannelFixture();
     fixture.behaviour = 'hang';
     await fixture.open();
@@ -134,7 +134,7 @@ describe('a subchannel that connects', () => {
 });
 
 describe('a subchannel that loses its connection', () => {
-  it('reconnects at once after a clean end of a connection that was of use', async () => {
+  it('reconnects at once after a clean end of a connection that had been useful', async () => {
     const fixture = await readyFixture();
     await fixture.clock.advanceAsync(1_000);
     fixture.changes.length = 0;
@@ -146,7 +146,7 @@ describe('a subchannel that loses its connection', () => {
     expect(fixture.troubles).toBe(0);
   });
 
-  it('pauses after a clean end of a young connection: a server that closes at once is no hot loop', async () => {
+  it('pauses after a clean end of a young connection: a server that closes at once causes no hot loop', async () => {
     const fixture = await readyFixture();
     await fixture.clock.advanceAsync(999);
     fixture.last.end();
@@ -179,7 +179,7 @@ describe('a subchannel that loses its connection', () => {
     expect(fixture.clock.nextInMs).toBeCloseTo(200);
   });
 
-  it.each(['end', 'leave'] as const)('forgets earlier failures once a connection was of use (%s)', async (how) => {
+  it.each(['end', 'leave'] as const)('forgets earlier failures once a connection was useful (%s)', async (how) => {
     const fixture = new SubchannelFixture();
     fixture.behaviour = 'refuse';
     await fixture.open();
@@ -194,7 +194,7 @@ describe('a subchannel that loses its connection', () => {
     expect(fixture.clock.nextInMs).toBeCloseTo(200);
   });
 
-  it('takes a `closed` that rejects against its contract for an end with that error', async () => {
+  it('treats a `closed` that rejects, against its contract, as an end with that error', async () => {
     const fixture = new SubchannelFixture({
       transport: {
         connect: async () => ({
@@ -210,7 +210,7 @@ describe('a subchannel that loses its connection', () => {
     expect(fixture.subchannel.lastError?.message).toBe('odd');
   });
 
-  it('takes a `leaving` that rejects against its contract for leaving', async () => {
+  it('treats a `leaving` that rejects, against its contract, as leaving', async () => {
     let calls = 0;
     const fixture = new SubchannelFixture({
       transport: {
@@ -234,8 +234,8 @@ describe('a subchannel that loses its connection', () => {
   });
 });
 
-describe('a connection the other side wants to end', () => {
-  it('gets no new call, finishes what runs, and another is opened at once', async () => {
+describe('a connection that the other side wants to end', () => {
+  it('gets no new call, finishes its running calls, and another is opened at once', async () => {
     const fixture = await readyFixture();
     await fixture.clock.advanceAsync(1_000);
     const old = fixture.last;
@@ -251,7 +251,7 @@ describe('a connection the other side wants to end', () => {
     expect(old.isOpen).toBe(false);
   });
 
-  it('lets what runs go on without a limit, until the endpoint itself leaves', async () => {
+  it('lets running calls continue without a limit, until the endpoint itself leaves', async () => {
     const fixture = await readyFixture({ pool: { drainTimeoutMs: 10_000 } });
     const running = fixture.last.begin();
     const call = fixture.call();
@@ -266,7 +266,7 @@ describe('a connection the other side wants to end', () => {
     call.end();
   });
 
-  it('is waited for without end where drainTimeoutMs is Infinity', async () => {
+  it('is waited for without limit where drainTimeoutMs is Infinity', async () => {
     const fixture = await readyFixture({ pool: { drainTimeoutMs: Number.POSITIVE_INFINITY } });
     fixture.last.begin();
     fixture.last.leave();
@@ -310,7 +310,7 @@ describe('a connection the other side wants to end', () => {
     ['was refused', 'not-started'],
     ['failed', 'failure'],
   ] as const)(
-    'means a growing pause when it comes straight after connecting and the only call on it %s',
+    'causes a growing pause when it comes right after connecting and the only call on it %s',
     async (_, kind) => {
       const fixture = await readyFixture();
       const pauses: number[] = [];
@@ -331,7 +331,7 @@ describe('a connection the other side wants to end', () => {
     },
   );
 
-  it('ends such pauses once it was of use', async () => {
+  it('ends such pauses once it was useful', async () => {
     const fixture = await readyFixture();
     for (let round = 0; round < 4; round++) {
       fixture.last.leave();
@@ -348,7 +348,7 @@ describe('a connection the other side wants to end', () => {
   });
 
   it.each(['drain', 'destroy'] as const)(
-    'leaves no timer behind when its endpoint leaves in the pause (%s)',
+    'leaves no timer behind when its endpoint leaves during the pause (%s)',
     async (how) => {
       const fixture = await readyFixture();
       fixture.last.leave();
@@ -361,7 +361,7 @@ describe('a connection the other side wants to end', () => {
     },
   );
 
-  it('changes nothing by what it does later', async () => {
+  it('changes nothing by later events', async () => {
     const fixture = await readyFixture();
     await fixture.clock.advanceAsync(1_000);
     const old = fixture.last;
@@ -378,27 +378,24 @@ describe('a connection the other side wants to end', () => {
   });
 });
 
-describe('observers that call back in', () => {
-  it.each(['connecting', 'ready', 'backoff', 'draining'] as const)(
-    'may end it while they hear of %s',
-    async (moment) => {
-      const fixture: SubchannelFixture = new SubchannelFixture({
-        pool: { maxConnectionAgeMs: AGE_MS },
-        observer: {
-          subchannelChanged: ({ to }) => {
-            if (to === moment) fixture.subchannel.destroy();
-          },
+describe('observers that call the subchannel', () => {
+  it.each(['connecting', 'ready', 'backoff', 'draining'] as const)('may end it during %s', async (moment) => {
+    const fixture: SubchannelFixture = new SubchannelFixture({
+      pool: { maxConnectionAgeMs: AGE_MS },
+      observer: {
+        subchannelChanged: ({ to }) => {
+          if (to === moment) fixture.subchannel.destroy();
         },
-      });
-      if (moment === 'backoff') fixture.behaviour = 'refuse';
-      await fixture.open();
-      if (moment === 'draining') fixture.subchannel.drain(false);
-      await settle();
-      expect(fixture.clock.timers).toBe(0);
-      await fixture.clock.advanceAsync(120_000);
-      await expectNothingLeft(fixture);
-    },
-  );
+      },
+    });
+    if (moment === 'backoff') fixture.behaviour = 'refuse';
+    await fixture.open();
+    if (moment === 'draining') fixture.subchannel.drain(false);
+    await settle();
+    expect(fixture.clock.timers).toBe(0);
+    await fixture.clock.advanceAsync(120_000);
+    await expectNothingLeft(fixture);
+  });
 
   it('may drain it while it becomes ready: trackers are not told that it is connected', async () => {
     const fixture: SubchannelFixture = new SubchannelFixture({
@@ -413,7 +410,7 @@ describe('observers that call back in', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('may end its last call while they hear of draining', async () => {
+  it('may end its last call when they are notified of draining', async () => {
     let call: ReturnType<SubchannelFixture['call']> | undefined;
     const fixture: SubchannelFixture = await readyFixture({
       observer: {

@@ -12,32 +12,32 @@ function listening(): { trackers: Trackers; unanswered: number[] } {
 }
 
 describe('trackers', () => {
-  it('hear how many calls a silent endpoint left unanswered, at the first time-out', () => {
+  it('learn at the first timeout how many calls a silent endpoint left unanswered', () => {
     const { trackers, unanswered } = listening();
     trackers.completed(outcomes.success, 20, 20, 1, 0);
     trackers.completed(outcomes.timeout, 1_000, 1_010, 37, 0);
     expect(unanswered).toEqual([1, 37]);
   });
 
-  it('hear of one call when the endpoint has answered others meanwhile', () => {
+  it('learn of one call when the endpoint has answered others meanwhile', () => {
     const { trackers, unanswered } = listening();
     trackers.completed(outcomes.timeout, 1_000, 730, 27, 0);
     expect(unanswered).toEqual([1]);
   });
 
-  it('still count as silence what was answered at the beginning of the call', () => {
+  it('still count an endpoint as silent that answered only at the beginning of the call', () => {
     const { trackers, unanswered } = listening();
     trackers.completed(outcomes.timeout, 1_000, 830, 37, 0);
     expect(unanswered).toEqual([37]);
   });
 
-  it('take no short pause for silence, however short the deadline of a call was', () => {
+  it('do not count a short pause as silence, however short the deadline of a call was', () => {
     const { trackers, unanswered } = listening();
     trackers.completed(outcomes.timeout, 20, 30, 37, 0);
     expect(unanswered).toEqual([1]);
   });
 
-  it('hear how many successes they did not hear of', () => {
+  it('learn how many successes they were not notified of', () => {
     const counts: number[] = [];
     const tracker = { completed: (_o: unknown, _ms: number, _count: number, unheard: number) => counts.push(unheard) };
     new Trackers([tracker], new Warnings({}, new FakeClock())).completed(outcomes.status, 20, 20, 1, 7);

@@ -33,7 +33,7 @@ describe('a pod with two addresses', () => {
     expect(fixture.subchannel.endpoint.address).toBe('10.0.0.1');
   });
 
-  it('is connected to at the second if the first refuses, and has not failed then', async () => {
+  it('is connected to at the second if the first refuses, and does not count as failed', async () => {
     const fixture = twoAddresses();
     fixture.fake.behaviour.set(V4, 'refuse');
     await fixture.open();
@@ -48,7 +48,7 @@ describe('a pod with two addresses', () => {
     });
   });
 
-  it('is connected to at the second if the first is silent, with the whole time limit again', async () => {
+  it('is connected to at the second if the first is silent, with the full time limit again', async () => {
     const fixture = twoAddresses({ pool: { connectTimeoutMs: 1_000 } });
     fixture.fake.behaviour.set(V4, 'hang');
     fixture.fake.behaviour.set(V6, 'hang');
@@ -64,7 +64,7 @@ describe('a pod with two addresses', () => {
     expect(fixture.fake.hanging).toBe(0);
   });
 
-  it('fails once both have, with one error that names both, and begins with the first again', async () => {
+  it('fails once both have, with one error that names both, and starts with the first again', async () => {
     const fixture = twoAddresses();
     fixture.fake.behaviour.set(V4, 'refuse').set(V6, 'refuse');
     await fixture.open();
@@ -77,7 +77,7 @@ describe('a pod with two addresses', () => {
     expect(fixture.fake.attempts).toEqual([V4, V6, V4, V6]);
   });
 
-  it('is dialed at the second by whoever could not connect to the first, until that has failed too', async () => {
+  it('is dialed at the second by a call that could not connect to the first, until that has failed too', async () => {
     const fixture = twoAddresses();
     const { subchannel } = fixture;
     expect(subchannel.turnFrom('10.0.0.1')).toBe(false);
@@ -93,7 +93,7 @@ describe('a pod with two addresses', () => {
   it.each([
     ['the application’s function fails', (endpoint: Endpoint) => perEndpointError('tls', endpoint, 'failed')],
     ['only a change of the configuration helps', () => markLasting(new Error('unknown user'))],
-  ])('is not asked a second time where %s', async (_when, error) => {
+  ])('is not tried a second time where %s', async (_when, error) => {
     const asked: string[] = [];
     const transport = {
       connect: async (endpoint: Endpoint): Promise<never> => {
@@ -144,7 +144,7 @@ describe('a pod with two addresses', () => {
   });
 });
 
-describe('new data of a pod with two addresses', () => {
+describe('new data for a pod with two addresses', () => {
   it('leaves a connection open whose address the pod still has', async () => {
     const fixture = twoAddresses();
     await fixture.open();
@@ -170,7 +170,7 @@ describe('new data of a pod with two addresses', () => {
     expect(fixture.changes).toEqual(['idle → connecting', 'connecting → ready']);
   });
 
-  it('ends the use of an address the pod has lost: running calls finish, the next connection goes to the other', async () => {
+  it('stops the use of an address that the pod lost: running calls finish, the next connection goes to the other', async () => {
     const fixture = twoAddresses();
     await fixture.open();
     await fixture.clock.advanceAsync(60_000);
@@ -187,7 +187,7 @@ describe('new data of a pod with two addresses', () => {
     expect(old.isOpen).toBe(false);
   });
 
-  it('does not use a connection to an address that the pod lost while it was opened', async () => {
+  it('discards a connection to an address that the pod lost while it was opened', async () => {
     const fixture = twoAddresses();
     const opening = fixture.open();
     fixture.subchannel.update(pod(fixture, { address: 'fd00::1' }));
@@ -199,7 +199,7 @@ describe('new data of a pod with two addresses', () => {
     expect(fixture.state).toBe('ready');
   });
 
-  it('ends the pause before the next attempt if it brings a new address', async () => {
+  it('ends the backoff if there is a new address', async () => {
     const fixture = new SubchannelFixture({ endpoint: { address: 'fd00::1', uid: 'u1' } });
     fixture.fake.behaviour.set(V6, 'refuse');
     await fixture.open();

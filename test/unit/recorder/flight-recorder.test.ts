@@ -57,7 +57,7 @@ function codeOf(work: () => unknown): string | undefined {
 }
 
 describe('flightRecorder', () => {
-  it('keeps calls, what they went by and how they ended', async () => {
+  it('keeps calls, the loads they were picked by and how they ended', async () => {
     const recorder = flightRecorder();
     const fixture = await recorded(recorder, 20);
     const { calls, picks, same } = contentsOf(only(recorder));
@@ -73,7 +73,7 @@ describe('flightRecorder', () => {
     await fixture.balancer.close();
   });
 
-  it('replays the same picks from the first call on, though the first endpoint begins the recording', async () => {
+  it('replays the same picks from the first call on, though the first endpoint starts the recording', async () => {
     for (let seed = 1; seed <= 10; seed++) {
       const recorder = flightRecorder();
       const rng = seededRng(seed);
@@ -98,7 +98,7 @@ describe('flightRecorder', () => {
     }
   });
 
-  it('says which endpoints were out, and which stage decided that', async () => {
+  it('records which endpoints were out, and which stage decided that', async () => {
     const recorder = flightRecorder();
     const fixture = await recorded(recorder, 0);
     await fixture.publish(...pods(2), {
@@ -113,7 +113,7 @@ describe('flightRecorder', () => {
     await fixture.balancer.close();
   });
 
-  it('says so where picker and load are functions of the application, and guesses nothing', async () => {
+  it('records that picker and load are functions of the application, and guesses nothing', async () => {
     const recorder = flightRecorder();
     const first: ReturnType<typeof p2c> = ({ targets }) => ({ pick: () => targets[0] });
     const load = () => ({ decays: false, start() {}, end() {}, value: () => 7 });
@@ -124,7 +124,7 @@ describe('flightRecorder', () => {
     await fixture.balancer.close();
   });
 
-  it('holds the last calls when the ring has wrapped, in bounded memory', async () => {
+  it('holds the last calls when the ring buffer has wrapped, in bounded memory', async () => {
     const recorder = flightRecorder({ bytes: 2 ** 20, seconds: 3_600 });
     const fixture = await recorded(recorder, 100_000, { load: relativeLatency() as never });
     expect(recorder.dump().length).toBeLessThanOrEqual(2 ** 20 + 4_096);
@@ -135,7 +135,7 @@ describe('flightRecorder', () => {
     await fixture.balancer.close();
   });
 
-  it('holds no calls from long before', async () => {
+  it('holds no calls from long ago', async () => {
     const recorder = flightRecorder({ seconds: 10 });
     const fixture = await recorded(recorder, 20_000);
     const { calls } = contentsOf(only(recorder));
@@ -144,7 +144,7 @@ describe('flightRecorder', () => {
     await fixture.balancer.close();
   });
 
-  it('serves several balancers, and keeps what closed ones did', async () => {
+  it('serves several balancers, and keeps those that are closed', async () => {
     const recorder = flightRecorder();
     const first = await recorded(recorder, 5);
     const second = await recorded(recorder, 7);
@@ -157,7 +157,7 @@ describe('flightRecorder', () => {
     await second.balancer.close();
   });
 
-  it('survives a clock that goes back', async () => {
+  it('works with a clock that goes back', async () => {
     const recorder = flightRecorder();
     let backMs = 0;
     const fixture = new BalancerFixture({ recorder, picker: p2c(), load: relativeLatency() });
@@ -176,7 +176,7 @@ describe('flightRecorder', () => {
     await fixture.balancer.close();
   });
 
-  it('survives 1,000 endpoints that change all the time', async () => {
+  it('works with 1,000 endpoints that change all the time', async () => {
     const recorder = flightRecorder({ bytes: 2 ** 23 });
     const fixture = new BalancerFixture({ recorder, picker: p2c(), load: relativeLatency() });
     for (let turn = 0; turn < 30; turn++) {
@@ -242,7 +242,7 @@ describe('flightRecorder', () => {
     await fixture.balancer.close();
   });
 
-  it('writes no name, address or key with pseudonyms, and the same calls', async () => {
+  it('writes no name, address or key with pseudonyms, and otherwise the same calls', async () => {
     const recorder = flightRecorder();
     const fixture = await recorded(recorder, 50, { picker: hash(), key: 'customer-4711' });
     const [plain, other] = [recorder.dump(), recorder.dump({ pseudonyms: true })];
@@ -276,7 +276,7 @@ describe('flightRecorder', () => {
 });
 
 describe('readDump', () => {
-  it('refuses what is no recording, and one that is cut off or damaged', async () => {
+  it('refuses a file that is not a recording, and one that is cut off or damaged', async () => {
     const recorder = flightRecorder();
     const fixture = await recorded(recorder, 50);
     const dump = recorder.dump();

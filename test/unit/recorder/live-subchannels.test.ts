@@ -32,6 +32,6 @@ it.each([
   expect(roomOf({ recordedAs: 1, state: 'ready', connection: connection as never, capacity })).toBe(room);
 });
 
-it('the room of a subchannel whose connection throws is none', () => {
+it('a subchannel whose connection throws has no room', () => {
   expect(roomOf({ recordedAs: 1, state: 'ready', connection: broken as never, capacity: 3 })).toBe(-1);
 });

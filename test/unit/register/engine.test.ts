@@ -14,7 +14,7 @@ it.each([
   expect(perService(origin)).toEqual(expected);
 });
 
-it.each([['text'], [7], [null], [Promise.resolve({})]])('what is no options stays as it is: %o', (config) => {
+it.each([['text'], [7], [null], [Promise.resolve({})]])('values that are not options stay unchanged: %o', (config) => {
   expect(serviceOptionsOf(config)).toBe(config);
 });
 
