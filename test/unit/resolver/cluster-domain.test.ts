@@ -41,12 +41,12 @@ describe('readClusterNames', () => {
     expect(names).toEqual({ domain: 'k8s.example', namespace: 'shop' });
   });
 
-  it('believes the namespace file before the search line', async () => {
+  it('prefers the namespace file to the search line', async () => {
     const names = await readClusterNames({ resolvConfPath: path('pod'), namespacePath: path('namespace') });
     expect(names.namespace).toBe('billing');
   });
 
-  it('falls back to cluster.local and no namespace where no cluster is', async () => {
+  it('falls back to cluster.local and no namespace outside a cluster', async () => {
     for (const resolvConfPath of [path('laptop'), path('none')]) {
       const names = await readClusterNames({ resolvConfPath, namespacePath: path('none') });
       expect(names).toEqual({ domain: 'cluster.local', namespace: undefined });
@@ -75,7 +75,7 @@ describe('parseServiceHost', () => {
     'orders.shop.svc.',
     'a..b',
     '',
-  ])('%j is none', (host) => {
+  ])('%j is not a Service', (host) => {
     expect(parseServiceHost(host)).toBeUndefined();
   });
 });
@@ -94,7 +94,7 @@ describe('absoluteName (D1)', () => {
     expect(absoluteName(host, names)).toBe(expected);
   });
 
-  it('leaves one label alone where no namespace is known', () => {
+  it('leaves a single label alone where no namespace is known', () => {
     expect(absoluteName('db', { domain: 'cluster.local', namespace: undefined })).toBe('db.');
   });
 });
@@ -108,21 +108,21 @@ describe('plainName', () => {
     ['api.example.com', 'api.example.com.'],
     ['orders.shop.svc', 'orders.shop.svc.cluster.local.'],
     ['orders.shop.svc.cluster.local', 'orders.shop.svc.cluster.local.'],
-  ])('outside a cluster %s is asked for as %s', (host, expected) => {
+  ])('outside a cluster %s is queried as %s', (host, expected) => {
     expect(plainName(host, nowhere, false)).toBe(expected);
   });
 
-  it('inside one a name of two labels is a Service and nothing else', () => {
+  it('inside a cluster a name of two labels can only be a Service', () => {
     expect(plainName('orders.shop', nowhere, true)).toBe('orders.shop.svc.cluster.local.');
   });
 });
 
-it('isLocalhost knows the names of RFC 6761', () => {
+it('isLocalhost accepts the names of RFC 6761', () => {
   expect(['localhost', 'LOCALHOST.', 'a.localhost'].every(isLocalhost)).toBe(true);
   expect(['localhost.example', 'notlocalhost', ''].some(isLocalhost)).toBe(false);
 });
 
-it('checkHost refuses what DNS cannot ask for', () => {
+it('checkHost refuses names that DNS cannot be queried for', () => {
   expect(checkHost('host', 'Orders.shop.')).toBe('orders.shop.');
   for (const bad of ['', '.', 'a b', 'a..b', '-a', 'a/b', `${'x'.repeat(64)}.y`, 'a:80', 7, undefined]) {
     expect(() => checkHost('host', bad)).toThrow('host must be a host name or an IP address');

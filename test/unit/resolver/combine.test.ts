@@ -27,7 +27,7 @@ beforeEach(() => {
 describe('firstAvailable', () => {
   beforeEach(() => watch(firstAvailable([a, b])));
 
-  it('waits for the first while it says nothing, at most its patience', () => {
+  it('waits for the first while it publishes nothing, no longer than its patience', () => {
     b.update('10.0.0.2');
     clock.advance(1_999);
     expect(listener.events).toEqual([]);
@@ -46,7 +46,7 @@ describe('firstAvailable', () => {
     expect(listener.events).toEqual(['10.0.0.2:80', '10.0.0.1:80', '10.0.0.2:80', '10.0.0.1:80']);
   });
 
-  it('a failure that turns out to be final is reported again as final', () => {
+  it('reports a failure again when it turns out to be permanent', () => {
     for (const permanent of [false, true]) {
       a.fail(new ResolveError('refused', { permanent }));
       b.fail(new ResolveError('down', { permanent }));
@@ -54,7 +54,7 @@ describe('firstAvailable', () => {
     expect(listener.errors.map(({ permanent }) => permanent)).toEqual([false, true]);
   });
 
-  it('keeps the first through its failures, and says that it is stale', () => {
+  it('keeps the set of the first through its failures, and reports that it is stale', () => {
     a.update('10.0.0.1');
     b.update('10.0.0.2');
     a.fail(down());
@@ -63,13 +63,13 @@ describe('firstAvailable', () => {
     expect(listener.events).toEqual(['10.0.0.1:80', 'fail down', 'fresh']);
   });
 
-  it('trouble of a resolver that is not in use is not reported', () => {
+  it('does not report failures of a resolver that is not in use', () => {
     a.update('10.0.0.1');
     b.fail(down());
     expect(listener.events).toEqual(['10.0.0.1:80']);
   });
 
-  it('is empty when one says so and the other has nothing', () => {
+  it('is empty when one is and the other has nothing', () => {
     a.update();
     b.fail(down());
     expect(listener.events).toEqual(['∅']);
@@ -84,7 +84,7 @@ describe('firstAvailable', () => {
     expect(listener.events.at(-1)).toBe('10.0.0.2:80');
   });
 
-  it('tells a failure once and never an unchanged set', () => {
+  it('reports a failure once and never an unchanged set', () => {
     a.update('10.0.0.1', '10.0.0.2');
     a.update('10.0.0.2', '10.0.0.1');
     b.update('10.0.0.3');
@@ -95,14 +95,14 @@ describe('firstAvailable', () => {
 describe('union', () => {
   beforeEach(() => watch(union([a, b])));
 
-  it('waits until all have spoken, then says all endpoints, each once', () => {
+  it('waits until all have published, then publishes all endpoints, each once', () => {
     a.update('10.0.0.1');
     expect(listener.events).toEqual([]);
     b.update('10.0.0.2', '10.0.0.1');
     expect(listener.events).toEqual(['10.0.0.1:80 10.0.0.2:80']);
   });
 
-  it('goes without a silent one after its patience, and says what is missing', () => {
+  it('continues without a silent one after its patience, and reports what is missing', () => {
     a.update('10.0.0.1');
     clock.advance(2_000);
     b.fail(down());
@@ -131,7 +131,7 @@ describe('union', () => {
 it.each([
   ['union', union, 'no blue pod; no green pod'],
   ['firstAvailable', firstAvailable, 'no blue pod'],
-])('%s says why it is empty', (_name, combine, expected) => {
+])('%s gives the reason why it is empty', (_name, combine, expected) => {
   const none = (reason: string): Resolver => ({
     name: reason,
     watch: ({ update }) => {
@@ -144,7 +144,7 @@ it.each([
   expect([listener.keys, listener.reason]).toEqual(['', expected]);
 });
 
-it('hints and close go to all; nothing is said after close', () => {
+it('hints and close go to all; nothing is published after close', () => {
   watch(union([a, b]));
   resolution.refresh();
   expect([a.refreshes, b.refreshes]).toEqual([1, 1]);
@@ -155,7 +155,7 @@ it('hints and close go to all; nothing is said after close', () => {
   expect(listener.events).toEqual([]);
 });
 
-it('a permanent failure is one only if all fail for good', () => {
+it('a failure is permanent only if all fail permanently', () => {
   watch(firstAvailable([a, b]));
   const forbidden = new ResolveError('no', { code: 'EVENKEEL_FORBIDDEN', permanent: true });
   a.fail(forbidden);
@@ -165,7 +165,7 @@ it('a permanent failure is one only if all fail for good', () => {
   expect(listener.errors.at(-1)).toMatchObject({ permanent: true, code: 'EVENKEEL_FORBIDDEN' });
 });
 
-it('a resolver that does not start leaves none of the others running', () => {
+it('no resolver keeps running if one does not start', () => {
   const broken: Resolver = {
     name: 'broken',
     watch() {
@@ -176,7 +176,7 @@ it('a resolver that does not start leaves none of the others running', () => {
   expect([a.watchers, clock.timers]).toEqual([0, 0]);
 });
 
-it('refuses what is no list of resolvers', () => {
+it('refuses a value that is not a list of resolvers', () => {
   expect(() => union([])).toThrow('resolvers must be a list of at least one resolver');
   expect(() => firstAvailable([{} as Resolver])).toThrow('resolvers[].watch must be a function');
   expect(() => union([a], { patience: 1 } as object)).toThrow('options has no option "patience"');

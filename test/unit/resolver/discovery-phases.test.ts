@@ -152,13 +152,13 @@ class Walk {
 }
 
 describe('the phases of a discovery', () => {
-  it('are those of the table in its head comment, each once', () => {
+  it('are listed in the table of its head comment, each once', () => {
     expect(table.map(({ name }) => name).join('')).toBe('ABCDEFGH');
     const keys = table.flatMap(({ published, follows }) => published.map((mode) => `${mode} ${follows}`));
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  it('follow each other as the table says, and each of its ways is one', async () => {
+  it('follow each other as the table says, and each listed transition exists', async () => {
     const steps = new Set<string>();
     for (let seed = 1; seed <= 60; seed++) {
       const walk = new Walk(seed);

@@ -97,8 +97,8 @@ beforeEach(() => {
   warnings = [];
 });
 
-describe('the first mode', () => {
-  it('is taken when the API server answers; DNS is not asked', async () => {
+describe('the slices mode', () => {
+  it('is used when the API server answers; DNS is not queried', async () => {
     await watch();
     show('10.0.0.1');
     await turn(10_000);
@@ -108,12 +108,12 @@ describe('the first mode', () => {
     expect(modes).toEqual([{ target: 'orders.shop:80', mode: 'slices', reason: 'its EndpointSlices are watched' }]);
   });
 
-  it('takes this pod’s namespace for a name of one label', async () => {
+  it('uses this pod’s namespace for a name of one label', async () => {
     await watch({ host: 'orders' });
     expect(asked[0]?.namespace).toBe('web');
   });
 
-  it('is not asked for names that are no Service of this cluster', async () => {
+  it('is not used for names that cannot be Services of this cluster', async () => {
     client.answers['A db.example.com.'] = ['10.0.0.1', '10.0.0.2'];
     client.answers['A orders.shop.svc.clusterset.local.'] = ['10.0.0.3', '10.0.0.4'];
     await watch({ host: 'db.example.com' });
@@ -134,7 +134,7 @@ describe('the first mode', () => {
     expect(listener.events).toEqual(['10.0.0.1:8080#uid-10.0.0.1', 'fail API server away', 'fresh']);
   });
 
-  it('an empty list after a slice was seen is an empty Service', async () => {
+  it('has an empty Service if a list is empty after a slice was seen', async () => {
     headless('10.0.0.9');
     await watch();
     show('10.0.0.1');
@@ -145,7 +145,7 @@ describe('the first mode', () => {
     expect(client.asked).toEqual([]);
   });
 
-  it('a placeholder slice is an empty Service at once', async () => {
+  it('has an empty Service at once with a placeholder slice', async () => {
     headless('10.0.0.9');
     await watch();
     show();
@@ -154,7 +154,7 @@ describe('the first mode', () => {
 });
 
 describe('a first list without any slice', () => {
-  it('is not this mode: DNS is asked, and no empty set is published', async () => {
+  it('is no reason to use the slices mode: DNS is queried, and no empty set is published', async () => {
     headless('10.0.0.9', '10.0.0.8');
     await watch();
     onSlices(0);
@@ -164,7 +164,7 @@ describe('a first list without any slice', () => {
     expect(modes[0]?.reason).toContain('the API server has no EndpointSlice of it');
   });
 
-  it('with NXDOMAIN twice is empty, and says that there is no such Service', async () => {
+  it('with NXDOMAIN twice gives an empty set, with the reason that there is no such Service', async () => {
     await watch();
     onSlices(0);
     slices.update();
@@ -178,7 +178,7 @@ describe('a first list without any slice', () => {
     expect(modes[0]?.reason).toContain('DNS has no such name: there is no such Service, or none of its pods is ready');
   });
 
-  it('of a Service that does not exist is one failure, whichever of DNS and the API server says so first', async () => {
+  it('for a Service that does not exist is one failure, whether DNS or the API server says so first', async () => {
     await watch();
     onSlices(0);
     slices.update();
@@ -188,7 +188,7 @@ describe('a first list without any slice', () => {
     expect(listener.events).toEqual(['∅', 'fail there is no Service orders in the namespace shop']);
   });
 
-  it('is no failure if a slice appears while DNS has no such name so far', async () => {
+  it('is no failure if a slice appears while DNS does not have the name yet', async () => {
     await watch();
     onSlices(0);
     slices.update();
@@ -200,7 +200,7 @@ describe('a first list without any slice', () => {
     expect(listener.events).toEqual(['∅']);
   });
 
-  it('leaves no timer behind when it is closed while it waits for the Service', async () => {
+  it('leaves no timer behind when discovery closes while it waits for the Service', async () => {
     await watch();
     onSlices(0);
     slices.update();
@@ -211,7 +211,7 @@ describe('a first list without any slice', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('climbs when slices appear', async () => {
+  it('is followed by the slices mode when slices appear', async () => {
     headless('10.0.0.9');
     await watch();
     onSlices(0);
@@ -224,7 +224,7 @@ describe('a first list without any slice', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('climbs to an empty Service when a slice appears and stays empty', async () => {
+  it('is followed by an empty Service when a slice appears and stays empty', async () => {
     headless('10.0.0.9');
     await watch();
     onSlices(0);
@@ -239,7 +239,7 @@ describe('a first list without any slice', () => {
 });
 
 describe('no permission', () => {
-  it('goes to headless DNS at once, with the manifest that would help', async () => {
+  it('leads to headless DNS at once, with the manifest that would help', async () => {
     headless('10.0.0.1', '10.0.0.2');
     await watch();
     slices.fail(forbidden);
@@ -252,7 +252,7 @@ describe('no permission', () => {
     expect(modes[0]?.advice).toContain('name: frontend\n    namespace: web');
   });
 
-  it('with a name that DNS does not know is empty at once, with both reasons, and stays so', async () => {
+  it('with a name that DNS does not know gives an empty set at once, with both reasons, and it stays', async () => {
     await watch();
     slices.fail(new ResolveError(forbidden.message, { code: 'EVENKEEL_FORBIDDEN' }));
     await turn();
@@ -267,7 +267,7 @@ describe('no permission', () => {
     expect(listener.events.slice(2)).toEqual(['10.0.0.1:80']);
   });
 
-  it('is a reason for an empty set later on, too', async () => {
+  it('remains the reason for a set that becomes empty later', async () => {
     headless('10.0.0.1');
     await watch();
     slices.fail(forbidden);
@@ -278,7 +278,7 @@ describe('no permission', () => {
     expect(listener.reason).toBe(`${noSuchName}; EndpointSlices are not watched: ${forbidden.message}`);
   });
 
-  it('DNS answers before the API server refuses us: empty as soon as both are known', async () => {
+  it('that is reported after DNS has answered gives an empty set as soon as both are known', async () => {
     await watch();
     await turn(2_500);
     expect(listener.events).toEqual([`fail orders.shop:80: ${noSuchName}`]);
@@ -290,7 +290,7 @@ describe('no permission', () => {
     ]);
   });
 
-  it('a first refusal is enough to query DNS, and is reported once while it lasts', async () => {
+  it('is enough to query DNS at the first refusal, and is reported once while it lasts', async () => {
     headless('10.0.0.1');
     await watch();
     slices.fail(new ResolveError(forbidden.message, { code: 'EVENKEEL_FORBIDDEN' }));
@@ -303,7 +303,7 @@ describe('no permission', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('a refusal of a moment is climbed up from', async () => {
+  it('for a moment only is followed by the slices mode', async () => {
     headless('10.0.0.1');
     await watch();
     slices.fail(new ResolveError(forbidden.message, { code: 'EVENKEEL_FORBIDDEN' }));
@@ -314,7 +314,7 @@ describe('no permission', () => {
     expect(modes.map(({ mode }) => mode)).toEqual(['dns', 'slices']);
   });
 
-  it('climbs when permission comes', async () => {
+  it('is followed by the slices mode when permission is given', async () => {
     headless('10.0.0.1');
     await watch();
     slices.fail(forbidden);
@@ -324,7 +324,7 @@ describe('no permission', () => {
     expect(listener.events.at(-1)).toBe('10.0.0.1:8080#uid-10.0.0.1');
   });
 
-  it('that is taken away keeps the set until DNS has one, at the pods’ own port (S11)', async () => {
+  it('once it is taken away keeps the set until DNS has one, at the pods’ own port (S11)', async () => {
     await watch();
     show('10.0.0.1', '10.0.0.2');
     client.answers[`A ${orders}.`] = 'ESERVFAIL';
@@ -339,7 +339,7 @@ describe('no permission', () => {
     expect(listener.keys).toBe('10.0.0.2:8080 10.0.0.3:8080');
   });
 
-  it('that is taken away while DNS has no such name empties nothing; what comes back is used again', async () => {
+  it('once it is taken away while DNS does not have the name empties nothing; slices are used again when it is back', async () => {
     await watch();
     show('10.0.0.1');
     slices.fail(forbidden);
@@ -350,7 +350,7 @@ describe('no permission', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('that is taken away where pods have several ports stays with the last set, unless there is a cluster IP', async () => {
+  it('once it is taken away where pods have several ports keeps the last set, unless there is a cluster IP', async () => {
     headless('10.0.0.1');
     await watch();
     onSlices(1);
@@ -363,7 +363,7 @@ describe('no permission', () => {
     expect(listener.keys).toBe(slotKeys);
   });
 
-  it('that is refused for a moment only changes nothing', async () => {
+  it('for a moment, after there was permission, changes nothing', async () => {
     headless('10.0.0.9');
     await watch();
     show('10.0.0.1');
@@ -375,7 +375,7 @@ describe('no permission', () => {
     expect(listener.events).toEqual(['10.0.0.1:8080#uid-10.0.0.1', `fail ${forbidden.message}`, 'fresh']);
   });
 
-  it('that was given back after DNS took over: the watch’s own set again', async () => {
+  it('that ends after DNS took over gives the set of the watch again', async () => {
     headless('10.0.0.9');
     await watch();
     show('10.0.0.1');
@@ -388,8 +388,8 @@ describe('no permission', () => {
   });
 });
 
-describe('a silent API server', () => {
-  it('is waited for, then DNS is asked too; the better answer wins whenever it comes', async () => {
+describe('an API server that does not answer', () => {
+  it('is waited for, then DNS is queried too; the better answer wins whenever it comes', async () => {
     headless('10.0.0.9');
     await watch();
     await turn(2_499);
@@ -401,7 +401,7 @@ describe('a silent API server', () => {
     expect(listener.keys).toBe('10.0.0.1:8080#uid-10.0.0.1');
   });
 
-  it('that turns out to refuse us is no other mode: a warning has the reason and the manifest, once', async () => {
+  it('and then refuses permission causes no other mode: a warning has the reason and the manifest, once', async () => {
     headless('10.0.0.9');
     await watch();
     await turn(2_500);
@@ -415,7 +415,7 @@ describe('a silent API server', () => {
     expect(warnings[0]).toContain('kind: RoleBinding');
   });
 
-  it('of which more is learnt over time: the mode is reported once, and again only after another', async () => {
+  it('and changes its failure over time: the mode is reported once, and again only after another', async () => {
     headless('10.0.0.9');
     await watch();
     await turn(2_500);
@@ -430,8 +430,8 @@ describe('a silent API server', () => {
   });
 });
 
-describe('one address', () => {
-  it('that is the cluster IP becomes eight slots of short age, with advice', async () => {
+describe('a single address in DNS', () => {
+  it('that is the cluster IP becomes eight slots of limited age, with advice', async () => {
     clusterIp();
     await watch();
     slices.fail(forbidden);
@@ -445,7 +445,7 @@ describe('one address', () => {
     expect(client.asked.filter((question) => question.startsWith('SRV'))).toHaveLength(1);
   });
 
-  it('that is the only pod of a headless Service is that pod', async () => {
+  it('that is the only pod of a headless Service is used as that pod', async () => {
     headless('10.0.0.1');
     await watch();
     slices.fail(forbidden);
@@ -454,7 +454,7 @@ describe('one address', () => {
     expect(modes[0]).toMatchObject({ mode: 'dns' });
   });
 
-  it('of which SRV tells nothing may stand for all', async () => {
+  it('about which SRV says nothing is used as a cluster IP', async () => {
     for (const answer of ['ENODATA', 'ESERVFAIL', [{ name: `x.${orders}`, port: 0, priority: 0, weight: 0 }]]) {
       listener = new RecordingListener();
       client.answers[`A ${orders}.`] = ['10.96.0.7'];
@@ -466,7 +466,7 @@ describe('one address', () => {
     }
   });
 
-  it('found by port name is distinguished from a pod by the SRV record itself', async () => {
+  it('found by port name is recognized as a pod or a cluster IP by the SRV record itself', async () => {
     client.answers[`SRV _http._tcp.${orders}.`] = [{ name: orders, port: 80, priority: 0, weight: 100 }];
     client.answers[`A ${orders}.`] = ['10.96.0.7'];
     await watch({ port: 'http' });
@@ -475,13 +475,13 @@ describe('one address', () => {
     expect(listener.keys).toBe(slotKeys);
   });
 
-  it('of a name that is no Service’s is one endpoint', async () => {
+  it('with a name outside the cluster is one endpoint', async () => {
     client.answers['A db.example.com.'] = ['10.0.0.1'];
     await watch({ host: 'db.example.com' });
     expect(listener.keys).toBe('10.0.0.1:80');
   });
 
-  it('goes over to pods and back as the Service changes', async () => {
+  it('gives way to pods and returns as the Service changes', async () => {
     clusterIp();
     await watch();
     slices.fail(forbidden);
@@ -495,8 +495,8 @@ describe('one address', () => {
   });
 });
 
-describe('nothing answers', () => {
-  it('fails with what each mode met, never for good, once', async () => {
+describe('no answer at all', () => {
+  it('fails with the result of each mode, never permanently, once', async () => {
     client.answers[`A ${orders}.`] = 'ECONNREFUSED';
     await watch();
     slices.fail(forbidden);
@@ -510,7 +510,7 @@ describe('nothing answers', () => {
     expect(listener.keys).toBe('10.0.0.1:80');
   });
 
-  it('in DNS after it had answered keeps its set (D7)', async () => {
+  it('from DNS after it had answered keeps the set (D7)', async () => {
     headless('10.0.0.1');
     await watch();
     slices.fail(forbidden);
@@ -525,8 +525,8 @@ describe('nothing answers', () => {
   });
 });
 
-describe('where the name is asked for', () => {
-  it('inside a cluster a name of two labels is never asked for as a public one', async () => {
+describe('the names in DNS queries', () => {
+  it('inside a cluster a name of two labels is never queried as a public one', async () => {
     await watch();
     slices.fail(forbidden);
     await turn(30_000);
@@ -551,13 +551,13 @@ function outside(): DiscoveryOptions['dns'] {
   return dns;
 }
 
-it('outside a cluster the name is asked for as it stands', async () => {
+it('outside a cluster the name is queried as it is written', async () => {
   client.answers['A orders.shop.'] = ['192.0.2.1', '192.0.2.2'];
   await watch({ slices: async () => 'this is no pod', dns: outside() });
   await expect.poll(() => listener.keys).toBe('192.0.2.1:80 192.0.2.2:80');
 });
 
-it('outside a cluster a name that is not in DNS fails at once, with what to do there, and is found if it appears', async () => {
+it('outside a cluster a name that is not in DNS fails at once, with what to do, and is found if it appears', async () => {
   await watch({ slices: async () => 'this is no pod', dns: outside() });
   const advice =
     'not in a cluster, and DNS has no such name here. From a laptop: kubectl port-forward -n shop service/orders 80, ' +
@@ -570,7 +570,7 @@ it('outside a cluster a name that is not in DNS fails at once, with what to do t
   expect(listener.events.at(-1)).toBe('192.0.2.1:80');
 });
 
-it('a mode that cannot be made is not there', async () => {
+it('a mode that cannot be created is skipped', async () => {
   headless('10.0.0.1');
   await watch({ slices: async () => 'this is no pod' });
   expect(modes[0]?.reason).toContain('EndpointSlices are not watched: this is no pod');
@@ -582,7 +582,7 @@ it('a mode that cannot be made is not there', async () => {
   expect(modes[1]?.reason).toContain('EndpointSlices are not watched: broken');
 });
 
-it('a wrong option of the first mode is a failure for good: a lower mode would hide it', async () => {
+it('an invalid option for the first mode is a permanent failure: a lower mode would hide it', async () => {
   headless('10.0.0.1');
   await watch({
     slices: async () => {
@@ -594,7 +594,7 @@ it('a wrong option of the first mode is a failure for good: a lower mode would h
   expect([listener.errors[0]?.permanent, client.asked]).toEqual([true, []]);
 });
 
-it('close ends every mode and timer; nothing is said after it', async () => {
+it('close ends every mode and timer; nothing is published after it', async () => {
   headless('10.0.0.1');
   await watch();
   await turn(2_500);
@@ -608,7 +608,7 @@ it('close ends every mode and timer; nothing is said after it', async () => {
   expect(listener.events).toHaveLength(before);
 });
 
-it('close before anything has begun', async () => {
+it('close works before anything has begun', async () => {
   const starting = watch();
   resolution.close();
   await starting;

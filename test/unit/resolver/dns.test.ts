@@ -46,8 +46,8 @@ beforeEach(() => {
   warnings = [];
 });
 
-describe('records nobody can use', () => {
-  it('an SRV record with port 0 is left out, and the others count', async () => {
+describe('unusable records', () => {
+  it('an SRV record with port 0 is skipped, and the others count', async () => {
     client.answers[srv] = [record('p0.example', 0, { priority: 0 }), record('p1.example', 80, { priority: 1 })];
     client.answers['A p1.example.'] = ['10.0.0.1'];
     await watch({ srv: 'http' });
@@ -55,7 +55,7 @@ describe('records nobody can use', () => {
     expect(client.asked).not.toContain('A p0.example.');
   });
 
-  it('SRV records of port 0 alone say nothing: the last set stays', async () => {
+  it('SRV records that all have port 0 leave the last set as it is', async () => {
     client.answers[srv] = [record('p1.example')];
     client.answers['A p1.example.'] = ['10.0.0.1'];
     await watch({ srv: 'http' });
@@ -72,7 +72,7 @@ describe('records nobody can use', () => {
     expect(listener.keys).toBe('');
   });
 
-  it('an answer of many records that each name many addresses is refused', async () => {
+  it('an answer with many records that each name many addresses is refused', async () => {
     client.answers[srv] = Array.from({ length: 200 }, (_, index) => record(`p${index}.example`, 80 + index));
     const many = Array.from({ length: 100 }, (_, index) => `10.0.0.${index}`);
     for (let index = 0; index < 200; index++) client.answers[`A p${index}.example.`] = many;
@@ -83,14 +83,14 @@ describe('records nobody can use', () => {
 });
 
 describe('addresses', () => {
-  it('D1: asks one absolute name, A only while there are A records', async () => {
+  it('D1: queries one absolute name, A only while there are A records', async () => {
     client.answers[`A ${orders}.`] = ['10.0.0.2', '10.0.0.1'];
     await watch();
     expect(client.asked).toEqual([`A ${orders}.`]);
     expect(listener.keys).toBe('10.0.0.1:8080 10.0.0.2:8080');
   });
 
-  it('S3: takes AAAA only when the name has no A record', async () => {
+  it('S3: queries AAAA only when the name has no A record', async () => {
     client.answers[`A ${orders}.`] = 'ENODATA';
     client.answers[`AAAA ${orders}.`] = ['fd00::1'];
     await watch();
@@ -98,7 +98,7 @@ describe('addresses', () => {
     expect(client.asked).toEqual([`A ${orders}.`, `AAAA ${orders}.`]);
   });
 
-  it('S3: on a host with IPv6 alone takes A only when the name has no AAAA record', async () => {
+  it('S3: on a host with only IPv6 queries A only when the name has no AAAA record', async () => {
     const name = `${orders}.`;
     const ask = async (): Promise<string[]> => {
       const question = { name, port: 80, srv: undefined, families: lookupFamilies(undefined, 'IPv6') };
@@ -113,7 +113,7 @@ describe('addresses', () => {
     expect(await ask()).toEqual([]);
   });
 
-  it('S3: on a host with IPv6 alone asks for the AAAA records of SRV targets first', async () => {
+  it('S3: on a host with only IPv6 queries the AAAA records of SRV targets first', async () => {
     client.answers[srv] = [record('p1.example', 80), record('p2.example', 81)];
     client.answers['AAAA p1.example.'] = ['fd00::1'];
     client.answers['A p1.example.'] = ['10.0.0.1'];
@@ -122,7 +122,7 @@ describe('addresses', () => {
     expect(targets.map(({ address }) => address)).toEqual(['fd00::1']);
   });
 
-  it('S3: a family asked for is the only one', async () => {
+  it('S3: uses only the requested family', async () => {
     client.answers[`AAAA ${orders}.`] = ['fd00::1'];
     await watch({ family: 6 });
     expect(client.asked).toEqual([`AAAA ${orders}.`]);
@@ -132,7 +132,7 @@ describe('addresses', () => {
     expect(client.asked).toEqual([`A ${orders}.`]);
   });
 
-  it('D6: NXDOMAIN asks for no other family, and a failed AAAA is a failure, not an empty set', async () => {
+  it('D6: NXDOMAIN ends the lookup for all families, and a failed AAAA is a failure, not an empty set', async () => {
     await watch();
     expect(client.asked).toEqual([`A ${orders}.`]);
     client.answers[`A ${orders}.`] = 'ENODATA';
@@ -145,7 +145,7 @@ describe('addresses', () => {
     ]);
   });
 
-  it('D4: asks again when the shortest TTL is over', async () => {
+  it('D4: queries again when the shortest TTL is over', async () => {
     client.answers[`A ${orders}.`] = [
       { address: '10.0.0.1', ttl: 30 },
       { address: '10.0.0.2', ttl: 9 },
@@ -154,14 +154,14 @@ describe('addresses', () => {
     expect(clock.nextInMs).toBe(9_000);
   });
 
-  it('D4: records without a TTL (Node tells the first 256 only) do not count', async () => {
+  it('D4: ignores records without a TTL (Node gives it for the first 256 only)', async () => {
     client.answers[`A ${orders}.`] = [{ address: '10.0.0.1', ttl: 9 }, { address: '10.0.0.2' }];
     await watch();
     expect(clock.nextInMs).toBe(9_000);
   });
 
   it.each(['ESERVFAIL', 'ETIMEOUT', 'EREFUSED', 'ECONNREFUSED', 'EBADRESP', 'EFORMERR'])(
-    'D6: %s says nothing: the last set stays, and the next look has a client of its own',
+    'D6: %s leaves the last set as it is, and the next lookup has a new client',
     async (code) => {
       client.answers[`A ${orders}.`] = ['10.0.0.1'];
       await watch();
@@ -174,7 +174,7 @@ describe('addresses', () => {
     },
   );
 
-  it('D8: a look that takes longer than its deadline is cancelled', async () => {
+  it('D8: cancels a lookup that takes longer than its deadline', async () => {
     client.answers[`A ${orders}.`] = new Promise(() => {});
     await watch();
     await clock.advanceAsync(4_999);
@@ -185,7 +185,7 @@ describe('addresses', () => {
     expect(client.peak).toBe(1);
   });
 
-  it('close cancels the question and leaves no timer', async () => {
+  it('close cancels the query and leaves no timer', async () => {
     client.answers[`A ${orders}.`] = new Promise(() => {});
     await watch();
     resolution.close();
@@ -195,7 +195,7 @@ describe('addresses', () => {
 });
 
 describe('SRV (D2)', () => {
-  it('takes pod ports from SRV and, where all agree, the addresses from one question', async () => {
+  it('takes pod ports from SRV and, where all agree, the addresses from one query', async () => {
     client.answers[srv] = [record(`10-0-0-1.${orders}`), record(`10-0-0-2.${orders}`)];
     client.answers[`A ${orders}.`] = ['10.0.0.1', '10.0.0.2'];
     await watch({ srv: 'http' });
@@ -203,7 +203,7 @@ describe('SRV (D2)', () => {
     expect(client.asked).toEqual([srv, `A ${orders}.`]);
   });
 
-  it('asks per target where ports differ, at most 16 at once', async () => {
+  it('queries each target where ports differ, at most 16 at once', async () => {
     const count = 40;
     const targets = Array.from({ length: count }, (_, index) => `p${index}.${orders}`);
     client.answers[srv] = targets.map((target, index) => record(target, index < 20 ? 8080 : 9090));
@@ -215,7 +215,7 @@ describe('SRV (D2)', () => {
     expect(client.peak).toBe(16);
   });
 
-  it('asks per target where not every pod has the port', async () => {
+  it('queries each target where not every pod has the port', async () => {
     client.answers[srv] = [record(`a.${orders}`)];
     client.answers[`A ${orders}.`] = ['10.0.0.1', '10.0.0.2'];
     client.answers[`A a.${orders}.`] = ['10.0.0.2'];
@@ -223,7 +223,7 @@ describe('SRV (D2)', () => {
     expect(listener.keys).toBe('10.0.0.2:8080');
   });
 
-  it('asks per target for AAAA when no target has an A record, and leaves out targets that are gone', async () => {
+  it('queries AAAA for each target when no target has an A record, and skips targets that are gone', async () => {
     client.answers[srv] = [record(`a.${orders}`, 1), record(`b.${orders}`, 2), record(`gone.${orders}`, 1)];
     client.answers[`A a.${orders}.`] = 'ENODATA';
     client.answers[`A b.${orders}.`] = 'ENODATA';
@@ -233,7 +233,7 @@ describe('SRV (D2)', () => {
     expect(listener.keys).toBe('[fd00::1]:1 [fd00::2]:2');
   });
 
-  it('D3: one target that cannot be looked up fails the look as a whole', async () => {
+  it('D3: fails the whole lookup if one target cannot be looked up', async () => {
     client.answers[srv] = [record('a.example'), record('b.example')];
     client.answers['A a.example.'] = ['10.0.0.1'];
     client.answers['A b.example.'] = 'ESERVFAIL';
@@ -242,7 +242,7 @@ describe('SRV (D2)', () => {
     expect(listener.events[0]).toContain('A b.example.: the name server could not answer');
   });
 
-  it('D3: … and its other questions are not asked any more', async () => {
+  it('D3: sends no further queries for a lookup that has failed', async () => {
     const targets = Array.from({ length: 200 }, (_, index) => `p${index}.example`);
     client.answers[srv] = targets.map((target) => record(target));
     for (const target of targets) client.answers[`A ${target}.`] = 'ESERVFAIL';
@@ -250,7 +250,7 @@ describe('SRV (D2)', () => {
     expect(client.asked.length).toBeLessThan(20);
   });
 
-  it('RFC 2782: only the lowest priority, weights as told, target "." is nobody', async () => {
+  it('RFC 2782: uses only the lowest priority, weights as given, and no target "."', async () => {
     client.answers[srv] = [
       record('a.example', 80, { priority: 1, weight: 3 }),
       record('b.example', 80, { priority: 1, weight: 0 }),
@@ -267,14 +267,14 @@ describe('SRV (D2)', () => {
     expect(client.asked).not.toContain('A far.example.');
   });
 
-  it('D10: EFORMERR falls back to addresses at the port given', async () => {
+  it('D10: falls back to addresses at the configured port after EFORMERR', async () => {
     client.answers[srv] = 'EFORMERR';
     client.answers[`A ${orders}.`] = ['10.0.0.1'];
     await watch({ srv: 'http', port: 7070 });
     expect(listener.keys).toBe('10.0.0.1:7070');
   });
 
-  it('D10: … or at the one port SRV told while its answer still fitted', async () => {
+  it('D10: falls back to the one port that SRV gave while its answer still fitted', async () => {
     client.answers[srv] = [record(`a.${orders}`, 9999)];
     client.answers[`A ${orders}.`] = ['10.0.0.1'];
     await watch({ srv: 'http' });
@@ -284,13 +284,13 @@ describe('SRV (D2)', () => {
     expect(listener.keys).toBe('10.0.0.1:9999 10.0.0.2:9999');
   });
 
-  it('D10: … and is a failure where no port is known', async () => {
+  it('D10: fails after EFORMERR where no port is known', async () => {
     client.answers[srv] = 'EFORMERR';
     await watch({ srv: 'http' });
     expect(listener.events[0]).toContain('the answer is too large or malformed (EFORMERR)');
   });
 
-  it('D7: NXDOMAIN for the SRV name is "no such records"', async () => {
+  it('D7: takes NXDOMAIN for the SRV name as "no such records"', async () => {
     await watch({ srv: 'http' });
     await clock.advanceAsync(5_000);
     expect(listener.events).toEqual([
@@ -300,7 +300,7 @@ describe('SRV (D2)', () => {
   });
 });
 
-describe('addresses no pod has', () => {
+describe('addresses that no pod has', () => {
   it('are refused and reported once, and the others are used', async () => {
     client.answers[`A ${orders}.`] = ['10.0.0.1', '127.0.0.1'];
     await watch();
@@ -320,21 +320,21 @@ describe('addresses no pod has', () => {
     expect(listener.events[1]).toContain('169.254.169.254 (link-local), where no pod lives');
   });
 
-  it('are used when allowAddresses names them', async () => {
+  it('are used if allowAddresses includes them', async () => {
     client.answers[`A ${orders}.`] = ['127.0.0.1'];
     await watch({ allowAddresses: ['loopback'] });
     expect(listener.keys).toBe('127.0.0.1:8080');
   });
 });
 
-describe('hosts that need no question', () => {
+describe('hosts that need no query', () => {
   it.each([
     ['10.0.0.1', undefined, '10.0.0.1:8080'],
     ['127.0.0.1', undefined, '127.0.0.1:8080'],
     ['fd00::1', undefined, '[fd00::1]:8080'],
     ['localhost', undefined, '127.0.0.1:8080'],
     ['localhost', 6, '[::1]:8080'],
-  ] as const)('%s is used as it is', async (host, family, expected) => {
+  ] as const)('%s is used without a query', async (host, family, expected) => {
     await watch({ host, ...(family !== undefined && { family }) });
     expect(listener.keys).toBe(expected);
     expect(client.asked).toEqual([]);
@@ -347,7 +347,7 @@ describe('hosts that need no question', () => {
   });
 });
 
-it('short names are completed with the domain and namespace given', async () => {
+it('short names are completed with the configured domain and namespace', async () => {
   client.answers['A orders.shop.svc.k8s.example.'] = ['10.0.0.1'];
   const files = { resolvConfPath: '/nowhere', namespacePath: '/nowhere' };
   await watch({ host: 'orders', namespace: 'shop', clusterDomain: 'k8s.example', clusterFiles: files });

@@ -10,7 +10,7 @@ const v4 = (address: string, internal = false): InterfaceAddress => ({ address, 
 const v6 = (address: string, internal = false): InterfaceAddress => ({ address, family: 'IPv6', internal });
 const loopback = [v4('127.0.0.1', true), v6('::1', true)];
 
-describe('S3: the families a host has', () => {
+describe('S3: the address families of a host', () => {
   it.each([
     ['both', [v4('10.0.0.7'), v6('fd00::7')], ['IPv4', 'IPv6']],
     ['IPv4, with the link-local IPv6 address that every interface has', [v4('10.0.0.7'), v6('fe80::1')], ['IPv4']],
@@ -28,7 +28,7 @@ describe('S3: the families a host has', () => {
     expect(onlyHostFamily(families)).toBe(expected.length === 1 ? expected[0] : undefined);
   });
 
-  it('of this machine can be told', () => {
+  it('are read from the interfaces of this machine', () => {
     expect(hostFamilies().size).toBeLessThanOrEqual(2);
     expect(lookupFamilies(6)).toEqual([6]);
     expect([...lookupFamilies()].sort()).toEqual([4, 6]);

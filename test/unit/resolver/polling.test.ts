@@ -46,15 +46,15 @@ beforeEach(() => {
   chance = 0;
 });
 
-describe('when it looks', () => {
-  it('does nothing before watch has returned', async () => {
+describe('the time of the next lookup', () => {
+  it('comes only after watch has returned', async () => {
     watch();
     expect(looks).toHaveLength(0);
     await settle();
     expect(looks).toHaveLength(1);
   });
 
-  it('keeps a shortest time that is longer than the longest would be', async () => {
+  it('follows a shortest interval that is longer than the longest would be', async () => {
     watch({ minIntervalMs: 60_000 });
     await settle();
     await answer(set('10.0.0.1'));
@@ -64,7 +64,7 @@ describe('when it looks', () => {
     expect(looks).toHaveLength(2);
   });
 
-  it('looks again after the interval, or when the answer runs out, within 1 s and 30 s (D4)', async () => {
+  it('is after the interval, or when the answer expires, within 1 s and 30 s (D4)', async () => {
     watch();
     await settle();
     for (const validForMs of [undefined, 7_000, 0, 3_600_000]) {
@@ -74,14 +74,14 @@ describe('when it looks', () => {
     expect(looks.map((look) => look.atMs)).toEqual([0, 5_000, 12_000, 13_000, 43_000]);
   });
 
-  it('takes a time that is no number for none', async () => {
+  it('ignores a TTL that is not a number', async () => {
     watch();
     await settle();
     await answer({ ...set('10.0.0.1'), validForMs: Number.NaN });
     expect(clock.nextInMs).toBe(5_000);
   });
 
-  it('looks up to 20 % sooner than the TTL says, never later (D4)', async () => {
+  it('is up to 20 % sooner than the TTL, never later (D4)', async () => {
     chance = 0.999_999;
     watch();
     await settle();
@@ -89,7 +89,7 @@ describe('when it looks', () => {
     expect(clock.nextInMs).toBeCloseTo(8_000, 1);
   });
 
-  it('runs one look at a time, hints or not', async () => {
+  it('waits for the running lookup, whatever hints come', async () => {
     watch();
     await settle();
     resolution.refresh();
@@ -99,7 +99,7 @@ describe('when it looks', () => {
     expect(looks).toHaveLength(1);
   });
 
-  it('looks at once on a hint, but at most once a second (D4)', async () => {
+  it('is now on a hint, but at most once a second (D4)', async () => {
     watch();
     await settle();
     await answer(set('10.0.0.1'));
@@ -116,7 +116,7 @@ describe('when it looks', () => {
     expect(looks).toHaveLength(3);
   });
 
-  it('a hint never puts a look off', async () => {
+  it('is never delayed by a hint', async () => {
     watch();
     await settle();
     await answer({ ...set('10.0.0.1'), validForMs: 1_000 });
@@ -127,8 +127,8 @@ describe('when it looks', () => {
   });
 });
 
-describe('what it says', () => {
-  it('publishes what changed, sorted and each once; the same set in another order is silence (D3)', async () => {
+describe('publication', () => {
+  it('has what changed, sorted and each once; the same set in another order is not published (D3)', async () => {
     watch();
     await settle();
     for (const addresses of [
@@ -143,7 +143,7 @@ describe('what it says', () => {
     expect(listener.events).toEqual(['10.0.0.1:80 10.0.0.2:80', '10.0.0.3:80']);
   });
 
-  it('keeps the last set through failures, tells each kind of trouble once, and says when it is over (D7)', async () => {
+  it('keeps the last set through failures, reports each kind of failure once, and when it is over (D7)', async () => {
     watch();
     await settle();
     await answer(set('10.0.0.1'));
@@ -156,7 +156,7 @@ describe('what it says', () => {
     expect(listener.events).toEqual(['10.0.0.1:80', 'fail down', 'fail refused', 'fail down', 'fresh']);
   });
 
-  it('a changed set after a failure is an update without fresh', async () => {
+  it('of a changed set after a failure is an update without fresh', async () => {
     watch();
     await settle();
     await fail('down');
@@ -165,7 +165,7 @@ describe('what it says', () => {
     expect(listener.events).toEqual(['fail down', '10.0.0.1:80']);
   });
 
-  it('takes what is no answer for a failed look', async () => {
+  it('treats an invalid answer as a failed lookup', async () => {
     watch();
     await settle();
     await answer(undefined as never);
@@ -173,7 +173,7 @@ describe('what it says', () => {
     expect(clock.timers).toBe(1);
   });
 
-  it('makes a ResolveError of whatever a look throws, in place too', async () => {
+  it('turns whatever a lookup throws into a ResolveError, also synchronously', async () => {
     watch({
       open: () => () => {
         throw new TypeError('oops');
@@ -203,7 +203,7 @@ describe('failures', () => {
     expect(clock.nextInMs).toBe(1_100);
   });
 
-  it('a hint shortens the pause to a second after the last look', async () => {
+  it('let a hint shorten the pause to a second after the last lookup', async () => {
     watch();
     await settle();
     for (let round = 0; round < 5; round++) {
@@ -215,7 +215,7 @@ describe('failures', () => {
     expect(clock.nextInMs).toBe(1_000);
   });
 
-  it('a look that hangs is given up after its time, and what it says later is ignored (D8)', async () => {
+  it('include a lookup that hangs: it ends after its time, and its late answer is ignored (D8)', async () => {
     watch({ timeoutMs: 3_000 });
     await settle();
     await clock.advanceAsync(3_000);
@@ -231,7 +231,7 @@ describe('failures', () => {
 });
 
 describe('empty answers (D7)', () => {
-  it('look again at once when a call finds none, however long the last answer is valid', async () => {
+  it('are looked up again at once when a call finds no endpoint, whatever the TTL of the last answer', async () => {
     watch();
     await settle();
     await answer({ ...set(), validForMs: 30_000 });
@@ -243,7 +243,7 @@ describe('empty answers (D7)', () => {
     expect(listener.events).toEqual(['∅', '10.0.0.1:80']);
   });
 
-  it('look again at most once a second, plus a jitter that many calls do not wear away', async () => {
+  it('are looked up again at most once a second, with a jitter that many calls do not wear down', async () => {
     watch();
     await settle();
     chance = 0.5;
@@ -257,7 +257,7 @@ describe('empty answers (D7)', () => {
     expect(looks).toHaveLength(2);
   });
 
-  it('empty at once where no agreement is asked for', async () => {
+  it('count at once where no confirmation is required', async () => {
     watch();
     await settle();
     await answer(set('10.0.0.1'));
@@ -266,7 +266,7 @@ describe('empty answers (D7)', () => {
     expect(listener.events).toEqual(['10.0.0.1:80', '∅']);
   });
 
-  it('need a second one as late as asked for; that look comes right then', async () => {
+  it('need a second one after the required time; the lookup for it comes just then', async () => {
     watch({ emptyAgreementMs: 5_000 });
     await settle();
     await answer(set('10.0.0.1'));
@@ -283,7 +283,7 @@ describe('empty answers (D7)', () => {
     expect(listener.events).toEqual(['10.0.0.1:80', '∅']);
   });
 
-  it('a set in between starts the count again, a failure does not', async () => {
+  it('start counting again after a set in between, and not after a failure', async () => {
     watch({ emptyAgreementMs: 5_000 });
     await settle();
     await answer(set());
@@ -299,7 +299,7 @@ describe('empty answers (D7)', () => {
     expect(listener.events.slice(1)).toEqual(['10.0.0.1:80', 'fail down', '∅']);
   });
 
-  it('a first one is reported, as a reason to wait; a later one is not', async () => {
+  it('are reported the first time, as a reason to wait, and not again', async () => {
     watch({ emptyAgreementMs: 5_000 });
     await settle();
     await answer(set());
@@ -314,7 +314,7 @@ describe('empty answers (D7)', () => {
 });
 
 describe('close', () => {
-  it('aborts the look, leaves no timer and lets nothing be said any more', async () => {
+  it('aborts the lookup, leaves no timer and publishes nothing more', async () => {
     watch();
     await settle();
     resolution.close();
@@ -326,7 +326,7 @@ describe('close', () => {
     expect(listener.events).toEqual([]);
   });
 
-  it('before the first look, and between looks', async () => {
+  it('works before the first lookup, and between lookups', async () => {
     watch();
     resolution.close();
     await settle();
@@ -339,7 +339,7 @@ describe('close', () => {
   });
 });
 
-it('refuses options that do not fit', () => {
+it('refuses invalid options', () => {
   expect(() => watch({ intervalMs: -1 })).toThrow('intervalMs must be a number from 10');
   expect(() => watch({ minIntervalMs: 5_000, maxIntervalMs: 1_000 })).toThrow('maxIntervalMs must be');
   expect(() => watch({ jitter: 1 } as object)).toThrow('polling has no option "jitter"');

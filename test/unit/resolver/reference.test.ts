@@ -6,7 +6,7 @@ const read = (path: string): string => readFileSync(new URL(`../../../docs/${pat
 describe('docs/reference/targets.md', () => {
   const page = read('reference/targets.md');
 
-  it('shows only targets that are ones', () => {
+  it('shows only valid targets', () => {
     const [table = ''] = page.split('\n## Ports\n');
     const targets = [...table.matchAll(/^\| `([^`]+)`/gm)].map((match) => match[1] as string);
     expect(targets).toHaveLength(5);

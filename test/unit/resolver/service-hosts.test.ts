@@ -58,7 +58,7 @@ it.each([
   'pod-0.mysql.shop.svc.cluster.local',
   'a..b',
   '-x.y',
-])('%s is left alone without a question', (host) => {
+])('%s is not a Service, without a query', (host) => {
   const fixture = new Fixture();
   expect(fixture.judge(host)).toBe(false);
   expect(fixture.dns.asked).toEqual([]);
@@ -69,14 +69,14 @@ it.each([
   'orders.shop.svc.evil.example.',
   'orders.shop.svc.cluster.local.evil.example',
   'orders.shop.svc.local',
-])('%s is under a domain of somebody else: left alone without a question', async (host) => {
+])('%s is under a foreign domain: not a Service, without a query', async (host) => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${host.replace(/\.$/, '')}.`] = ['10.0.0.1'];
   expect(await fixture.judge(host)).toBe(false);
   expect(fixture.dns.asked).toEqual([]);
 });
 
-it("another domain is asked for where it is named: by the list, the function, or as the cluster's own", async () => {
+it("another domain is queried where it is configured: by the list, the function, or as the cluster's own", async () => {
   const host = 'orders.shop.svc.other.example';
   expect(await new Fixture({ services: [host] }).judge(host)).toBe(true);
   expect(await new Fixture({ services: () => true }).judge(host)).toBe(true);
@@ -85,7 +85,7 @@ it("another domain is asked for where it is named: by the list, the function, or
   expect(await own.judge(host)).toBe(true);
 });
 
-it('remembers Services longer than hosts that are none', async () => {
+it('remembers Services longer than hosts that are not', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
   expect(await fixture.judge('orders.shop')).toBe(true);
@@ -94,14 +94,14 @@ it('remembers Services longer than hosts that are none', async () => {
   expect(fixture.judge('orders.shop')).toBe(true);
 });
 
-it('a Service of IPv6 addresses is one', async () => {
+it('a Service with IPv6 addresses is found', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = 'ENODATA';
   fixture.dns.answers[`AAAA ${orders}`] = ['fd00::1'];
   expect(await fixture.judge('orders.shop')).toBe(true);
 });
 
-it('outside a cluster only names that say so are asked for', async () => {
+it('outside a cluster only names that are clearly Services are queried', async () => {
   const clusterFiles = { resolvConfPath: '/nowhere', namespacePath: '/nowhere' };
   const dns = new FakeDnsClient();
   const clock = new FakeClock(0);
@@ -132,7 +132,7 @@ it('reads the domain and the namespace of its pod', async () => {
   await rm(folder, { recursive: true });
 });
 
-it('all who ask at once share one question, whatever spelling they use', async () => {
+it('callers at the same time share one query, whatever spelling they use', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
   await fixture.judge('warm.up');
@@ -145,7 +145,7 @@ it('all who ask at once share one question, whatever spelling they use', async (
   expect(fixture.dns.asked).toHaveLength(2);
 });
 
-it('"no" holds for 30 s, and is asked about again while nobody waits', async () => {
+it('"no" holds for 30 s, and is queried again while nobody waits', async () => {
   const fixture = new Fixture();
   expect(await fixture.judge('orders.shop')).toBe(false);
   await fixture.clock.advanceAsync(29_999);
@@ -159,7 +159,7 @@ it('"no" holds for 30 s, and is asked about again while nobody waits', async () 
   expect(fixture.judge('orders.shop')).toBe(true);
 });
 
-it('asks nothing by itself', async () => {
+it('sends no queries on its own', async () => {
   const fixture = new Fixture();
   await fixture.judge('orders.shop');
   await fixture.clock.advanceAsync(3_600_000);
@@ -167,7 +167,7 @@ it('asks nothing by itself', async () => {
 });
 
 it.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])(
-  '%s: the host is left alone, and asked for again 5 s later',
+  '%s: the host is not a Service for now, and queried again 5 s later',
   async (code) => {
     const fixture = new Fixture();
     fixture.dns.answers[`A ${orders}`] = code;
@@ -187,7 +187,7 @@ it.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])(
   },
 );
 
-it('silence: callers get "no" after the time-out, the query is cancelled, and nobody waits again', async () => {
+it('no answer: callers get "no" after the timeout, the query is cancelled, and nobody waits again', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = silent;
   await fixture.judge('warm.up');
@@ -210,7 +210,7 @@ it('silence: callers get "no" after the time-out, the query is cancelled, and no
   expect(fixture.hosts.snapshot()).toContainEqual({ name: orders, service: false, trouble: expect.any(String) });
 });
 
-it('a client that cannot be made, or ignores being called off, does no harm', async () => {
+it('a client that cannot be created, or ignores being cancelled, does no harm', async () => {
   const broken = new Fixture({
     dns: {
       client: () => {
@@ -240,7 +240,7 @@ it('a client that cannot be made, or ignores being called off, does no harm', as
   expect(await verdict).toBe(false);
 });
 
-it('10,000 hosts: at most 100 questions at once, at most 2,000 hosts remembered', async () => {
+it('10,000 hosts: at most 100 queries at once, at most 2,000 hosts remembered', async () => {
   const fixture = new Fixture();
   await fixture.judge('warm.up');
   const verdicts = Array.from({ length: 10_000 }, (_, index) => fixture.judge(`host-${index}.example`));
@@ -253,7 +253,7 @@ it('10,000 hosts: at most 100 questions at once, at most 2,000 hosts remembered'
   expect(fixture.hosts.snapshot()).toHaveLength(2_000);
 });
 
-it('a Service that is forgotten is asked for again', async () => {
+it('a Service that was forgotten is queried again', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
   expect(await fixture.judge('orders.shop')).toBe(true);
@@ -274,7 +274,7 @@ it('closed: waiting and later callers get "no"', async () => {
   expect(fixture.hosts.snapshot()).toEqual([]);
 });
 
-it('a list: these and no others, in every spelling, without a question', async () => {
+it('a list: these and no others, in every spelling, without a query', async () => {
   const fixture = new Fixture({ services: ['Orders.shop', 'stock', 'legacy.example.com'] });
   for (const host of ['orders.shop', 'orders.shop.svc.cluster.local.', 'stock.web', 'legacy.example.com']) {
     expect(await fixture.judge(host), host).toBe(true);
@@ -300,7 +300,7 @@ it('a function: true and false decide, undefined leaves it to DNS', async () => 
   expect(seen).toEqual(['http://legacy.shop', 'http://orders.shop:8080', 'http://billing.shop']);
 });
 
-it('a function that answers with a promise is refused, since that would be a yes', () => {
+it('a function that returns a promise is refused, since that would mean yes', () => {
   const fixture = new Fixture({ services: (async () => false) as never });
   expect(() => fixture.judge('orders.shop')).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
 });
@@ -309,7 +309,7 @@ it.each([
   [['stock', 'http://orders.shop'], 'services[1] must be a host name such as orders.shop, got "http://orders.shop"'],
   [['orders.shop:8080'], 'services[0] must be a host name such as orders.shop, got "orders.shop:8080"'],
   ['orders.shop', 'services must be a list of host names or a function, got "orders.shop"'],
-])('says of %j what does not fit', (services, message) => {
+])('names what is wrong with %j', (services, message) => {
   expect(() => new Fixture({ services: services as never })).toThrow(message);
 });
 

@@ -23,7 +23,7 @@ describe('AddressKind', () => {
     expect(await new AddressKind().of('10.0.0.1', `${orders}.`, client)).toBe(expected);
   });
 
-  it('asks once per address, and again where it got no answer', async () => {
+  it('queries once per address, and again where it got no answer', async () => {
     const client = new FakeDnsClient();
     const kind = new AddressKind();
     client.answers[`SRV ${orders}.`] = 'ETIMEOUT';
@@ -39,14 +39,14 @@ describe('AddressKind', () => {
 describe('slotMaker', () => {
   const target = { address: '10.96.0.7', port: 80, name: undefined, weight: 1 };
 
-  it('makes endpoints that differ by uid alone and carry their age', () => {
+  it('creates endpoints that differ only by uid and have a maximum age', () => {
     const slots = slotMaker({ connections: 3, connectionAgeMs: 60_000 })(target);
     expect(slots.map(({ key }) => key)).toEqual(['10.96.0.7:80#slot-1', '10.96.0.7:80#slot-2', '10.96.0.7:80#slot-3']);
     expect(slots.every(({ attributes }) => attributes.get(endpointConnectionAgeMs) === 60_000)).toBe(true);
     expect([isSlots(slots), isSlots([])]).toEqual([true, false]);
   });
 
-  it('gives equal sets from look to look', () => {
+  it('returns equal sets from lookup to lookup', () => {
     const make = slotMaker({ connections: 1, connectionAgeMs: 60_000 });
     expect(make(target)[0]?.attributes).toBe(make(target)[0]?.attributes);
   });

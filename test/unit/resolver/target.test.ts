@@ -30,7 +30,7 @@ it('static: publishes the list', async () => {
   await expect.poll(() => listener.keys).toBe('10.0.0.1:80 10.0.0.2:81');
 });
 
-it('dns: asks for addresses at a number, for SRV records at a name', async () => {
+it('dns: queries addresses for a port number, SRV records for a port name', async () => {
   const client = new FakeDnsClient();
   client.answers['A orders.shop.svc.cluster.local.'] = ['10.0.0.1', '10.0.0.2'];
   const byNumber = watch('dns:orders.shop:8080', client);
@@ -43,7 +43,7 @@ it('dns: asks for addresses at a number, for SRV records at a name', async () =>
   await expect.poll(() => byName.keys).toBe('10.0.0.1:9090 10.0.0.2:9090');
 });
 
-it('a plain address or localhost is one endpoint, asked nobody', async () => {
+it('a plain address or localhost is one endpoint, without a query', async () => {
   const client = new FakeDnsClient();
   for (const [target, key] of [
     ['127.0.0.1:3000', '127.0.0.1:3000'],
@@ -63,13 +63,13 @@ it('a plain name outside a pod goes to DNS', async () => {
   await expect.poll(() => listener.keys).toBe('10.0.0.1:8080 10.0.0.2:8080');
 });
 
-it('kubernetes: outside a pod fails, and says why', async () => {
+it('kubernetes: fails outside a pod, and says why', async () => {
   const listener = watch('kubernetes:orders.shop:http');
   await expect.poll(() => listener.errors[0]?.message).toContain('not in a pod');
   expect(listener.errors[0]?.permanent).toBe(true);
 });
 
-it('a family asked for counts on every mode', async () => {
+it('a requested family applies in every mode', async () => {
   const client = new FakeDnsClient();
   client.answers['AAAA orders.shop.svc.cluster.local.'] = ['fd00::1', 'fd00::2'];
   const listener = watch('orders.shop:8080', client, { family: 'IPv6' });

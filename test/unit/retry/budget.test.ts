@@ -46,7 +46,7 @@ describe('the retry budget', () => {
   );
 
   it.each([1, 100, 5_000])(
-    'after an hour of calm at %d calls/s: the same, plus ten seconds of it and two of minPerSecond',
+    "after an hour of calm at %d calls/s: the same, plus ten seconds' worth and two of minPerSecond",
     (perSecond) => {
       const { clock, budget } = make();
       for (let second = 0; second < 3_600; second++) {
@@ -59,7 +59,7 @@ describe('the retry budget', () => {
     },
   );
 
-  it('a busy client may repeat all calls of a pod that dies: 1,000 in flight of 5,000/s', () => {
+  it('a busy client may repeat all calls to a pod that dies: 1,000 in flight of 5,000/s', () => {
     const { clock, budget } = make();
     for (let second = 0; second < 30; second++) {
       clock.advance(1_000);
@@ -69,7 +69,7 @@ describe('the retry budget', () => {
     expect(drain(budget)).toBeGreaterThanOrEqual(1_000);
   });
 
-  it('what was saved fades with the traffic: after ten quiet seconds little of it is left', () => {
+  it('savings fade with the traffic: after ten quiet seconds few are left', () => {
     const { clock, budget } = make();
     for (let second = 0; second < 30; second++) {
       clock.advance(1_000);
@@ -82,7 +82,7 @@ describe('the retry budget', () => {
     expect(drain(budget)).toBeLessThanOrEqual(200);
   });
 
-  it('saves nothing in a calm but two seconds of minPerSecond, however long that is and whatever was before', () => {
+  it('calm saves only two seconds of minPerSecond, however long it is and whatever came before', () => {
     const { clock, budget } = make();
     clock.advance(86_400_000);
     expect(drain(budget)).toBe(20);
@@ -98,7 +98,7 @@ describe('the retry budget', () => {
     expect(drain(budget)).toBe(20);
   });
 
-  it('holds what the traffic adds from its first second on: 100 calls of a pod that dies then', () => {
+  it('traffic counts from its first second on: 100 calls to a pod that dies then', () => {
     const { clock, budget } = make();
     clock.advance(3_600_000);
     for (let second = 0; second < 2; second++) {
@@ -109,7 +109,7 @@ describe('the retry budget', () => {
     expect(drain(budget)).toBeGreaterThanOrEqual(100);
   });
 
-  it('always allows minPerSecond, and nothing with 0 and 0', () => {
+  it('minPerSecond is always allowed, and nothing with 0 and 0', () => {
     const { clock, budget } = make({ ratio: 0, minPerSecond: 2 });
     expect(drain(budget)).toBe(2);
     clock.advance(499);
@@ -122,7 +122,7 @@ describe('the retry budget', () => {
     expect(none.budget.withdraw()).toBe(false);
   });
 
-  it('checks its options', () => {
+  it('options are checked', () => {
     for (const bad of [{ ratio: 1.1 }, { ratio: -0.1 }, { minPerSecond: Number.NaN }, { perSecond: 3 }, 'many']) {
       expect(() => make(bad as never), JSON.stringify(bad)).toThrowError(
         expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
@@ -131,7 +131,7 @@ describe('the retry budget', () => {
   });
 });
 
-it('the calls of a minute ago save nothing up for now, though nothing was retried meanwhile', async () => {
+it('calls of a minute ago save nothing for now, even if nothing was retried meanwhile', async () => {
   const fixture = new BalancerFixture();
   await fixture.publish('10.0.0.1');
   await fixture.addresses(1_280);

@@ -25,24 +25,24 @@ describe('the retry policy', () => {
     ['status', false, false],
     ['overload', false, false],
     ['protocol', false, false],
-  ] as const)('%s: repeated at all %s, repeated if idempotent %s', (name, always, idempotent) => {
+  ] as const)('%s: repeated in any case %s, repeated if idempotent %s', (name, always, idempotent) => {
     expect(policy().allows(ended(outcomes[name]))).toBe(always);
     expect(policy().allows(ended(outcomes[name], { idempotent: true }))).toBe(idempotent);
   });
 
-  it('never repeats what was answered in part', () => {
+  it('never repeats a call that was partly answered', () => {
     for (const outcome of Object.values(outcomes)) {
       expect(policy().allows(ended(outcome, { idempotent: true, answered: true }))).toBe(false);
     }
   });
 
-  it('makes maxAttempts attempts at most', () => {
+  it('allows at most maxAttempts attempts', () => {
     expect(policy().allows(ended(outcomes.notStarted, { tried: 2 }))).toBe(true);
     expect(policy().allows(ended(outcomes.notStarted, { tried: 3 }))).toBe(false);
     expect(policy({ maxAttempts: 1 }).allows(ended(outcomes.notStarted))).toBe(false);
   });
 
-  it('pays for what it allows, and only for that', () => {
+  it('pays for the retries it allows, and only for those', () => {
     const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
     for (let call = 0; call < 100; call++) limited.allows(ended(outcomes.status));
     expect(limited.allows(ended(outcomes.notStarted))).toBe(true);
@@ -58,7 +58,7 @@ describe('the retry policy', () => {
     expect(fed.allows(ended(outcomes.notStarted))).toBe(false);
   });
 
-  it('gives the price of a retry that could not be made back', () => {
+  it('refunds a retry that could not be made', () => {
     const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
     expect(limited.allows(ended(outcomes.notStarted))).toBe(true);
     limited.refund();
@@ -66,7 +66,7 @@ describe('the retry policy', () => {
     expect(limited.allows(ended(outcomes.notStarted))).toBe(false);
   });
 
-  it('gives nothing back for a retry that was free', () => {
+  it('refunds nothing for a retry that was free', () => {
     const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
     expect(limited.allows(ended(outcomes.notStarted))).toBe(true);
     expect(limited.allowsFree(ended(outcomes.notStarted))).toBe(true);
@@ -113,7 +113,7 @@ describe('statuses', () => {
     status,
   });
 
-  it('names the answers that are given up, and no others', () => {
+  it('name the responses that are discarded, and no others', () => {
     const asked = policy({ statuses: [503, 404] });
     expect(asked.looksAtAnswers).toBe(true);
     expect([503, 404, 500, 502, 429].map((status) => asked.allows(answer(status)))).toEqual([
@@ -127,19 +127,19 @@ describe('statuses', () => {
     expect(policy({ statuses: [503], maxAttempts: 1 }).looksAtAnswers).toBe(false);
   });
 
-  it('never of a request that may not be sent twice, nor of an answer that was passed on', () => {
+  it('do not apply to a request that may not be repeated, nor to a response that was passed on', () => {
     expect(policy({ statuses: [503] }).allows(answer(503, { idempotent: false }))).toBe(false);
     expect(policy({ statuses: [503] }).allows(answer(503, { answered: true }))).toBe(false);
   });
 
-  it('are bounded by attempts and budget', () => {
+  it('are limited by attempts and budget', () => {
     expect(policy({ statuses: [503] }).allows(answer(503, { tried: 3 }))).toBe(false);
     expect(policy({ statuses: [503], budget: { ratio: 0, minPerSecond: 0 } }).allows(answer(503))).toBe(false);
   });
 });
 
 describe('methods', () => {
-  it('are the idempotent ones unless they are named', () => {
+  it('are the idempotent ones unless configured', () => {
     expect(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'].every((m) => policy().methods.has(m))).toBe(true);
     expect(['POST', 'PATCH', 'CONNECT', 'get', 'QUERY'].some((m) => policy().methods.has(m))).toBe(false);
     const named = policy({ methods: ['GET', 'POST'] });
@@ -148,7 +148,7 @@ describe('methods', () => {
 });
 
 describe('when', () => {
-  it('is told the facts', () => {
+  it('is given the facts', () => {
     const seen: unknown[] = [];
     const asked = policy({
       statuses: [503],
@@ -189,7 +189,7 @@ describe('when', () => {
     ]);
   });
 
-  it('decides in place of the rules, both ways', () => {
+  it('decides instead of the rules, in both directions', () => {
     const never = policy({ when: () => false });
     expect(never.allows(ended(outcomes.notStarted))).toBe(false);
     const always = policy({ when: () => true });
@@ -197,7 +197,7 @@ describe('when', () => {
     expect(always.allows({ ...ended(outcomes.success, { idempotent: true }), status: 404 })).toBe(true);
   });
 
-  it('cannot make what may be done only once happen twice', () => {
+  it('cannot repeat a call that may be done only once', () => {
     const asked: unknown[] = [];
     const always = policy({ when: (attempt) => asked.push(attempt) > 0 });
     for (const outcome of [outcomes.reset, outcomes.timeout, outcomes.status, outcomes.overload, outcomes.cancelled]) {
@@ -219,7 +219,7 @@ describe('when', () => {
     ['returns a promise', async () => true, 'retry.when() must be true or false, got a promise'],
     ['forgets to return', () => {}, 'retry.when() must be true or false, got undefined'],
     ['returns a word', () => 'yes', 'retry.when() must be true or false, got "yes"'],
-  ])('that %s counts for the rules, and the observer hears of it', (_what, when, message) => {
+  ])('that %s lets the rules decide, and is reported to the observer', (_what, when, message) => {
     const clock = new FakeClock();
     const warned: unknown[] = [];
     const warnings = new Warnings({ warned: ({ error }) => warned.push(error) }, clock);

@@ -7,8 +7,8 @@ function attempt(name: string, handle: object = {}): TriedAttempt<object> {
   return { subchannel: subchannel(name) as never, handle };
 }
 
-describe('where a call was tried', () => {
-  it('is to be avoided', () => {
+describe('an endpoint where a call was tried', () => {
+  it('is avoided', () => {
     const tried = new TriedEndpoints<object>();
     const first = attempt('10.0.0.1');
     tried.add(first, outcomes.reset);
@@ -16,21 +16,21 @@ describe('where a call was tried', () => {
     expect(tried.allows(attempt('10.0.0.2'))).toBe(true);
   });
 
-  it('is no place to go at once when no connection could be opened', () => {
+  it('is not used again at once when no connection could be opened', () => {
     const tried = new TriedEndpoints<object>();
     const first = attempt('10.0.0.1');
     tried.add(first, outcomes.notConnected);
     expect(tried.allows(first)).toBe(false);
   });
 
-  it('may be gone to again over a connection opened since', () => {
+  it('may be used again over a connection opened since', () => {
     const tried = new TriedEndpoints<object>();
     const first = attempt('10.0.0.1');
     tried.add(first, outcomes.notConnected);
     expect(tried.allows({ subchannel: first.subchannel, handle: {} })).toBe(true);
   });
 
-  it('may be gone to once more when it refused the call', () => {
+  it('may be used once more if it refused the call', () => {
     const tried = new TriedEndpoints<object>();
     const first = attempt('10.0.0.1');
     for (const allowed of [true, false]) {
@@ -41,7 +41,7 @@ describe('where a call was tried', () => {
     }
   });
 
-  it('may be gone to again when a reused connection died', () => {
+  it('may be used again if a reused connection died', () => {
     const tried = new TriedEndpoints<object>();
     const first = attempt('10.0.0.1');
     tried.add(first, outcomes.reset);
@@ -53,7 +53,7 @@ describe('where a call was tried', () => {
   });
 
   it.each(['status', 'overload', 'timeout', 'protocol', 'success'] as const)(
-    'is no place to go again after its own %s, over whatever connection',
+    'is not used again after its own %s, over whatever connection',
     (name) => {
       const tried = new TriedEndpoints<object>();
       const first = attempt('10.0.0.1');
@@ -63,7 +63,7 @@ describe('where a call was tried', () => {
     },
   );
 
-  it('knows endpoints apart, also where every handle is undefined', () => {
+  it('is distinguished from others, also where every handle is undefined', () => {
     const tried = new TriedEndpoints<undefined>();
     const one = { subchannel: subchannel('10.0.0.1') as never, handle: undefined };
     tried.add(one, outcomes.notConnected);

@@ -15,7 +15,7 @@ describe('listeners on a shared signal', () => {
     expect(called).toEqual(Array.from({ length: 20 }, (_, i) => i));
   });
 
-  it('are not called once they are taken back, by another listener either', () => {
+  it('are not called once they are removed, also by another listener', () => {
     const controller = new AbortController();
     const called: string[] = [];
     const second = (): void => void called.push('second');
@@ -31,7 +31,7 @@ describe('listeners on a shared signal', () => {
     expect(called).toEqual(['first']);
   });
 
-  it('leave nothing on the signal, and can come again', () => {
+  it('leave nothing on the signal, and can be added again', () => {
     const { signal } = new AbortController();
     const listener = (): void => {};
     for (let i = 0; i < 3; i++) {
@@ -42,14 +42,14 @@ describe('listeners on a shared signal', () => {
     }
   });
 
-  it('may be on no signal at all', () => {
+  it('may be added without a signal', () => {
     onAbort(undefined, () => {});
     offAbort(undefined, () => {});
   });
 });
 
-describe('work that a signal may call off', () => {
-  it('has its own result if that comes first, and leaves nothing on the signal', async () => {
+describe('work that a signal may abort', () => {
+  it('keeps its own result if that comes first, and leaves nothing on the signal', async () => {
     const { signal } = new AbortController();
     expect(await orAborted(Promise.resolve('done'), signal)).toBe('done');
     await expect(orAborted(Promise.reject(new Error('failed')), signal)).rejects.toThrow('failed');
@@ -57,7 +57,7 @@ describe('work that a signal may call off', () => {
     expect(listeners(signal)).toBe(0);
   });
 
-  it('rejects with the reason when the signal aborts, whatever it comes to afterwards', async () => {
+  it('rejects with the reason when the signal aborts, whatever its result later', async () => {
     const controller = new AbortController();
     let fail: (error: Error) => void = () => {};
     const work = new Promise<never>((_, reject) => {

@@ -29,7 +29,7 @@ describe('option checks', () => {
     ['app:secret@db:80', '…@db:80'],
     ['a@b', 'a@b'],
     ['db.shop:80', 'db.shop:80'],
-  ])('show no user and password of a URL: %s', (given, shown) => {
+  ])('show no user and password in a URL: %s', (given, shown) => {
     expect(complaint(() => checkPort('port', given))).toMatch(`got ${JSON.stringify(shown)}`);
   });
 
@@ -47,7 +47,7 @@ describe('option checks', () => {
       'a number from 1 to 9 or Infinity',
     ],
     [{ min: 1, integer: true, infinite: true }, [Infinity], [1.5], 'a whole number of at least 1 or Infinity'],
-  ])('numbers within %o', (bounds, good, bad, words) => {
+  ])('accept numbers within %o', (bounds, good, bad, words) => {
     for (const value of good) expect(checkNumber('timeoutMs', value, 1, bounds)).toBe(value);
     for (const value of bad) expect(complaint(() => checkNumber('timeoutMs', value, 1, bounds))).toContain(words);
     expect(checkNumber('timeoutMs', undefined, 42, bounds)).toBe(42);
@@ -68,7 +68,7 @@ describe('option checks', () => {
     expect(complaint(() => checkNumber('n', 'x'.repeat(1_000), 1))?.length).toBeLessThan(140);
   });
 
-  it('show no secret: not that of a URL, not what an option with such a name holds', () => {
+  it('show no secret: neither in a URL, nor in an option whose name says that it holds one', () => {
     const shown = (value: string): string | undefined =>
       complaint(() => checkNumber('n', value, 1))?.slice('n must be a number, got '.length);
     expect(shown('https://user:hunter2@api:6443/x')).toBe('"https://…@api:6443/x"');
@@ -89,7 +89,7 @@ describe('option checks', () => {
     expect(complaint(() => checkString('credentials.token', ''))).toContain('got ""');
   });
 
-  it('look at a long text once, whatever is in it', () => {
+  it('scan a long text once, whatever is in it', () => {
     const text = ':'.repeat(5_000_000);
     for (const end of ['', '@', '@?', ':@:']) expect(quoted(text + end, 80).length).toBeLessThan(100);
     expect(quoted(`${' '.repeat(5_000_000)}//a:b@c`, 80).length).toBeLessThan(100);
@@ -108,7 +108,7 @@ describe('option checks', () => {
     }
   });
 
-  it('take ports and booleans', () => {
+  it('accept ports and booleans', () => {
     for (const port of [1, 80, 65_535]) expect(checkPort('port', port)).toBe(port);
     for (const port of [0, 65_536, 1.5, '80', undefined])
       expect(complaint(() => checkPort('port', port))).toBeDefined();

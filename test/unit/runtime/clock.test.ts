@@ -26,7 +26,7 @@ describe('the real clock', () => {
     expect(order).toEqual(['now', 'deferred', 'next turn']);
   });
 
-  it('fires, and does not when cancelled; delays beyond what timers can do are long, not at once', async () => {
+  it('fires, unless cancelled; a delay longer than timers allow is long, not zero', async () => {
     const fired: string[] = [];
     systemClock.timer(() => fired.push('cancelled'), 0).cancel();
     const far = systemClock.timer(() => fired.push('far'), Number.POSITIVE_INFINITY);
@@ -41,7 +41,7 @@ describe('the real clock', () => {
     expect(fired).toEqual(['fired']);
   });
 
-  it('leaves the async context of whoever calls: a timer holds no request', async () => {
+  it('leaves the async context of its caller: a timer retains no request', async () => {
     const request = new AsyncLocalStorage<string>();
     const seen: (string | undefined)[] = [];
     await request.run('a request', async () => {
@@ -67,7 +67,7 @@ describe('the real clock', () => {
 });
 
 describe('the fake clock', () => {
-  it('fires timers in their order, each at its moment, those set meanwhile included', async () => {
+  it('fires timers in order, each at its moment, including those set meanwhile', async () => {
     const clock = new FakeClock(0);
     const fired: string[] = [];
     const note = (what: string) => (): number => fired.push(`${what} ${clock.now()}`);
@@ -83,7 +83,7 @@ describe('the fake clock', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('after a stall fires all that fell due late, and at the end', async () => {
+  it('fires all that fell due during a stall late, and at its end', async () => {
     const clock = new FakeClock(0);
     const fired: string[] = [];
     for (const at of [10, 20, 2_000]) clock.timer(() => fired.push(`${at} at ${clock.now()}`), at);
@@ -125,7 +125,7 @@ describe('a deadline', () => {
     expect([due, clock.timers]).toEqual([1, 0]);
   });
 
-  it('waits a moment after a stall, for as long as it was asked to keep the process', async () => {
+  it('waits a moment after a stall, and keeps the process alive only if it was asked to', async () => {
     const clock = new FakeClock(0);
     let due = 0;
     const timer = deadline(clock, () => due++, 100);
@@ -148,7 +148,7 @@ describe('a deadline', () => {
     expect([due, clock.timers]).toEqual([1, 0]);
   });
 
-  it('is cancelled at any time, also in that moment', async () => {
+  it('can be cancelled at any time, also in that moment', async () => {
     const clock = new FakeClock(0);
     let due = 0;
     const first = deadline(clock, () => due++, 100);
@@ -162,8 +162,8 @@ describe('a deadline', () => {
   });
 });
 
-describe('the watch for stalls', () => {
-  it('knows how long the event loop stood still, at its end and afterwards', async () => {
+describe('stall detection', () => {
+  it('knows how long the event loop was blocked, at its end and afterwards', async () => {
     const clock = new FakeClock(0);
     const stalls = new StallWatch(clock);
     stalls.began();
@@ -181,7 +181,7 @@ describe('the watch for stalls', () => {
     expect(stalls.stalledSince(clock.now(), clock.now())).toBe(0);
   });
 
-  it('takes a short delay for ordinary work', async () => {
+  it('ignores a short delay', async () => {
     const clock = new FakeClock(0);
     const stalls = new StallWatch(clock);
     stalls.began();

@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
 import { Closing } from '../../../src/runtime/closing.js';
 
-it('finishes once, cuts for whichever signal aborts, and listens to none afterwards', async () => {
+it('finishes once, cuts when any of its signals aborts, and listens to none afterwards', async () => {
   const heard: string[] = [];
   let finished = (): void => {};
   const closing = new Closing(
@@ -26,7 +26,7 @@ it('finishes once, cuts for whichever signal aborts, and listens to none afterwa
   expect(heard).toEqual(['finish', 'cut', 'cut']);
 });
 
-it('may be called again from within, by code that is notified of the end', async () => {
+it('may be called again by code that is notified of the end', async () => {
   const heard: string[] = [];
   let again: Promise<void> | undefined;
   const closing: Closing = new Closing(

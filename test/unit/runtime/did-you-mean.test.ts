@@ -21,13 +21,13 @@ describe('closestOf', () => {
   });
 
   it.each([[''], ['k'], ['kx'], ['xyz'], ['ttl'], ['attempts'], ['resolveAllTheNames'], ['x'.repeat(10_000_000)]])(
-    'nothing looks like %.20s',
+    '%.20s resembles no option',
     (word) => {
       expect(closestOf(word, known)).toBeUndefined();
     },
   );
 
-  it('takes the closest, of several as close the first', () => {
+  it('takes the closest, and the first of several equally close', () => {
     expect(closestOf('minLoad', ['maxLoad', 'minLoads', 'minLoda'])).toBe('minLoads');
     expect(closestOf('minLoad', [])).toBeUndefined();
   });

@@ -31,7 +31,7 @@ describe('hash32', () => {
     ['hello', 0, 0x248bfa47],
     ['hello, world', 0, 0x149bbb7f],
     ['The quick brown fox jumps over the lazy dog', 0, 0x2e4ff723],
-  ])('%j with seed %i', (text, seed, expected) => {
+  ])('%j with seed %i has the known hash', (text, seed, expected) => {
     expect((hash32(text, seed) >>> 0).toString(16)).toBe(expected.toString(16));
   });
 

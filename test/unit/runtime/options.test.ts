@@ -25,13 +25,13 @@ const table: OptionTable<Filled<TeaOptions, 'onReady'>> = optionTable('tea', {
   milk: choiceOption('none', ['oat', 'cow', 'none']),
 });
 
-it('says names and defaults', () => {
+it('an option table has names and defaults', () => {
   expect(table.names).toEqual(['minutes', 'sugar', 'onReady', 'milk']);
   expect(table.defaults).toEqual({ minutes: 3, sugar: false, onReady: undefined, milk: 'none' });
   expect(Object.isFrozen(table.defaults)).toBe(true);
 });
 
-it('fills in what is left out, or undefined', () => {
+it('an option table fills in what is left out, or undefined', () => {
   expect(table.resolve(undefined)).toEqual(table.defaults);
   expect(table.resolve({ minutes: undefined, sugar: true })).toEqual({
     minutes: 3,
@@ -52,7 +52,7 @@ it.each([
   expect(() => table.resolve(given)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION', message }));
 });
 
-it('checks a required option that is left out', () => {
+it('an option table refuses a missing required option', () => {
   const cup: OptionTable<{ readonly size: string }> = optionTable('cup', { size: requiredOption(checkString) });
   expect(cup.resolve({ size: 'small' })).toEqual({ size: 'small' });
   expect(() => cup.resolve({})).toThrow('cup.size must be a non-empty string, got undefined');

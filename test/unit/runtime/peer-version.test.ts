@@ -20,7 +20,7 @@ it.each([
   expect(isInRange(version, range)).toBe(included);
 });
 
-it('an installed version that package.json includes is taken', () => {
+it('an installed version that package.json includes is accepted', () => {
   for (const peer of ['undici', 'ws', 'pg', 'mysql2', '@grpc/grpc-js', 'not-installed']) {
     expect(() => checkPeer(peer, 'evenkeel/x', 'file:///app/check-version.js')).not.toThrow();
   }

@@ -22,8 +22,8 @@ function expectEven(counts: readonly number[], shares: readonly number[]): void 
   });
 }
 
-describe('random', () => {
-  it.each([1, 2, 3, 10, 1_000])('draw %i indexes evenly', (size) => {
+describe('Random32', () => {
+  it.each([1, 2, 3, 10, 1_000])('draws %i indexes evenly', (size) => {
     const random = new Random32(seededRng(3));
     expectEven(
       count(size, 200_000, () => random.index(size)),
@@ -31,14 +31,14 @@ describe('random', () => {
     );
   });
 
-  it('draw another index evenly, and never the one to leave out', () => {
+  it('draws another index evenly, and never the excluded one', () => {
     const random = new Random32(seededRng(4));
     const counts = count(5, 100_000, () => random.otherIndex(5, 2));
     expect(counts[2]).toBe(0);
     expectEven(counts, [0.25, 0.25, 0, 0.25, 0.25]);
   });
 
-  it('draw pairs evenly: one draw says nothing about the next', () => {
+  it('draws pairs evenly: one draw says nothing about the next', () => {
     const random = new Random32(seededRng(5));
     expectEven(
       count(25, 200_000, () => random.index(5) * 5 + random.index(5)),
@@ -46,7 +46,7 @@ describe('random', () => {
     );
   });
 
-  it('roll the same again under the same seed', () => {
+  it('draws the same again with the same seed', () => {
     const roll = (): number[] => {
       const random = new Random32(seededRng(6));
       return Array.from({ length: 20 }, () => random.index(1_000));
@@ -56,13 +56,16 @@ describe('random', () => {
 });
 
 describe('a weighted draw', () => {
-  it.each([[[1]], [[1, 1]], [[1, 2, 3, 4]], [[0.001, 1, 1_000]], [[5, 0.5, 0.5, 0.5, 0.5]]])('of %j', (weights) => {
-    const total = weights.reduce((sum, weight) => sum + weight, 0);
-    const draw = new WeightedDraw(weights);
-    const random = new Random32(seededRng(7));
-    expectEven(
-      count(weights.length, 200_000, () => draw.draw(random)),
-      weights.map((weight) => weight / total),
-    );
-  });
+  it.each([[[1]], [[1, 1]], [[1, 2, 3, 4]], [[0.001, 1, 1_000]], [[5, 0.5, 0.5, 0.5, 0.5]]])(
+    'has the shares %j',
+    (weights) => {
+      const total = weights.reduce((sum, weight) => sum + weight, 0);
+      const draw = new WeightedDraw(weights);
+      const random = new Random32(seededRng(7));
+      expectEven(
+        count(weights.length, 200_000, () => draw.draw(random)),
+        weights.map((weight) => weight / total),
+      );
+    },
+  );
 });

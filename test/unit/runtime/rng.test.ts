@@ -23,7 +23,7 @@ describe.each([
     expect(chiSquare).toBeLessThan(190);
   });
 
-  test('one draw tells nothing of the next', () => {
+  test('gives independent numbers: one says nothing about the next', () => {
     let product = 0;
     let before = rng.next() - 0.5;
     for (let draw = 0; draw < DRAWS; draw++) {
@@ -45,7 +45,7 @@ test('seededRng repeats itself for one seed and differs for another', () => {
   expect(Array.from({ length: 10 }, () => other.next())).not.toEqual(values);
 });
 
-test('drawIndex and jittered stay within their bounds at both ends of chance', () => {
+test('drawIndex and jittered stay within their bounds for the smallest and largest random number', () => {
   const lowest = { next: () => 0 };
   const highest = { next: () => 1 - 2 ** -32 };
   expect(drawIndex(lowest, 3)).toBe(0);

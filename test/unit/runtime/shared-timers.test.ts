@@ -34,7 +34,7 @@ describe('shared timers', () => {
     expect(world.fired).toHaveLength(1_000);
   });
 
-  it('do nothing once cancelled, from the front, the middle and the end, and more than once', () => {
+  it('do nothing once cancelled, at the front, in the middle or at the end, also repeatedly', () => {
     const world = new World();
     const timers = ['a', 'b', 'c', 'd', 'e'].map((name) => world.start(100, name));
     expect(world.timers.running).toBe(5);
@@ -48,7 +48,7 @@ describe('shared timers', () => {
     expect(world.fired).toEqual(['b 100', 'd 100', 'f 110']);
   });
 
-  it('may be started and cancelled by one that fires', () => {
+  it('may be started and cancelled by a timer that fires', () => {
     const world = new World();
     let second: { cancel(): void } | undefined;
     world.timers.start(100, {
@@ -75,7 +75,7 @@ describe('shared timers', () => {
     expect(world.fired).toEqual(['b 100']);
   });
 
-  it('that all end before their time cost one timer per delay, not one each', () => {
+  it('that are all cancelled cost one clock timer per delay, not one each', () => {
     const world = new World();
     for (let i = 0; i < 1_000; i++) {
       world.start(1_000, 'never').cancel();
@@ -87,7 +87,7 @@ describe('shared timers', () => {
     expect(world.clock.timers).toBe(0);
   });
 
-  it('of ever new delays are a bounded number of queues, and late by a sixteenth at most', () => {
+  it('with ever new delays use a limited number of queues, and are late by a sixteenth at most', () => {
     const world = new World();
     const late: number[] = [];
     for (let delayMs = 1; delayMs < 20_000; delayMs++) {

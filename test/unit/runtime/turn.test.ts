@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { expect, it } from 'vitest';
 import { afterPendingIo } from '../../../src/runtime/turn.js';
 
-it('runs once what waits to be read has been, in the context of its caller', async () => {
+it('a turn runs once, after waiting input was read, in the context of its caller', async () => {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ownChunkOf } from '../../../scripts/build.mjs';
 
-test.each(['/', '\\'])('a module goes into the same chunk where paths are separated by %s', (separator) => {
+test.each(['/', '\\'])('a module goes into the same chunk if paths are separated by %s', (separator) => {
   const path = (/** @type {string[]} */ ...parts) => ['C:', 'evenkeel', 'src', ...parts].join(separator);
   expect(ownChunkOf(path('adapter', 'undici', 'check-version.ts'))).toBe('check-version-undici');
   expect(ownChunkOf(path('runtime', 'check.ts'))).toBe('base');

@@ -4,7 +4,7 @@ import { readReport } from '../../../scripts/check-reporter.mjs';
 const line = (event) => `${JSON.stringify(event)}\n`;
 const passed = (file, fullName) => line({ event: 'test', file, titles: [], fullName, status: 'passed', meta: {} });
 
-test('a check that was ended keeps what it found, and names the files that still ran', () => {
+test('a check that was ended keeps its results, and names the files that were still running', () => {
   const text =
     line({ event: 'start', file: '/r/a.test.ts' }) +
     line({ event: 'start', file: '/r/b.test.ts' }) +
@@ -31,6 +31,6 @@ test('a file that does not load and a test that is skipped without a reason are 
   expect([skipped.length, failed]).toEqual([2, 2]);
 });
 
-test('nothing was reported: nothing passed', () => {
+test('no report means that nothing passed', () => {
   expect(readReport('', '/r')).toMatchObject({ passed: 0, failed: 0 });
 });

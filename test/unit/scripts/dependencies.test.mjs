@@ -16,13 +16,13 @@ test('there is no runtime dependency', () => {
   expect(manifest.dependencies ?? {}).toEqual({});
 });
 
-test('every peer is optional and has its line', () => {
+test('every peer is optional and has its line in docs/decision/dependencies.md', () => {
   const peers = Object.keys(manifest.peerDependencies).sort();
   expect(listed('Peers')).toEqual(peers);
   expect(Object.keys(manifest.peerDependenciesMeta).sort()).toEqual(peers);
   for (const peer of peers) expect(manifest.peerDependenciesMeta[peer]).toEqual({ optional: true });
 });
 
-test('every development dependency has its line, and every line is one', () => {
+test('every development dependency has its line in docs/decision/dependencies.md, and every line its dependency', () => {
   expect(listed('For development')).toEqual(Object.keys(manifest.devDependencies).sort());
 });

@@ -4,19 +4,19 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { anchorsOf, brokenLinks, linksOf } from '../../../scripts/docs-links.mjs';
 
-test('anchors are made the way GitHub makes them', () => {
+test('anchors are formed as on GitHub', () => {
   const text = '# The `pick` path\n## Why not `a/b`?\n### Über uns\n## Twice\n## Twice\n## A [link](x.md) in it\n';
   expect([...anchorsOf(text)]).toEqual(['the-pick-path', 'why-not-ab', 'über-uns', 'twice', 'twice-1', 'a-link-in-it']);
 });
 
-test('code holds neither headings nor links', () => {
+test('code contains neither headings nor links', () => {
   const text =
     '```sh\n# not a heading\n[x](nowhere.md)\n```\n`[y](nowhere.md)` but [z](there.md "title")\n\n[ref]: ref.md\n';
   expect([...anchorsOf(text)]).toEqual([]);
   expect(linksOf(text)).toEqual(['there.md', 'ref.md']);
 });
 
-test('missing files and headings are found, other hosts are not asked', () => {
+test('missing files and headings are found, and no request goes to other hosts', () => {
   const folder = mkdtempSync(join(tmpdir(), 'evenkeel-docs-'));
   try {
     writeFileSync(join(folder, 'other.md'), '# There\n');

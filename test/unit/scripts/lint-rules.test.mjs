@@ -136,7 +136,7 @@ describe('lint rules', () => {
   });
 });
 
-test('every module of src has its rule on what it may import', () => {
+test('every module of src has a rule about what it may import', () => {
   const { overrides } = JSON.parse(readFileSync(join(root, 'scripts/lint/modules.json'), 'utf8'));
   const ruled = overrides
     .filter((/** @type {any} */ { linter }) => linter?.rules?.style?.noRestrictedImports !== undefined)
@@ -155,6 +155,6 @@ test('the rules name only modules that exist', () => {
   expect(modules.filter((module) => !existsSync(join(root, 'src', module)))).toEqual([]);
 });
 
-test('the linter reads what the table says (else: node scripts/lint/modules.mjs)', () => {
+test("the linter's configuration is up to date with the table (else: node scripts/lint/modules.mjs)", () => {
   expect(JSON.parse(readFileSync(join(root, 'scripts/lint/modules.json'), 'utf8'))).toEqual(rules);
 });

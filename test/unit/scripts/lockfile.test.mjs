@@ -9,7 +9,7 @@ test('npm ci accepts the lockfile on every platform (else: node scripts/lockfile
   expect(missingEntries(packages)).toEqual([]);
 });
 
-test('npm verifies every package it downloads (else: node scripts/lockfile.mjs --fix)', () => {
+test('npm verifies every package that it downloads (else: node scripts/lockfile.mjs --fix)', () => {
   expect(missingHashes(packages)).toEqual([]);
   expect(missingHashes({ '': {}, 'node_modules/a': { version: '1.0.0' } })).toEqual(['node_modules/a']);
 });
@@ -18,7 +18,7 @@ test('the lockfile records no download address', () => {
   expect(recordedAddresses(packages)).toEqual([]);
 });
 
-test('a missing platform is found, one that is hoisted or nested is not', () => {
+test('a missing platform is found, one that is hoisted or nested is not reported', () => {
   const lock = {
     'node_modules/a': { optionalDependencies: { 'a-linux-x64': '1.0.0', 'a-darwin-arm64': '1.0.0' }, dev: true },
     'node_modules/a-linux-x64': { version: '1.0.0' },

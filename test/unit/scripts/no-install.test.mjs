@@ -47,7 +47,7 @@ describe.runIf(isRoot)(isRoot ? 'npm test as root' : 'npm test as root (skipped:
     expect([status, last]).toEqual([0, '1 passed, 0 failed']);
   });
 
-  it('says that it does, without', () => {
+  it('installs them without it, and says so', () => {
     const { output, asked } = npmTest('docs-links');
     expect(asked).toContain('install -qq -y --no-install-recommends chromium');
     expect(output).toMatch(/installing .*Chromium.*apt-get; npm test -- --no-install leaves them out/);

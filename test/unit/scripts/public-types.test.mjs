@@ -21,7 +21,7 @@ function cut(files) {
   return (/** @type {string} */ name) => (existsSync(path(name)) ? readFileSync(path(name), 'utf8').trim() : undefined);
 }
 
-test('declarations, imports and files that no entry point can reach are left out, with their comments', () => {
+test('declarations, imports and files that no entry point reaches are left out, with their comments', () => {
   const left = cut({
     index: `export { open } from './open.js';`,
     open: `import type { Hidden } from './hidden.js';
@@ -48,7 +48,7 @@ export interface Options {
   expect(left('hidden')).toBeUndefined();
 });
 
-test('what is referred to under another name, by a whole module, from a cycle or by each overload stays', () => {
+test('declarations used under another name, through a whole module, in a cycle or by an overload stay', () => {
   const left = cut({
     index: `import * as parts from './parts.js';
 export type { A as Renamed } from './a.js';

@@ -6,7 +6,7 @@ const isPacked = (/** @type {string} */ path) =>
 const known = { isPacked, repository: 'https://github.com/owner/evenkeel', version: '1.2.3' };
 const unknown = { ...known, repository: '' };
 
-test('links between packed files stay, others lead to the tagged commit', () => {
+test('links between packed files stay, others point to the tagged commit', () => {
   const text =
     '[a](../reference/errors.md#x) [b](../../examples) [c](../benchmarks.md#d) ![e](../images/top.png) [f](#g) [h](https://x.test)';
   expect(withHoldingLinks(text, 'docs/guide/http.md', known)).toBe(
@@ -16,7 +16,7 @@ test('links between packed files stay, others lead to the tagged commit', () => 
   );
 });
 
-test('while no repository is known only the text of a link out of the package stays', () => {
+test('while no repository is known, a link out of the package is replaced by its text', () => {
   expect(
     withHoldingLinks(
       '[the `a` of it](../benchmarks.md) ![a picture](../images/top.png)',
@@ -26,7 +26,7 @@ test('while no repository is known only the text of a link out of the package st
   ).toBe('the `a` of it a picture');
 });
 
-test('code is left as it is', () => {
+test('code is left unchanged', () => {
   const text = '`[a](gone.md)`\n\n```md\n[b](gone.md)\n```\n\n[c](docs/guide/http.md)';
   expect(withHoldingLinks(text, 'README.md', unknown)).toBe(text);
 });

@@ -10,7 +10,7 @@ const home = {
   security: 'https://github.com/owner/evenkeel/security/advisories/new',
 };
 
-test('a version is released when its section is the newest, dated, and says something', () => {
+test('a version is released if its section is the newest, has a date, and is not empty', () => {
   const text = '# Changelog\n\n## 1.1.0 (2027-01-31)\n\n- a\n\n## 1.0.0 (2027-01-01)\n\n- b\n';
   expect(changelogProblems(text, '1.1.0')).toEqual([]);
   expect(changelogProblems(text, '1.0.0')).toEqual(['1.0.0 is not the newest section of CHANGELOG.md']);
@@ -19,13 +19,13 @@ test('a version is released when its section is the newest, dated, and says some
   expect(changelogProblems(text.replace('- a', ''), '1.1.0')).toEqual(['the section 1.1.0 of CHANGELOG.md is empty']);
 });
 
-test('nothing is published while a line about where the project lives is empty', () => {
+test("nothing is published while a line about the project's home is empty", () => {
   expect(homeProblems(home)).toEqual([]);
   for (const name of Object.keys(home)) expect(homeProblems({ ...home, [name]: '' })).toHaveLength(1);
   expect(homeProblems({ ...home, repository: 'git@github.com:owner/evenkeel.git' })).toHaveLength(1);
 });
 
-test('package.json says where the project lives as far as that is known', () => {
+test("package.json names the project's home as far as it is known", () => {
   expect(manifestFields(home)).toEqual({
     author: 'Owner',
     homepage: home.homepage,

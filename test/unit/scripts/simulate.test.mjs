@@ -7,7 +7,7 @@ import { fleetScenarios } from '../../simulation/lib/fleet.js';
 
 const program = fileURLToPath(new URL('../../simulation/run.mjs', import.meta.url));
 
-it('npm run simulate knows every scenario, and plays one', () => {
+it('npm run simulate lists every scenario, and runs one', () => {
   const run = (...args) => execFileSync(process.execPath, [program, ...args], { encoding: 'utf8' });
   const listed = run('list').trim().split('\n');
   const names = new Set([...fleetScenarios, ...balanceScenarios].map(({ name }) => name));
@@ -22,7 +22,7 @@ it('npm run simulate knows every scenario, and plays one', () => {
   expect(() => run('fleet', '--seeds=none')).toThrow('Usage');
 });
 
-it('sources imported after others export what they should', async () => {
+it('sources that are imported in a certain order have the expected exports', async () => {
   // They share chunks of the same names with different contents.
   const [first] = await importSources('test/simulation/report.ts');
   const [second] = await importSources('test/simulation/balance-report.ts');

@@ -13,14 +13,14 @@ const files = readdirSync(join(root, '.github/workflows'));
 const workflows = files.map((file) => ({ file, ...parse(textOf(`.github/workflows/${file}`)) }));
 const nodes = /const nodes = \[([^\]]+)\]/.exec(textOf('scripts/matrix.mjs'))?.[1]?.split(', ').map(Number);
 
-describe.each(workflows)('$file', ({ permissions, jobs }) => {
+describe.each(workflows)('the workflow $file', ({ permissions, jobs }) => {
   const steps = Object.values(jobs).flatMap(({ steps }) => steps);
 
-  test('may read the repository and nothing else, unless a job asks for more', () => {
+  test('may only read the repository, unless a job asks for more', () => {
     expect(permissions).toEqual({ contents: 'read' });
   });
 
-  test('every job ends', () => {
+  test('has a timeout for every job', () => {
     for (const [name, job] of Object.entries(jobs)) expect(job['timeout-minutes'], name).toBeGreaterThan(0);
   });
 
@@ -33,7 +33,7 @@ describe.each(workflows)('$file', ({ permissions, jobs }) => {
   });
 });
 
-test('Linux runs every check on each supported Node.js, and so does the matrix of peers', () => {
+test('Linux runs every check with each supported Node.js, and the matrix of peers too', () => {
   const matrixOf = (/** @type {string} */ name, /** @type {string} */ job) =>
     workflows.find(({ file }) => file === name)?.jobs[job].strategy.matrix.node;
   expect(matrixOf('test.yml', 'linux')).toEqual(nodes);

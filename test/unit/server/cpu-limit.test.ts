@@ -9,7 +9,7 @@ const files =
     texts[path];
 
 describe('the CPU limit', () => {
-  it('in a container is that of the root of its cgroup (v2), with the time of all processes in it', async () => {
+  it('in a container is that at the root of its cgroup (v2), with the time of all its processes', async () => {
     const budget = await cpuBudget(
       files({
         '/proc/self/cgroup': '0::/\n',
@@ -21,7 +21,7 @@ describe('the CPU limit', () => {
     expect(await budget.usedMs()).toBe(2_500);
   });
 
-  it('is the tightest limit of all its parents (v2)', async () => {
+  it('is the tightest limit of all parents (v2)', async () => {
     const budget = await cpuBudget(
       files({
         '/proc/self/cgroup': '0::/kubepods/pod1/app\n',
@@ -35,7 +35,7 @@ describe('the CPU limit', () => {
     expect(await budget.usedMs()).toBe(1);
   });
 
-  it('is found where the kernel names a path of another namespace', async () => {
+  it('is found where the kernel gives a path in another namespace', async () => {
     const budget = await cpuBudget(
       files({
         '/proc/self/cgroup': '0::/../../pod1/app\n',
@@ -46,7 +46,7 @@ describe('the CPU limit', () => {
     expect(budget.cores).toBe(2);
   });
 
-  it('is a quota in files of its own in v1, where the path may be that of the host', async () => {
+  it('is a quota in separate files in v1, where the path may be that of the host', async () => {
     const budget = await cpuBudget(
       files({
         '/proc/self/cgroup': '12:cpuset:/\n4:cpu,cpuacct:/kubepods/pod1/abc\n1:name=systemd:/kubepods\n',
@@ -64,13 +64,13 @@ describe('the CPU limit', () => {
     ['no limit (v2)', { '/proc/self/cgroup': '0::/\n', '/sys/fs/cgroup/cpu.max': 'max 100000\n' }],
     ['no limit (v1)', { '/proc/self/cgroup': '4:cpu:/\n', '/sys/fs/cgroup/cpu/cpu.cfs_quota_us': '-1\n' }],
     ['nonsense', { '/proc/self/cgroup': '0::/\n', '/sys/fs/cgroup/cpu.max': '0 0\n' }],
-  ])('%s: the cores of the node, and the time of this process', async (_name, texts) => {
+  ])('with %s is the number of cores of the node, with the time of this process', async (_name, texts) => {
     const budget = await cpuBudget(files(texts));
     expect(budget.cores).toBe(availableParallelism());
     expect(await budget.usedMs()).toBeGreaterThan(0);
   });
 
-  it('is unknown for a while if it cannot be read any more', async () => {
+  it('has no usage for a while if the files cannot be read any more', async () => {
     const texts: Record<string, string> = {
       '/proc/self/cgroup': '0::/\n',
       '/sys/fs/cgroup/cpu.max': '100000 100000\n',

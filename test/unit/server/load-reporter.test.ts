@@ -25,13 +25,13 @@ const read = {
 const none: ReportedLoad = { named_metrics: {} };
 
 describe('a report', () => {
-  it('is text, with the requests in flight first', () => {
+  it('as text starts with the requests in flight', () => {
     const text = reporter(full, 3).header('TEXT');
     expect(text).toMatch(/^TEXT named_metrics\.evenkeel_in_flight=3, application_utilization=0\.5, /);
     expect(parseLoadReport(text)).toEqual(read);
   });
 
-  it('is JSON', () => {
+  it('as JSON is an object', () => {
     const json = reporter(full, 3).header('JSON');
     expect(JSON.parse(json.slice('JSON '.length))).toEqual({
       ...full,
@@ -40,18 +40,18 @@ describe('a report', () => {
     expect(parseLoadReport(json)).toEqual(read);
   });
 
-  it('is the message of ORCA', () => {
+  it('in binary form is an ORCA message', () => {
     expect(decodeLoadReport(reporter(full, 3).message())).toEqual(read);
     expect(decodeLoadReport(Buffer.from(reporter(full, 3).header('BIN'), 'base64'))).toEqual(read);
   });
 
-  it('has the requests in flight alone before the first sample', () => {
+  it('has only the requests in flight before the first sample', () => {
     expect(reporter(none, 1).header('TEXT')).toBe('TEXT named_metrics.evenkeel_in_flight=1');
     expect(reporter(none, 1).header('JSON')).toBe('JSON {"named_metrics":{"evenkeel_in_flight":1}}');
     expect(decodeLoadReport(reporter(none, 1).message())).toEqual({ namedMetrics: { evenkeel_in_flight: 1 } });
   });
 
-  it('leaves them out where they are not known', () => {
+  it('leaves out the requests in flight if they are unknown', () => {
     expect(reporter(full, undefined).load.named_metrics).not.toHaveProperty('evenkeel_in_flight');
     expect(parseLoadReport(reporter(full, undefined).header('TEXT'))?.namedMetrics).toEqual(full.named_metrics);
     expect(parseLoadReport(reporter(full, undefined).header('JSON'))?.namedMetrics).toEqual(full.named_metrics);
@@ -71,7 +71,7 @@ describe('a report', () => {
     });
   });
 
-  it('has names of more than 127 bytes in its message', () => {
+  it('may have names of more than 127 bytes in its message', () => {
     const name = 'n'.repeat(200);
     const load: ReportedLoad = { named_metrics: { [name]: 1 } };
     expect(decodeLoadReport(reporter(load, undefined).message())).toEqual({ namedMetrics: { [name]: 1 } });

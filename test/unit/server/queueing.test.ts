@@ -41,8 +41,8 @@ class Fixture {
   }
 }
 
-describe('requests queue', () => {
-  it('where the event loop has been busy for some ms, and two requests are in flight', () => {
+describe('a pod that refuses requests that would queue', () => {
+  it('refuses while the event loop has been busy for some ms, and two requests are in flight', () => {
     expect(new Fixture().after(50, 1, 2).refuses()).toBe(true);
     expect(new Fixture().after(50, 1, 1).refuses()).toBe(false);
     expect(new Fixture().after(50, 0.6, 2).refuses()).toBe(false);
@@ -50,16 +50,16 @@ describe('requests queue', () => {
     expect(new Fixture().after(50, 1, 2).pass(20, 0).refuses()).toBe(false);
   });
 
-  it('not where any number of requests waits for something else', () => {
+  it('refuses none while any number of requests waits for something else', () => {
     expect(new Fixture().after(1_000, 0.5, 50).refuses()).toBe(false);
   });
 
-  it('only where more are in flight than elsewhere: half as many again', () => {
+  it('refuses only if more are in flight than elsewhere: half as many again', () => {
     const pod = new Fixture().after(50, 1, 6);
     expect([pod.refuses(6), pod.refuses(4.1), pod.refuses(4), pod.refuses(0)]).toEqual([false, false, true, true]);
   });
 
-  it('does not refuse a request that may not be refused again, or while the count is unknown', () => {
+  it('refuses no request that may not be refused again, and none while the count is unknown', () => {
     const pod = new Fixture().after(50, 1, 6);
     expect(pod.refuses(0, 0)).toBe(false);
     pod.inFlight = undefined;
@@ -67,7 +67,7 @@ describe('requests queue', () => {
     expect(pod.queueing.refused).toBe(0);
   });
 
-  it('in no first moment: what was before is not known', () => {
+  it('refuses none at first, since the time before is unknown', () => {
     const pod = new Fixture();
     pod.inFlight = 6;
     pod.pass(1_000, 1);
@@ -95,7 +95,7 @@ it('the event loop is watched only while requests come that may go elsewhere', (
   expect(pod.looks).toBe(closed);
 });
 
-it('an offer arrives as it was made', () => {
+it('an offer is parsed as it was written', () => {
   expect(formatOffer({ left: 2, typical: 1.26 })).toBe('2, 1.3');
   expect(parseOffer('2, 1.3')).toEqual({ left: 2, typical: 1.3 });
   for (const value of [undefined, '', '2', '0, 1.0', '2,1.0', '2, -1.0', '2, NaN', '2, 1e9', '12, 1.0', '2, 1.0, 3']) {

@@ -8,8 +8,8 @@ const read = (...raw: string[]) => {
   return { deadlineMs, priority, format };
 };
 
-describe('the headers a pod reads', () => {
-  it('are read whatever their case, and forgotten with the next request', () => {
+describe('the headers that a pod reads', () => {
+  it('are read in any case, and separately for each request', () => {
     expect(
       read(
         'Host',
@@ -25,21 +25,21 @@ describe('the headers a pod reads', () => {
     expect(read('Host', 'a')).toEqual({ deadlineMs: undefined, priority: undefined, format: undefined });
   });
 
-  it('a second deadline can only shorten the first', () => {
+  it('can only shorten a deadline by a second one', () => {
     const name = 'x-envoy-expected-rq-timeout-ms';
     expect(read(name, '250', name, '100').deadlineMs).toBe(100);
     expect(read(name, '100', name, '250').deadlineMs).toBe(100);
   });
 
-  it.each(['', '-1', '1e3', '1.5', ' 5', 'soon', '9'.repeat(16)])('%j is no deadline', (value) => {
+  it.each(['', '-1', '1e3', '1.5', ' 5', 'soon', '9'.repeat(16)])('have no deadline with %j', (value) => {
     expect(read('x-envoy-expected-rq-timeout-ms', value).deadlineMs).toBeUndefined();
   });
 
-  it('a deadline of years is one of a day', () => {
+  it('have a deadline of at most a day', () => {
     expect(read('x-envoy-expected-rq-timeout-ms', '999999999999').deadlineMs).toBe(86_400_000);
   });
 
-  it('reads none whose name is not set', () => {
+  it('are ignored if no name is configured', () => {
     const none = new RequestHeaders({ deadline: undefined, priority: undefined });
     none.read(['', '5', 'x-request-priority', 'critical']);
     expect([none.deadlineMs, none.priority]).toEqual([undefined, undefined]);

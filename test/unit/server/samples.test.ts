@@ -45,14 +45,14 @@ function world(more: Partial<SamplesParts> = {}): World {
   return it;
 }
 
-describe('samples', () => {
-  it('say nothing before there are two', async () => {
+describe('the samples of a pod', () => {
+  it('are empty until there are two', async () => {
     const { samples, clock } = world();
     await clock.advanceAsync(0);
     expect(samples.load).toEqual({ named_metrics: {} });
   });
 
-  it('say what was used of the limit, how busy the event loop was, and requests per second', async () => {
+  it('give the used part of the limit, how busy the event loop was, and requests per second', async () => {
     const { samples, clock, count, files } = world();
     await clock.advanceAsync(0);
     // Of half a core, 200 ms in a second are 40 %.
@@ -71,7 +71,7 @@ describe('samples', () => {
     expect(samples.load).toMatchObject({ cpu_utilization: 0, application_utilization: 0.25, rps_fractional: 0 });
   });
 
-  it('have what the application says in place of that, and its metrics', async () => {
+  it('prefer what the application reports, and include its metrics', async () => {
     const { samples, clock } = world({ utilization: () => 0.9, metrics: () => ({ 'queue:jobs': 7, tokens: 1.5 }) });
     await clock.advanceAsync(0);
     await clock.advanceAsync(1_000);
@@ -79,7 +79,7 @@ describe('samples', () => {
     expect(samples.load.named_metrics).toEqual({ evenkeel_event_loop: 0.25, 'queue:jobs': 7, tokens: 1.5 });
   });
 
-  it('leave out what is no measure, what cannot be sent, and what is too much', async () => {
+  it('leave out invalid measures, those that cannot be sent, and those beyond the limit', async () => {
     const many = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`n${index}`, index]));
     const { samples, clock } = world({
       utilization: () => Number.NaN,
@@ -93,7 +93,7 @@ describe('samples', () => {
     expect(Object.keys(named_metrics).every((name) => /^(n\d+|evenkeel_event_loop)$/.test(name))).toBe(true);
   });
 
-  it('go on when the application throws, or files cannot be read any more', async () => {
+  it('continue when the application throws, or files cannot be read any more', async () => {
     const thrown = (): never => {
       throw new Error('of the application');
     };
@@ -106,7 +106,7 @@ describe('samples', () => {
     expect(samples.load).toMatchObject({ rps_fractional: 0 });
   });
 
-  it('follow a limit that is changed while the pod runs', async () => {
+  it('follow a limit that changes while the pod runs', async () => {
     const { samples, clock, files } = world();
     let usedMs = 0;
     const second = async (): Promise<void> => {

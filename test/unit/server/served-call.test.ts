@@ -10,7 +10,7 @@ function served(deadlineMs?: number) {
 }
 
 describe('a request being served', () => {
-  it('knows what is left of its time', () => {
+  it('knows how much of its time is left', () => {
     const { clock, call } = served(100);
     expect([call.remainingMs, call.cameLate]).toEqual([100, false]);
     clock.advance(100);
@@ -19,7 +19,7 @@ describe('a request being served', () => {
     expect(served().call.remainingMs).toBeUndefined();
   });
 
-  it('its signal aborts at the deadline, and needs no timer before somebody asks', () => {
+  it('has a signal that aborts at the deadline, and needs no timer before the signal is used', () => {
     const { clock, timers, call } = served(100);
     expect(timers.running).toBe(0);
     const { signal } = call;
@@ -30,7 +30,7 @@ describe('a request being served', () => {
     expect(timers.running).toBe(0);
   });
 
-  it('its signal aborts when the caller leaves, and not after a complete answer', () => {
+  it('has a signal that aborts when the caller leaves, and not after a complete response', () => {
     const left = served(100);
     const { signal } = left.call;
     left.call.over(false, false);
@@ -42,7 +42,7 @@ describe('a request being served', () => {
     expect([kept.aborted, answered.timers.running]).toEqual([false, 0]);
   });
 
-  it('a signal asked for late has aborted already', () => {
+  it('has an aborted signal if that is first used after the end', () => {
     const left = served();
     left.call.over(false, false);
     expect(left.call.signal.aborted).toBe(true);

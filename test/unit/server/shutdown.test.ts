@@ -46,8 +46,8 @@ function leave(options: ShutdownOptions, count = 4) {
   return { clock, webSockets, shutdown, over };
 }
 
-describe('WebSockets of a pod that leaves', () => {
-  it('stay until clients that watch have left, with the defaults of both, and end before the pod is killed', () => {
+describe('WebSockets of a pod that shuts down', () => {
+  it('stay until clients that watch endpoints have left, with the defaults of both, and end before the pod is killed', () => {
     const { delayMs, idleMs, leaveMs, drainTimeoutMs } = shutdownDefaults;
     const { leaveSpreadMs } = resolvePlacingOptions({});
     expect(leaveMs).toBeGreaterThanOrEqual(leaveSpreadMs);
@@ -75,7 +75,7 @@ describe('WebSockets of a pod that leaves', () => {
     expect(webSockets.closed).toEqual(['12000: 1012', '13000: 1012']);
   });
 
-  it('are closed earlier where drainTimeoutMs leaves less time', async () => {
+  it('are closed earlier if drainTimeoutMs leaves less time', async () => {
     const { clock, webSockets, over } = leave({ drainTimeoutMs: 10_000 });
     clock.advance(10_000);
     expect(webSockets.closed).toEqual(['4000: 1012', '5250: 1012', '6500: 1012', '7750: 1012']);
@@ -90,7 +90,7 @@ describe('WebSockets of a pod that leaves', () => {
     await over;
   });
 
-  it('need not wait for anything if their clients have left', async () => {
+  it('do not delay the end if their clients have left', async () => {
     const { clock, webSockets, over } = leave({});
     clock.advance(3_000);
     for (const socket of [...webSockets.clients]) socket.close(1000);

@@ -23,7 +23,7 @@ function clusterOf(workers: number) {
   return { clock, primary, all };
 }
 
-describe('requests in flight of the workers of a cluster', () => {
+describe('requests in flight in the workers of a cluster', () => {
   it('are unknown until the primary answers', async () => {
     const { clock, primary, all } = clusterOf(2);
     expect(all[0]?.own.inFlight).toBeUndefined();
@@ -34,7 +34,7 @@ describe('requests in flight of the workers of a cluster', () => {
     expect(all.map(({ own }) => own.inFlight)).toEqual([0, 0]);
   });
 
-  it('add up', async () => {
+  it('are the sum of all workers', async () => {
     const { clock, primary, all } = clusterOf(3);
     new PrimaryCounts(primary as unknown as Cluster, clock);
     await clock.advanceAsync(1_100);
@@ -51,7 +51,7 @@ describe('requests in flight of the workers of a cluster', () => {
     expect(all.map(({ own }) => own.inFlight)).toEqual([4, 4, 4]);
   });
 
-  it('are without those of a worker that is gone', async () => {
+  it('do not include a worker that is gone', async () => {
     const { clock, primary, all } = clusterOf(2);
     new PrimaryCounts(primary as unknown as Cluster, clock);
     const [gone, left] = all as [(typeof all)[0], (typeof all)[0]];
@@ -64,7 +64,7 @@ describe('requests in flight of the workers of a cluster', () => {
     expect(left.own.inFlight).toBe(0);
   });
 
-  it('are kept from what is no count', async () => {
+  it('are not affected by invalid messages', async () => {
     const { clock, primary, all } = clusterOf(1);
     const counts = new PrimaryCounts(primary as unknown as Cluster, clock);
     for (const message of [null, 'text', { evenkeel: 'in-flight' }, { evenkeel: 'in-flight', count: Number.NaN }]) {
@@ -77,7 +77,7 @@ describe('requests in flight of the workers of a cluster', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('take one listener of each event for any number of pods, and none after the last is closed', () => {
+  it('use one listener per event for any number of pods, and none after the last is closed', () => {
     const clock = new FakeClock();
     const primary = new EventEmitter();
     const process = Object.assign(new EventEmitter(), { send: () => true });

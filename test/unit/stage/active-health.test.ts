@@ -18,7 +18,7 @@ function fixture(options?: ActiveHealthOptions): StageFixture {
 const refuse = (): Promise<void> => Promise.reject(new Error('no pong'));
 
 describe('active health', () => {
-  it('marks an endpoint as suspect after three failed probes, and clears it after two good ones', async () => {
+  it('marks an endpoint as suspect after three failed probes, and clears it after two successful ones', async () => {
     const pods = fixture();
     pods.probes.set(a, refuse);
     await pods.clock.advanceAsync(12_000);
@@ -32,7 +32,7 @@ describe('active health', () => {
     expect(pods.events.at(-1)).toBe(`restored ${a}: 2 probes succeeded`);
   });
 
-  it('takes nothing from a probe for which a function of ours failed, and probes on', async () => {
+  it('ignores a probe for which a function of ours failed, and continues', async () => {
     const pods = fixture();
     pods.probes.set(a, () =>
       Promise.reject(perEndpointError('tls', createEndpoint({ address: a, port: 80 }), 'failed: no token')),
@@ -45,7 +45,7 @@ describe('active health', () => {
     expect(pods.usable).toEqual([b, c]);
   });
 
-  it('does not trust it after one', async () => {
+  it('does not clear an endpoint after one successful probe', async () => {
     const pods = fixture({ intervalMs: 1_000 });
     pods.probes.set(a, refuse);
     await pods.clock.advanceAsync(5_000);
@@ -64,7 +64,7 @@ describe('active health', () => {
     }
   });
 
-  it('spreads probes: the first over the interval, those that follow by ± 20 %', async () => {
+  it('spreads probes: the first over the interval, later ones by ± 20 %', async () => {
     const askedAtMs = new Map<string, number[]>();
     const pods = new StageFixture([
       activeHealth({
@@ -88,7 +88,7 @@ describe('active health', () => {
     expect(Math.max(...pauses) - Math.min(...pauses)).toBeGreaterThan(1_000);
   });
 
-  it('counts only probes in a row', async () => {
+  it('counts only consecutive probes', async () => {
     const pods = fixture({ intervalMs: 1_000 });
     let probes = 0;
     pods.probes.set(a, () => (++probes % 3 === 0 ? Promise.resolve() : refuse()));
@@ -97,7 +97,7 @@ describe('active health', () => {
     expect(pods.usable).toEqual([a, b, c]);
   });
 
-  it('takes no answer within timeoutMs for a failure, and aborts the probe', async () => {
+  it('counts no answer within timeoutMs as a failure, and aborts the probe', async () => {
     const signals: AbortSignal[] = [];
     const pods = fixture({
       intervalMs: 1_000,
@@ -113,7 +113,7 @@ describe('active health', () => {
     expect(signals[0]?.aborted).toBe(true);
   });
 
-  it('does not probe what has no connection, and drops the answer of a probe under way', async () => {
+  it('does not probe endpoints without a connection, and drops the answer to a running probe', async () => {
     let probes = 0;
     const pods = fixture({
       intervalMs: 1_000,
@@ -133,7 +133,7 @@ describe('active health', () => {
     expect(pods.result.entries.some(({ suspect }) => suspect)).toBe(false);
   });
 
-  it('gives up, and says so once, where the transport cannot ping', async () => {
+  it('stops, and reports it once, where the transport cannot ping', async () => {
     const pods = fixture({ intervalMs: 1_000 });
     const impossible = (): Promise<void> => Promise.reject(new EvenkeelError('EVENKEEL_OPTION', 'no ping here'));
     for (const address of [a, b, c]) pods.probes.set(address, impossible);

@@ -27,7 +27,7 @@ describe('outlier ejection', () => {
     expect(pods.events).toEqual([`ejected ${a}: 5 failures in a row (last: timeout)`]);
   });
 
-  it('ejects at the first time-out when four more calls were not answered either, not when three were', () => {
+  it('ejects at the first timeout if four more calls were not answered either, not if three were', () => {
     const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 1, 1_000, 4);
     expect(pods.usable).toEqual([a, b, c]);
@@ -36,7 +36,7 @@ describe('outlier ejection', () => {
     expect(pods.events).toEqual([`ejected ${b}: no answer to 5 calls`]);
   });
 
-  it('judges the same whether it gets the successes that it ignores one by one or only their number', () => {
+  it('decides the same whether it is notified of ignored successes one by one or only of their number', () => {
     const options = { consecutiveFailures: Number.POSITIVE_INFINITY, failureRatio: 0.2, minCalls: 10 };
     let ignored = 0;
     const verdicts = Array.from({ length: 300 }, (_, seed) => {
@@ -59,7 +59,7 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([b]);
   });
 
-  it('counts neither what was never sent, nor cancelled calls, nor failed connections', () => {
+  it('counts neither unsent nor cancelled calls, nor failed connections', () => {
     const pods = fixture(2);
     pods.completed(a, outcomes.notStarted, 20);
     pods.completed(a, outcomes.notConnected, 20);
@@ -102,7 +102,7 @@ describe('outlier ejection', () => {
     }
   });
 
-  it('lets calls from before the trial decide nothing', () => {
+  it('ignores calls from before the trial', () => {
     const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.completed(a, outcomes.success, 1, 500);
@@ -114,7 +114,7 @@ describe('outlier ejection', () => {
     expect(pods.entry(a)).toMatchObject({ probation: 1 });
   });
 
-  it('lets a cancelled trial call decide nothing', () => {
+  it('ignores a cancelled trial call', () => {
     const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.clock.advance(1_101);
@@ -122,7 +122,7 @@ describe('outlier ejection', () => {
     expect(pods.entry(a)).toMatchObject({ probation: 1, suspect: false });
   });
 
-  it('opens another round when a trial has no verdict for 10 s', () => {
+  it('starts another trial when one has no result for 10 s', () => {
     const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.clock.advance(1_101);
@@ -133,7 +133,7 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([a, b, c]);
   });
 
-  it('starts at the shortest ejection again after an endpoint was good for 10 s', () => {
+  it('starts with the shortest ejection again after an endpoint was healthy for 10 s', () => {
     const pods = fixture(3);
     const ejectAndRestore = (seconds: number): void => {
       pods.completed(a, outcomes.timeout, 5);
@@ -153,7 +153,7 @@ describe('outlier ejection', () => {
     ejectAndRestore(1);
   });
 
-  it('lets endpoints ejected together come back one by one: times are moved by up to a tenth', () => {
+  it('lets endpoints that were ejected together return one by one: times vary by up to a tenth', () => {
     const pods = fixture(40);
     const startMs = pods.clock.now();
     pods.inOneTurn(() => {
@@ -170,7 +170,7 @@ describe('outlier ejection', () => {
     expect(back[2]).toBe(20);
   });
 
-  it('stands by as long as the endpoint asked for with Retry-After', () => {
+  it('ejects for as long as the endpoint asked for with Retry-After', () => {
     const pods = fixture(3);
     pods.completed(a, { kind: 'failure', cause: 'overload', retryAfterMs: 20_000 }, 5);
     pods.clock.advance(17_999);
@@ -179,7 +179,7 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([a, b, c]);
   });
 
-  it('brings the trial forward when a lost connection is regained, once until the next success', () => {
+  it('starts the trial earlier when a lost connection is back, once until the next success', () => {
     const pods = fixture(3);
     pods.completed(a, outcomes.reset, 5);
     pods.disconnected(a, new Error('reset'));
@@ -199,7 +199,7 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([a, b, c]);
   });
 
-  it('brings the trial forward when a probe is answered', () => {
+  it('starts the trial earlier when a probe is answered', () => {
     const pods = fixture(3);
     pods.completed(a, outcomes.reset, 5);
     pods.probed(a);
@@ -209,7 +209,7 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([b, c]);
   });
 
-  it('does not take a clean close and a new connection for news', () => {
+  it('does not start it earlier after a clean close and a new connection', () => {
     const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.disconnected(a);
@@ -217,7 +217,7 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([b, c]);
   });
 
-  describe('by share of failures', () => {
+  describe('by failure rate', () => {
     /** `count` calls on `address`, every `nth` of which fails. */
     function traffic(pods: StageFixture, address: string, count: number, nth: number): void {
       for (let call = 1; call <= count; call++) {
@@ -225,7 +225,7 @@ describe('outlier ejection', () => {
       }
     }
 
-    it('ejects an endpoint that fails a third of its calls while the others are fine', () => {
+    it('ejects an endpoint that fails a third of its calls while the others are healthy', () => {
       const pods = fixture(2);
       traffic(pods, b, 200, 1_000);
       traffic(pods, a, 48, 3);
@@ -235,7 +235,7 @@ describe('outlier ejection', () => {
       expect(pods.events).toEqual([`ejected ${a}: 33 % of its calls failed, 0 % on other endpoints (last: status)`]);
     });
 
-    it('ejects nobody when all fail alike', () => {
+    it('ejects none when all fail alike', () => {
       const pods = fixture(3);
       for (let round = 0; round < 300; round++) {
         for (const address of [a, b, c]) traffic(pods, address, 3, 3);
@@ -252,7 +252,7 @@ describe('outlier ejection', () => {
       expect(pods.usable).toEqual([b]);
     });
 
-    it('does not take those that left for endpoints that never fail', () => {
+    it('does not count endpoints that left as endpoints without failures', () => {
       const pods = fixture(30, { consecutiveFailures: Number.POSITIVE_INFINITY });
       pods.set([a, b]);
       traffic(pods, b, 48, 4);
@@ -261,7 +261,7 @@ describe('outlier ejection', () => {
       expect(pods.events).toEqual([]);
     });
 
-    it('forgets the past of an endpoint it restores', () => {
+    it('forgets the past of an endpoint that it restores', () => {
       const pods = fixture(2);
       traffic(pods, b, 200, 1_000);
       traffic(pods, a, 51, 3);
@@ -272,7 +272,7 @@ describe('outlier ejection', () => {
     });
   });
 
-  describe('how many', () => {
+  describe('the number of ejected endpoints', () => {
     // What is left when k of n pods fail, for the small Services people have. 'all' = panic.
     const left: Record<number, (number | 'all')[]> = {
       1: ['all'],
@@ -287,7 +287,7 @@ describe('outlier ejection', () => {
       10: [9, 8, 7, 6, 5, 'all', 'all', 'all', 'all', 'all'],
     };
     for (const [n, rows] of Object.entries(left)) {
-      it(`of ${n} pods`, () => {
+      it(`for ${n} pods`, () => {
         rows.forEach((expected, index) => {
           const pods = fixture(Number(n));
           for (const address of addresses(index + 1)) pods.completed(address, outcomes.timeout, 5);
@@ -296,7 +296,7 @@ describe('outlier ejection', () => {
       });
     }
 
-    it('keeps to a smaller share, but one may always be ejected', () => {
+    it('can be limited to a smaller share, but one may always be ejected', () => {
       const pods = fixture(5, { maxEjectedRatio: 0.1 });
       pods.completed(a, outcomes.timeout, 5);
       pods.completed(b, outcomes.timeout, 5);
@@ -306,7 +306,7 @@ describe('outlier ejection', () => {
       expect(pods.entry(b)).toEqual(expect.not.objectContaining({ overLimit: true }));
     });
 
-    it('rounds down: three tenths of five pods are one, and those that stand by are no pods', () => {
+    it('is rounded down: three tenths of five pods are one, and standby endpoints do not count', () => {
       const active = new Set(addresses(5));
       const standby: StageFactory = () => ({
         apply: (set) => set.map((entry) => (active.has(entry.endpoint.address) ? entry : { ...entry, weight: 0 })),
@@ -318,7 +318,7 @@ describe('outlier ejection', () => {
       expect(pods.usable).toEqual([b, c, d, e]);
     });
 
-    it('ejects one that was held back as soon as there is room', () => {
+    it('includes one that was held back as soon as there is room', () => {
       const pods = fixture(5, { maxEjectedRatio: 0.1 });
       pods.completed(a, outcomes.timeout, 5);
       pods.completed(b, outcomes.timeout, 5);
@@ -327,7 +327,7 @@ describe('outlier ejection', () => {
     });
   });
 
-  it('in a panic uses all, and starts ejection times at their minimum when it is over', () => {
+  it('uses all endpoints in a panic, and starts with the shortest ejection again when it is over', () => {
     const pods = fixture(5);
     for (const address of [a, b]) {
       pods.completed(address, outcomes.timeout, 5);
@@ -379,7 +379,7 @@ describe('outlier ejection', () => {
     expect(pods.runs - before).toBeLessThan(120);
   });
 
-  it('acts at once as long as verdicts are few, however many come in one turn', () => {
+  it('takes effect at once while verdicts are few, however many come in one turn', () => {
     const pods = fixture(100);
     pods.inOneTurn(() => {
       for (const address of addresses(40)) pods.completed(address, outcomes.timeout, 5);
@@ -402,7 +402,7 @@ describe('outlier ejection', () => {
     expect(pods.clock.timers).toBe(0);
   });
 
-  it('rejects options that do not fit', () => {
+  it('rejects invalid options', () => {
     for (const bad of [
       { consecutiveFailures: 0 },
       // Per cent, where a share is wanted: it would never eject.
@@ -418,7 +418,7 @@ describe('outlier ejection', () => {
     }
   });
 
-  it('names the cause that does not fit', () => {
+  it('names an invalid cause', () => {
     expect(() => outlierEjection({ causes: ['timeout', 'slow' as never] })).toThrowError(
       'outlierEjection.causes[] must be one of timeout, reset, status, overload, protocol, got "slow"',
     );

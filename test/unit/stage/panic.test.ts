@@ -15,7 +15,7 @@ function suspecting(suspect: ReadonlySet<string>): StageFactory {
 }
 
 describe('panic', () => {
-  it('stands suspect endpoints by while at most half are suspect', () => {
+  it('puts suspect endpoints on standby while at most half are suspect', () => {
     const pods = new StageFixture([suspecting(new Set([a, b])), panic()]);
     pods.set(addresses(4));
     expect(pods.usable).toEqual([c, d]);
@@ -23,7 +23,7 @@ describe('panic', () => {
     expect(pods.events).toEqual([]);
   });
 
-  it('uses all when more than half are suspect, by whichever stage, and says so once', () => {
+  it('uses all when more than half are suspect, through whichever stage, and reports it once', () => {
     const suspect = new Set([a, b]);
     const pods = new StageFixture([suspecting(suspect), outlierEjection(), panic()]);
     pods.set(addresses(4));
@@ -36,7 +36,7 @@ describe('panic', () => {
     expect(pods.events).toEqual(['panic on 3/4', 'panic off 2/4']);
   });
 
-  it('does not count endpoints that stand by anyway', () => {
+  it('does not count endpoints on standby', () => {
     const pods = new StageFixture([
       () => ({
         apply: (set) => set.map((entry) => (entry.endpoint.address === d ? { ...entry, weight: 0 } : entry)),
@@ -48,7 +48,7 @@ describe('panic', () => {
     expect(pods.usable).toEqual([b, c]);
   });
 
-  it('does not count them among the suspect either', () => {
+  it('does not count suspect endpoints on standby', () => {
     const pods = new StageFixture([
       () => ({
         apply: (set) => set.map((entry) => (entry.endpoint.address === c ? { ...entry, weight: 0 } : entry)),
@@ -61,7 +61,7 @@ describe('panic', () => {
     expect(pods.usable).toEqual([b]);
   });
 
-  it('uses suspects when no other endpoint has a connection, and not any more when one has', () => {
+  it('uses suspect endpoints when no other has a connection, and no longer when one has', () => {
     const pods = new StageFixture([suspecting(new Set([a])), panic()]);
     pods.set([a, b, c]);
     expect(pods.usable).toEqual([b, c]);

@@ -51,7 +51,7 @@ function callsOnFirst(balancer: Balancer<FakeConnection>, picks: number): Call[]
 }
 
 describe('an endpoint on probation', () => {
-  it('gets no call while it is ejected, and exactly one at a time when its time is over', async () => {
+  it('gets no call while it is ejected, and then one at a time', async () => {
     const { balancer, clock } = await withOneEjected();
     expect(callsOnFirst(balancer, 90)).toHaveLength(0);
     await clock.advanceAsync(1_101);
@@ -64,7 +64,7 @@ describe('an endpoint on probation', () => {
     expect(callsOnFirst(balancer, 90)).toHaveLength(30);
   });
 
-  it('goes back for longer when that call fails', async () => {
+  it('is ejected for longer when its trial call fails', async () => {
     const { balancer, clock } = await withOneEjected();
     await clock.advanceAsync(1_101);
     callsOnFirst(balancer, 90)[0]?.end(outcomes.timeout);
@@ -75,7 +75,7 @@ describe('an endpoint on probation', () => {
     expect(callsOnFirst(balancer, 90)).toHaveLength(1);
   });
 
-  it('is not kept from its trial by calls that still hang from before, and their ends make no room', async () => {
+  it('gets its trial even if earlier calls still hang, and their ends make no room for more', async () => {
     const { balancer, clock, held } = await withOneEjected(4);
     await clock.advanceAsync(1_101);
     const probation = callsOnFirst(balancer, 90);
@@ -86,7 +86,7 @@ describe('an endpoint on probation', () => {
     expect(callsOnFirst(balancer, 90)).toHaveLength(1);
   });
 
-  it('lets one more call try every ten seconds while there is no verdict', async () => {
+  it('gets one more trial call every ten seconds while there is no result', async () => {
     const { balancer, clock } = await withOneEjected();
     await clock.advanceAsync(1_101);
     expect(callsOnFirst(balancer, 90)).toHaveLength(1);
@@ -94,7 +94,7 @@ describe('an endpoint on probation', () => {
     expect(callsOnFirst(balancer, 90)).toHaveLength(1);
   });
 
-  it('serves waiting callers again once it is restored', async () => {
+  it('gets waiting callers again once it is restored', async () => {
     const { balancer, clock } = await withOneEjected();
     await clock.advanceAsync(1_101);
     expect(balancer.snapshot().endpoints[0]).toMatchObject({ suspect: false, weight: 1, capacity: 1 });

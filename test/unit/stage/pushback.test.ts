@@ -17,8 +17,8 @@ function pods(count: number, options: PushbackOptions = {}): StageFixture {
 }
 const weights = (fixture: StageFixture): number[] => fixture.result.entries.map(({ weight }) => weight);
 
-describe('an endpoint that wants to be left alone', () => {
-  it('gets a tenth of its share until then, and no longer', () => {
+describe('an endpoint that asks for a pause', () => {
+  it('gets a tenth of its share until the pause is over, and no longer', () => {
     const fixture = pods(3);
     fixture.completed(b, busy(5_000));
     expect(weights(fixture)).toEqual([1, 0.1, 1]);
@@ -29,7 +29,7 @@ describe('an endpoint that wants to be left alone', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('is believed for a minute at most, and the longest of its wishes counts', () => {
+  it('is believed for a minute at most, and its longest pause counts', () => {
     const fixture = pods(3);
     fixture.completed(b, busy(3_600_000));
     fixture.completed(b, busy(1_000));
@@ -42,7 +42,7 @@ describe('an endpoint that wants to be left alone', () => {
     expect(weights(fixture)).toEqual([1, 1, 1]);
   });
 
-  it('is no matter of runs: however often it says so, stages run when it begins and when it ends', () => {
+  it('causes few runs of the stages: they run when the first pause begins and when it ends', () => {
     const fixture = pods(3);
     const { runs } = fixture;
     for (let call = 0; call < 1_000; call++) {
@@ -55,7 +55,7 @@ describe('an endpoint that wants to be left alone', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('is not spared when more than half say so', () => {
+  it('gets its full share when more than half ask for a pause', () => {
     const fixture = pods(4);
     for (const address of [a, b]) fixture.completed(address, busy(1_000));
     expect(weights(fixture)).toEqual([0.1, 0.1, 1, 1]);
@@ -67,13 +67,13 @@ describe('an endpoint that wants to be left alone', () => {
     expect(weights(fixture)).toEqual([1, 1, 1, 1]);
   });
 
-  it('alone is the only one', () => {
+  it('gets all calls if it is the only one', () => {
     const fixture = pods(1);
     fixture.completed(a, busy(1_000));
     expect(weights(fixture)).toEqual([1]);
   });
 
-  it('says nothing with an overload that has no time, or none', () => {
+  it('gets its full share after an overload without a pause', () => {
     const fixture = pods(3);
     for (const outcome of [outcomes.overload, busy(0), outcomes.status, outcomes.success])
       fixture.completed(b, outcome);
@@ -81,7 +81,7 @@ describe('an endpoint that wants to be left alone', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('is no doubt, and does not count towards panic', () => {
+  it('is not suspect, and does not count towards panic', () => {
     const fixture = new StageFixture([outlierEjection(), pushback(), panic()]);
     fixture.set([a, b, c, d]);
     for (const address of [a, b]) fixture.completed(address, outcomes.reset, 5);
@@ -91,7 +91,7 @@ describe('an endpoint that wants to be left alone', () => {
     expect(fixture.events.filter((event) => event.startsWith('panic'))).toEqual([]);
   });
 
-  it('keeps zone and other weights in proportion; a standby stays one', () => {
+  it('keeps its weight in proportion to zone and other weights, and a standby stays one', () => {
     const fixture = new StageFixture([
       () => ({ apply: (set) => set.map((entry) => (entry.endpoint.address === a ? { ...entry, weight: 0 } : entry)) }),
       pushback({ ratio: 0.5 }),
@@ -101,7 +101,7 @@ describe('an endpoint that wants to be left alone', () => {
     expect(weights(fixture)).toEqual([0, 2, 2]);
   });
 
-  it('is forgotten with its pod', () => {
+  it('is forgotten when its pod is gone', () => {
     const fixture = pods(3);
     fixture.completed(b, busy(5_000));
     fixture.set([a, c]);
@@ -109,15 +109,15 @@ describe('an endpoint that wants to be left alone', () => {
     expect(weights(fixture)).toEqual([1, 1, 1]);
   });
 
-  it('checks its options', () => {
+  it('is spared according to options, which are checked', () => {
     for (const bad of [{ ratio: 0 }, { ratio: 2 }, { maxMs: 0 }, { max: 1 }, null]) {
       expect(() => pushback(bad as never)).toThrowError(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
     }
   });
 });
 
-describe('in a balancer of the standard stages', () => {
-  it('an overloaded endpoint gets about a twentieth of the calls while the two others have room', async () => {
+describe('an overloaded endpoint in a balancer with the standard stages', () => {
+  it('gets about a twentieth of the calls with the standard stages while the two others have room', async () => {
     const fixture = new BalancerFixture({ stages: standardStages() });
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     let asked = 0;

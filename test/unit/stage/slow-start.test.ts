@@ -17,14 +17,14 @@ function withNewcomer(options: SlowStartOptions = {}): StageFixture {
 const weight = (pods: StageFixture, address: string): number => Number(pods.entry(address)?.weight.toFixed(3));
 
 describe('slow start', () => {
-  it('takes the first set for old', () => {
+  it('treats the first set as warm', () => {
     const pods = new StageFixture([slowStart()]);
     pods.set([a, b]);
     expect([weight(pods, a), weight(pods, b)]).toEqual([1, 1]);
     expect(pods.clock.timers).toBe(0);
   });
 
-  it('takes who left for good and comes back for new, one of the first set as well: it may be another pod', () => {
+  it('treats an endpoint that left for good and returns as new, even from the first set: it may be another pod', () => {
     const pods = withNewcomer();
     pods.clock.advance(60_000);
     pods.set([a]);
@@ -43,7 +43,7 @@ describe('slow start', () => {
     expect(pods.clock.timers).toBe(0);
   });
 
-  it('advances with calls as well, and not with failed ones', () => {
+  it('advances with calls as well, but not with failed ones', () => {
     const pods = withNewcomer({ calls: 100 });
     pods.completed(c, outcomes.status, 500);
     pods.completed(c, outcomes.success, 50);
@@ -54,7 +54,7 @@ describe('slow start', () => {
     expect(weight(pods, c)).toBe(1);
   });
 
-  it('counts age from the first connection, and runs no timer until there is one', () => {
+  it('counts from the first connection, and runs no timer until there is one', () => {
     const pods = new StageFixture([slowStart()]);
     pods.set([a, b]);
     pods.set([a, b, c], false);
@@ -72,7 +72,7 @@ describe('slow start', () => {
     expect(weight(pods, c)).toBe(1);
   });
 
-  it('gets no successes of endpoints that are warm: calls need not pay for that', () => {
+  it('is not notified of successes of warm endpoints, so that calls need not pay for that', () => {
     const pods = withNewcomer({ calls: 100 });
     const successes = (count: number): Outcome[] => Array.from({ length: count }, () => outcomes.success);
     expect(pods.completedUnlessIgnored(a, successes(10))).toBe(10);
@@ -82,13 +82,13 @@ describe('slow start', () => {
     expect(pods.completedUnlessIgnored(c, successes(10))).toBe(10);
   });
 
-  it('has one timer, however many sets come while somebody grows', () => {
+  it('has one timer, however many sets come while an endpoint is new', () => {
     const pods = withNewcomer();
     for (let set = 0; set < 5; set++) pods.set([a, b, c]);
     expect(pods.clock.timers).toBe(1);
   });
 
-  it('holds nobody back when all are new', () => {
+  it('reduces no weight when all endpoints are new', () => {
     const pods = new StageFixture([slowStart()]);
     pods.set([a]);
     pods.clock.advance(60_000);
@@ -96,7 +96,7 @@ describe('slow start', () => {
     expect([weight(pods, b), weight(pods, c)]).toEqual([1, 1]);
   });
 
-  it('grows as aggression says', () => {
+  it('grows along the curve that aggression sets', () => {
     const quick = withNewcomer({ aggression: 2 });
     quick.clock.advance(7_500);
     expect(weight(quick, c)).toBe(0.5);

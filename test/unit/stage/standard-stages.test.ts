@@ -17,11 +17,11 @@ describe('the stages of a balancer', () => {
     ['nothing', undefined],
     ['an empty list', []],
     ['the standard stages themselves', [...standardStages()]],
-  ])('%s: the standard stages', (_title, given) => {
+  ])('are the standard ones with %s', (_title, given) => {
     expect(names(stagesOf(given))).toEqual(standard);
   });
 
-  it('a stage that is added joins the standard ones, in the order in which they belong', () => {
+  it('include an added stage among the standard ones, in the order in which they belong', () => {
     expect(names(stagesOf([slowStart(), zone({ zone: 'a' })]))).toEqual([
       'conditions',
       'outlierEjection',
@@ -32,13 +32,13 @@ describe('the stages of a balancer', () => {
     ]);
   });
 
-  it('a stage of the same name takes the place of the standard one; of two the last counts', () => {
+  it('include a stage instead of the standard one with the same name; the last of two counts', () => {
     const stages = [outlierEjection({ consecutiveFailures: 2 }), outlierEjection({ consecutiveFailures: 3 })];
     expect(names(stagesOf(stages))).toEqual(standard);
     expect(stagesOf(stages)[1]).toBe(stages[1]);
   });
 
-  it("the application's own come first, in their order", () => {
+  it("begin with the application's own, in their order", () => {
     expect(names(stagesOf([slowStart(), onlyMyTenant, onlyNewVersion]))).toEqual([
       'onlyMyTenant',
       'onlyNewVersion',
@@ -50,12 +50,12 @@ describe('the stages of a balancer', () => {
     ]);
   });
 
-  it('without() takes standard stages out', () => {
+  it('lose standard stages by without()', () => {
     expect(names(stagesOf([without('outlierEjection')]))).toEqual(['conditions', 'pushback', 'panic']);
     expect(names(stagesOf([without('conditions', 'outlierEjection', 'pushback', 'panic')]))).toEqual([]);
   });
 
-  it('without() refuses other names', () => {
+  it('are refused if without() gets other names', () => {
     expect(() => without('slowStart' as never)).toThrow(
       expect.objectContaining({
         code: 'EVENKEEL_OPTION',
@@ -66,7 +66,7 @@ describe('the stages of a balancer', () => {
     expect(() => without('toString' as never)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
   });
 
-  it('a list that an adapter calls complete stays as it is', () => {
+  it('are exactly those in a list that an adapter calls complete', () => {
     const stages = exactStages([slowStart(), onlyMyTenant]);
     expect(stagesOf(stages)).toBe(stages);
   });

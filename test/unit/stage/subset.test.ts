@@ -17,13 +17,13 @@ describe('subset by name', () => {
     expect(subsetOf('client-1', 5, addresses(5)).size).toBe(5);
   });
 
-  it('keeps exactly as many as asked for, always the same ones', () => {
+  it('keeps exactly as many as configured, always the same ones', () => {
     const first = subsetOf('client-1', 10, addresses(100));
     expect(first.size).toBe(10);
     expect([...subsetOf('client-1', 10, addresses(100).reverse()).keys()].sort()).toEqual([...first.keys()].sort());
   });
 
-  it('replaces only the endpoint that went', () => {
+  it('replaces only the endpoint that left', () => {
     const before = subsetOf('client-1', 10, addresses(100));
     const [gone] = before.keys();
     const after = subsetOf(
@@ -104,7 +104,7 @@ describe('subset by place', () => {
     expect(connections).toBeLessThanOrEqual(108);
   });
 
-  it('moves few connections when an endpoint is replaced, and when a client comes or goes', () => {
+  it('moves few connections when an endpoint is replaced, and when a client starts or ends', () => {
     // Each endpoint has 20 connections: a replaced one costs as many.
     const all = addresses(201);
     const fleet = fleetOf(200, 20, all.slice(1));
@@ -166,7 +166,7 @@ describe('subset by connection', () => {
     );
   });
 
-  it('moves little more than the connections of an endpoint that comes or goes', () => {
+  it('moves little more than the connections to an endpoint that starts or ends', () => {
     const owner = (index: number, endpoints: readonly string[]): string | undefined =>
       [...subsetOf({ index, count: 1_000, connections: 1 }, 1, endpoints).keys()][0];
     const all = addresses(11);
@@ -177,7 +177,7 @@ describe('subset by connection', () => {
     expect(moved).toBeLessThanOrEqual(150);
   });
 
-  it('has others to spare, which get nothing while its own can be used', () => {
+  it('has spare endpoints, which get nothing while its own can be used', () => {
     const weights = [...subsetOf({ index: 3, count: 9, connections: 1 }, 3, addresses(10)).values()].sort();
     expect(weights).toEqual([0.001, 0.001, 1]);
     expect(subsetOf({ index: 3, count: 9, connections: 1 }, 3, addresses(2)).size).toBe(2);

@@ -40,7 +40,7 @@ function apply(text: string, options: TopologyHintsOptions): string {
   return result;
 }
 
-describe('topologyHints, as kube-proxy decides', () => {
+describe('topologyHints, with the rules of kube-proxy', () => {
   const inZoneA = { zone: 'zone-a' };
   const cases: readonly (readonly [title: string, set: string, options: TopologyHintsOptions, expected: string])[] = [
     ['H1 normal filtering', '3a 4b 5c 6a', inZoneA, '3 6'],
@@ -67,23 +67,23 @@ describe('topologyHints, as kube-proxy decides', () => {
     it(title, () => expect(apply(set, options)).toBe(expected));
   }
 
-  it('a set it does not filter comes back as it is', () => {
+  it('a set that it does not filter is returned unchanged', () => {
     const set = setOf('3a 4');
     expect(topologyHints(inZoneA)(undefined as never).apply(set)).toBe(set);
   });
 
-  it('standby keeps the others at weight 0', () => {
+  it('standby keeps the other endpoints at weight 0', () => {
     const stage = topologyHints({ ...inZoneA, others: 'standby' })(undefined as never);
     expect(stage.apply(setOf('3a 4b')).entries.map(({ weight }) => weight)).toEqual([1, 0]);
   });
 
-  it('H5: zone and node come from the caller; a helper reads what the downward API filled in', () => {
+  it('H5: zone and node come from the caller; a helper reads them from the downward API', () => {
     expect(topologyFromEnv({ env: { TOPOLOGY_ZONE: 'z', NODE_NAME: 'n' } })).toEqual({ zone: 'z', nodeName: 'n' });
     expect(topologyFromEnv({ env: { ZONE: 'z' }, zoneVariable: 'ZONE' })).toEqual({ zone: 'z', nodeName: undefined });
     expect(topologyFromEnv({ env: { TOPOLOGY_ZONE: '' } })).toEqual({ zone: undefined, nodeName: undefined });
   });
 
-  it('refuses options it does not know', () => {
+  it('refuses unknown options', () => {
     expect(() => topologyHints({ region: 'r' } as never)).toThrow(/region/);
     expect(() => topologyHints({ others: 'gone' } as never)).toThrow(/others/);
     expect(() => topologyHints({ zone: 3 } as never)).toThrow(/zone/);

@@ -36,12 +36,12 @@ describe('zone', () => {
     expect(pods.result.size).toBe(9);
   });
 
-  it('keeps them up to one and a half times the mean load', () => {
+  it('keeps all calls at up to one and a half times the mean load', () => {
     expect(staying(zones({ a: 2, b: 4 }))).toBe(1); // 6 / (2 × 2) = 1.5
     expect(staying(zones({ a: 2, b: 5 }))).toBeLessThan(1);
   });
 
-  it('spills over what would be more than that', () => {
+  it('sends calls beyond that to other zones', () => {
     // 10 endpoints, 2 zones, 1 here: keeping all would be 5 times the mean load, so 1.5 / 5 stay.
     const pods = zones({ a: 1, b: 9 });
     expect(staying(pods)).toBeCloseTo(0.3, 9);
@@ -49,12 +49,12 @@ describe('zone', () => {
     expect(new Set(others).size).toBe(1);
   });
 
-  it('takes all endpoints alike where the zone has none, or all', () => {
+  it('uses all endpoints alike where the zone has none, or all', () => {
     expect(zones({ b: 3, c: 3 }).usable).toHaveLength(6);
     expect(zones({ a: 3 }).usable).toHaveLength(3);
   });
 
-  it('spills over when endpoints of the zone lose their connection, and returns', () => {
+  it('sends calls to other zones when endpoints in the zone lose their connection, and stops when they are back', () => {
     const pods = zones({ a: 3, b: 3 });
     pods.disconnected('10.0.0.1', new Error('gone'));
     pods.disconnected('10.0.0.2', new Error('gone'));
@@ -67,7 +67,7 @@ describe('zone', () => {
     expect(staying(pods)).toBe(1);
   });
 
-  it('spills over when endpoints of the zone are ejected', () => {
+  it('sends calls to other zones when endpoints in the zone are ejected', () => {
     const pods = zones({ a: 3, b: 3 });
     pods.completed('10.0.0.1', outcomes.timeout, 5);
     pods.completed('10.0.0.2', outcomes.timeout, 5);
@@ -75,7 +75,7 @@ describe('zone', () => {
     expect(staying(pods)).toBeCloseTo(0.75, 9);
   });
 
-  it('does not count on endpoints of the zone that are on probation: each gets one call at a time', () => {
+  it('does not count endpoints in the zone that are on probation: each gets one call at a time', () => {
     const pods = zones({ a: 3, b: 3 });
     pods.completed('10.0.0.1', outcomes.timeout, 5);
     pods.completed('10.0.0.2', outcomes.timeout, 5);
@@ -84,7 +84,7 @@ describe('zone', () => {
     expect(pods.entry('10.0.0.4')?.weight).toBeCloseTo((1 - 0.75) / 0.75 / 3, 9);
   });
 
-  it('reckons with calls from zones that have usable endpoints only', () => {
+  it('expects calls only from zones that have usable endpoints', () => {
     const pods = zones({ a: 1, b: 3, c: 1 });
     pods.disconnected('10.0.0.5', new Error('gone'));
     pods.clock.advance(100);
@@ -92,7 +92,7 @@ describe('zone', () => {
     expect(pods.entry('10.0.0.2')?.weight).toBeCloseTo((1 - 0.75) / 0.75 / 3, 9);
   });
 
-  it('uses the others when nobody in the zone is usable', () => {
+  it('uses the others when no endpoint in the zone is usable', () => {
     const pods = zones({ a: 1, b: 3 });
     pods.disconnected('10.0.0.1', new Error('gone'));
     pods.clock.advance(100);

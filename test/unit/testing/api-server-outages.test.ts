@@ -8,7 +8,7 @@ import { closeAll, server, slice, watch } from './api-server-fixture.js';
 afterEach(closeAll);
 
 describe('outages', () => {
-  it('kill resets watches and refuses connections; start is on the same port, first 403, then 200', async () => {
+  it('kill resets watches and refuses connections; start uses the same port, first with 403, then 200', async () => {
     const clock = new FakeClock();
     const api = await server({ clock });
     const version = api.slices.put(slice('s1', ['10.0.0.1']));
@@ -27,7 +27,7 @@ describe('outages', () => {
     expect(resumed.types).toBe('MODIFIED');
   });
 
-  it('a restart that lost its history answers the last version with 410', async () => {
+  it('a restart without its history answers the last version with 410', async () => {
     const api = await server();
     const version = api.slices.put(slice('s1', ['10.0.0.1']));
     await api.restart({ history: 'lost', forbiddenMs: 0 });
@@ -36,7 +36,7 @@ describe('outages', () => {
     expect(stream.types).toBe('ERROR');
   });
 
-  it('terminate refuses connections while open watches deliver for a minute, then end well', async () => {
+  it('terminate refuses connections while open watches deliver for a minute, then end cleanly', async () => {
     const clock = new FakeClock();
     const api = await server({ clock });
     const stream = await watch(api);
@@ -49,7 +49,7 @@ describe('outages', () => {
     expect(stream.error).toBeUndefined();
   });
 
-  it('with the store away a cached list works, a consistent one hangs for a minute, watches from nothing fail', async () => {
+  it('with the store away a cached list works, a consistent one hangs for a minute, and watches without a version fail', async () => {
     const clock = new FakeClock();
     const api = await server({ clock });
     api.slices.put(slice('s1', ['10.0.0.1']));
@@ -68,7 +68,7 @@ describe('outages', () => {
     expect((await get(api.url, '', {}, '/readyz')).status).toBe(500);
   });
 
-  it('while the store is away bookmarks name the version of the moment it went', async () => {
+  it('with the store away bookmarks have the version of the moment it went', async () => {
     const clock = new FakeClock();
     const api = await server({ clock });
     api.slices.put(slice('s1', ['10.0.0.1']));
@@ -111,7 +111,7 @@ describe('outages', () => {
 });
 
 describe('scripted faults', () => {
-  it('a status, with Retry-After; 429 is plain text and no Status', async () => {
+  it('a status, with Retry-After; 429 is plain text without a Status', async () => {
     const api = await server();
     api.failNext('list', { kind: 'status', status: 429, retryAfterSeconds: 2 });
     api.failNext('list', { kind: 'status', status: 503 });
@@ -127,7 +127,7 @@ describe('scripted faults', () => {
     expect((await get(api.url)).status).toBe(200);
   });
 
-  it('only the verb that was named, as often as was asked', async () => {
+  it('only for the given verb, as often as configured', async () => {
     const api = await server();
     api.failNext('watch', { kind: 'status', status: 500 }, { times: 2 });
     expect((await get(api.url)).status).toBe(200);
@@ -140,7 +140,7 @@ describe('scripted faults', () => {
     expect((await get(api.url)).status).toBe(200);
   });
 
-  it('only the requests that were meant', async () => {
+  it('only for the chosen requests', async () => {
     const api = await server();
     api.failNext('any', { kind: 'status', status: 418 }, { when: ({ query }) => query.limit === '7' });
     expect((await get(api.url)).status).toBe(200);
@@ -179,7 +179,7 @@ describe('scripted faults', () => {
     await hanging;
   });
 
-  it('disturbs open watches: cut, garbage, silence, reset, error, raw bytes', async () => {
+  it('on open watches: cut, garbage, silence, reset, error, raw bytes', async () => {
     const api = await server();
     const cut = await watch(api);
     expect(api.disturb('cut')).toBe(1);
@@ -203,7 +203,7 @@ describe('scripted faults', () => {
     expect([fourth.ended, fourth.chunks]).toEqual([false, []]);
   });
 
-  it('mangles every line the way a test says', async () => {
+  it("on every line, as a test's function changes it", async () => {
     const api = await server();
     const stream = await watch(api);
     api.mangle((line) => ({ pieces: [line.subarray(0, 10), line.subarray(10)], after: 'end' }));

@@ -40,7 +40,7 @@ describe('ServiceController', () => {
     expect(slices()[0]).toMatchObject({ endpoints: null, ports: null });
   });
 
-  it('puts up to 100 endpoints into a slice and never rebalances', () => {
+  it('puts up to 100 endpoints into a slice and never rebalances slices', () => {
     const { slices, controller } = service();
     controller.setPods(pods(250));
     expect(
@@ -72,13 +72,13 @@ describe('ServiceController', () => {
     ]);
   });
 
-  it('publishNotReadyAddresses says ready whatever the probes say', () => {
+  it('publishNotReadyAddresses says ready whatever the probes report', () => {
     const { slices, controller } = service({ publishNotReadyAddresses: true });
     controller.setPods([{ name: 'a', address: '10.0.0.1', ready: false, terminating: true }]);
     expect(slices()[0]?.endpoints?.[0]?.conditions).toEqual({ ready: true, serving: false, terminating: true });
   });
 
-  it('a named targetPort with different numbers gives a slice per number; a pod without it a slice without ports', () => {
+  it('a named targetPort with different numbers has a slice per number; a pod without it a slice without ports', () => {
     const { slices, controller } = service({ ports: [{ name: 'http', port: 80, targetPort: 'web' }] });
     controller.setPods([
       { name: 'a', address: '10.0.0.1', ports: { web: 8080 } },
@@ -95,7 +95,7 @@ describe('ServiceController', () => {
     );
   });
 
-  it('IPv4 and IPv6 pods live in slices of their own', () => {
+  it('IPv4 and IPv6 pods are in separate slices', () => {
     const { slices, controller } = service();
     controller.setPods([
       { name: 'a', address: '10.0.0.1' },
@@ -108,7 +108,7 @@ describe('ServiceController', () => {
     ).toEqual(['IPv4', 'IPv6']);
   });
 
-  it('a pod with two addresses is in a slice of each family, with one uid; each is written by itself', () => {
+  it('a pod with two addresses is in a slice of each family, with one uid; each slice is written separately', () => {
     const { slices, controller, events } = service();
     controller.setPods([{ name: 'a', address: '10.0.0.1', otherAddress: 'fd00::1' }]);
     const listed = slices().map(({ addressType, endpoints }) => [
@@ -151,7 +151,7 @@ describe('ServiceController', () => {
     expect(events).toHaveLength(3);
   });
 
-  it('hints by zone, or by zone and node', () => {
+  it('writes hints by zone, or by zone and node', () => {
     const zone = service({ trafficDistribution: 'PreferSameZone' });
     zone.controller.setPods(pods(1, { zone: 'z1', nodeName: 'n1' }));
     expect(zone.slices()[0]?.endpoints?.[0]?.hints).toEqual({ forZones: [{ name: 'z1' }] });
@@ -167,7 +167,7 @@ describe('ServiceController', () => {
     expect(slices().map((slice) => slice.ports?.[0]?.port)).toEqual([9999]);
   });
 
-  it('delete takes the slices along', () => {
+  it('delete removes the slices as well', () => {
     const { controller, slices, store } = service();
     controller.setPods(pods(150));
     controller.delete();

@@ -27,7 +27,7 @@ describe('watch', () => {
     expect(Number(deleted?.metadata.resourceVersion)).toBeGreaterThan(Number(last));
   });
 
-  it('without a version: the present state as ADDED, then changes', async () => {
+  it('without a version: the current state as ADDED, then changes', async () => {
     const api = await server();
     api.slices.put(slice('s1', ['10.0.0.1']));
     api.slices.put(slice('s2', ['10.0.0.2']));
@@ -38,7 +38,7 @@ describe('watch', () => {
     expect(stream.types).toBe('ADDED ADDED DELETED');
   });
 
-  it('sends a backlog in pieces of up to 2,048 bytes cut anywhere, and live events whole', async () => {
+  it('sends a backlog in chunks of up to 2,048 bytes cut anywhere, and live events whole', async () => {
     const api = await server();
     const version = api.slices.put(slice('s0', ['10.0.0.1']));
     for (let index = 0; index < 40; index++) api.slices.put(slice(`s${index}`, ['10.0.0.1', '10.0.0.2']));
@@ -91,7 +91,7 @@ describe('watch', () => {
     expect(stream.events).toEqual([]);
   });
 
-  it('from too old a version: 200 with one ERROR 410 event and a clean end', async () => {
+  it('from a version that is too old: 200 with one ERROR 410 event and a clean end', async () => {
     const api = await server();
     const version = api.slices.put(slice('s1', ['10.0.0.1']));
     api.compact();
@@ -113,7 +113,7 @@ describe('watch', () => {
     expect(old.types).toBe('ERROR');
   });
 
-  it('from a version not there yet: silence, also for changes below it', async () => {
+  it('from a future version: silence, also for changes below it', async () => {
     const api = await server();
     const stream = await watch(api, `resourceVersion=${api.revision + 2}`);
     api.slices.put(slice('s1', ['10.0.0.1']));
@@ -146,7 +146,7 @@ describe('watch', () => {
     expect((await get(api.url, 'watch=true&sendInitialEvents=true')).status).toBe(422);
   });
 
-  it('streaming list: refused where it does not exist; of a version that is not there yet an error after 3 s', async () => {
+  it('streaming list: refused where it does not exist; for a future version an error after 3 s', async () => {
     const old = await server({ streamingLists: false });
     const query = 'watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true';
     const { status, json } = await get(old.url, query);
@@ -160,7 +160,7 @@ describe('watch', () => {
     expect(early.text).toContain('ResourceVersionTooLarge');
   });
 
-  it('from a restored backup: the open watch gets nothing, a list has the old state and version', async () => {
+  it('after a restore from a backup: the open watch gets nothing, a list has the old state and version', async () => {
     const api = await server();
     api.slices.put(slice('s1', ['10.0.0.1']));
     const backup = api.backup();

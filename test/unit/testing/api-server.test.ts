@@ -8,7 +8,7 @@ import { closeAll, ofOrders, server, slice, watch } from './api-server-fixture.j
 afterEach(closeAll);
 
 describe('list', () => {
-  it('gives items without kind, and the version of the whole store', async () => {
+  it('returns items without kind, and the version of the whole store', async () => {
     const api = await server();
     api.slices.put(slice('s1', ['10.0.0.1']));
     api.services.put({ metadata: { name: 'other', namespace: 'elsewhere' }, spec: {} });
@@ -39,7 +39,7 @@ describe('list', () => {
     expect((await get(api.url, 'labelSelector=a%20b%20c')).status).toBe(400);
   });
 
-  it('pages share one version; an expired token is 410 with a token for the inconsistent rest', async () => {
+  it('has one version on all pages; an expired token is 410 with a token for the inconsistent rest', async () => {
     const api = await server();
     for (const name of ['s1', 's2', 's3']) api.slices.put(slice(name, ['10.0.0.1']));
     const first = await get(api.url, 'limit=2');
@@ -62,7 +62,7 @@ describe('list', () => {
     expect((await get(api.url, 'continue=nonsense')).status).toBe(400);
   });
 
-  it('ignores a limit for resourceVersion=0, unless it is configured to page there too', async () => {
+  it('ignores a limit for resourceVersion=0, unless configured to page there too', async () => {
     const api = await server();
     const paging = await server({ pagesFromCache: true });
     for (const each of [api, paging]) for (const name of ['s1', 's2']) each.slices.put(slice(name, ['10.0.0.1']));
@@ -70,7 +70,7 @@ describe('list', () => {
     expect((await get(paging.url, 'limit=1&resourceVersion=0')).json.items).toHaveLength(1);
   });
 
-  it('Exact reads the past, and is 410 once that is compacted', async () => {
+  it('reads the past with Exact, and is 410 once that is compacted', async () => {
     const api = await server();
     const version = api.slices.put(slice('s1', ['10.0.0.1']));
     api.slices.put(slice('s1', ['10.0.0.2']));
@@ -85,7 +85,7 @@ describe('list', () => {
     expect((await get(api.url, 'resourceVersionMatch=Exact')).status).toBe(422);
   });
 
-  it('a version not there yet is 504 ResourceVersionTooLarge after 3 s', async () => {
+  it('is 504 ResourceVersionTooLarge after 3 s for a future version', async () => {
     const clock = new FakeClock();
     const api = await server({ clock });
     const answer = get(api.url, 'resourceVersion=999999');
@@ -97,7 +97,7 @@ describe('list', () => {
     expect(JSON.stringify(json.details)).toContain('ResourceVersionTooLarge');
   });
 
-  it('compresses large lists when asked to', async () => {
+  it('compresses large lists if asked to', async () => {
     const api = await server();
     for (let index = 0; index < 30; index++) {
       api.slices.put(
@@ -116,7 +116,7 @@ describe('list', () => {
     expect(small.headers['content-encoding']).toBeUndefined();
   });
 
-  it('refuses a media type it does not have with 406', async () => {
+  it('refuses an unknown media type with 406', async () => {
     const api = await server();
     expect((await get(api.url, '', { accept: 'text/html' })).status).toBe(406);
     expect((await get(api.url, '', { accept: 'application/json' })).status).toBe(200);
@@ -124,7 +124,7 @@ describe('list', () => {
 });
 
 describe('get', () => {
-  it('gives a Service with its port table, and 404 for one that is not there', async () => {
+  it('returns a Service with its ports, and 404 for one that does not exist', async () => {
     const api = await server();
     api.service('shop', 'orders', { ports: [{ name: 'http', port: 80, targetPort: 8080 }] });
     const found = await get(api.url, '', {}, '/api/v1/namespaces/shop/services/orders');
@@ -141,7 +141,7 @@ describe('access', () => {
     reader: [{ namespace: 'shop', verbs: ['list'], resources: ['endpointslices'] }],
   } as const;
 
-  it('no token 403 as anonymous, a wrong one 401, no grant 403 that names verb and resource', async () => {
+  it('is 403 as anonymous without a token, 401 with a wrong one, and 403 that names verb and resource without a grant', async () => {
     const api = await server({ tokens });
     const anonymous = await get(api.url);
     expect(anonymous.status).toBe(403);
@@ -165,7 +165,7 @@ describe('access', () => {
 });
 
 describe('TLS', () => {
-  it('makes a certificate that clients can verify', async () => {
+  it('creates a certificate that clients can verify', async () => {
     const api = await server({ tls: true });
     expect(api.url).toMatch(/^https:/);
     expect((await get(api.url, '', {}, undefined, api.ca)).status).toBe(200);
@@ -173,6 +173,6 @@ describe('TLS', () => {
   });
 });
 
-it('refuses options it does not know', async () => {
+it('refuses unknown options', async () => {
   await expect(createApiServer({ bookmarks: true } as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
 });

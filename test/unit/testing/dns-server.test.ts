@@ -67,7 +67,7 @@ describe('plain records', () => {
     expect(await code(client.resolve4('x.example'))).toBe('ESERVFAIL');
   });
 
-  it('tells NXDOMAIN from NODATA', async () => {
+  it('distinguishes NXDOMAIN and NODATA', async () => {
     server.zone.set('empty.example', {});
     expect(await code(client.resolve4('nobody.example'))).toBe('ENOTFOUND');
     expect(await code(client.resolve4('empty.example'))).toBe('ENODATA');
@@ -77,7 +77,7 @@ describe('plain records', () => {
 describe('size (D5)', () => {
   beforeEach(() => start());
 
-  it('truncates above 512 bytes, and TCP gives the whole answer', async () => {
+  it('truncates above 512 bytes, and gives the whole answer over TCP', async () => {
     server.zone.set('many.example', { a: addresses(100) });
     expect((await client.resolve4('many.example')).sort()).toEqual(addresses(100).sort());
     expect(server.queries.map((query) => query.protocol)).toEqual(['udp', 'tcp']);
@@ -89,7 +89,7 @@ describe('size (D5)', () => {
     expect(server.queries.map((query) => query.protocol)).toEqual(['udp']);
   });
 
-  it('honours the size an OPT record offers', async () => {
+  it('honors the size in an OPT record', async () => {
     server.zone.set('many.example', { a: addresses(50) });
     const head = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1];
     const name = [4, ...Buffer.from('many'), 7, ...Buffer.from('example'), 0];
@@ -100,7 +100,7 @@ describe('size (D5)', () => {
     expect(answer.readUInt8(2) & 0x02).toBe(0);
   });
 
-  it('fails as a whole when TCP is refused', async () => {
+  it('gives no answer when TCP is refused', async () => {
     server.zone.set('many.example', { a: addresses(100) });
     await server.acceptTcp(false);
     expect(await code(client.resolve4('many.example'))).toBe('ECONNREFUSED');
@@ -115,7 +115,7 @@ describe('size (D5)', () => {
     expect(await code(client.resolve4('huge.example'))).toBe('EFORMERR');
   });
 
-  it('takes several queries on one TCP connection, cut anywhere', async () => {
+  it('takes several queries on one TCP connection, split anywhere', async () => {
     server.zone.set('db.example', { a: ['10.0.0.1'] });
     const name = [2, ...Buffer.from('db'), 7, ...Buffer.from('example'), 0, 0, 1, 0, 1];
     const query = (id: number): number[] => [0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, ...name];
@@ -164,14 +164,14 @@ describe('faults', () => {
     expect(await code(client.resolve4('db.example'))).toBe(expected);
   });
 
-  it('silence times out, garbage is a bad answer', async () => {
+  it('silence times out, garbage is an invalid answer', async () => {
     server.fault({ kind: 'silent' }, { times: 1 });
     expect(await code(clientOf(300).resolve4('db.example'))).toBe('ETIMEOUT');
     server.fault({ kind: 'garbage' });
     expect(await code(client.resolve4('db.example'))).toBe('EBADRESP');
   });
 
-  it('hit one name, one type, a number of times, and can be taken back', async () => {
+  it('apply to one name, one type, a number of times, and can be removed', async () => {
     const takeBack = server.fault({ kind: 'rcode', rcode: 'SERVFAIL' }, { name: 'DB.example.', type: 'AAAA' });
     expect(await client.resolve4('db.example')).toEqual(['10.0.0.1']);
     expect(await code(client.resolve6('db.example'))).toBe('ESERVFAIL');
@@ -182,13 +182,13 @@ describe('faults', () => {
     expect(await client.resolve4('db.example')).toEqual(['10.0.0.1']);
   });
 
-  it('truncates at will: the client asks again over TCP', async () => {
+  it('truncate at will: the client queries again over TCP', async () => {
     server.fault({ kind: 'truncate' });
     expect(await client.resolve4('db.example')).toEqual(['10.0.0.1']);
     expect(server.queries.map((query) => query.protocol)).toEqual(['udp', 'tcp']);
   });
 
-  it('stop refuses clients, listen takes the same port again', async () => {
+  it('include stop, which refuses clients, and listen on the same port again', async () => {
     const { port } = server;
     await server.stop();
     expect(await code(client.resolve4('db.example'))).toBe('ECONNREFUSED');
@@ -197,7 +197,7 @@ describe('faults', () => {
     expect(await client.resolve4('db.example')).toEqual(['10.0.0.1']);
   });
 
-  it('ignores what is no query', async () => {
+  it('do not come from packets that are no query', async () => {
     const socket = createSocket('udp4');
     for (const bytes of [[], [1], new Array(12).fill(0xff), [0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 63, 65]]) {
       await new Promise((resolve) => socket.send(Buffer.from(bytes), server.port, '127.0.0.1', resolve));
@@ -289,7 +289,7 @@ describe('as CoreDNS', () => {
     }
   });
 
-  it('S3: the family a Service lacks is NODATA', async () => {
+  it('S3: a family that the Service does not have is NODATA', async () => {
     server.kubernetes.set({ namespace: 'shop', name: 'orders', pods: [{ address: '10.0.0.1' }] });
     expect(await code(client.resolve6(orders))).toBe('ENODATA');
     server.kubernetes.set({ namespace: 'shop', name: 'orders', pods: [{ address: ['10.0.0.1', 'fd00::1'] }] });
@@ -311,7 +311,7 @@ describe('as CoreDNS', () => {
     expect(await client.resolveSrv(orders)).toHaveLength(4);
   });
 
-  it('answers its cluster IP for any other Service, pods or not, and SRV with the Service itself as target', async () => {
+  it('answers the cluster IP for any other Service, with pods or not, and SRV with the Service itself as target', async () => {
     server.kubernetes.set({
       namespace: 'shop',
       name: 'orders',

@@ -88,7 +88,7 @@ describe('servers that have to take writes', () => {
     ['1', 0],
     ['ON', 0],
     ['NO_LOCK_NO_ADMIN', 0],
-  ])('that say read_only is %s get weight %i', async (readOnly, weight) => {
+  ])('that report read_only as %s get weight %i', async (readOnly, weight) => {
     fixture.answers = { '10.0.0.1': says(readOnly), '10.0.0.2': says(0) };
     await fixture.connect();
     expect(fixture.weights).toEqual([weight, 1]);
@@ -111,7 +111,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.weights).toEqual([0, 1]);
   });
 
-  it('that do not answer the first question are not connected to, and are asked again with the next connection', async () => {
+  it('that do not answer the first query are not connected to, and are queried again with the next connection', async () => {
     fixture.answers['10.0.0.1'] = () => new Promise(() => {});
     const opened = fixture.open(0);
     const refused = expect(opened).rejects.toThrow('it did not say what it is: no answer within 1000 ms');
@@ -122,7 +122,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.weights).toEqual([0, 1]);
   });
 
-  it('are called off with the attempt to connect', async () => {
+  it('abort their query with the attempt to connect', async () => {
     fixture.answers['10.0.0.1'] = () => new Promise(() => {});
     const attempt = new AbortController();
     const opened = fixture.open(0, attempt.signal);
@@ -131,7 +131,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('are asked every second, since one that takes only reads would never say that it has lost its role', async () => {
+  it('are queried every second, since one that gets only reads would never show that it has lost its role', async () => {
     fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
     await fixture.connect();
     fixture.answers['10.0.0.1'] = says(1);
@@ -142,7 +142,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.questions).toHaveLength(2 + 2 * 10);
   });
 
-  it('that have lost their role keep no call waiting', async () => {
+  it('that have lost their role make no call wait', async () => {
     fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
     await fixture.connect();
     fixture.weights;
@@ -153,7 +153,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.handedBack).toEqual(['10.0.0.1']);
   });
 
-  it('are judged by a refusal rather than by an answer that was under way when it came', async () => {
+  it('are judged by a refused write rather than by an answer that was already on its way', async () => {
     let answer: (rows: Record<string, unknown>[]) => void = () => {};
     fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
     await fixture.connect();
@@ -169,7 +169,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.cut).toEqual([]);
   });
 
-  it('that refuse one stand by at once, and are asked every second until they take writes', async () => {
+  it('that refuse a write stand by at once, and are queried every second until they take writes', async () => {
     fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
     await fixture.connect();
     fixture.trackers[0]?.completed?.(readOnlyOutcome, 5, 1, 0);
@@ -189,19 +189,19 @@ describe('servers that have to take writes', () => {
     ]);
   });
 
-  it('stand by though all do', async () => {
+  it('stand by even if all of them do', async () => {
     await fixture.connect();
     for (const tracker of fixture.trackers) tracker?.completed?.(readOnlyOutcome, 5, 1, 0);
     expect(fixture.weights).toEqual([0, 0]);
   });
 
-  it('hear nothing of other outcomes', async () => {
+  it('are not affected by other outcomes', async () => {
     await fixture.connect();
     for (const outcome of Object.values(outcomes)) fixture.trackers[0]?.completed?.(outcome, 5, 1, 0);
     expect(fixture.weights).toEqual([1, 1]);
   });
 
-  it('that refuse the question are believed to take writes, and that is reported once', async () => {
+  it('that refuse the query are assumed to take writes, and that is reported once', async () => {
     const refusal = Object.assign(new Error('no permission'), { errno: 1227, sqlState: '42000' });
     fixture.answers['10.0.0.1'] = () => Promise.reject(refusal);
     await fixture.connect();
@@ -210,7 +210,7 @@ describe('servers that have to take writes', () => {
     expect(fixture.told).toEqual(['a server was not asked: no permission']);
   });
 
-  it('that do not answer in time, or only after they were lost, change nothing', async () => {
+  it('that do not answer in time, or only after they were lost, stay as they are', async () => {
     let answer: (rows: Record<string, unknown>[]) => void = () => {};
     fixture.answers['10.0.0.1'] = () =>
       new Promise((resolve) => {
@@ -243,7 +243,7 @@ describe('servers that have to take writes', () => {
   });
 });
 
-describe('a primary, when a replica takes over', () => {
+describe('a primary whose replica takes over', () => {
   let fixture: Fixture;
   /** A server's answers to both questions. */
   const is = (hostname: string, readOnly: 'ON' | 'OFF', more: Record<string, string> = {}) => {
@@ -265,7 +265,7 @@ describe('a primary, when a replica takes over', () => {
     await fixture.clock.advanceAsync(1_000);
   };
 
-  it('is superseded if it does not answer: it gets nothing from the first moment on, and its sessions are cut', async () => {
+  it('is superseded if it does not answer: it gets no statement from then on, and its sessions are cut', async () => {
     fixture.answers['10.0.0.1'] = silent;
     await promote();
     expect(fixture.weights).toEqual([0, 1]);
@@ -276,7 +276,7 @@ describe('a primary, when a replica takes over', () => {
     expect(fixture.told.at(-1)).toBe('10.0.0.1 superseded by 10.0.0.2:3306');
   });
 
-  it('is superseded if it still takes writes, until it was read-only or the other one is no primary any longer', async () => {
+  it('is superseded if it still takes writes, until it was read-only or the other is no longer a primary', async () => {
     await promote();
     expect(fixture.weights).toEqual([0, 1]);
     expect(fixture.cut).toEqual(['10.0.0.1 for 10.0.0.2']);
@@ -292,7 +292,7 @@ describe('a primary, when a replica takes over', () => {
     expect(fixture.cut).toHaveLength(1);
   });
 
-  it('may take over again once it was its replica', async () => {
+  it('may take over again once it has been a replica of the other', async () => {
     await promote();
     fixture.answers['10.0.0.1'] = is('a', 'ON');
     await fixture.clock.advanceAsync(1_000);
@@ -310,7 +310,7 @@ describe('a primary, when a replica takes over', () => {
     expect(fixture.weights[0]).toBe(1);
   });
 
-  it('keeps its sessions if it is read-only by now', async () => {
+  it('keeps its sessions if it is already read-only', async () => {
     fixture.answers['10.0.0.1'] = is('a', 'ON');
     await promote();
     expect(fixture.weights).toEqual([0, 1]);
@@ -321,13 +321,13 @@ describe('a primary, when a replica takes over', () => {
     ['a Galera cluster', { wsrep_on: 'ON' }],
     ['a group with several primaries', { group_replication_single_primary_mode: 'OFF' }],
     ['a server of which both are proxies', { hostname: 'a' }],
-  ])('goes on beside the other in %s', async (_what, more) => {
+  ])('stays in use beside the other in %s', async (_what, more) => {
     await promote(more);
     expect(fixture.weights).toEqual([1, 1]);
     expect(fixture.cut).toEqual([]);
   });
 
-  it('is left alone if the other one has lost its role again by the time it says who it is', async () => {
+  it('stays in use if the other has lost its role again by the time it says who it is', async () => {
     fixture.answers['10.0.0.2'] = (sql) =>
       sql.startsWith('SELECT') ? Promise.resolve([{ read_only: 0 }]) : is('b', 'ON')(sql);
     await fixture.clock.advanceAsync(1_000);
@@ -335,7 +335,7 @@ describe('a primary, when a replica takes over', () => {
     expect(fixture.weights[0]).toBe(1);
   });
 
-  it('that is being connected to just now is not used before it has answered', async () => {
+  it('that is just being connected to is not used before it has answered', async () => {
     fixture.trackers[0]?.disconnected?.(undefined);
     let answer: () => void = () => {};
     fixture.answers['10.0.0.1'] = (sql) =>
@@ -355,7 +355,7 @@ describe('a primary, when a replica takes over', () => {
     expect([await opened, fixture.weights[0]]).not.toEqual(['ready', 1]);
   });
 
-  it('is left alone if the other one does not say who it is', async () => {
+  it('stays in use if the other does not say who it is', async () => {
     fixture.answers['10.0.0.2'] = (sql) => (sql.startsWith('SELECT') ? Promise.resolve([{ read_only: 0 }]) : silent());
     await fixture.clock.advanceAsync(2_000);
     expect(fixture.weights).toEqual([1, 1]);
@@ -363,7 +363,7 @@ describe('a primary, when a replica takes over', () => {
   });
 });
 
-describe('replicas that may not be too far behind', () => {
+describe('replicas with a maximum lag', () => {
   const fixture = (options: object): Fixture =>
     new Fixture((service) => replicaLag({ maxLagMs: 5_000, ...options }, service) as ServerProbe);
 
@@ -372,14 +372,14 @@ describe('replicas that may not be too far behind', () => {
     ['MariaDB', { Seconds_Behind_Master: 6 }, 0],
     ['one in time', { Seconds_Behind_Master: 5 }, 1],
     ['one that stands still', { Seconds_Behind_Source: null }, 0],
-  ])('%s tells by its status', async (_what, row, weight) => {
+  ])('%s reports it in its status', async (_what, row, weight) => {
     const replicas = fixture({});
     replicas.answers['10.0.0.1'] = () => Promise.resolve([row]);
     await replicas.connect();
     expect(replicas.weights).toEqual([weight, 1]);
   });
 
-  it('are asked in the older word where the newer is unknown', async () => {
+  it('are queried with the older statement where the newer is unknown', async () => {
     const replicas = fixture({});
     replicas.answers['10.0.0.1'] = () => {
       const isNewer = replicas.questions.at(-1)?.includes('REPLICA') === true;
@@ -391,7 +391,7 @@ describe('replicas that may not be too far behind', () => {
     expect(replicas.weights).toEqual([0, 1]);
   });
 
-  it('are asked again and again; the others count only while they are connected', async () => {
+  it('are queried again and again; they are compared only with connected ones', async () => {
     const replicas = fixture({ probeIntervalMs: 100, lagProbe: () => Promise.resolve(60_000) });
     await replicas.connect();
     // All are: then all are used.

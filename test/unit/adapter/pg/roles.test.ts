@@ -141,7 +141,7 @@ describe('roles of servers', () => {
   });
 
   describe('several servers that take writes', () => {
-    it.each(['primary', 'prefer-replica'] as const)('%s: only the one with the most log gets any', async (role) => {
+    it.each(['primary', 'prefer-replica'] as const)('%s: only the one with the most log is used', async (role) => {
       const rows = [primary({ log: 900, started: '1' }), primary({ log: 1_000, started: '2' })];
       const fixture = new Fixture(role, rows);
       await fixture.connectAll();
@@ -153,14 +153,14 @@ describe('roles of servers', () => {
       expect(other.weights).toEqual([0, 1]);
     });
 
-    it('the first by its name if they have the same log', async () => {
+    it('with the same log: the first by name is used', async () => {
       const rows = [primary({ started: '1' }), primary({ started: '2' })];
       const fixture = new Fixture('primary', rows);
       for (const server of [...fixture.servers].reverse()) await fixture.connect(server);
       expect(fixture.weights).toEqual([1, 0]);
     });
 
-    it('the other one as soon as the first is gone or takes none', async () => {
+    it('when one goes or turns read-only: the other is used at once', async () => {
       const rows = [primary({ log: 2_000, started: '1' }), primary({ started: '2' })];
       const fixture = new Fixture('primary', rows);
       await fixture.connectAll();
@@ -179,7 +179,7 @@ describe('roles of servers', () => {
       expect(fixture.roles.isUsable(fixture.at(1).endpoint)).toBe(true);
     });
 
-    it('the one promoted last, however little log it has', async () => {
+    it('one was promoted last: it is used, however little log it has', async () => {
       const rows = [primary({ log: 2_000, started: '1' }), primary({ timeline: '00000002', log: 100, started: '2' })];
       const fixture = new Fixture('primary', rows);
       await fixture.connectAll();
@@ -187,7 +187,7 @@ describe('roles of servers', () => {
       expect(fixture.told.at(-1)).toBe('10.0.0.1 another server was promoted since');
     });
 
-    it('all that are proxies of one server', async () => {
+    it('that are proxies of one server: all are used', async () => {
       const rows = [primary({ log: 900, started: '7.5' }), primary({ log: 1_000, started: '7.5' })];
       const fixture = new Fixture('primary', rows);
       await fixture.connectAll();
@@ -195,7 +195,7 @@ describe('roles of servers', () => {
       expect(fixture.told).toEqual([]);
     });
 
-    it('one only, also of servers that do not tell their log', async () => {
+    it('that do not report their log: only one is used', async () => {
       const fixture = new Fixture('primary', [primary(), primary()]);
       for (const server of fixture.servers) {
         let isFirst = true;
@@ -217,27 +217,30 @@ describe('roles of servers', () => {
   describe('a primary after which another server was promoted', () => {
     const promoted = primary({ timeline: '00000002', log: 1_100, started: '2' });
 
-    it.each(['primary', 'prefer-replica'] as const)('%s: is cut as soon as the other says so, once', async (role) => {
-      const fixture = new Fixture(role, [primary(), standby()]);
-      await fixture.connectAll();
-      const [old, next] = [fixture.at(0), fixture.at(1)];
-      // Frozen: it answers nothing any more.
-      old.answer = () => new Promise(() => {});
-      await fixture.pass(3_000);
-      expect(old.cuts).toBe(0);
-      next.says(promoted);
-      await fixture.pass(1_500);
-      expect([old.cuts, next.cuts]).toEqual([1, 0]);
-      old.says(primary({ log: 2_000 }));
-      await fixture.pass(10_000);
-      expect(old).toMatchObject({ cuts: 1, isSuperseded: true });
-      old.says(standby());
-      await fixture.pass(2_000);
-      expect(old.isSuperseded).toBe(false);
-      expect(next.cuts).toBe(0);
-    });
+    it.each(['primary', 'prefer-replica'] as const)(
+      '%s: is cut as soon as the other reports it, once',
+      async (role) => {
+        const fixture = new Fixture(role, [primary(), standby()]);
+        await fixture.connectAll();
+        const [old, next] = [fixture.at(0), fixture.at(1)];
+        // Frozen: it answers nothing any more.
+        old.answer = () => new Promise(() => {});
+        await fixture.pass(3_000);
+        expect(old.cuts).toBe(0);
+        next.says(promoted);
+        await fixture.pass(1_500);
+        expect([old.cuts, next.cuts]).toEqual([1, 0]);
+        old.says(primary({ log: 2_000 }));
+        await fixture.pass(10_000);
+        expect(old).toMatchObject({ cuts: 1, isSuperseded: true });
+        old.says(standby());
+        await fixture.pass(2_000);
+        expect(old.isSuperseded).toBe(false);
+        expect(next.cuts).toBe(0);
+      },
+    );
 
-    it('gets no write while the other is gone for a moment, but when its endpoint has left', async () => {
+    it('gets no write while the other is gone for a moment, unless the endpoint of the other has left', async () => {
       const fixture = new Fixture('primary', [primary(), standby()]);
       await fixture.connectAll();
       const [old, next] = fixture.servers as [FakeServer, FakeServer];
@@ -253,7 +256,7 @@ describe('roles of servers', () => {
       expect(old.isSuperseded).toBe(false);
     });
 
-    it('is cut on each connection it has, also one that a newer one has replaced', async () => {
+    it('is cut on each of its connections, also one that a newer one has replaced', async () => {
       const fixture = new Fixture('primary', [primary(), standby()]);
       await fixture.connectAll();
       const newer = new FakeServer(fixture.at(0).endpoint.address, primary());
@@ -271,7 +274,7 @@ describe('roles of servers', () => {
       expect(fixture.at(0).cuts).toBe(0);
     });
 
-    it('is not cut for one whose timeline is not known, or the same', async () => {
+    it('is not cut for one whose timeline is unknown, or the same', async () => {
       const fixture = new Fixture('primary', [primary({ log: 2_000 }), primary({ started: '2' }), standby()]);
       await fixture.connectAll();
       fixture.at(2).says(['false', 'off', null, null, null, null, null]);
@@ -280,14 +283,14 @@ describe('roles of servers', () => {
     });
   });
 
-  describe('lag', () => {
+  describe('a maximum lag', () => {
     let fixture: Fixture;
     beforeEach(async () => {
       fixture = new Fixture('prefer-replica', [primary(), standby(), standby()], 2_000);
       await fixture.connectAll();
     });
 
-    it('leaves out a standby that is behind until it has caught up', async () => {
+    it('excludes a standby that is behind until it has caught up', async () => {
       for (let second = 1; second <= 5; second++) {
         fixture.at(0).says(primary({ log: 1_000 + second }));
         fixture.at(1).says(standby({ known: 1_000 + second, replayed: 1_000 }));
@@ -317,7 +320,7 @@ describe('roles of servers', () => {
     });
   });
 
-  it('an answer that comes too late changes nothing, and the question is asked again', async () => {
+  it('an answer that comes too late changes nothing, and the server is queried again', async () => {
     const fixture = new Fixture('primary', [primary(), standby()]);
     await fixture.connectAll();
     fixture.at(0).answer = () => new Promise(() => {});
@@ -342,7 +345,7 @@ describe('roles of servers', () => {
     expect(fixture.clock.timers).toBe(0);
   });
 
-  it('asks more often while no server has the role, and not without end', async () => {
+  it('servers are queried more often while none has the role, up to a limit', async () => {
     const fixture = new Fixture('primary', [standby(), standby()]);
     await fixture.connectAll();
     await fixture.pass(10_000);
@@ -355,7 +358,7 @@ describe('roles of servers', () => {
     expect(fixture.at(0).asked - asked).toBeLessThanOrEqual(11);
   });
 
-  it('a role that changes with every answer is followed, four times a second at most', async () => {
+  it('a role that changes with every answer is followed, at most four times a second', async () => {
     const fixture = new Fixture('primary', [primary(), standby()]);
     await fixture.connectAll();
     let isPrimary = true;
@@ -370,7 +373,7 @@ describe('roles of servers', () => {
     expect(back.length).toBeGreaterThan(5);
   });
 
-  it('hints lead to a question soon, but not to one each', async () => {
+  it('hints cause a query soon, but not one each', async () => {
     const fixture = new Fixture('primary', [primary(), standby()]);
     await fixture.connectAll();
     const { endpoint } = fixture.at(0);
@@ -388,7 +391,7 @@ describe('roles of servers', () => {
     fixture.roles.hint(createEndpoint({ address: '10.9.9.9', port: 1 }));
   });
 
-  it('a hint that comes while a question is under way leads to another one soon', async () => {
+  it('a hint during a query causes another one soon', async () => {
     const fixture = new Fixture('primary', [primary(), standby()]);
     await fixture.connectAll();
     let answer: (row: Row) => void = () => {};
@@ -404,7 +407,7 @@ describe('roles of servers', () => {
     expect(fixture.weights).toEqual([0, 0]);
   });
 
-  it('a server that refused a write is asked anew, whatever it answers to a question from before', async () => {
+  it('a server that refused a write is queried again, whatever it answers to an earlier query', async () => {
     const fixture = new Fixture('primary', [primary(), standby()]);
     await fixture.connectAll();
     let answer: (row: Row) => void = () => {};
@@ -420,7 +423,7 @@ describe('roles of servers', () => {
     expect(fixture.roles.isUsable(fixture.at(0).endpoint)).toBe(false);
   });
 
-  it('a server that loses its role keeps no call waiting', async () => {
+  it('a server that loses its role makes no call wait', async () => {
     const fixture = new Fixture('primary', [primary()]);
     await fixture.connectAll();
     expect(fixture.at(0).handBacks).toBe(0);
@@ -429,7 +432,7 @@ describe('roles of servers', () => {
     expect(fixture.at(0).handBacks).toBeGreaterThan(0);
   });
 
-  it('stops asking when the pool is closed, or the server is gone', async () => {
+  it('queries stop when the pool is closed, or the server is gone', async () => {
     const fixture = new Fixture('replica', [primary(), standby()]);
     await fixture.connectAll();
     fixture.at(0).close();

@@ -54,14 +54,14 @@ const denied = async (): Promise<never> => {
   throw new ApiFailure('forbidden', 'status 403', '403 Forbidden');
 };
 
-describe('S11 which port is meant', () => {
-  it('a name is matched as it is', () => {
+describe('S11 the port that a target means', () => {
+  it('a name: matched as it is', () => {
     const choosing = new Choosing('http');
     expect(choosing.among('http', 'metrics')).toBe('http');
     expect(choosing.lookups).toBe(0);
   });
 
-  it('a number, one port name: that one, once the Service says that it has that number', async () => {
+  it('a number, one port name: that port, once the Service confirms the number', async () => {
     for (const name of ['http', '']) {
       const choosing = new Choosing(80);
       choosing.answer = async () => service([name === '' ? { port: 80 } : http]);
@@ -73,7 +73,7 @@ describe('S11 which port is meant', () => {
     }
   });
 
-  it('a number the Service does not have, one port name: an error that says what it has, and another look later', async () => {
+  it('a number the Service does not have, one port name: an error with the ports it has, and another lookup later', async () => {
     const choosing = new Choosing(9999);
     choosing.answer = async () => service([http, { name: 'dns', port: 53, protocol: 'UDP' }]);
     choosing.among('http');
@@ -94,7 +94,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.error).toBeUndefined();
   });
 
-  it('a number of the pods of a headless Service: every other client reaches them at it', async () => {
+  it('a number of the pods of a headless Service: used, since other clients reach them at it as well', async () => {
     const headless = new Choosing(8000);
     headless.answer = async () => service([http], { clusterIP: 'None' });
     headless.among('http');
@@ -107,7 +107,7 @@ describe('S11 which port is meant', () => {
     expect(clusterIP.among('http')).toBeUndefined();
   });
 
-  it('a number, one port name, only slices to read: that one, whatever its number', async () => {
+  it('a number, one port name, permission for slices only: that port, whatever its number', async () => {
     for (const kind of ['forbidden', 'missing'] as const) {
       const choosing = new Choosing(80);
       choosing.answer = async () => {
@@ -134,7 +134,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.clock.timers).toBe(0);
   });
 
-  it('a name no slice has: an error that says which there are, unless the Service has it or it was there before', async () => {
+  it('a name no slice has: an error with the existing names, unless the Service has it or slices had it before', async () => {
     const misspelt = new Choosing('htttp');
     misspelt.answer = async () => table;
     expect(misspelt.among('http', 'metrics')).toBeUndefined();
@@ -159,7 +159,7 @@ describe('S11 which port is meant', () => {
     expect(unserved.error).toBeUndefined();
   });
 
-  it("a number, several names: the Service's own table, asked for once", async () => {
+  it('a number, several names: looked up in the Service, once', async () => {
     const choosing = new Choosing(80);
     choosing.answer = async () => table;
     expect(choosing.among('http', 'metrics')).toBeUndefined();
@@ -171,7 +171,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.error).toBeUndefined();
   });
 
-  it('other names: asked again, the old answer holds meanwhile', async () => {
+  it('changed names: looked up again, the old answer is used meanwhile', async () => {
     const choosing = new Choosing(80);
     choosing.answer = async () => table;
     choosing.among('http', 'metrics');
@@ -183,7 +183,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.lookups).toBe(2);
   });
 
-  it('the table may not be read: a coded error that lists the names, and another try after half a minute', async () => {
+  it('a Service that may not be read: a coded error that lists the names, and another try after half a minute', async () => {
     const choosing = new Choosing(80);
     choosing.answer = denied;
     choosing.among('http', 'metrics');
@@ -202,7 +202,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.errors).toBe(2);
   });
 
-  it('the table does not have the number: an error that says what it has, never a guess', async () => {
+  it('a Service without the number: an error with the ports it has, never a guess', async () => {
     const choosing = new Choosing(8000);
     choosing.answer = async () => table;
     // 8000 is the pods' number of "http": equal numbers mean nothing.
@@ -212,7 +212,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.error?.message).toBe('Service shop/orders has no port 8000; it has http 80, metrics 9090');
   });
 
-  it('the table cannot be read for now: reported, and tried again soon', async () => {
+  it('a Service that cannot be read at the moment: reported, and tried again soon', async () => {
     const choosing = new Choosing(80);
     choosing.answer = async () => {
       throw new Error('ECONNREFUSED');
@@ -227,7 +227,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.among('http', 'metrics')).toBe('http');
   });
 
-  it('no port at all, several names: a coded error without a look-up; one name: that one', () => {
+  it('no port at all: several names are a coded error without a lookup; one name is used', () => {
     const choosing = new Choosing(undefined);
     expect(choosing.among('http')).toBe('http');
     expect(choosing.among('http', 'metrics')).toBeUndefined();
@@ -237,7 +237,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.error).toBeUndefined();
   });
 
-  it('close stops a look-up and its retry', async () => {
+  it('close: stops a lookup and its retry', async () => {
     const choosing = new Choosing(80);
     choosing.answer = async () => {
       throw new Error('no');

@@ -40,7 +40,7 @@ describe('CredentialFile (W14)', () => {
     expect(await file.read()).toBe('two');
   });
 
-  it('that cannot be read, or is empty, leaves what there was in use', async () => {
+  it('that cannot be read, or is empty, leaves the old value in use', async () => {
     await write('token', 'one');
     const file = new CredentialFile(join(directory, 'token'), clock);
     await file.read();
@@ -54,11 +54,11 @@ describe('CredentialFile (W14)', () => {
     expect(await file.read()).toBe('two');
   });
 
-  it('that never was there is an error', async () => {
+  it('that never existed is an error', async () => {
     await expect(new CredentialFile(join(directory, 'none'), clock).read()).rejects.toThrow(/none/);
   });
 
-  it('a refusal drops what is older than the refused request, and nothing newer', async () => {
+  it('drops a value that is older than the refused request, and no newer one', async () => {
     await write('token', 'one');
     const file = new CredentialFile(join(directory, 'token'), clock);
     await file.read();
@@ -71,7 +71,7 @@ describe('CredentialFile (W14)', () => {
 });
 
 describe('in-cluster access (W14)', () => {
-  it('takes server, token and authority from environment and files', async () => {
+  it('uses server, token and authority from environment and files', async () => {
     await Promise.all([write('token', 'secret\n'), write('ca.crt', 'PEM'), write('namespace', 'shop\n')]);
     const session = inClusterAccess({ path: directory, env }).open(clock);
     expect(await session.target()).toMatchObject({
@@ -91,7 +91,7 @@ describe('in-cluster access (W14)', () => {
     expect((await session.target()).server).toBe('https://[fd00::1]:443');
   });
 
-  it('says plainly what is missing', async () => {
+  it('names what is missing', async () => {
     await expect(inClusterAccess({ path: directory, env: {} }).open(clock).target()).rejects.toMatchObject({
       code: 'EVENKEEL_RESOLVE',
       permanent: true,
@@ -103,7 +103,7 @@ describe('in-cluster access (W14)', () => {
     });
   });
 
-  it('inClusterAvailable: address and token, nothing less', async () => {
+  it('inClusterAvailable needs address and token', async () => {
     expect(await inClusterAvailable({ path: directory, env })).toBe(false);
     await write('token', '\n');
     expect(await inClusterAvailable({ path: directory, env })).toBe(false);
@@ -114,7 +114,7 @@ describe('in-cluster access (W14)', () => {
 });
 
 describe('explicit access', () => {
-  it('takes strings, files and functions', async () => {
+  it('accepts strings, files and functions', async () => {
     await Promise.all([write('token', 'from-file'), write('ca', 'CA')]);
     const target = (credentials: ApiCredentials): Promise<unknown> =>
       explicitAccess('https://api.example:6443/', credentials).open(clock).target();
@@ -130,7 +130,7 @@ describe('explicit access', () => {
     expect(await target({ token: async () => 'fresh' })).toMatchObject({ headers: { authorization: 'Bearer fresh' } });
   });
 
-  it('a token over plain HTTP only on loopback', () => {
+  it('allows a token over plain HTTP only on loopback', () => {
     for (const server of ['http://10.0.0.1:80', 'http://api.example']) {
       expect(() => explicitAccess(server, { token: 'x' })).toThrow(/https/);
       expect(() => explicitAccess(server)).not.toThrow();
@@ -140,7 +140,7 @@ describe('explicit access', () => {
     }
   });
 
-  it('is shared by equal credentials and by nobody else, and its key holds no secret', () => {
+  it('is shared by equal credentials only, and its key holds no secret', () => {
     const key = (credentials: ApiCredentials): string => explicitAccess('https://api:6443', credentials).key;
     expect(key({ token: 'hunter2' })).toBe(key({ token: 'hunter2' }));
     expect(key({ token: 'hunter2' })).not.toBe(key({ token: 'hunter3' }));
@@ -165,7 +165,7 @@ describe('explicit access', () => {
 });
 
 describe('kubeconfig access', () => {
-  it('asks a loaded KubeConfig before every request', async () => {
+  it('reads a loaded KubeConfig before every request', async () => {
     let token = 'one';
     const config: KubeConfigLike = {
       getCurrentCluster: () => ({ server: 'https://api:6443/' }),
@@ -193,7 +193,7 @@ describe('kubeconfig access', () => {
     expect(await session.namespace()).toBe('shop');
   });
 
-  it('keeps a proxy, and verification off only where the kubeconfig says so', async () => {
+  it('keeps a proxy, and switches verification off only where the kubeconfig does', async () => {
     class HttpsProxyAgent {}
     const config: KubeConfigLike = {
       getCurrentCluster: () => ({ server: 'https://api' }),
@@ -219,7 +219,7 @@ describe('kubeconfig access', () => {
     return kubeConfigAccess({ path: join(directory, 'config') }).open(clock);
   };
 
-  it('a password in the URL of the server becomes a header, and is in no message', async () => {
+  it('turns a password in the server URL into a header, and shows it in no message', async () => {
     const session = await sessionOf(undefined, 'https://us%40er:hunt%3Aer2@api:6443/base/');
     expect(await session.target()).toMatchObject({
       server: 'https://api:6443/base',
@@ -234,7 +234,7 @@ describe('kubeconfig access', () => {
     }
   });
 
-  it('an error for what is no YAML does not quote the lines around it', async () => {
+  it('does not quote the surrounding lines in an error about invalid YAML', async () => {
     await write('config', 'users:\n - name: me\n  token: hunter2\n bad');
     const session = kubeConfigAccess({ path: join(directory, 'config') }).open(clock);
     const error: unknown = await session.target().catch((thrown: unknown) => thrown);
@@ -242,7 +242,7 @@ describe('kubeconfig access', () => {
     expect(inspect(error, { depth: 9 })).not.toContain('hunter2');
   });
 
-  it('tokenFile is read, beside the kubeconfig where it is relative, and again when it changes', async () => {
+  it('reads tokenFile, relative to the kubeconfig, and again when it changes', async () => {
     await write('token', 'one\n');
     for (const tokenFile of ['token', join(directory, 'token')]) {
       await write('token', 'one\n');
@@ -263,7 +263,7 @@ describe('kubeconfig access', () => {
     }
   });
 
-  it('a tokenFile that is not there: the token beside it, else an error that names it', async () => {
+  it('uses the token beside a missing tokenFile, else fails with its name', async () => {
     const both = await sessionOf({ token: 'as it was', tokenFile: 'none' });
     expect((await both.target()).headers.authorization).toBe('Bearer as it was');
     const session = await sessionOf({ tokenFile: 'none' });
@@ -275,7 +275,7 @@ describe('kubeconfig access', () => {
     expect((await session.target()).headers.authorization).toBe('Bearer here now');
   });
 
-  it('a user entry without anything known is an error, and not system:anonymous', async () => {
+  it('fails for a user entry without known credentials, rather than use system:anonymous', async () => {
     for (const user of [{ tokenFiel: 'hunter2' }, { as: 'admin' }, { 'auth-provider': { name: 'gone' } }]) {
       const session = await sessionOf(user);
       const error = await session.target().catch((thrown: unknown) => thrown);
@@ -289,13 +289,13 @@ describe('kubeconfig access', () => {
     }
   });
 
-  it('a user without an entry is nobody, as with kubectl', async () => {
+  it('is anonymous for a user without an entry, as with kubectl', async () => {
     for (const user of [undefined, {}, { token: '' }]) {
       expect((await (await sessionOf(user)).target()).headers).toEqual({});
     }
   });
 
-  it('a KubeConfig that passed over what its user has is an error over https', async () => {
+  it('fails over https for a KubeConfig that ignored the credentials of its user', async () => {
     const { KubeConfig } = await import('@kubernetes/client-node');
     await write('token', 'one');
     const load = (): ApiSession => {

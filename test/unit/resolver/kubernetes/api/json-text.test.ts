@@ -6,21 +6,21 @@ import { seededRng } from '../../../../../src/testing/seeded-rng.js';
 const plenty = (): { containers: number } => ({ containers: 1_000 });
 
 describe('parseJson', () => {
-  it('counts brackets outside strings only', () => {
+  it('counts only brackets outside strings', () => {
     const text = JSON.stringify({ 'a"[': ['\\', '\\"{[', ''], b: '[[[[{{{{' });
     const budget = plenty();
     expect(parseJson(text, budget)).toEqual(JSON.parse(text));
     expect(budget.containers).toBe(998);
   });
 
-  it('refuses what is nested deep, or has too many objects, before it makes any', () => {
+  it('refuses text that is nested deeply, or has too many objects, before it creates any', () => {
     expect(() => parseJson('['.repeat(10_000_000), plenty())).toThrow(/nested deeper than 64/);
     expect(() => parseJson(`{"a":`.repeat(65), plenty())).toThrow(/nested/);
     expect(() => parseJson(`[${'{},'.repeat(1_000)}{}]`, plenty())).toThrow(/too many/);
     expect(parseJson(`${'['.repeat(64)}${']'.repeat(64)}`, plenty())).toHaveLength(1);
   });
 
-  it('refuses more names of fields than any list has, in one object or in many', () => {
+  it('refuses more field names than any list has, in one object or in many', () => {
     const names = Array.from({ length: 8_000 }, (_, index) => `"name ${index}" : 0`);
     expect(() => parseJson(`{${names.join(',')}}`, plenty())).toThrow(/names of fields/);
     expect(() => parseJson(`[{${names.join('},{')}}]`, { containers: 10_000 })).toThrow(/names of fields/);
@@ -31,7 +31,7 @@ describe('parseJson', () => {
     expect(parseJson(JSON.stringify(names), plenty())).toHaveLength(8_000);
   });
 
-  it('one budget serves several texts', () => {
+  it('applies one budget to several texts', () => {
     const budget = { containers: 3 };
     parseJson('[{}]', budget);
     expect(() => parseJson('[{}]', budget)).toThrow(/too many/);

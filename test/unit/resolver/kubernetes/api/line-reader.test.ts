@@ -9,7 +9,7 @@ function reader(maxBytes?: number): { lines: string[]; reader: LineReader } {
 }
 
 describe('LineReader', () => {
-  it('W7: a line is not a chunk, and borders may fall inside a UTF-8 character', () => {
+  it('W7: a line may span chunks, and chunks may end inside a UTF-8 character', () => {
     const text = ['{"name":"größe"}', '', '{"name":"😀 日本"}', '{"x":1}'];
     const bytes = Buffer.from(`${text.join('\n')}\n`);
     const rng = seededRng(2);
@@ -42,7 +42,7 @@ describe('LineReader', () => {
     expect(() => whole.push(Buffer.from('01234567890\n'))).toThrow(LineError);
   });
 
-  it('keeps no piece it was given: one buffer may bring them all, byte by byte', () => {
+  it('keeps no chunk that it was given: one buffer may deliver them all, byte by byte', () => {
     const { lines, reader: each } = reader();
     const piece = new Uint8Array(1);
     for (const byte of Buffer.from('{"a":1}\n{"größe":2}\n')) {
@@ -52,7 +52,7 @@ describe('LineReader', () => {
     expect(lines).toEqual(['{"a":1}', '{"größe":2}']);
   });
 
-  it('takes lines of up to 4 MiB', () => {
+  it('accepts lines of up to 4 MiB', () => {
     const { lines, reader: each } = reader();
     each.push(Buffer.alloc(4 * 1024 * 1024, 'x'));
     each.push(Buffer.from('\n'));
@@ -61,13 +61,13 @@ describe('LineReader', () => {
     expect(() => each.push(Buffer.from('x'))).toThrow(LineError);
   });
 
-  it('refuses what is no UTF-8, rather than let one name become another', () => {
+  it('refuses invalid UTF-8, rather than turn one name into another', () => {
     const { reader: each, lines } = reader();
     expect(() => each.push(Buffer.of(0x61, 0xff, 0x0a))).toThrow(LineError);
     expect(lines).toEqual([]);
   });
 
-  it('reads nothing more once anything was thrown', () => {
+  it('reads nothing more once it has thrown', () => {
     const lines: string[] = [];
     const each = new LineReader((line) => {
       if (line === 'bad') throw new Error('bad');

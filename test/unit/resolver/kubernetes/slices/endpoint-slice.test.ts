@@ -17,7 +17,7 @@ const addresses = (slice: EndpointSlice | undefined): string[] | undefined =>
   slice?.members.map(({ address }) => address);
 
 describe('parseSlice', () => {
-  it('S1: belongs to a Service by its label alone, whoever manages it', () => {
+  it('S1: assigns a slice to a Service by its label alone, whoever manages it', () => {
     expect(parse({})?.name).toBe('s1');
     expect(
       parse({}, { 'kubernetes.io/service-name': 'orders', 'endpointslice.kubernetes.io/managed-by': 'me' }),
@@ -34,14 +34,14 @@ describe('parseSlice', () => {
     }
   });
 
-  it('S3: FQDN and unknown address types have no members', () => {
+  it('S3: finds no members in FQDN and unknown address types', () => {
     for (const addressType of ['FQDN', 'IPv5', undefined, 4]) {
       const slice = parse({ addressType, endpoints: [{ addresses: ['10.0.0.1'] }] });
       expect(slice).toMatchObject({ family: undefined, members: [] });
     }
   });
 
-  it('S4: the first address counts, in canonical form; entries without one are skipped', () => {
+  it('S4: uses the first address, in canonical form, and skips entries without one', () => {
     expect(
       addresses(parse({ endpoints: [{ addresses: ['010.000.000.001', '10.0.0.9'] }, { addresses: [] }, {}, null, 7] })),
     ).toEqual(['10.0.0.1']);
@@ -49,7 +49,7 @@ describe('parseSlice', () => {
     expect(addresses(slice)).toEqual(['fd00::a1']);
   });
 
-  it('S4: an address that is no IP address of the family is left out and named', () => {
+  it('S4: skips and names an address that is not an IP address of the family', () => {
     const slice = parse({
       endpoints: [
         { addresses: ['example.com'] },
@@ -62,7 +62,7 @@ describe('parseSlice', () => {
     expect(slice?.malformed).toEqual(['example.com', 'fd00::1', '7']);
   });
 
-  it('S5: missing ready and serving are true, missing terminating is false, null is missing', () => {
+  it('S5: takes missing ready and serving as true, missing terminating as false, and null as missing', () => {
     const conditionsOf = (conditions: unknown): unknown =>
       parse({ endpoints: [{ addresses: ['10.0.0.1'], conditions }] })?.members[0]?.conditions;
     const whole = { ready: true, serving: true, terminating: false };
@@ -77,7 +77,7 @@ describe('parseSlice', () => {
     });
   });
 
-  it('S6: TCP by default, no number no port, no name is ""', () => {
+  it('S6: takes TCP as default, no number as no port, and no name as ""', () => {
     const portsOf = (ports: unknown): unknown => parse({ ports })?.ports;
     expect(portsOf([{ name: 'http', port: 80 }])).toEqual([{ name: 'http', port: 80 }]);
     expect(
@@ -100,11 +100,11 @@ describe('parseSlice', () => {
     ).toEqual([{ name: 'dns-tcp', port: 53 }]);
   });
 
-  it('S7: null lists are empty', () => {
+  it('S7: takes null lists as empty', () => {
     expect(parse({ endpoints: null, ports: null })).toMatchObject({ members: [], ports: [] });
   });
 
-  it('S10: unknown fields, and known ones of the wrong type, do no harm', () => {
+  it('S10: ignores unknown fields, and known ones of the wrong type', () => {
     const slice = parse({
       surprise: 1,
       endpoints: [
@@ -148,7 +148,7 @@ describe('parseSlice', () => {
     ]);
   });
 
-  it('knows addresses no pod has', () => {
+  it('recognizes addresses that no pod has', () => {
     const slice = parse({
       endpoints: ['127.0.0.1', '169.254.169.254', '224.0.0.1', '0.0.0.0', '10.0.0.1'].map((address) => ({
         addresses: [address],
@@ -163,7 +163,7 @@ describe('parseSlice', () => {
     ]);
   });
 
-  it('agrees with the lists of unsafe addresses whatever an address begins with', () => {
+  it('agrees with the lists of unsafe addresses for every prefix', () => {
     const unsafeOf = (addressType: string, address: string): unknown =>
       parse({ addressType, endpoints: [{ addresses: [address] }] })?.members[0]?.unsafe;
     for (let first = 0; first <= 255; first++) {
@@ -194,7 +194,7 @@ describe('parseSlice', () => {
     for (const address of ipv6) expect(unsafeOf('IPv6', address), address).toBe(classifyAddress(address));
   });
 
-  it('never throws, whatever it is given: an event that did would come back for ever', () => {
+  it('never throws, whatever it is given: an event that made it throw would come again and again', () => {
     const rng = seededRng(6);
     const values: readonly unknown[] = [
       null,

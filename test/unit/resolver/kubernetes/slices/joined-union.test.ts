@@ -108,7 +108,7 @@ describe('the two addresses of a pod', () => {
     ['IPv4', 'v4', 'v6'],
     ['IPv6', 'v6', 'v4'],
   ])(
-    'are one endpoint from the first slice on, that of %s: it keeps its key, and is never listed twice',
+    'are one endpoint from the first slice on, that for %s: it keeps its key, and is never listed twice',
     (_family, first, second) => {
       const world = new World({ [first]: '1R' });
       const before = world.keys;
@@ -119,7 +119,7 @@ describe('the two addresses of a pod', () => {
     },
   );
 
-  it('stay one endpoint when one slice is deleted and comes back, with the address it had for 250 ms', () => {
+  it('remain one endpoint when one slice is deleted and returns, with the old address for 250 ms', () => {
     const world = new World({ v4: '1R', v6: '1R' });
     const before = world.keys;
     for (const name of ['v4', 'v6']) {
@@ -132,7 +132,7 @@ describe('the two addresses of a pod', () => {
     }
   });
 
-  it('S9: while the pod moves to another slice of one family, the endpoint stays as it is', () => {
+  it('S9: remain one unchanged endpoint while the pod moves to another slice of one family', () => {
     const world = new World({ v4: '1R 2R', v6: '1R 2R' });
     world.put('v4', '2R', 20);
     expect(world.shown).toEqual(['10.0.0.1+fd00::1 R', '10.0.0.2+fd00::2 R']);
@@ -141,7 +141,7 @@ describe('the two addresses of a pod', () => {
     expect(new Set(world.keys)).toEqual(new Set(['10.0.0.1:80#u1', '10.0.0.2:80#u2']));
   });
 
-  it('S9: but not if it stops being ready meanwhile', () => {
+  it('S9: do not remain if the pod stops being ready meanwhile', () => {
     const world = new World({ v4: '1R', v6: '1R' });
     world.put('v4', '', 20);
     world.put('v6', '1N', 50);
@@ -165,13 +165,13 @@ describe('the two addresses of a pod', () => {
   });
 });
 
-describe('a pod of which its two slices say different things', () => {
+describe('a pod about which its two slices disagree', () => {
   it.each([
     ['was written last', 'v4', 'N', 'N'],
     ['was written last', 'v6', 'N', 'N'],
     ['says that it terminates', 'v4', 'T', 'T'],
     ['says that it terminates', 'v6', 'X', 'X'],
-  ])('is what the slice that %s says (%s %s)', (_which, name, state, expected) => {
+  ])('has the state in the slice that %s (%s %s)', (_which, name, state, expected) => {
     const world = new World({ v4: '1R', v6: '1R' });
     world.put(name, `1${state}`, 0);
     expect(world.shown).toEqual([`10.0.0.1+fd00::1 ${expected}`]);
@@ -190,13 +190,13 @@ describe('a pod of which its two slices say different things', () => {
     expect(world.shown[0]).toBe('10.0.0.1+fd00::1 T');
   });
 
-  it('is ready if either says so and nothing tells which is newer', () => {
+  it('is ready if either says so and nothing shows which is newer', () => {
     const world = new World({ v4: '1R', v6: '1R' });
     world.put('v4', '1N', 50, 'abc');
     expect(world.shown).toEqual(['10.0.0.1+fd00::1 R']);
   });
 
-  it('follows the slice that is written later, although that says nothing new of the pod', () => {
+  it('follows the slice that is written later, even if that changes nothing for the pod', () => {
     const world = new World({ v4: '1R', v6: '1R' });
     world.put('v4', '1N', 50);
     world.put('v6', '1R 2R', 50);
@@ -205,7 +205,7 @@ describe('a pod of which its two slices say different things', () => {
 });
 
 describe('entries that cannot be joined', () => {
-  it('count with one family: without a uid', () => {
+  it('without a uid are used with one family', () => {
     const world = new World({ v4: '?1R ?2R', v6: '?1R ?2R' });
     expect(world.shown).toEqual(['10.0.0.1 R', '10.0.0.2 R']);
     world.union.chooseLone('IPv6');
@@ -213,19 +213,19 @@ describe('entries that cannot be joined', () => {
     expect(world.shown).toEqual(['fd00::1 R', 'fd00::2 R']);
   });
 
-  it('count with one family: with several addresses of one family', () => {
+  it('with several addresses of one family are used with one family', () => {
     const world = new World({ v4: '1R 1-2R', v6: '1R' });
     expect(world.shown).toEqual(['10.0.0.1 R', '10.0.0.2 R']);
     world.put('v4', '1R', 300);
     expect(world.shown).toEqual(['10.0.0.1+fd00::1 R']);
   });
 
-  it('count with the family they have if it is not that one', () => {
+  it('are used with the family they have if it is not that one', () => {
     expect(new World({ v6: '1R 1-2R' }).shown).toEqual(['fd00::1 R', 'fd00::2 R']);
   });
 });
 
-it('lists what slices say now and every pod once, whatever came before', () => {
+it('every pod is listed once with what its slices say now, whatever came before', () => {
   const rng = seededRng(7);
   const draw = (texts: readonly string[]): string => texts[drawIndex(rng, texts.length)] as string;
   const contents = ['', '1R', '1N 2R', '1R 2R', '2T', '1-3R 2R', '1R 2-1R', '?1R 2R', '1R 1-2R', '3R', '1T 3-1R'];

@@ -75,7 +75,7 @@ describe('U6 one endpoint per address and port', () => {
     expect(winner([slice('s1', '99', { uid: 'older' }), slice('s2', '100', { uid: 'newer' })])).toBe('newer');
   });
 
-  it('then the name, where versions are equal or no numbers', () => {
+  it("then the slice's name, where versions are equal or not numbers", () => {
     expect(winner([slice('s1', '5', { uid: 'one' }), slice('s2', '5', { uid: 'two' })])).toBe('two');
     expect(winner([slice('s1', 'zz', { uid: 'one' }), slice('s2', 'aa', { uid: 'two' })])).toBe('two');
   });
@@ -87,7 +87,7 @@ describe('U6 one endpoint per address and port', () => {
     expect(winner([slice('s1', '5', { uid: 'a' }, { uid: 'b' })])).toBe('b');
   });
 
-  it('nothing but what the rule names decides: of two terminating ones the later slice, serving or not', () => {
+  it('nothing else decides: of two terminating ones the later slice wins, serving or not', () => {
     const gone = { ready: false, terminating: true };
     expect(
       winner([
@@ -111,7 +111,7 @@ describe('SliceUnion', () => {
     expect([...touched]).toEqual(['10.0.0.1:80']);
   });
 
-  it('S10: the same content again keeps the very same endpoint', () => {
+  it('S10: the same content again keeps the identical endpoint object', () => {
     const all = union(slice('s1', '1', { uid: 'u' }));
     const before = all.at('10.0.0.1:80');
     const touched = new Set<string>();
@@ -125,7 +125,7 @@ describe('SliceUnion', () => {
     expect(touched.size).toBe(0);
   });
 
-  it('says what the port of its slice speaks, and when that changes', () => {
+  it('shows which protocol the port of its slice has, and when that changes', () => {
     const all = union(sliceSpeaking(H2C, 's1', '1', { uid: 'u' }));
     const spoken = (): string | undefined => all.at('10.0.0.1:80')?.attributes.get(endpointAppProtocol);
     expect(spoken()).toBe('kubernetes.io/h2c');
@@ -159,7 +159,7 @@ describe('SliceUnion', () => {
     expect(all.addresses).toEqual(['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80']);
   });
 
-  it('after any sequence of changes it is what a fresh union of the same slices is', () => {
+  it('equals a fresh union of the same slices after any sequence of changes', () => {
     const rng = seededRng(11);
     const store = new SliceStore();
     const all = union();
@@ -187,7 +187,7 @@ describe('SliceUnion', () => {
 });
 
 describe('many slices that name one address', () => {
-  it('are looked at once a turn, not once for each slice', () => {
+  it('are processed once per turn, not once per slice', () => {
     const reads = { count: 0 };
     const slices = Array.from({ length: 2_000 }, (_, index) => {
       const made = slice(`s${index}`, String(index), { uid: `u${index}` });
@@ -212,7 +212,7 @@ describe('many slices that name one address', () => {
 });
 
 describe('SliceStore', () => {
-  it('holds a limited number of slices and amount of text; what does not fit leaves the rest as it was', () => {
+  it('holds a limited number of slices and a limited amount of text; refusing one leaves the rest unchanged', () => {
     const store = new SliceStore();
     for (let index = 0; index < 10_000; index++) expect(store.set(`s${index}`, slice(`s${index}`, '1'))).toBe(true);
     expect(store.set('more', slice('more', '1'))).toBe(false);
@@ -226,14 +226,14 @@ describe('SliceStore', () => {
     expect([fitsStore(many), fitsStore(many.slice(1))]).toEqual([false, true]);
   });
 
-  it('W3: a list replaces everything, and names what it replaced', () => {
+  it('W3: replaces everything with a list, and names what it replaced', () => {
     const store = new SliceStore();
     expect([...store.replace([slice('s1', '1'), slice('s2', '2')])]).toEqual(['s1', 's2']);
     expect([...store.replace([slice('s2', '3'), slice('s3', '4')])].sort()).toEqual(['s1', 's2', 's3']);
     expect([...store.names()].sort()).toEqual(['s2', 's3']);
   });
 
-  it('the same version with other content is another slice: a restored store gives versions out twice', () => {
+  it('takes the same version with other content as another slice: a restored store reuses versions', () => {
     const store = new SliceStore();
     store.set('s1', slice('s1', '7', { address: '10.0.0.1' }));
     store.set('s1', slice('s1', '7', { address: '10.0.0.2' }));

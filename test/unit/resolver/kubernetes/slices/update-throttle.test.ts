@@ -68,12 +68,12 @@ class Stage {
 }
 
 describe('W6 publication', () => {
-  it('the first set at once, an empty one too', () => {
+  it('publishes the first set at once, even an empty one', () => {
     expect(new Stage('1R').published).toEqual(['1R']);
     expect(new Stage('').published).toEqual(['']);
   });
 
-  it('after calm the first change in the same turn, then at least 50 ms apart', () => {
+  it('publishes the first change after a calm period in the same turn, then at least 50 ms apart', () => {
     const stage = new Stage('1R');
     stage.put('1R 2R');
     expect(stage.last).toBe('1R 2R');
@@ -87,7 +87,7 @@ describe('W6 publication', () => {
     expect(stage.clock.timers).toBe(0);
   });
 
-  it('a listed endpoint that stops being ready leaves in the same turn, storm or not', () => {
+  it('removes an endpoint that stops being ready in the same turn, even in a storm of events', () => {
     const stage = new Stage('1R 2R');
     stage.put('1R 2R 3R');
     stage.put('1R 2N 3R');
@@ -98,14 +98,14 @@ describe('W6 publication', () => {
     expect(stage.last).toBe('1N 2N 3R');
   });
 
-  it('so does one whose address another pod took over', () => {
+  it('removes an endpoint whose address another pod took over in the same turn', () => {
     const stage = new Stage('1#aR');
     stage.put('1#aR 2R');
     stage.put('1#bR 2R');
     expect(stage.published).toHaveLength(3);
   });
 
-  it('endpoints that become ready wait for the pace', () => {
+  it('delays endpoints that become ready', () => {
     const stage = new Stage('1R 2N');
     stage.put('1R 2N 3R');
     stage.put('1R 2R 3R');
@@ -114,7 +114,7 @@ describe('W6 publication', () => {
     expect(stage.last).toBe('1R 2R 3R');
   });
 
-  it('flapping readiness at 1,000 changes a second costs at most 20 publications at the pace and 20 out of turn a second', () => {
+  it('limits readiness that flaps 1,000 times a second to 20 delayed publications and 20 immediate ones a second', () => {
     const stage = new Stage('1R 2R');
     stage.clock.advance(60_000);
     const before = stage.published.length;
@@ -125,7 +125,7 @@ describe('W6 publication', () => {
     expect(stage.published.length - before).toBeLessThanOrEqual(20 + 10 * 40);
   });
 
-  it('S9: an endpoint that vanished stays for 250 ms', () => {
+  it('S9: keeps an endpoint that vanished for 250 ms', () => {
     const stage = new Stage('1R 2R');
     stage.put('2R');
     stage.clock.advance(249);
@@ -135,7 +135,7 @@ describe('W6 publication', () => {
     expect(stage.clock.timers).toBe(0);
   });
 
-  it('S9: back within 250 ms, in whatever slice, it never left and nothing is published', () => {
+  it('S9: publishes nothing if it is back within 250 ms, in whatever slice', () => {
     const stage = new Stage('1R 2R');
     stage.put('2R');
     stage.clock.advance(20);
@@ -144,7 +144,7 @@ describe('W6 publication', () => {
     expect(stage.published).toEqual(['1R 2R']);
   });
 
-  it('each has its own 250 ms', () => {
+  it('gives each endpoint its own 250 ms', () => {
     const stage = new Stage('1R 2R 3R');
     stage.put('2R 3R');
     stage.clock.advance(100);
@@ -155,7 +155,7 @@ describe('W6 publication', () => {
     expect(stage.last).toBe('3R');
   });
 
-  it('vanishes, returns and vanishes: the time starts again', () => {
+  it('starts the time again if an endpoint returns and vanishes again', () => {
     const stage = new Stage('1R 2R');
     stage.put('2R');
     stage.clock.advance(200);
@@ -168,20 +168,20 @@ describe('W6 publication', () => {
     expect(stage.last).toBe('2R');
   });
 
-  it('what was terminating or not ready does not linger: its pod is gone', () => {
+  it('does not keep an endpoint that was terminating or not ready: its pod is gone', () => {
     const stage = new Stage('1T 2N 3R');
     stage.put('3R');
     expect(stage.last).toBe('3R');
   });
 
-  it('an address that passes to another pod does not linger as the old one', () => {
+  it('does not keep the old endpoint of an address that another pod took over', () => {
     const stage = new Stage('1#aR 2R');
     stage.put('1#bR 2R');
     expect(stage.published).toHaveLength(2);
     expect(stage.last).toBe('1R 2R');
   });
 
-  it('a failed connection ends the lingering', () => {
+  it('does not keep an endpoint whose connection failed', () => {
     const stage = new Stage('1R 2R');
     stage.put('2R');
     stage.throttle.dropLingering();
@@ -189,14 +189,14 @@ describe('W6 publication', () => {
     expect(stage.clock.timers).toBe(0);
   });
 
-  it('a lingering endpoint is published along with other changes', () => {
+  it('publishes a kept endpoint along with other changes', () => {
     const stage = new Stage('2R 3R');
     stage.put('3R');
     stage.put('1R', 's2');
     expect(stage.last).toBe('1R 2R 3R');
   });
 
-  it('a change that is taken back before its turn is none', () => {
+  it('ignores a change that is reverted before it is published', () => {
     const stage = new Stage('1R');
     stage.put('1R 2R');
     stage.put('1R 2R 3R');
@@ -205,7 +205,7 @@ describe('W6 publication', () => {
     expect(stage.published).toEqual(['1R', '1R 2R']);
   });
 
-  it('close leaves no timer and publishes nothing more', () => {
+  it('leaves no timer and publishes nothing more after close', () => {
     const stage = new Stage('1R 2R');
     stage.put('1R 2R 3R');
     stage.put('1R 2R 3R 4R');

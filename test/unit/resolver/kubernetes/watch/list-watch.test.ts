@@ -5,7 +5,7 @@ import { bookmark, status, wireList, wireSlice } from '../fake-api-client.js';
 import { high, Loop, low } from '../loop.js';
 
 describe('W1 versions of lists', () => {
-  it('the first list asks for version 0, the watch goes on from the list', async () => {
+  it('the first list asks for version 0, and the watch continues from the list', async () => {
     const loop = new Loop();
     await loop.begin(10);
     expect(loop.requests).toBe('list 0, watch 10');
@@ -14,7 +14,7 @@ describe('W1 versions of lists', () => {
     expect(loop.told).toEqual(['list s1', 'confirmed']);
   });
 
-  it('a later list asks for nothing older than the last version seen, without a limit (W2)', async () => {
+  it('a later list asks for at least the last version seen, without a limit (W2)', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     watch.event('MODIFIED', wireSlice('s1', 20, ['10.0.0.2']));
@@ -25,7 +25,7 @@ describe('W1 versions of lists', () => {
     expect(loop.client.last.request.query.limit).toBeUndefined();
   });
 
-  it('410 to a list: a consistent read at once, then back to normal', async () => {
+  it('410 for a list: a consistent read at once, then normal lists again', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     watch.event('ERROR', status(400));
@@ -41,7 +41,7 @@ describe('W1 versions of lists', () => {
     expect(loop.client.last.version).toBe('50');
   });
 
-  it('504 ResourceVersionTooLarge to a list: a consistent read at once', async () => {
+  it('504 ResourceVersionTooLarge for a list: a consistent read at once', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     watch.event('ERROR', status(400));
@@ -78,7 +78,7 @@ describe('W2 pages', () => {
 });
 
 describe('W4 the end of a watch', () => {
-  it('asks for bookmarks and a time-out of 300 to 600 s', async () => {
+  it('asks for bookmarks and a timeout of 300 to 600 s', async () => {
     for (const [rng, seconds] of [
       [low, '300'],
       [high, '600'],
@@ -90,7 +90,7 @@ describe('W4 the end of a watch', () => {
     }
   });
 
-  it('a clean end after the time-out: watched again at once from the last version, without a list or a report', async () => {
+  it('a clean end after the timeout: watches again at once from the last version, without a list or a report', async () => {
     const loop = new Loop(high);
     const watch = await loop.begin(10);
     watch.event('MODIFIED', wireSlice('s1', 20, ['10.0.0.2']));
@@ -121,7 +121,7 @@ describe('W5 versions of events', () => {
     expect(loop.told.filter((line) => line !== 'confirmed')).toEqual(['list s1', 's2=10.0.0.2', 's2=10.0.0.3', '-s2']);
   });
 
-  it('a slice whose label turned away is gone, also as MODIFIED (S1)', async () => {
+  it('a slice whose label no longer matches is gone, also if the event is MODIFIED (S1)', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     watch.event('MODIFIED', wireSlice('s1', 11, ['10.0.0.1'], 'carts'));
@@ -129,7 +129,7 @@ describe('W5 versions of events', () => {
   });
 });
 
-describe('W17 a list from time to time', () => {
+describe('W17 a periodic list', () => {
   it('within 30 minutes a clean end is followed by a list from the last version', async () => {
     for (const rng of [low, high, seededRng(5)]) {
       const loop = new Loop(rng);
@@ -148,8 +148,8 @@ describe('W17 a list from time to time', () => {
   });
 });
 
-describe('being in touch', () => {
-  it('is said at the first line of a stream, or after a second of an open one, never at its headers', async () => {
+describe('being up to date', () => {
+  it('is reported at the first line of a stream, or when one has been open for a second, never at its headers', async () => {
     const loop = new Loop(low);
     const watch = await loop.begin(10);
     await loop.clock.advanceAsync(60_000);
@@ -179,7 +179,7 @@ describe('keepsProcessAlive', () => {
 });
 
 describe('W13 close', () => {
-  it('aborts the request, leaves no timer and tells nothing more', async () => {
+  it('aborts the request, leaves no timer and publishes nothing more', async () => {
     for (const stage of ['list', 'headers', 'stream', 'pause'] as const) {
       const loop = new Loop();
       await settle();

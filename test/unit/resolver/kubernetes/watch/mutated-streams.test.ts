@@ -232,8 +232,8 @@ function beliefs(slices: SliceStore): string {
     .join('\n');
 }
 
-describe('W7 spoilt streams', () => {
-  it('10,000 of them, in every way, end in the true set', async () => {
+describe('W7 corrupted streams', () => {
+  it('10,000 of them, corrupted in every way, end in the correct set', async () => {
     let streams = 0;
     let streamingLists = 0;
     const met = new Set<string>();

@@ -46,7 +46,7 @@ async function open(client: FakeApiClient): Promise<PendingGet> {
 }
 
 describe('a list', () => {
-  it('is kept in one piece, however small the pieces it comes in', async () => {
+  it('is kept in one piece, however small the chunks in which it arrives', async () => {
     const client = new FakeApiClient();
     const reply = list(client);
     const get = await open(client);
@@ -59,7 +59,7 @@ describe('a list', () => {
     expect(await reply).toMatchObject({ version: '7', items: [{ metadata: { name: 'größe' } }] });
   });
 
-  it('of 50,000 endpoints fits, with all they may say; 20 MiB in all pages is the end', async () => {
+  it('with 50,000 complete endpoints fits; the limit is 20 MiB over all pages', async () => {
     const client = new FakeApiClient();
     const reply = list(client);
     const body = JSON.stringify(fullList(50_000));
@@ -80,7 +80,7 @@ describe('a list', () => {
     expect(client.all).toHaveLength(4);
   });
 
-  it('is not parsed where it is nested deep or made of nothing but brackets', async () => {
+  it('is not parsed if it is nested deeply or consists of brackets only', async () => {
     for (const body of ['['.repeat(5_000_000), `{"items":[${'{},'.repeat(1_500_000)}{}]}`]) {
       const client = new FakeApiClient();
       const reply = list(client);
@@ -92,7 +92,7 @@ describe('a list', () => {
     }
   });
 
-  it('is refused where it is no UTF-8: one name would become another', async () => {
+  it('is refused if it is not UTF-8: one name would become another', async () => {
     const client = new FakeApiClient();
     const reply = list(client);
     const get = await open(client);
@@ -103,7 +103,7 @@ describe('a list', () => {
     await expect(reply).rejects.toMatchObject({ kind: 'protocol' });
   });
 
-  it('has an end, however often it says there is more', async () => {
+  it('ends, however often the server says that there is more', async () => {
     const client = new FakeApiClient();
     const reply = list(client);
     for (let pages = 0; pages < 1_000; pages++) {
@@ -114,7 +114,7 @@ describe('a list', () => {
     expect(client.all).toHaveLength(1_000);
   });
 
-  it('an error with a deep body is known by its status', async () => {
+  it('with a deeply nested error body is known by its status', async () => {
     const client = new FakeApiClient();
     const reply = list(client);
     await client.last.answer(503, '['.repeat(60_000));

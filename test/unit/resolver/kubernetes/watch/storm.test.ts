@@ -105,7 +105,7 @@ class Storm {
 }
 
 describe('W6 1,000 slice events a second against 5,000 endpoints', { timeout: 60_000 }, () => {
-  it('pods replaced and becoming ready: at most 20 publications a second, and the truth in the end', () => {
+  it('pods replaced and becoming ready: at most 20 publications a second, and the correct set at the end', () => {
     const storm = new Storm();
     storm.run((pod) => {
       pod.generation += 1;
@@ -115,7 +115,7 @@ describe('W6 1,000 slice events a second against 5,000 endpoints', { timeout: 60
     expect(storm.belief).toBe(storm.truth);
   });
 
-  it('readiness flapping everywhere: at most 40 a second, since losses of readiness go out of turn within bounds', () => {
+  it('readiness flapping everywhere: at most 40 a second, since losses of readiness are published at once within limits', () => {
     const storm = new Storm();
     storm.run((pod) => {
       pod.ready = !pod.ready;
@@ -125,7 +125,7 @@ describe('W6 1,000 slice events a second against 5,000 endpoints', { timeout: 60
     expect(storm.belief).toBe(storm.truth);
   });
 
-  it('in the midst of a storm one pod that stops being ready leaves in the same turn', () => {
+  it('in the middle of a storm one pod that stops being ready leaves in the same turn', () => {
     const storm = new Storm();
     storm.run((pod) => {
       pod.generation += 1;

@@ -48,7 +48,7 @@ describe('W11 streaming lists', () => {
     expect(loop.told).toEqual(['list', 'confirmed']);
   });
 
-  it('what is deleted or changed before the mark is so in the state', async () => {
+  it('an object deleted or changed before the end mark is so in the initial set', async () => {
     const loop = streaming();
     const watch = await open(loop);
     watch.event('ADDED', wireSlice('s1', 5, ['10.0.0.1']));
@@ -58,7 +58,7 @@ describe('W11 streaming lists', () => {
     expect(loop.told[0]).toBe('list s2');
   });
 
-  it('one of another Service is not in the state', async () => {
+  it('a slice of another Service is not in the initial set', async () => {
     const loop = streaming();
     const watch = await open(loop);
     watch.event('ADDED', wireSlice('s1', 5, ['10.0.0.1'], 'payments'));
@@ -117,7 +117,7 @@ describe('W11 streaming lists', () => {
     });
   }
 
-  it('a server that knows nothing of a mark: a list after 5 s of silence', async () => {
+  it('a server without the end mark: a list after 5 s of silence', async () => {
     const loop = streaming();
     const watch = await open(loop);
     watch.event('ADDED', wireSlice('s1', 5, ['10.0.0.1']));
@@ -131,7 +131,7 @@ describe('W11 streaming lists', () => {
     expect(loop.told).toContain('list s1');
   });
 
-  it('one that trickles for ever: a list after a minute', async () => {
+  it('a stream that sends events without ever completing: a list after a minute', async () => {
     const loop = streaming();
     const watch = await open(loop);
     for (let second = 0; second < 61; second++) {
@@ -141,7 +141,7 @@ describe('W11 streaming lists', () => {
     expect(loop.requests).toBe('watch 0, list 0');
   });
 
-  it('the server asks to wait: that is done, then a list', async () => {
+  it('a server that asks to wait: that is done, then a list', async () => {
     const loop = streaming(low);
     await settle();
     await loop.client.last.answer(429, 'Too many requests', 4_000);
@@ -150,7 +150,7 @@ describe('W11 streaming lists', () => {
     expect(loop.requests).toBe('watch 0, list 0');
   });
 
-  it('the list that is due (W17) is one too, from the last version', async () => {
+  it('the periodic list (W17) is a streaming list too, from the last version', async () => {
     const loop = streaming();
     let watch = await open(loop);
     watch.event('BOOKMARK', endMark(10));
@@ -185,7 +185,7 @@ describe('W11 streaming lists', () => {
     expect(loop.told).toEqual(['list', 'confirmed']);
   });
 
-  it('without an answer for 3 s callers get an error', async () => {
+  it('no response for 3 s: callers get an error', async () => {
     const loop = streaming();
     await settle();
     await loop.clock.advanceAsync(3_100);

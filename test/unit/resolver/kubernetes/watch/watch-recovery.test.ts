@@ -6,7 +6,7 @@ import { bookmark, status, wireSlice } from '../fake-api-client.js';
 import { high, Loop, low } from '../loop.js';
 
 describe('W8 ERROR events', () => {
-  it('410: exactly one list, a consistent one, at once', async () => {
+  it('410: exactly one consistent list, at once', async () => {
     for (const object of [status(410, 'Expired'), status(410, 'Gone'), status(0, 'Expired')]) {
       const loop = new Loop();
       const watch = await loop.begin(10);
@@ -32,7 +32,7 @@ describe('W8 ERROR events', () => {
     expect(loop.client.count('list')).toBe(3);
   });
 
-  it('410 has pauses of its own: the time for which the server was away does not count', async () => {
+  it('410 has its own pauses: the time for which the server was away does not count', async () => {
     const loop = new Loop(low);
     const watch = await loop.begin(10);
     await watch.end();
@@ -68,7 +68,7 @@ describe('W8 ERROR events', () => {
     expect(loop.requests).toBe('list 0, watch 10, watch 10');
   });
 
-  it('500: watches again; lists only when it goes on for more than a minute', async () => {
+  it('500: watches again; lists only if it continues for more than a minute', async () => {
     const loop = new Loop(low);
     let watch = await loop.begin(10);
     const startMs = loop.clock.now();
@@ -88,7 +88,7 @@ describe('W8 ERROR events', () => {
     expect(loop.client.count('list')).toBe(2);
   });
 
-  it('others: backs off and lists', async () => {
+  it('other errors: backs off and lists', async () => {
     const loop = new Loop(low);
     const watch = await loop.begin(10);
     watch.event('ERROR', status(504, 'Timeout'));
@@ -113,7 +113,7 @@ describe('W9 watches that end at once', () => {
     expect(loop.told.filter((line) => line.startsWith('fail'))).toEqual(['fail EVENKEEL_RESOLVE']);
   });
 
-  it('a bookmark that tells nothing new does not make a stream useful', async () => {
+  it('a bookmark with no new version does not make a stream useful', async () => {
     const loop = new Loop(low);
     const watch = await loop.begin(10);
     watch.event('BOOKMARK', bookmark(10));
@@ -122,7 +122,7 @@ describe('W9 watches that end at once', () => {
     expect(await loop.nextPause()).toBe(800);
   });
 
-  it('streams that bring one event each and end are followed at once three times, then after a breath', async () => {
+  it('streams that bring one event each and end are followed at once three times, then after a pause', async () => {
     const loop = new Loop(low);
     let watch = await loop.begin(10);
     for (let round = 1; round <= 3; round++) {
@@ -138,7 +138,7 @@ describe('W9 watches that end at once', () => {
   });
 });
 
-describe('W12 pauses', () => {
+describe('W12 backoff', () => {
   it('800 ms doubling to 30 s, each plus up to as much again', async () => {
     for (const [rng, factor] of [
       [low, 1],
@@ -156,7 +156,7 @@ describe('W12 pauses', () => {
     }
   });
 
-  it('starts again short after 2 minutes without a pause', async () => {
+  it('starts with short pauses again after 2 minutes without one', async () => {
     const loop = new Loop(low);
     await settle();
     await loop.client.last.fail('ECONNREFUSED');
@@ -182,7 +182,7 @@ describe('W12 pauses', () => {
   });
 });
 
-describe('hurry: connections to endpoints fail, so the set may be outdated', () => {
+describe('shortened pauses when connections to endpoints fail, since the set may be outdated', () => {
   /** A loop in a pause after so many refused connections. */
   async function refused(times: number, rng = low): Promise<Loop> {
     const loop = new Loop(rng);
@@ -197,7 +197,7 @@ describe('hurry: connections to endpoints fail, so the set may be outdated', () 
     return loop;
   }
 
-  it('a long pause ends within 4 s of its beginning, or at once', async () => {
+  it('a long pause ends within 4 s of its start, or at once', async () => {
     const loop = await refused(8);
     loop.listWatch.hurry();
     expect(await loop.nextPause()).toBe(4_000);
@@ -207,7 +207,7 @@ describe('hurry: connections to endpoints fail, so the set may be outdated', () 
     expect(await loop.nextPause()).toBe(0);
   });
 
-  it('not sooner than a second after the first failure, and no pause gets longer', async () => {
+  it('no pause ends sooner than a second after the first failure, and none gets longer', async () => {
     for (const [failures, pauseMs] of [
       [1, 800],
       [2, 1_600],
@@ -219,7 +219,7 @@ describe('hurry: connections to endpoints fail, so the set may be outdated', () 
     }
   });
 
-  it('many failed connections ask no more often than a few do', async () => {
+  it('many failed connections cause no more requests than a few', async () => {
     const loop = await refused(8, seededRng(3));
     const before = loop.client.all.length;
     for (let ms = 0; ms < 60_000; ms += 10) {
@@ -230,7 +230,7 @@ describe('hurry: connections to endpoints fail, so the set may be outdated', () 
     expect(loop.client.all.length - before).toBeLessThanOrEqual(15);
   });
 
-  it('500 clients that lose a node at once do not come at once, and ask 125 times a second at most', async () => {
+  it('500 clients that lose a node at once do not send at once, and send at most 125 requests a second', async () => {
     const atMs: number[] = [];
     for (let client = 0; client < 500; client++) {
       const loop = await refused(8, seededRng(client + 1));
@@ -257,7 +257,7 @@ describe('hurry: connections to endpoints fail, so the set may be outdated', () 
     ['503 with a time to wait', 503, 7_000, 7_000],
     ['500 with a time to wait', 500, 7_000, 7_000],
     ['404', 404, undefined, 30_000],
-  ])('%s is kept', async (_what, code, retryAfterMs, pauseMs) => {
+  ])('%s is respected', async (_what, code, retryAfterMs, pauseMs) => {
     const loop = new Loop(low);
     const watch = await loop.begin(10);
     await loop.clock.advanceAsync(2_000);
@@ -268,7 +268,7 @@ describe('hurry: connections to endpoints fail, so the set may be outdated', () 
     expect(await loop.nextPause()).toBe(pauseMs);
   });
 
-  it('does nothing while a request runs, before the first, and after close', async () => {
+  it('nothing happens while a request runs, before the first one, and after close', async () => {
     const loop = new Loop(low);
     loop.listWatch.hurry();
     await loop.begin(10);
@@ -311,7 +311,7 @@ describe('the table of results', () => {
     expect(loop.told.at(-1)).toBe('confirmed');
   });
 
-  it('403 of 20 ms to the first list of a process: in touch again a moment later', async () => {
+  it('403 for 20 ms to the first list of a process: up to date a moment later', async () => {
     const loop = new Loop();
     await settle();
     await loop.client.last.answer(403, status(403, 'Forbidden'));
@@ -333,7 +333,7 @@ describe('the table of results', () => {
     expect(loop.requests).toBe('list 0, watch 10, watch 10, watch 10');
   });
 
-  it('403 at every one of many restarts: each is a first one', async () => {
+  it('403 after every one of many restarts: each counts as a first one', async () => {
     const loop = new Loop();
     let watch = await loop.begin(10);
     for (let restart = 0; restart < 5; restart++) {
@@ -405,7 +405,7 @@ describe('the table of results', () => {
     expect(loop.told.length).toBe(before);
   });
 
-  it('each kind of failure is reported once, until in touch again', async () => {
+  it('each kind of failure is reported once, until up to date again', async () => {
     const loop = new Loop();
     await settle();
     for (const code of ['ECONNREFUSED', 'ECONNREFUSED', 'ENOTFOUND', 'CERT_HAS_EXPIRED', 'ECONNREFUSED']) {
@@ -422,7 +422,7 @@ describe('the table of results', () => {
     expect(loop.errors).toHaveLength(4);
   });
 
-  it('a list that is cut short, or no list: failed, the last set stays', async () => {
+  it('a list that is cut short or invalid: failed, the last set stays', async () => {
     const loop = new Loop();
     await loop.begin(10);
     const before = loop.told.filter((line) => line.startsWith('list')).length;
@@ -450,7 +450,7 @@ describe('the table of results', () => {
     expect(loop.told).toEqual(['list', 'confirmed']);
   });
 
-  it('a namespace that cannot be found out: reported as such, and tried again', async () => {
+  it('a namespace that cannot be determined: reported, and tried again', async () => {
     let known = false;
     const loop = new Loop(low, async () => {
       if (!known) throw new ResolveError('no namespace', { permanent: true });

@@ -3,7 +3,7 @@ import { FakeClock, settle } from '../../../../../src/testing/fake-clock.js';
 import { bookmark, wireList, wireSlice } from '../fake-api-client.js';
 import { high, Loop, low } from '../loop.js';
 
-describe('W7 bad lines', () => {
+describe('W7 invalid lines', () => {
   const bad: readonly (readonly [string, string | Uint8Array])[] = [
     ['no JSON', '{"type":"MODIFIED",\n'],
     ['HTML', '<html><body>502</body></html>\n'],
@@ -23,7 +23,7 @@ describe('W7 bad lines', () => {
     ],
   ];
   for (const [what, bytes] of bad) {
-    it(`case 45: ${what}: the stream is dropped, what follows on it is not read, the event arrives after resuming`, async () => {
+    it(`case 45: ${what}: the stream is dropped, nothing more is read from it, the event arrives after resuming`, async () => {
       const loop = new Loop();
       const watch = await loop.begin(10);
       await loop.clock.advanceAsync(5_000);
@@ -48,7 +48,7 @@ describe('W7 bad lines', () => {
     expect(loop.told.filter((line) => line.startsWith('s1='))).toEqual(['s1=10.0.0.2']);
   });
 
-  it('two events and a bad line in one piece: the two are applied, the resumed watch starts after them', async () => {
+  it('two events and an invalid line in one chunk: the two are applied, the resumed watch starts after them', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     await loop.clock.advanceAsync(5_000);
@@ -72,7 +72,7 @@ describe('W7 bad lines', () => {
     expect(loop.client.count('watch')).toBe(1);
   });
 
-  it('a line without an end is given up at 32 MiB', async () => {
+  it('a line without an end is dropped at 32 MiB', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     await loop.clock.advanceAsync(5_000);
@@ -96,7 +96,7 @@ describe('W10 watchdogs', () => {
     expect(loop.requests).toBe('list 0, watch 10, watch 10');
   });
 
-  it('a watch that outlives its time-out by 30 s is cut and resumed at once', async () => {
+  it('a watch that exceeds its timeout by 30 s is cut and resumed at once', async () => {
     const loop = new Loop(low);
     const watch = await loop.begin(10);
     await loop.clock.advanceAsync(329_999);
@@ -121,7 +121,7 @@ describe('W10 watchdogs', () => {
     expect(loop.requests).toBe('list 0, watch 10, watch 11');
   });
 
-  it('without bookmarks silence is no sign of anything', async () => {
+  it('without bookmarks silence proves nothing', async () => {
     const loop = new Loop(high);
     const watch = await loop.begin(10);
     watch.event('MODIFIED', wireSlice('s1', 11, ['10.0.0.1']));
@@ -129,7 +129,7 @@ describe('W10 watchdogs', () => {
     expect(watch.aborted).toBe(false);
   });
 
-  it('a list has 60 s in all, its pages together', async () => {
+  it('a list may take 60 s in all, all its pages together', async () => {
     const loop = new Loop(low);
     await settle();
     await loop.clock.advanceAsync(40_000);
@@ -139,7 +139,7 @@ describe('W10 watchdogs', () => {
     expect(loop.errors.at(-1)?.message).toContain('no answer to the list within 60 s');
   });
 
-  it('reports a first list that is not answered after 3 s, and goes on waiting for it', async () => {
+  it('a first list that is not answered after 3 s is reported, and still waited for', async () => {
     const loop = new Loop(low);
     await settle();
     await loop.clock.advanceAsync(2_999);
@@ -154,8 +154,8 @@ describe('W10 watchdogs', () => {
   });
 });
 
-describe('a blocked event loop', () => {
-  it('is no silence of the server: what arrived meanwhile is read first', async () => {
+describe('a blocked event loop of ours', () => {
+  it('is not silence of the server: what arrived meanwhile is read first', async () => {
     const clock = new FakeClock();
     const loop = new Loop(low, undefined, clock);
     await settle();
