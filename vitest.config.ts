@@ -45,7 +45,7 @@ const pure = { maxWorkers: cores, isolate: false };
 /** A cluster under load in each, which they judge. */
 const underLoad = ['test/integration/playground/once.test.ts', 'test/integration/playground/page.test.ts'];
 
-// Time-outs of tests guard against hanging, for machines several times as slow as a quiet one; they say nothing about speed.
+// Timeouts of tests guard against hanging, for machines several times as slow as a quiet one; they say nothing about speed.
 const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     projects: [

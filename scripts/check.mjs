@@ -34,12 +34,12 @@ const importRules = [
 const suite = (project, more = {}) => ({ name: project, project, ...more });
 
 /**
- * At most so many failed files of a check with real servers are run once more, one at a time: on a busy machine a time-out of the
+ * At most so many failed files of a check with real servers are run once more, one at a time: on a busy machine a timeout of the
  * library under test, or of the system, can pass while a test waits. What passes then is named as unsteady; what fails twice fails.
  */
 const SECOND_LOOK_FILES = 3;
 
-/** A check that reports nothing for so long hangs: more than the longest time-out of a test, which is four minutes. */
+/** A check that reports nothing for so long hangs: more than the longest timeout of a test, which is four minutes. */
 const SILENCE_MS = 6 * 60_000;
 
 const checks = [

@@ -56,7 +56,7 @@ const MAX_KNOWN = 2_000;
 /** How many lookups may run at the same time. Meanwhile, further unknown hosts are treated as no Services. */
 const MAX_ASKING = 100;
 /**
- * How long the first attempt of a DNS query may take, in ms. The second takes twice that, so both fit into the default time-out of a
+ * How long the first attempt of a DNS query may take, in ms. The second takes twice that, so both fit into the default timeout of a
  * lookup.
  */
 const FIRST_TRY_MS = 600;
@@ -97,7 +97,7 @@ export class ServiceHosts {
   }
 
   /**
-   * Whether the host of `origin` is a Service. If a promise is returned, it never rejects, and settles within the time-out. Throws if the
+   * Whether the host of `origin` is a Service. If a promise is returned, it never rejects, and settles within the timeout. Throws if the
    * function in the option `services` throws.
    */
   judge(origin: URL): boolean | Promise<boolean> {

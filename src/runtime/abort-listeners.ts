@@ -2,9 +2,9 @@
 const waiting = new WeakMap<AbortSignal, { readonly listeners: Set<() => void>; readonly all: () => void }>();
 
 /**
- * Calls `listener` once when `signal` aborts, unless it was removed by `offAbort` before. Thousands of requests may wait on one signal
- * that lives as long as the process. If each had a listener of its own on the signal, Node 20 would warn of a memory leak from the eleventh
- * on.
+ * Calls `listener` once when `signal` aborts, unless it was removed by `offAbort` before. It is never called if the signal has aborted
+ * already: callers check that first. Thousands of requests may wait on one signal that lives as long as the process. If each had a listener
+ * of its own on the signal, Node 20 would warn of a memory leak from the eleventh on.
  */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): void {
   if (signal === undefined) return;

@@ -8,8 +8,8 @@ const GRACE_MS = 250;
 const MOST_GRACES = 40;
 
 /**
- * Calls `fn` once after `delayMs`, as a time-out. If the event loop was blocked (by a long computation, or because a container was
- * throttled), all timers fire before any socket is read, although responses may have arrived. A time-out that fires late therefore waits a
+ * Calls `fn` once after `delayMs`, as a timeout. If the event loop was blocked (by a long computation, or because a container was
+ * throttled), all timers fire before any socket is read, although responses may have arrived. A timeout that fires late therefore waits a
  * moment longer, and again if even that moment was late. Everything that judges other machines by time uses this function.
  *
  * @param graces How many times in a row it may wait longer; 1 for a time limit that somebody set for the request itself.

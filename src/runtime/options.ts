@@ -34,7 +34,7 @@ export interface OptionTable<Settings> {
   readonly options: { readonly [Name in keyof Settings]-?: Option<Settings[Name]> };
   /** The names of the options in the order in which they were defined. */
   readonly names: readonly (keyof Settings & string)[];
-  /** The default values of all options; undefined for those that must be given. The object is frozen. */
+  /** The default values of all options; undefined for those that have none. The object is frozen. */
   readonly defaults: Settings;
   /** Checks options and fills in default values. Throws EVENKEEL_OPTION for an invalid value or an unknown name. */
   resolve(values: unknown): Settings;

@@ -15,7 +15,7 @@ export class Random32 implements Rng {
 
   /** Returns a random index from 0 to `length` - 1. All are equally likely, up to a difference of `length` / 2^32. */
   index(length: number): number {
-    // The division has no rounding error, and does not have to wait for the random number.
+    // Dividing by a power of two has no rounding error, and the processor can do it before the random number is known.
     return (this.#roll() * (length / 4_294_967_296)) | 0;
   }
 

@@ -16,8 +16,8 @@ export interface SharedTimer {
 }
 
 /**
- * The first 64 different times are kept exactly. After that, times are rounded up by at most a sixteenth, so that there are never too
- * many different ones.
+ * Times are kept exactly while timers with fewer than 64 different times are running. Further times are rounded up by at most a sixteenth,
+ * so that there are never too many different ones.
  */
 const EXACT_DELAYS = 64;
 const STEPS_PER_DOUBLING = 16;
@@ -49,8 +49,8 @@ export class SharedTimers {
   }
 
   /**
-   * Starts a timer whose time is different in every call. It fires up to a sixteenth later, and is not counted among the 64 times that
-   * are kept exactly.
+   * Starts a timer whose time is different in every call. The time is always rounded up, by at most a sixteenth: there would soon be
+   * 64 exact ones otherwise.
    */
   startAbout(delayMs: number, timed: Timed): SharedTimer {
     const kept = roundUp(delayMs);

@@ -13,7 +13,7 @@ export function enough(count: number, least: number): void {
   if (only === undefined && count < least) throw new Error(`${count} cases, fewer than ${least}`);
 }
 
-/** Time-out of a test; guards against hanging, also at full counts. */
+/** Timeout of a test; guards against hanging, also at full counts. */
 export const LIMIT_MS = 1_800_000;
 
 /**

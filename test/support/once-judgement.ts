@@ -60,7 +60,7 @@ const OUT_OF_TIME = /\d+ × (no answer in 3 s|not sent, too many in flight|DEADL
 const GAVE_UP =
   /the playground could not go on: .*(were not ready in|was not ready in|did not all become ready|never ended|no answer in|DEADLINE_EXCEEDED).*/;
 
-/** With more runnable processes per core than this, a time-out says nothing about what it waited for. */
+/** With more runnable processes per core than this, a timeout says nothing about what it waited for. */
 const CROWDED = 4;
 
 /** The rows under a protocol's name; columns are where the ruler has dashes. */

@@ -1,6 +1,6 @@
 /**
  * Resolves once `condition` holds, checking every few ms; rejects with `what` after `timeoutMs`. For states only a real server or
- * process can bring about. The time-out guards against hanging and says nothing about speed.
+ * process can bring about. The timeout guards against hanging and says nothing about speed.
  */
 export async function until(
   what: string,

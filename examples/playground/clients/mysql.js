@@ -30,7 +30,7 @@ export const askOver =
   async ({ deadlineMs }) => {
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
-    // mysql2 has separate time-outs for connections and statements. Here the caller simply stops waiting.
+    // mysql2 has separate timeouts for connections and statements. Here the caller simply stops waiting.
     const late = new Promise((_, reject) => {
       timer = setTimeout(() => reject(new Error(`no answer in ${deadlineMs / 1_000} s`)), deadlineMs);
     });

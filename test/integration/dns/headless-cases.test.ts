@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 describe('section 6, headless DNS, with a real DNS server', () => {
-  it('case 48: a b → SERVFAIL → time-out → a', async () => {
+  it('case 48: a b → SERVFAIL → timeout → a', async () => {
     pods(a, b);
     watch = new DnsWatch(server);
     await watch.looked();
@@ -88,7 +88,7 @@ describe('section 6, headless DNS, with a real DNS server', () => {
     expect(watch.events).toEqual([keys(a, b)]);
   });
 
-  it('case 52: a b → b → a b within the drain time-out', async () => {
+  it('case 52: a b → b → a b within the drain timeout', async () => {
     pods(a, b);
     const clock = new FakeClock(0);
     const transport = new FakeTransport();
@@ -101,7 +101,7 @@ describe('section 6, headless DNS, with a real DNS server', () => {
     await balancer.ready();
     await until('two connections', () => transport.open().length === 2);
     const [first] = transport.open(a);
-    // A call in flight keeps the draining connection open, as its drain time-out allows.
+    // A call in flight keeps the draining connection open, as its drain timeout allows.
     let lease = balancer.pick();
     while (lease?.endpoint.address !== a) lease = balancer.pick();
 

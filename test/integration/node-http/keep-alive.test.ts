@@ -33,7 +33,7 @@ it(`pods hang up after ${IDLE_MS} ms: no more requests fail than with keep-alive
     await new Promise((resolve) => setTimeout(resolve, endMs - performance.now() - 3));
     while (performance.now() < endMs);
   });
-  report(`idle time-out of ${IDLE_MS} ms, node:http`, {
+  report(`idle timeout of ${IDLE_MS} ms, node:http`, {
     GETs: BURST * ROUNDS,
     POSTs: BURST * ROUNDS,
     'failed GETs': ours.failed('GET').length,

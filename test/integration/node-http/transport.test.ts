@@ -188,7 +188,7 @@ describe('the connection to one pod', () => {
     // Each answer takes longer than a socket may be idle; between the two it is not, however busy the machine.
     await pod.behave({ delayMs: 400 });
     await send(connection.handle, `${origin}/`);
-    // What follow-redirects, below axios, leaves on the socket of a request that had a time-out.
+    // What follow-redirects, below axios, leaves on the socket of a request that had a timeout.
     for (const socket of Object.values(connection.handle.freeSockets).flat()) {
       socket?.on('timeout', () => socket.destroy());
     }

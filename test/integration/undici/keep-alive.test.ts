@@ -31,7 +31,7 @@ it(`pods hang up after ${IDLE_MS} ms: no GET of ${BURST * ROUNDS} fails, no POST
     await new Promise((resolve) => setTimeout(resolve, endMs - performance.now() - 2));
     while (performance.now() < endMs) await new Promise((resolve) => setImmediate(resolve));
   });
-  report(`idle time-out of ${IDLE_MS} ms`, {
+  report(`idle timeout of ${IDLE_MS} ms`, {
     GETs: BURST * ROUNDS,
     'failed GETs': ours.failed('GET').length,
     POSTs: BURST * ROUNDS,

@@ -10,7 +10,7 @@ let cluster: Cluster;
 afterEach(() => cluster[Symbol.asyncDispose]());
 
 /**
- * A request that waits for a connection to a pod that has left would wait for the connect time-out. None does, so the
+ * A request that waits for a connection to a pod that has left would wait for the connect timeout. None does, so the
  * slowest requests of a rolling update are those of any other time.
  */
 it('in a rolling update no request waits for a connection to a pod that leaves', { timeout: 300_000 }, async () => {

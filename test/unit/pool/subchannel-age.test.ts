@@ -124,7 +124,7 @@ describe('the maximum age', () => {
   });
 
   it.each([
-    ['the drain time-out of its endpoint, when that leaves', 30_000, ({ subchannel }) => subchannel.drain(true)],
+    ['the drain timeout of its endpoint, when that leaves', 30_000, ({ subchannel }) => subchannel.drain(true)],
     ['the end of its endpoint', 0, ({ subchannel }) => subchannel.destroy()],
   ] satisfies [string, number, (fixture: SubchannelFixture) => void][])(
     'does not protect calls on the old connection from %s',

@@ -52,7 +52,7 @@ describe('a subchannel that drains (T1)', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('cuts what still runs at the drain time-out', async () => {
+  it('cuts what still runs at the drain timeout', async () => {
     const fixture = await readyFixture();
     const call = fixture.call();
     fixture.subchannel.drain(false);

@@ -93,8 +93,8 @@ const get = async (url: string, options: Record<string, unknown> = {}): Promise<
 };
 const balanced = (): string[] => [...agent.balancers.keys()];
 
-describe('where a request goes', () => {
-  it('to the pods of its Service, or outside', async () => {
+describe('the destination of a request', () => {
+  it('is the pods of its Service, or the host outside', async () => {
     open();
     expect(await get('http://orders.shop:8080/')).toBe('pod');
     expect(await get('http://github.com/')).toBe('outside');
@@ -103,7 +103,7 @@ describe('where a request goes', () => {
     expect(outside.origins).toEqual(['http://github.com', 'http://10.0.0.1']);
   });
 
-  it('all spellings of a Service share its balancer, and each keeps its Host header', async () => {
+  it('is the same for all spellings of a Service, and each keeps its Host header', async () => {
     open();
     const names = ['orders.shop', 'orders.shop.svc', 'orders.shop.svc.cluster.local', 'orders.shop.svc.cluster.local.'];
     for (const name of [...names, ...names]) expect(await get(`http://${name}:8080/`)).toBe('pod');
@@ -116,7 +116,7 @@ describe('where a request goes', () => {
     ['an object', { host: 'mine' }],
     ['a list', ['x-a', '1', 'Host', 'mine']],
     ['pairs', new Map([['host', 'mine']])],
-  ])('a Host header of the caller stays, in %s', async (_form, headers) => {
+  ])("does not depend on the caller's Host header, which is kept, in %s", async (_form, headers) => {
     open();
     await get('http://orders.shop/');
     await get('http://orders.shop.svc/', { headers });
@@ -124,7 +124,7 @@ describe('where a request goes', () => {
     expect(hosts).toEqual(['orders.shop', 'mine', 'orders.shop.svc']);
   });
 
-  it('each scheme and port is a Service of its own; over TLS so is each spelling', async () => {
+  it('differs for each scheme and port; over TLS also for each spelling', async () => {
     open({ options: () => ({ ...toThePod(), waitTimeoutMs: 0 }) });
     await get('http://orders.shop/').catch(() => {});
     await get('http://orders.shop:8080/').catch(() => {});
@@ -139,7 +139,7 @@ describe('where a request goes', () => {
     ]);
   });
 
-  it('an absolute URL as the path must be of the origin, and names it where there is none', async () => {
+  it('is checked against an absolute URL in the path, which names it where there is no origin', async () => {
     open();
     await get('http://orders.shop/');
     for (const [origin, path] of [
@@ -160,7 +160,7 @@ describe('where a request goes', () => {
     }
   });
 
-  it('what has no origin, or one that is none, is for the dispatcher outside to refuse', async () => {
+  it('without an origin, or with an invalid one, is left to the dispatcher for hosts outside', async () => {
     open({ fallbackDispatcher: new undici.Agent() });
     for (const origin of [undefined, '', 'orders.shop', 'ftp://orders.shop', 'http://[', 3]) {
       await expect(agent.request({ origin, path: '/', method: 'GET' } as never)).rejects.toThrow();
@@ -168,7 +168,7 @@ describe('where a request goes', () => {
     expect(balanced()).toEqual([]);
   });
 
-  it('a list of Services or a function decides without DNS', async () => {
+  it('needs no DNS with a list of Services or a function', async () => {
     open({ services: ['orders.shop'] });
     expect(await get('http://orders.shop.svc.cluster.local/')).toBe('pod');
     expect(await get('http://stock.shop/')).toBe('outside');
@@ -180,8 +180,8 @@ describe('where a request goes', () => {
   });
 });
 
-describe('options of a Service', () => {
-  it('are asked for once per origin', async () => {
+describe('the options for a Service', () => {
+  it('are requested once per origin', async () => {
     const asked: string[] = [];
     open({
       options: (origin) => {
@@ -210,7 +210,7 @@ describe('options of a Service', () => {
     ],
     ['one that does not fit', () => ({ connections: 0 }), 'connections'],
     ['a promise', async () => toThePod(), 'options() must be options'],
-  ])('%s fails the request, and the next one asks again', async (_what, wrong, message) => {
+  ])('%s fails the request, and the next one requests the options again', async (_what, wrong, message) => {
     let right = false;
     open({ options: () => (right ? toThePod() : (wrong as () => object)()) });
     await expect(get('http://orders.shop/')).rejects.toThrow(message);
@@ -218,7 +218,7 @@ describe('options of a Service', () => {
     expect(await get('http://orders.shop/')).toBe('pod');
   });
 
-  it('what the function for Services throws fails the request', async () => {
+  it('an error thrown by the function for Services fails the request', async () => {
     open({
       services: () => {
         throw new Error('no idea');
@@ -249,19 +249,19 @@ describe('options of a Service', () => {
     [{ lookupTimeoutMs: 0 }, 'lookupTimeoutMs'],
     [{ target: 'x' }, '"target"'],
     [{ clock: {} }, 'clock'],
-  ])('refuses %j at once', (options, part) => {
+  ])('refuse %j at once', (options, part) => {
     const error = expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(part) });
     expect(() => createAppAgent(options as never)).toThrow(error);
     if (!('fallbackDispatcher' in options)) expect(() => appInterceptor(options as never)).toThrow(error);
   });
 });
 
-describe('while DNS is being asked', () => {
+describe('while a DNS query runs', () => {
   beforeEach(() => {
     dns.answers[nameOf('orders')] = silent;
   });
 
-  it('requests wait, and go outside when it stays silent', async () => {
+  it('requests wait, and go outside when there is no answer', async () => {
     open();
     const drains: string[] = [];
     agent.on('drain', (origin) => drains.push(String(origin)));
@@ -307,7 +307,7 @@ describe('while DNS is being asked', () => {
     expect(body.listenerCount('error')).toBeLessThan(2);
   });
 
-  it('at most 20,000 wait; further ones go outside at once', async () => {
+  it('at most 20,000 requests wait; further ones go outside at once', async () => {
     open();
     const started = vi.fn();
     const handler = { onRequestStart: started, onResponseError: () => {} };
@@ -320,7 +320,7 @@ describe('while DNS is being asked', () => {
     expect(started).toHaveBeenCalledTimes(20_100);
   });
 
-  it('10,000 hosts at once: few wait, and all are answered', async () => {
+  it('10,000 hosts at once: few requests wait, and all are answered', async () => {
     open();
     dns.resolve4 = () => silent;
     let answered = 0;
@@ -358,7 +358,7 @@ describe('while DNS is being asked', () => {
     expect(outside.origins).toEqual([]);
   });
 
-  it('destroy refuses those who wait, and ends the question', async () => {
+  it('destroy fails requests that wait, and cancels the query', async () => {
     open();
     const answer = get('http://orders.shop/');
     answer.catch(() => {});
@@ -381,7 +381,7 @@ describe('while DNS is being asked', () => {
     expect(outside.origins).toEqual([]);
   });
 
-  it('close takes no new request, and waits until those that came before know where they go', async () => {
+  it('close accepts no new request, and waits until earlier ones have a destination', async () => {
     open();
     const answer = get('http://orders.shop/');
     await until('it is asked', () => dns.asked.length === 1);
@@ -400,7 +400,7 @@ describe('while DNS is being asked', () => {
     await closing;
   });
 
-  it('an agent destroyed while it closes lets go of those who wait', async () => {
+  it('an agent destroyed while it closes fails requests that wait', async () => {
     open();
     const answer = get('http://orders.shop/');
     answer.catch(() => {});
@@ -413,8 +413,8 @@ describe('while DNS is being asked', () => {
   });
 });
 
-describe('a Service nobody uses', () => {
-  it('is closed between one and two idle time-outs later, and comes back when it is used again', async () => {
+describe('a Service without requests', () => {
+  it('is closed between one and two idle timeouts later, and comes back when it is used again', async () => {
     open({ idleTimeoutMs: 10_000 });
     await get('http://orders.shop/');
     const balancer = agent.balancers.get('http://orders.shop');
@@ -449,7 +449,7 @@ describe('a Service nobody uses', () => {
     expect(balanced()).toEqual([]);
   });
 
-  it('makes way where there is no room, once it had no request for 10 s; until then further Services are left alone', async () => {
+  it('is closed when there is no room for another, once it had no request for 10 s; until then further Services are not balanced', async () => {
     open({ maxServices: 1 });
     expect(await get('http://orders.shop/')).toBe('pod');
     expect(await get('http://stock.shop/')).toBe('outside');
@@ -461,7 +461,7 @@ describe('a Service nobody uses', () => {
     expect(balanced()).toEqual(['http://stock.shop']);
   });
 
-  it('does not make way while it is used, or while a request runs on it', async () => {
+  it('is not closed to make room while it is used, or while a request runs on it', async () => {
     open({ maxServices: 1 });
     const controller = new AbortController();
     const hanging = get('http://orders.shop/hang', { signal: controller.signal });
@@ -480,7 +480,7 @@ describe('a Service nobody uses', () => {
     }
   });
 
-  it('makes way before one that is used more: made-up URLs do not keep out what is needed', async () => {
+  it('is closed before one that is used more: made-up URLs do not displace needed Services', async () => {
     open({ maxServices: 20 });
     for (let request = 0; request < 5; request++) await get('http://orders.shop/');
     // Names under somebody else's domain are no Services at all; ports of a real one are.
@@ -498,7 +498,7 @@ describe('a Service nobody uses', () => {
 });
 
 describe('an agent', () => {
-  it('shows what it balances, and which hosts it leaves alone and why', async () => {
+  it('lists what it balances, and which hosts it leaves alone and why', async () => {
     dns.answers['A sick.shop.svc.cluster.local.'] = 'ESERVFAIL';
     open();
     await get('http://orders.shop:8080/');
@@ -525,7 +525,7 @@ describe('an agent', () => {
     expect(agent.balancers.get('http://orders.shop:8080')?.snapshot().endpoints).toHaveLength(1);
   });
 
-  it('may be given another agent for what is outside', async () => {
+  it('accepts another agent for hosts outside', async () => {
     const inner = createAppAgent({
       clock,
       fallbackDispatcher: outside,
@@ -544,7 +544,7 @@ describe('an agent', () => {
     await inner.close();
   });
 
-  it('tells what a dispatcher outside says that its owner has closed', async () => {
+  it('passes on the error of a dispatcher outside that its owner has closed', async () => {
     const fallbackDispatcher = new undici.Agent();
     open({ fallbackDispatcher });
     await fallbackDispatcher.close();
@@ -557,7 +557,7 @@ describe('an agent', () => {
     expect(await get('http://orders.shop/')).toBe('pod');
   });
 
-  it('what a dispatcher outside throws goes to the caller, or to the handler if that knows of a start', async () => {
+  it('passes an error thrown by a dispatcher outside to the caller, or to the handler after a start', async () => {
     outside.dispatch = () => {
       throw new Error('out of order');
     };
@@ -583,7 +583,7 @@ describe('an agent', () => {
     expect(targets[0]?.[0]).toBe(agent);
   });
 
-  it('destroy cuts what runs outside, close lets it finish', async () => {
+  it('cuts running requests to hosts outside on destroy, and lets them finish on close', async () => {
     const { port } = pod.address() as { port: number };
     for (const how of ['destroy', 'close'] as const) {
       agent = createAppAgent({ clock, discovery: discovery() });
@@ -598,7 +598,7 @@ describe('an agent', () => {
     }
   });
 
-  it('close cuts what runs outside after 30 s', async () => {
+  it('cuts running requests to hosts outside 30 s after close', async () => {
     const { port } = pod.address() as { port: number };
     agent = createAppAgent({ clock, discovery: discovery() });
     const running = get(`http://127.0.0.1:${port}/hang`);
@@ -621,7 +621,7 @@ describe('an agent', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('TLS options for all Services are none of those without TLS', async () => {
+  it('does not apply TLS options for all Services to those without TLS', async () => {
     const { port } = pod.address() as { port: number };
     dns.answers[nameOf('orders')] = ['127.0.0.1'];
     agent = createAppAgent({
@@ -641,7 +641,7 @@ describe('an agent', () => {
 });
 
 describe('the interceptor', () => {
-  it('sends Services to their pods and lets everything else pass', async () => {
+  it('sends requests to Services to their pods and passes on all others', async () => {
     const services = appInterceptor({ clock, discovery: discovery(), options: toThePod });
     const composed = outside.compose(services);
     const ask = async (origin: string): Promise<unknown> => {
@@ -660,7 +660,7 @@ describe('the interceptor', () => {
     expect(await ask('http://orders.shop')).toBe('outside');
   });
 
-  it('close lets those who wait pass', async () => {
+  it('passes on waiting requests when it is closed', async () => {
     dns.answers[nameOf('orders')] = silent;
     await using services = appInterceptor({ clock, discovery: discovery(), options: toThePod });
     const answer = outside.compose(services).request({ origin: 'http://orders.shop', path: '/', method: 'GET' });

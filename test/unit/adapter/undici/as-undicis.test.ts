@@ -55,8 +55,8 @@ const ask = async (dispatcher: undici.Dispatcher, path: string): Promise<void> =
 describe.each([
   ['a dispatcher', () => keep(createDispatcher(origin, { resolver: resolver() }))],
   ['a service agent', () => agentOf()],
-])('%s tells', (_name, make) => {
-  it('that it is closed, and destroyed once all that ran has ended', async () => {
+])('%s reports', (_name, make) => {
+  it('that it is closed, and destroyed once all running requests have ended', async () => {
     const dispatcher = make();
     const running = ask(dispatcher, '/hold');
     await until('it runs', () => held.length === 1);
@@ -77,7 +77,7 @@ describe.each([
   });
 });
 
-it.each([undefined, null, ''])('a request whose origin is %j is for the Service, as it is for a Pool', async (none) => {
+it.each([undefined, null, ''])('a request whose origin is %j is for the Service, as with a Pool', async (none) => {
   const dispatcher = keep(createDispatcher(origin, { resolver: resolver() }));
   for (const path of ['/', `${origin}/absolute`]) {
     const options = { origin: none as never, path, method: 'PUT', body: 'x' } as const;
@@ -86,7 +86,7 @@ it.each([undefined, null, ''])('a request whose origin is %j is for the Service,
 });
 
 describe('stats', () => {
-  it('are those of all pods, and of what waits for one', async () => {
+  it('are those of all pods, and of the requests that wait for one', async () => {
     const fake = new FakeResolver();
     const dispatcher = keep(createDispatcher(origin, { resolver: fake, connections: 1 }));
     const waiting = ask(dispatcher, '/hold');
@@ -124,7 +124,7 @@ describe.each([
 ])('a MockAgent behind %s', (_name, make) => {
   const there = 'http://pay.example.com';
 
-  it('matches the body `fetch` was given', async () => {
+  it('matches the body that `fetch` was given', async () => {
     const mock = keep(new undici.MockAgent());
     mock.disableNetConnect();
     mock.get(there).intercept({ path: '/', method: 'POST', body: 'amount=7' }).reply(201, 'paid');
@@ -166,7 +166,7 @@ it('the limits of a WebSocket must be whole numbers', () => {
   }
 });
 
-it('a dispatcher is ready for the EventSource of undici, as `fallbackDispatcher` says', () => {
+it('a dispatcher works with undici’s EventSource, as `fallbackDispatcher` says', () => {
   const fallbackDispatcher = keep(new undici.Agent({ eventSource: { maxEventSize: 5 } } as never));
   const said = (fallbackDispatcher as { eventSourceOptions?: unknown }).eventSourceOptions;
   const dispatcher = keep(createDispatcher(origin, { resolver: resolver(), fallbackDispatcher }));

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { checkRuntime } from '../../../../src/adapter/undici/check-version.js';
 
-it('refuses what sends requests past us, and says what works there', () => {
+it('an undici that sends requests past us is refused, with the version that works', () => {
   const advice = /createFetch works on Node\.js only: .*\. evenkeel\/node-http works there/;
   for (const versions of [{ bun: '1.4.5' }, { deno: '2.9.6' }]) {
     expect(() => checkRuntime('createFetch', { node: '26.3.0', ...versions })).toThrow(advice);

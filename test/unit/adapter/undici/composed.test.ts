@@ -12,7 +12,7 @@ const subjects = {
 };
 
 // undici's `compose` returns a Proxy, which calls methods with itself as `this`.
-describe.each(Object.entries(subjects))('what compose makes of %s', (_name, make) => {
+describe.each(Object.entries(subjects))('the composed dispatcher of %s', (_name, make) => {
   const refusedAfterwards = (dispatcher: ReturnType<typeof make>) =>
     expect(dispatcher.request({ origin, path: '/', method: 'GET' })).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
 
@@ -32,7 +32,7 @@ describe.each(Object.entries(subjects))('what compose makes of %s', (_name, make
     await refusedAfterwards(dispatcher);
   });
 
-  it('is not closed or destroyed with what is no callback, and says so as undici does', async () => {
+  it('is not closed or destroyed with an invalid callback, and reports it as undici does', async () => {
     const dispatcher = make();
     expect(() => dispatcher.close({ deadline: 5 } as never)).toThrow(errors.InvalidArgumentError);
     expect(() => dispatcher.destroy(null, 'done' as never)).toThrow(errors.InvalidArgumentError);
@@ -48,8 +48,8 @@ describe.each(Object.entries(subjects))('what compose makes of %s', (_name, make
   });
 });
 
-describe('what compose makes of an agent', () => {
-  it('shows what the agent does', async () => {
+describe('the composed dispatcher of an agent', () => {
+  it('shows what the agent shows', async () => {
     const agent = subjects.createAppAgent();
     const composed = agent.compose(interceptors.dump()) as typeof agent;
     expect(composed.snapshot()).toEqual(agent.snapshot());

@@ -22,7 +22,7 @@ async function givenUp(ask: (of: HedgeFixture) => Caller): Promise<HedgeFixture>
 const failed = ({ balancer }: HedgeFixture): number | undefined => balancer.snapshot().endpoints[0]?.failed;
 
 it.each(asks)(
-  '%s that was given up before it was sent is no time-out of the pod, however late undici drops it',
+  '%s that was aborted before it was sent is not a timeout of the pod, however late undici drops it',
   async (_what, ask) => {
     const service = await givenUp(ask);
     service.last.begin();

@@ -21,7 +21,7 @@ describe.each<[string, () => Pick<Dispatcher, 'dispatch' | 'destroy'>]>([
 ])('dispatch of %s', (_name, make) => {
   const get = { origin, path: '/', method: 'GET' } as const;
 
-  it('throws where there is no handler', async () => {
+  it('throws without a handler', async () => {
     const dispatcher = make();
     for (const none of [undefined, null, 'handler']) {
       expect(() => dispatcher.dispatch(get, none as never)).toThrow();
@@ -29,7 +29,7 @@ describe.each<[string, () => Pick<Dispatcher, 'dispatch' | 'destroy'>]>([
     await dispatcher.destroy();
   });
 
-  it('tells a handler of either form of options that are none', async () => {
+  it('reports invalid options to a handler of either form', async () => {
     const dispatcher = make();
     for (const none of [undefined, null, 5]) {
       const told: unknown[] = [];
@@ -45,7 +45,7 @@ describe.each<[string, () => Pick<Dispatcher, 'dispatch' | 'destroy'>]>([
   it.each([
     { ...get, upgrade: 'echo' },
     { ...get, method: 'CONNECT' },
-  ])('begins no upgrade for a handler that takes none: %j', async (options) => {
+  ])('starts no upgrade for a handler that cannot receive one: %j', async (options) => {
     const dispatcher = make();
     let started = 0;
     const told: unknown[] = [];
@@ -62,7 +62,7 @@ describe.each<[string, () => Pick<Dispatcher, 'dispatch' | 'destroy'>]>([
   });
 });
 
-it('request with `upgrade` is refused, as by undici: its answer could not be told', async () => {
+it('request with `upgrade` is refused, as by undici: its result could not be delivered', async () => {
   const dispatcher = createDispatcher(origin, { resolver });
   const answer = dispatcher.request({ origin, path: '/', method: 'GET', upgrade: 'echo' } as never);
   await expect(answer).rejects.toBeInstanceOf(errors.InvalidArgumentError);

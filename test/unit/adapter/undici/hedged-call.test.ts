@@ -5,8 +5,8 @@ const statuses = { retry: { statuses: [503] } };
 const reset = (): Error => Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' });
 const refused = (): Error => Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
 
-describe('an answer that is asked of another pod', () => {
-  it('is passed on only if it is the last; nothing of the others is', async () => {
+describe('a response whose request is also sent to another pod', () => {
+  it('is passed on only if it is the last; no part of the others is', async () => {
     const fixture = await new HedgeFixture(3, statuses).ready();
     const { timers } = fixture.clock;
     const caller = fixture.ask();
@@ -22,7 +22,7 @@ describe('an answer that is asked of another pod', () => {
     expect(fixture.clock.timers).toBe(timers);
   });
 
-  it('is decided at its head: the other is asked before the rest has come', async () => {
+  it('is decided by its head: the other pod is asked before the rest has come', async () => {
     const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask();
     const [first] = fixture.requests;
@@ -48,7 +48,7 @@ describe('an answer that is asked of another pod', () => {
     expect(fixture.told.slice(0, 3)).toEqual([1, 2, 3].map((attempt) => `${attempt} failure status again`));
   });
 
-  it('that says it is long is cut at once', async () => {
+  it('is cut at once if its Content-Length is too large', async () => {
     const fixture = await new HedgeFixture(2, statuses).ready();
     fixture.ask();
     fixture.requests[0]?.head(503, { 'content-length': '65537' });
@@ -56,7 +56,7 @@ describe('an answer that is asked of another pod', () => {
     expect(fixture.told).toEqual(['1 failure status again']);
   });
 
-  it('is the answer where only the same pod is left, and costs nothing', async () => {
+  it('is passed on where only the same pod is left, and costs nothing', async () => {
     const fixture = await new HedgeFixture(1, {
       retry: { statuses: [503], budget: { ratio: 0, minPerSecond: 1 } },
     }).ready();
@@ -69,7 +69,7 @@ describe('an answer that is asked of another pod', () => {
     expect(fixture.balancer.retries.allowsHedge(1)).toBe(true);
   });
 
-  it('is the answer where the others asked to be left alone', async () => {
+  it('is passed on where the other pods asked for a pause', async () => {
     const fixture = await new HedgeFixture(3, statuses).ready();
     const overloaded = { 'retry-after': '10' };
     const first = fixture.ask();
@@ -85,7 +85,7 @@ describe('an answer that is asked of another pod', () => {
     expect(fixture.requests).toHaveLength(6);
   });
 
-  it('does not keep the next from being repeated for other reasons', async () => {
+  it('does not prevent a retry of the next one for another reason', async () => {
     const fixture = await new HedgeFixture(3, statuses).ready();
     const caller = fixture.ask();
     fixture.last.answer(503);
@@ -96,7 +96,7 @@ describe('an answer that is asked of another pod', () => {
     expect(fixture.told).toEqual(['1 failure status again', '2 failure reset again', '3 success']);
   });
 
-  it('lets the 1xx of any attempt through', async () => {
+  it('lets informational responses of any attempt through', async () => {
     const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask();
     fixture.last.head(103).answer(503);
@@ -104,7 +104,7 @@ describe('an answer that is asked of another pod', () => {
     expect(caller.heard).toEqual(['103', '103', '200', '', 'end']);
   });
 
-  it('of all pods at once is no storm: 1.2 times the calls and 10 a second', async () => {
+  it('from all pods at once causes no storm: 1.2 times the calls and 10 a second', async () => {
     const fixture = await new HedgeFixture(5, { retry: { statuses: [503], maxAttempts: 5 } }).ready();
     const seconds = 60;
     const perSecond = 200;
@@ -126,7 +126,7 @@ describe('a hedge', () => {
   const hedged = (more: object = {}): Promise<HedgeFixture> =>
     new HedgeFixture(3, { hedge: { afterMs: 50 }, ...more }).ready();
 
-  it('is made on another pod when its time has come, not before', async () => {
+  it('is sent to another pod when its time has come, not before', async () => {
     const fixture = await hedged();
     fixture.ask();
     fixture.clock.advance(49);
@@ -139,7 +139,7 @@ describe('a hedge', () => {
   });
 
   it.each([0, 1])(
-    'first head wins, here that of attempt %s; the other is cut and says nothing of its pod',
+    'wins with the first head, here of attempt %s; the other attempt is cut and not held against its pod',
     async (winner) => {
       const fixture = await hedged();
       const caller = fixture.ask();
@@ -155,7 +155,7 @@ describe('a hedge', () => {
     },
   );
 
-  it('makes a loser that was silent for longer than stalledAfterMs a time-out', async () => {
+  it('makes the losing attempt a timeout if it was silent for longer than stalledAfterMs', async () => {
     const fixture = await hedged({ hedge: { afterMs: 1_500 } });
     fixture.ask();
     fixture.clock.advance(1_500);
@@ -163,7 +163,7 @@ describe('a hedge', () => {
     expect(fixture.balancer.snapshot().endpoints.reduce((sum, { failed }) => sum + failed, 0)).toBe(1);
   });
 
-  it('is not made of an answered request, nor after an abort', async () => {
+  it('is not sent after a response head, nor after an abort', async () => {
     const fixture = await hedged();
     fixture.ask();
     fixture.last.answer(200);
@@ -174,7 +174,7 @@ describe('a hedge', () => {
     expect(caller.error?.message).toBe('enough');
   });
 
-  it('is not made without a budget, beyond maxAttempts, or where there is no other pod', async () => {
+  it('is not sent without a budget, beyond maxAttempts, or without another pod', async () => {
     const poor = await hedged({ retry: { budget: { ratio: 0, minPerSecond: 0 } } });
     const once = await hedged({ retry: { maxAttempts: 1 } });
     const alone = await new HedgeFixture(1, {
@@ -191,7 +191,7 @@ describe('a hedge', () => {
     expect(alone.balancer.retries.allowsHedge(1)).toBe(true);
   });
 
-  it('is made later where it could not be made at first', async () => {
+  it('is sent later if it was not possible at first', async () => {
     const fixture = await hedged({ retry: { budget: { ratio: 0, minPerSecond: 1 } } });
     expect(fixture.balancer.retries.allowsHedge(1)).toBe(true);
     fixture.ask();
@@ -203,21 +203,21 @@ describe('a hedge', () => {
     expect(fixture.requests).toHaveLength(2);
   });
 
-  it('is made up to max times, each after the same time, each elsewhere', async () => {
+  it('is sent up to max times, each after the same time, each to another pod', async () => {
     const fixture = await hedged({ hedge: { afterMs: 50, max: 5 }, retry: { maxAttempts: 10 } });
     fixture.ask();
     fixture.clock.advance(1_000);
     expect(fixture.requests.map(({ address }) => address).sort()).toEqual(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
   });
 
-  it('is paid from the budget of retries', async () => {
+  it('is paid from the retry budget', async () => {
     const fixture = await hedged({ retry: { budget: { ratio: 0.1, minPerSecond: 0 } } });
     for (let call = 0; call < 100; call++) fixture.ask();
     fixture.clock.advance(50);
     expect(fixture.requests).toHaveLength(110);
   });
 
-  it('lets a response that fails be forgotten, and gives the caller the last one', async () => {
+  it('replaces a failed response, and the caller gets the last one', async () => {
     const fixture = await hedged();
     const caller = fixture.ask();
     fixture.clock.advance(50);
@@ -241,7 +241,7 @@ describe('a hedge', () => {
     expect(caller.heard).toEqual(['error']);
   });
 
-  it('leaves what fails last to the rules of any call', async () => {
+  it('leaves the last failure to the rules for any call', async () => {
     const fixture = await hedged();
     const caller = fixture.ask();
     fixture.clock.advance(50);
@@ -255,7 +255,7 @@ describe('a hedge', () => {
     expect(fixture.inFlight).toBe(0);
   });
 
-  it('makes an answer to be asked elsewhere wait for the other attempt, at no price', async () => {
+  it('makes a response that would be retried wait for the other attempt, at no cost', async () => {
     const fixture = await hedged({ retry: { statuses: [503], budget: { ratio: 0, minPerSecond: 1 } } });
     const caller = fixture.ask();
     fixture.clock.advance(50);
@@ -266,7 +266,7 @@ describe('a hedge', () => {
     expect(fixture.requests).toHaveLength(2);
   });
 
-  it('that is not written yet when the other wins is taken back when undici comes to it', async () => {
+  it('that is not written yet when the other wins is withdrawn when undici reaches it', async () => {
     const fixture = await hedged();
     const caller = fixture.ask();
     fixture.beginsAtOnce = false;
@@ -280,7 +280,7 @@ describe('a hedge', () => {
     expect(fixture.told).toEqual(['1 success', '2 not-started hedge']);
   });
 
-  it('a pause of the caller before there is an answer is for whichever comes', async () => {
+  it('gets the pause that the caller asked for before there was a response', async () => {
     const fixture = await hedged();
     const caller = fixture.ask();
     caller.controller?.pause();
@@ -292,7 +292,7 @@ describe('a hedge', () => {
     expect(fixture.requests[1]?.paused).toBe(false);
   });
 
-  it('is made at the quantile of the times that were measured', async () => {
+  it('is sent at the quantile of the measured latencies', async () => {
     const fixture = await new HedgeFixture(2, { hedge: { afterQuantile: 0.9 } }).ready();
     for (let call = 0; call < 200; call++) {
       fixture.ask();
@@ -311,7 +311,7 @@ describe('a hedge', () => {
 });
 
 describe('the deadline', () => {
-  it('is one for all attempts; what had half of it is a time-out, what had less is not', async () => {
+  it('applies to all attempts; an attempt with half of it is a timeout, one with less is not', async () => {
     const fixture = await new HedgeFixture(2, { hedge: { afterMs: 60 } }).ready();
     const { timers } = fixture.clock;
     const caller = fixture.ask({}, 100);
@@ -326,7 +326,7 @@ describe('the deadline', () => {
     expect(fixture.clock.timers).toBe(timers);
   });
 
-  it('is for all attempts together: one that began late is not a time-out of its pod', async () => {
+  it('applies to all attempts together: one that began late is not a timeout of its pod', async () => {
     const fixture = await new HedgeFixture(2).ready();
     const caller = fixture.ask({}, 100);
     await fixture.clock.advanceAsync(60);
@@ -337,7 +337,7 @@ describe('the deadline', () => {
     expect(fixture.told).toEqual(['1 failure reset again', '2 cancelled']);
   });
 
-  it('says where it waited for a connection, and where the call was before', async () => {
+  it('says in its error where the call waited for a connection, and which pods were tried before', async () => {
     const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask({}, 100);
     const before = fixture.last.address;
@@ -349,7 +349,7 @@ describe('the deadline', () => {
     );
   });
 
-  it('fails its caller once, also when an attempt fails at the same moment', async () => {
+  it('fails the call once, even if an attempt fails at the same moment', async () => {
     const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask({}, 100);
     await fixture.clock.advanceAsync(100);
@@ -394,7 +394,7 @@ describe('a caller', () => {
     expect(fixture.told).toEqual(['1 cancelled']);
   });
 
-  it('who aborts between two attempts ends both', async () => {
+  it('that aborts between two attempts ends both', async () => {
     const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask();
     fixture.last.head(503);
@@ -407,7 +407,7 @@ describe('a caller', () => {
     expect(fixture.told).toEqual(['2 cancelled', '1 failure status again']);
   });
 
-  it('gets the error of the last attempt when no pod takes a connection', async () => {
+  it('gets the error of the last attempt when no pod accepts a connection', async () => {
     const fixture = await new HedgeFixture(2, statuses).ready();
     fixture.beginsAtOnce = false;
     const caller = fixture.ask();
@@ -422,8 +422,8 @@ describe('a caller', () => {
   });
 });
 
-describe('what the snapshot counts', () => {
-  it('retries by reason, hedges and what they brought, and what the budget refused', async () => {
+describe('the counts in a snapshot', () => {
+  it('include retries by reason, hedges and their wins, and what the budget refused', async () => {
     const fixture = await new HedgeFixture(3, {
       hedge: { afterMs: 50 },
       retry: { statuses: [503], budget: { ratio: 0, minPerSecond: 3 } },
@@ -453,7 +453,7 @@ describe('what the snapshot counts', () => {
     });
   });
 
-  it('no retry and no hedge that could not be made', async () => {
+  it('do not include retries and hedges that could not be made', async () => {
     const fixture = await new HedgeFixture(1, { hedge: { afterMs: 50 }, retry: { statuses: [503] } }).ready();
     fixture.ask();
     await fixture.clock.advanceAsync(60);

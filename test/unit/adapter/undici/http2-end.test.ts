@@ -5,8 +5,8 @@ import { delayEnd, Http2Pool } from '../../../../src/adapter/undici/http2.js';
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-describe('the end of a socket that is told late', () => {
-  it('comes after all that was under way, once; nothing else waits', async () => {
+describe('the delayed end of an HTTP/2 socket', () => {
+  it('comes once, after all that was under way; nothing else waits', async () => {
     const socket = new Socket();
     let untold = 0;
     delayEnd(socket, (ends) => {
@@ -29,7 +29,7 @@ describe('the end of a socket that is told late', () => {
     socket.destroy();
   });
 
-  it('comes before the close of the socket, which then fails what has not ended: it was cut off', async () => {
+  it('comes before the close of the socket, which then fails unfinished requests as cut off', async () => {
     const socket = new Socket();
     delayEnd(socket);
     const heard: string[] = [];
@@ -44,7 +44,7 @@ describe('the end of a socket that is told late', () => {
     expect(heard).toEqual(['end', 'other side closed', 'close']);
   });
 
-  it('keeps requests back until then: the session they would go to is over', async () => {
+  it('holds requests back until it comes, since their session is over', async () => {
     const socket = new Socket();
     const events: string[] = [];
     socket.on('end', () => events.push('end'));

@@ -20,14 +20,14 @@ beforeEach(() => {
 afterEach(() => endWatch());
 
 describe('watchSilence', () => {
-  it('says after three PINGs without a byte that the connection is dead', () => {
+  it('reports a connection as dead after three PINGs without a byte', () => {
     clock.advance(3 * PING_MS);
     expect(deaths).toEqual([]);
     clock.advance(PING_MS);
     expect(deaths).toEqual([3 * PING_MS]);
   });
 
-  it('begins again with every byte', () => {
+  it('starts again with every byte', () => {
     for (let ping = 0; ping < 20; ping++) {
       if (ping % 3 === 0) received = (received ?? 0) + 17;
       clock.advance(PING_MS);
@@ -35,7 +35,7 @@ describe('watchSilence', () => {
     expect(deaths).toEqual([]);
   });
 
-  it('does not hold against a pod that it has no connection', () => {
+  it('does not count the time without a connection', () => {
     received = undefined;
     clock.advance(20 * PING_MS);
     received = 100;
@@ -43,7 +43,7 @@ describe('watchSilence', () => {
     expect(deaths).toEqual([]);
   });
 
-  it('looks once after a stall of our own, however long that was', async () => {
+  it('checks once after a blocked event loop, however long that was', async () => {
     clock.advance(PING_MS);
     await clock.stall(100 * PING_MS);
     received = 17;
@@ -51,7 +51,7 @@ describe('watchSilence', () => {
     expect(deaths).toEqual([]);
   });
 
-  it('is silent after its end', () => {
+  it('reports nothing after its end', () => {
     endWatch();
     clock.advance(100 * PING_MS);
     expect(deaths).toEqual([]);

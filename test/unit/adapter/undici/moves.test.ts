@@ -42,8 +42,8 @@ const fixture = async (options?: ConstructorParameters<typeof HedgeFixture>[1]):
 describe.each<[string, (of: MovingFixture, method: Dispatcher.HttpMethod) => Caller]>([
   ['a request', (of, method) => of.askPlainly({ method })],
   ['a request that may have several answers', (of, method) => of.ask({ method })],
-])('%s whose pods leave before it was sent', (_what, ask) => {
-  it('goes on to the next, and has all its attempts left', async () => {
+])('%s whose pod leaves before it was sent', (_what, ask) => {
+  it('moves to the next pod, and keeps all its attempts', async () => {
     const moving = await fixture();
     const caller = ask(moving, 'POST');
     for (let move = 1; move <= 10; move++) await moving.leave();
@@ -60,7 +60,7 @@ describe.each<[string, (of: MovingFixture, method: Dispatcher.HttpMethod) => Cal
     expect(moving.inFlight).toBe(0);
   });
 
-  it('has no more attempts than it would have had', async () => {
+  it('gets no more attempts than without the moves', async () => {
     const moving = await fixture();
     const caller = ask(moving, 'GET');
     for (let move = 1; move <= 5; move++) await moving.leave();
@@ -74,7 +74,7 @@ describe.each<[string, (of: MovingFixture, method: Dispatcher.HttpMethod) => Cal
     expect(moving.inFlight).toBe(0);
   });
 
-  it('is not moved for ever: after 100 times it counts, and costs, as any repetition', async () => {
+  it('is not moved forever: after 100 times a move counts as a retry, and costs as much', async () => {
     const moving = await fixture();
     const caller = ask(moving, 'POST');
     for (let move = 1; move <= 103 && caller.error === undefined; move++) await moving.leave();
@@ -83,7 +83,7 @@ describe.each<[string, (of: MovingFixture, method: Dispatcher.HttpMethod) => Cal
     expect(moving.inFlight).toBe(0);
   });
 
-  it('pays for no move', async () => {
+  it('moves for free', async () => {
     const moving = await fixture({ retry: { maxAttempts: 1, budget: { ratio: 0, minPerSecond: 0 } } });
     const caller = ask(moving, 'POST');
     for (let move = 1; move <= 10; move++) await moving.leave();
@@ -93,7 +93,7 @@ describe.each<[string, (of: MovingFixture, method: Dispatcher.HttpMethod) => Cal
   });
 
   it.each([errors.ClientClosedError, errors.ClientDestroyedError])(
-    'and whose pool was given up under it goes on, too, though nothing may be repeated (%o)',
+    'and whose pool was closed under it moves as well, even if nothing may be repeated (%o)',
     async (GivenUp) => {
       const moving = await fixture({ retry: { maxAttempts: 1, budget: { ratio: 0, minPerSecond: 0 } } });
       const caller = ask(moving, 'POST');
@@ -106,7 +106,7 @@ describe.each<[string, (of: MovingFixture, method: Dispatcher.HttpMethod) => Cal
     },
   );
 
-  it('and whose pool is given up once it was sent fails as it would', async () => {
+  it('and whose pool is closed once it was sent fails as usual', async () => {
     const moving = await fixture({ retry: { maxAttempts: 1 } });
     const caller = ask(moving, 'GET');
     moving.last.begin().fail(new errors.ClientDestroyedError());

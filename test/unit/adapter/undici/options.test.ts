@@ -20,8 +20,8 @@ describe('createDispatcher and createFetch', () => {
     ['useH2c of the wrong kind', 'http://orders.shop', { useH2c: 'yes' }, 'useH2c must be true or false'],
     ['useH2c for https', 'https://orders.shop', { useH2c: true }, 'useH2c must be false for https: targets'],
     ['useH2c with undici 7', 'http://orders.shop', { useH2c: true }, 'useH2c must be false with undici 7'],
-    ['a time-out', 'http://orders.shop', { headersTimeoutMs: -1 }, 'headersTimeoutMs'],
-    ['a time-out', 'http://orders.shop', { bodyTimeoutMs: '5 s' }, 'bodyTimeoutMs'],
+    ['a timeout', 'http://orders.shop', { headersTimeoutMs: -1 }, 'headersTimeoutMs'],
+    ['a timeout', 'http://orders.shop', { bodyTimeoutMs: '5 s' }, 'bodyTimeoutMs'],
     ['a deadline', 'http://orders.shop', { deadlineMs: 0 }, 'deadlineMs must be a number from 1'],
     ['a deadline', 'http://orders.shop', { deadlineMs: '5s' }, 'deadlineMs must be a number or a function'],
     ['hedge', 'http://orders.shop', { hedge: true }, 'hedge must be an object'],
@@ -50,7 +50,7 @@ describe('createDispatcher and createFetch', () => {
     expect(() => createFetch(target, options === null ? (null as never) : given)).toThrow(refused(part));
   });
 
-  it('fetches no URL that is none, and says so as the global fetch does', async () => {
+  it('refuses an invalid URL to fetch, with the error of the global fetch', async () => {
     const orders = createFetch('http://orders.shop', { resolver });
     const answer = orders('http://');
     await expect(answer).rejects.toBeInstanceOf(TypeError);
@@ -58,7 +58,7 @@ describe('createDispatcher and createFetch', () => {
     await orders.close();
   });
 
-  it('takes a URL object, and every option there is', async () => {
+  it('accepts a URL object, and every option', async () => {
     const dispatcher = createDispatcher(new URL('https://orders.shop:8443'), {
       resolver,
       connections: 4,

@@ -36,7 +36,7 @@ describe('outcomeOfError of a request over HTTP/2', () => {
   it.each([
     ['a GOAWAY left out', new errors.InformationalError(`${goaway} 0`)],
     ['was refused', streamError(7)],
-  ])('that %s is not-started: the pod did nothing of it', (_what, error) => {
+  ])('that %s is not-started: the pod did nothing for it', (_what, error) => {
     expect(outcomeOfError(error, true)).toEqual({ kind: 'not-started' });
   });
 
@@ -52,7 +52,7 @@ describe('outcomeOfError of a request over HTTP/2', () => {
       'died with a session that says refused',
       Object.assign(withCode('ERR_HTTP2_SESSION_ERROR'), { http2ErrorCode: 7 }),
     ],
-  ])('that %s may have been done', (_what, error) => {
+  ])('that %s may have been processed', (_what, error) => {
     expect(outcomeOfError(error, true)).toEqual({ kind: 'failure', cause: 'reset' });
   });
 });

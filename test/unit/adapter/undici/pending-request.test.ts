@@ -49,7 +49,7 @@ beforeEach(() => {
   left = 0;
 });
 
-it('reports the start once, and passes everything else on, both ways', () => {
+it('reports the start once, and passes everything else on, in both directions', () => {
   const request = hold();
   request.begin();
   expect(told.splice(0)).toEqual(['start']);
@@ -87,7 +87,7 @@ it('reports the start once, and passes everything else on, both ways', () => {
   expect(left).toBe(1);
 });
 
-it('an upgrade passes, too', () => {
+it('passes on an upgrade', () => {
   const request = hold();
   request.begin();
   request.release(take);
@@ -96,8 +96,8 @@ it('an upgrade passes, too', () => {
   expect(told).toEqual(['start', 'upgrade 101']);
 });
 
-describe('an abort', () => {
-  it('while it waits ends it: nobody gets it', () => {
+describe('an abort of a pending request', () => {
+  it('ends it while it waits: it gets no dispatcher', () => {
     const request = hold();
     request.begin();
     controller.abort(new Error('enough'));
@@ -109,7 +109,7 @@ describe('an abort', () => {
     expect(left).toBe(1);
   });
 
-  it('from within the start does, too', () => {
+  it('ends it in its own start', () => {
     const request = hold({
       ...caller,
       onRequestStart: (given) => given.abort(new Error('never mind')),
@@ -119,7 +119,7 @@ describe('an abort', () => {
     expect(told).toEqual(['error never mind']);
   });
 
-  it('while its handler opens a connection is reported immediately, and later to the handler', () => {
+  it('while the dispatcher opens a connection is reported at once, and later to the dispatcher', () => {
     const request = hold();
     request.begin();
     request.release(take);
@@ -130,7 +130,7 @@ describe('an abort', () => {
     expect(told).toEqual(['owner: abort enough']);
   });
 
-  it('while it runs is for whoever has it', () => {
+  it('while it runs is passed to its dispatcher', () => {
     const request = hold();
     request.begin();
     request.release(take);
@@ -142,7 +142,7 @@ describe('an abort', () => {
   });
 });
 
-it('a pause before anybody has it is passed on when somebody does', () => {
+it('a pause before the request has a dispatcher is passed on when it has one', () => {
   const request = hold();
   request.begin();
   controller.pause();
@@ -160,7 +160,7 @@ it('a pause before anybody has it is passed on when somebody does', () => {
   expect(told).toEqual(['start', 'owner: pause', 'start']);
 });
 
-it('what whoever gets it throws is its end; another error after it is not told', () => {
+it('an error thrown by the dispatcher ends the request; another error after it is ignored', () => {
   const request = hold();
   request.begin();
   request.release((options, handler) => {

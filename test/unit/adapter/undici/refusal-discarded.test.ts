@@ -8,7 +8,7 @@ const marks: [string, (mark: string) => string][] = [
   ['has more to do than others', busyMark],
 ];
 
-describe.each(marks)('the response of a pod that has not begun a request, since it %s,', (_why, markOf) => {
+describe.each(marks)('the response of a pod that refused a request before it began, since it %s,', (_why, markOf) => {
   const refuse = (request: ArrivedRequest): ArrivedRequest => {
     const { address, port } = request.endpoint;
     return request.head(503, { [notBegunHeader]: markOf(addressMark(address, port)) });
@@ -29,7 +29,7 @@ describe.each(marks)('the response of a pod that has not begun a request, since 
     expect(fixture.clock.timers).toBe(timers);
   };
 
-  it('is read to its end where it is short; then the request goes to another', async () => {
+  it('is read to its end if it is short; then the request goes to another pod', async () => {
     const { fixture, caller, first, timers } = await refused();
     first.data('busy').end();
     expect(first.aborted).toBeUndefined();
@@ -54,7 +54,7 @@ describe.each(marks)('the response of a pod that has not begun a request, since 
     await settled(fixture, caller, timers);
   });
 
-  it('ends with the caller, whose request goes nowhere else', async () => {
+  it('ends when the caller aborts, and its request goes nowhere else', async () => {
     const { fixture, caller, timers } = await refused();
     caller.controller?.abort(new Error('enough'));
     expect([caller.error?.message, fixture.requests.length, fixture.inFlight]).toEqual(['enough', 1, 0]);

@@ -19,7 +19,7 @@ const refused: readonly (readonly [string, object])[] = [
   ['no path', { path: undefined }],
   ['a method that is none', { method: 'GE T' }],
   ['a body that is none', { method: 'POST', body: { a: 1 } }],
-  ['a time-out that is none', { headersTimeout: -1 }],
+  ['a timeout that is none', { headersTimeout: -1 }],
   ['a query beside that of the path', { path: '/?a=1', query: { b: 2 } }],
 ];
 
@@ -69,13 +69,13 @@ describe.each(waiting)('a request that would wait %s', (_where, make) => {
 
 // What undici's `compose` hands an interceptor has every method.
 describe.each(waiting.slice(0, -1))('a request that would wait %s', (_where, make) => {
-  it('is refused for a handler without methods for errors', () => {
+  it('is refused with a handler that has no methods for errors', () => {
     const dispatcher = make();
     expect(() => dispatcher.dispatch(get, {})).toThrow(undici.errors.InvalidArgumentError);
     expect(() => dispatcher.dispatch(get, { onConnect() {} } as never)).toThrow(undici.errors.InvalidArgumentError);
   });
 
-  it('is refused for a handler of the older form that takes no answer', () => {
+  it('is refused with a handler of the older form that receives no response', () => {
     const dispatcher = make();
     const methods = { onConnect() {}, onHeaders: () => true, onData: () => true, onComplete() {} };
     for (const missing of ['onHeaders', 'onData', 'onComplete']) {
@@ -87,7 +87,7 @@ describe.each(waiting.slice(0, -1))('a request that would wait %s', (_where, mak
   });
 });
 
-it('a request with nothing wrong waits, and its body is left alone', async () => {
+it('a valid request waits, and its body is left alone', async () => {
   const dispatcher = keep(createDispatcher(origin, { resolver: new FakeResolver(), clock: new FakeClock() }));
   const { Readable } = await import('node:stream');
   const body = Readable.from(['a']);

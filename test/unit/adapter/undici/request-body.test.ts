@@ -6,7 +6,7 @@ import { isRepeatable } from '../../../../src/adapter/undici/request-options.js'
 const retries = { methods: { has: () => true } } as never;
 const get = { path: '/', method: 'GET' } as const;
 
-describe('what may be done twice', () => {
+describe('requests that can be sent twice', () => {
   it.each([
     get,
     { ...get, body: null },
@@ -14,7 +14,7 @@ describe('what may be done twice', () => {
     { ...get, body: new Uint8Array(3) },
     { ...get, body: Buffer.from('text') },
     { ...get, method: 'POST', body: '' },
-  ])('%j', (options) => {
+  ])('include %j', (options) => {
     expect(isRepeatable(options as never, retries)).toBe(true);
   });
 
@@ -24,7 +24,7 @@ describe('what may be done twice', () => {
     ['a tunnel: its connection is the caller’s own', { ...get, method: 'CONNECT' }],
     ['a stream', { ...get, body: Readable.from(['a']) }],
     ['what is iterated over', { ...get, body: (async function* () {})() }],
-  ])('not %s', (_what, options) => {
+  ])('do not include %s', (_what, options) => {
     expect(isRepeatable(options as never, retries)).toBe(false);
   });
 });

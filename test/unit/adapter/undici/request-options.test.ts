@@ -9,13 +9,13 @@ afterEach(() => {
 
 const sent = (headers: object): unknown => ownOptions({ path: '/', method: 'GET', headers: headers as never }).headers;
 
-it('headers of a plain object are sent as they are, whatever iterator there is on Object.prototype', () => {
+it('headers in a plain object are sent as they are, whatever iterator Object.prototype has', () => {
   prototype[Symbol.iterator] = function* () {};
   const headers = sent({ hello: 'world' });
   expect(Object.keys(headers as object)).toEqual(['hello']);
 });
 
-it('what is on Object.prototype becomes no header', () => {
+it('properties of Object.prototype become no header', () => {
   prototype['x-evil'] = ['a', 'b'];
   expect(Object.keys(sent({ hello: 'world' }) as object)).toEqual(['hello']);
 });

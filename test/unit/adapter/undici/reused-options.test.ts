@@ -162,39 +162,39 @@ async function balanced(options: DispatcherOptions = {}): Promise<ServiceDispatc
 const each = ['bob /2?of=bob', 'carol /1?of=carol'];
 const arrived = (): string[] => came.toSorted();
 
-describe.each(forms)('headers and options that are used again, %s', (_form, headers) => {
-  it('while the request waits for a pod', async () => {
+describe.each(forms)('headers and options that the caller reuses, %s', (_form, headers) => {
+  it('may change while the request waits for a pod', async () => {
     const resolver = new FakeResolver();
     const dispatcher = keep(createDispatcher(origin, { resolver, stages: exactStages([]) }));
     await ask(dispatcher, headers(), () => resolver.update(...endpoints));
     expect(arrived()).toEqual(each);
   });
 
-  it('while it waits for a free connection', async () => {
+  it('may change while it waits for a free connection', async () => {
     endpoints = endpoints.slice(1);
     await ask(await balanced({ connections: 1 }), headers());
     expect(arrived()).toEqual(each);
   });
 
-  it('before it is sent once more because its connection died', async () => {
+  it('may change before it is sent again because its connection died', async () => {
     first = 'reset';
     await ask(await balanced(), headers());
     expect(arrived()).toEqual([...each, ...each].toSorted());
   });
 
-  it('before it is sent once more because of its answer', async () => {
+  it('may change before it is sent again because of its response', async () => {
     first = 'refuse';
     await ask(await balanced({ retry: { statuses: [503] } }), headers());
     expect(arrived()).toEqual([...each, ...each].toSorted());
   });
 
-  it('before another pod is asked as well', async () => {
+  it('may change before a hedge is sent', async () => {
     first = 'hang';
     await ask(await balanced({ hedge: { afterMs: 1 } }), headers());
     expect(arrived()).toEqual([...each, ...each].toSorted());
   });
 
-  it.each(['agent', 'interceptor'] as const)('while an %s waits for DNS', async (kind) => {
+  it.each(['agent', 'interceptor'] as const)('may change while an %s waits for DNS', async (kind) => {
     const dns = new FakeDnsClient();
     dns.answers['A orders.shop.svc.cluster.local.'] = ['10.0.0.1'];
     const shared = {
@@ -209,7 +209,7 @@ describe.each(forms)('headers and options that are used again, %s', (_form, head
   });
 });
 
-it('options that come from a prototype are read as undici reads them', async () => {
+it('options inherited from a prototype are read as undici reads them', async () => {
   class Request {
     readonly method = 'GET';
     readonly path = '/1';

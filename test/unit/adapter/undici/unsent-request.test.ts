@@ -67,8 +67,8 @@ function toldOnce(error: unknown): void {
   expect(heard[1]?.error).toBe(error);
 }
 
-describe('a request that never got a pod is told of on the channels of undici', () => {
-  it('as undici tells of its own', async () => {
+describe("a request that never got a pod is published on undici's channels", () => {
+  it('as undici publishes its own', async () => {
     listen();
     const dispatcher = open({ askForReports: false });
     const answer = users.run('ann', () => dispatcher.request(asked as never).catch((error) => error));
@@ -113,37 +113,34 @@ describe('a request that never got a pod is told of on the channels of undici', 
     toldOnce(await answer);
   });
 
-  it.each([{}, { retry: { statuses: [503] } }])(
-    'a deadline, an abort, a dispatcher that is destroyed: %j',
-    async (more) => {
-      listen();
-      const late = users.run('ann', () =>
-        open({ ...more, deadlineMs: 10 })
-          .request({ origin, path: '/', method: 'GET' })
-          .catch((error) => error),
-      );
-      await clock.advanceAsync(10);
-      expect(await late).toMatchObject({ code: 'EVENKEEL_DEADLINE' });
-      toldOnce(await late);
-      expect(heard.map(({ user }) => user)).toEqual(['ann', 'ann']);
-      heard = [];
-      const given = new AbortController();
-      const aborted = open(more)
-        .request({ origin, path: '/', method: 'GET', signal: given.signal })
-        .catch((error) => error);
-      given.abort();
-      toldOnce(await aborted);
-      heard = [];
-      const dispatcher = open(more);
-      const cut = dispatcher.request({ origin, path: '/', method: 'GET' }).catch((error) => error);
-      const enough = new Error('enough');
-      await dispatcher.destroy(enough);
-      expect(await cut).toBe(enough);
-      toldOnce(enough);
-    },
-  );
+  it.each([{}, { retry: { statuses: [503] } }])('after a deadline, an abort, or destroy: %j', async (more) => {
+    listen();
+    const late = users.run('ann', () =>
+      open({ ...more, deadlineMs: 10 })
+        .request({ origin, path: '/', method: 'GET' })
+        .catch((error) => error),
+    );
+    await clock.advanceAsync(10);
+    expect(await late).toMatchObject({ code: 'EVENKEEL_DEADLINE' });
+    toldOnce(await late);
+    expect(heard.map(({ user }) => user)).toEqual(['ann', 'ann']);
+    heard = [];
+    const given = new AbortController();
+    const aborted = open(more)
+      .request({ origin, path: '/', method: 'GET', signal: given.signal })
+      .catch((error) => error);
+    given.abort();
+    toldOnce(await aborted);
+    heard = [];
+    const dispatcher = open(more);
+    const cut = dispatcher.request({ origin, path: '/', method: 'GET' }).catch((error) => error);
+    const enough = new Error('enough');
+    await dispatcher.destroy(enough);
+    expect(await cut).toBe(enough);
+    toldOnce(enough);
+  });
 
-  it('one that is held for DNS', async () => {
+  it('if it was waiting for DNS', async () => {
     listen();
     const dns = new FakeDnsClient();
     dns.answers['A orders.shop.svc.cluster.local.'] = new Promise<never>(() => {});
@@ -157,7 +154,7 @@ describe('a request that never got a pod is told of on the channels of undici', 
   });
 });
 
-it('a request that gets a pod in the end is published once, by undici', async () => {
+it('a request that gets a pod after waiting is published once, by undici', async () => {
   listen();
   const server = createServer((_request, response) => response.end()).listen(0, '127.0.0.1');
   await once(server, 'listening');
