@@ -71,7 +71,7 @@ export interface EndpointSlicesOptions {
   readonly keepsProcessAlive?: boolean | undefined;
   /**
    * Whether a watch may start with the current state instead of requesting a separate list first, if the API server supports that. A
-   * separate list is sent compressed, and the start of a watch is not; see the Kubernetes guide. @defaultValue true
+   * separate list is sent compressed, and the start of a watch is not. @defaultValue true
    */
   readonly streamingLists?: boolean | undefined;
   /**

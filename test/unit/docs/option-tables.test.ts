@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { connectTable } from '../../../src/adapter/amqp/options.js';
 import { grpcTable } from '../../../src/adapter/grpc-js/options.js';
@@ -46,6 +47,7 @@ import { slowStartTable } from '../../../src/stage/slow-start.js';
 import { subsetPlaceTable, subsetTable } from '../../../src/stage/subset.js';
 import { zoneTable } from '../../../src/stage/zone.js';
 import { topologyHintsTable } from '../../../src/stage/zone-hints.js';
+import { textOf } from '../../support/docs-page.js';
 import { markersOf, type OptionGroup, withOptionTables, wrongDefaults } from '../../support/option-tables.js';
 
 /** By the name of the interface that documents them. */
@@ -156,3 +158,24 @@ it('every group of options is on a page', () => {
   const named = pages.flatMap((page) => markersOf(`docs/${page}.md`)).filter((name) => !name.includes('.'));
   expect(named.sort()).toEqual(Object.keys(groups).sort());
 });
+
+const folder = new URL('../../../docs', import.meta.url);
+const guides = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.md'));
+const msOf: Readonly<Record<string, number>> = { '': 1, ms: 1, s: 1_000, min: 60_000 };
+
+// `pool.connectTimeoutMs` (2 s), or `maxWaiting` (20,000). A sum, such as `delayMs` + `leaveMs` (12 s), is no default.
+const quotedDefault = /(?<!\+ )`([\w.]+)` \(([\d.,]*\d) ?(ms|s|min|)[),;]/g;
+
+it.each(['README.md', 'CHANGELOG.md', ...guides.map((path) => `docs/${path}`)])(
+  '%s: the number in parentheses after an option is its default',
+  (path) => {
+    for (const [quote, option = '', number = '', unit = ''] of textOf(path).matchAll(quotedDefault)) {
+      const name = option.split('.').at(-1) ?? '';
+      const defaults = Object.values(groups)
+        .map(({ table }) => (table.options as Readonly<Record<string, { default?: unknown }>>)[name]?.default)
+        .filter((value) => typeof value === 'number');
+      const value = Number(number.replaceAll(',', '')) * (msOf[unit] ?? 1);
+      if (defaults.length > 0) expect(defaults, quote).toContain(value);
+    }
+  },
+);

@@ -65,8 +65,8 @@ describe('docs/reference/errors.md', () => {
       return call;
     },
     EVENKEEL_QUEUE_FULL: async () => {
-      const fixture = new BalancerFixture({ maxWaiting: 1_000 });
-      for (let i = 0; i < 1_000; i++) void fixture.balancer.acquire().catch(() => {});
+      const fixture = new BalancerFixture({ maxWaiting: 20_000 });
+      for (let i = 0; i < 20_000; i++) void fixture.balancer.acquire().catch(() => {});
       return failure(fixture.balancer.acquire());
     },
     EVENKEEL_OVERLOAD: async () => {
