@@ -236,7 +236,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   /**
    * Runs a query of evenkeel's own, on the session that has been idle longest, so that all sessions are tested in turn. For the order of the
    * idle sessions, and for the time after which an unused one is ended, such a query does not count.
-   * @param mayWait Whether the query waits until a session is given back if all are in use. @defaultValue see `queriesBesideLimit`
+   * @param mayWait Whether the query waits until a session is given back if all are in use, and the limit has no room for another.
+   * @defaultValue see `queriesBesideLimit`
    */
   runOwn(query: unknown, signal: AbortSignal, mayWait: boolean = !this.#parts.queriesBesideLimit): Promise<unknown> {
     const ownQuery = new OwnQuery<S>(query, signal, (late) => this.forget(late));
@@ -252,7 +253,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       ownQuery.notLent(this.#gone());
     } else {
       this.#waiting.unshift(ownQuery);
-      if (this.size === 0 || (!mayWait && this.#opening.size === 0)) this.open(() => {});
+      const mayOpen = this.size === 0 || (this.#opening.size === 0 && (!mayWait || this.size < this.capacity));
+      if (mayOpen) this.open(() => {});
     }
     return ownQuery.answer;
   }

@@ -46,7 +46,8 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
     const all = Array.from({ length: 1_000 }, (_, n) => pool.query('SELECT $1::int AS n', [n]));
     const answers = await Promise.all(all);
     expect(answers.map(({ rows }) => rows[0].n)).toEqual(Array.from({ length: 1_000 }, (_, n) => n));
-    expect(pool.totalCount).toBeLessThanOrEqual(9);
+    // Of the server's own count, because the pool may just be trying whether the server accepts one more.
+    expect(await world.at(0).connections()).toBeLessThanOrEqual(9);
   });
 
   it('waits for a connection at a full server, also without any connection yet, and gives up in time', async () => {
@@ -200,7 +201,8 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
       { code: '57P05', options: { options: '-c idle_session_timeout=20' }, end: async () => {} },
       { code: '57P01', options: {}, end: terminate },
     ])('$code: the server is used again without a pause', async ({ code, options, end }) => {
-      const pool = opened(options);
+      // The clock stands still: however slow the machine is, the server ends sessions soon after it was connected to.
+      const pool = opened({ ...options, clock: new FakeClock() });
       for (let round = 1; round <= 10; round++) {
         await pool.query('SELECT 1');
         const { length } = ends;

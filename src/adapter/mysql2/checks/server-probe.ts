@@ -50,7 +50,8 @@ export interface ServerProbeRules {
 export interface Identity {
   /** The id of the server: two proxies in front of one server report the same id. */
   readonly id: string;
-  readonly isReadOnly: boolean;
+  /** What the server says against getting statements, as in the answer to a probe. */
+  readonly objection: Objection;
   /** Whether the server is set up to accept writes beside other servers, as in a multi-primary cluster. */
   readonly isOneOfSeveral: boolean;
 }
@@ -66,7 +67,6 @@ export interface SuccessionRules {
 }
 
 const JITTER_RATIO = 0.2;
-const CALLED_OFF = 'the question was called off';
 
 /** Probes every database server, the first time before it gets a statement, and as a stage ranks the servers by their answers. */
 export class ServerProbe {
@@ -150,14 +150,14 @@ async function supersede(
   for (const other of others) other.doubts++;
   invalidate();
   const [its, ...theirs] = await Promise.all([primary, ...others].map(identify));
-  // The server has lost its role again since it answered, so no other one lost its role to it.
-  if (its?.isReadOnly === true) primary.probe();
+  // If the server has lost its role again since it answered, no other one lost its role to it.
+  if (its?.objection !== undefined) primary.reported(its.objection);
   for (const [index, other] of others.entries()) {
     other.doubts--;
-    if (its === undefined || its.isReadOnly || its.isOneOfSeveral || primary.objection !== undefined) continue;
-    const { id, isReadOnly } = theirs[index] ?? {};
+    if (its === undefined || its.isOneOfSeveral || primary.objection !== undefined) continue;
+    const { id, objection } = theirs[index] ?? {};
     if (id === its.id || other.objection !== undefined) continue;
-    if (isReadOnly === true) other.probe();
+    if (objection !== undefined) other.reported(objection);
     else {
       other.superseded(primary);
       succession.cut(other.endpoint, primary.endpoint);
@@ -197,14 +197,12 @@ class ProbedServer implements Tracker {
 
   /** Probes the server for the first time on a new connection, before it gets statements. Rejects if it must not get any yet. */
   async introduce(signal: AbortSignal): Promise<void> {
-    const { isFinal } = this.#rules;
     try {
-      const isAnswered = await this.#ask(signal);
-      if (!isAnswered && isFinal && this.objection === undefined) throw new Error(CALLED_OFF);
+      await this.#ask(signal);
     } catch (cause) {
       signal.throwIfAborted();
       const error = cause as Error;
-      if (isFinal && verdictOf(error).outcome !== outcomes.success) {
+      if (this.#rules.isFinal && verdictOf(error).outcome !== outcomes.success) {
         throw new Error(`it did not say what it is: ${error.message}`, { cause });
       }
       this.#events.failed(error);
@@ -256,13 +254,16 @@ class ProbedServer implements Tracker {
     return `superseded by ${endpointAddress(by.endpoint)}`;
   }
 
-  probe(): void {
-    void this.#probe();
+  /** The server has said why it should get no statements, though not as the answer to a probe. */
+  reported(objection: string): void {
+    this.#supersededBy = undefined;
+    this.#judge(objection);
+    if (this.isConnected) this.#schedule();
   }
 
   stop(): void {
     this.#timer?.cancel();
-    this.#running?.abort(new Error(CALLED_OFF));
+    this.#running?.abort(new Error('the question was called off'));
     this.#running = undefined;
   }
 

@@ -10,13 +10,13 @@ import {
   optionTable,
 } from '../../kit/index.js';
 import { readOnlyOutcome } from '../outcome.js';
-import { type Identity, ServerProbe } from './server-probe.js';
+import { type Identity, type Objection, ServerProbe } from './server-probe.js';
 
 /** What the probes do with a database server. */
 export interface ProbedService {
   /**
    * Runs a query of evenkeel's own on the server.
-   * @param mayWait Whether the query waits until a session is given back if all are in use, instead of opening another one.
+   * @param mayWait Whether the query opens no session beyond the limit, but waits until one is given back.
    */
   query(
     endpoint: Endpoint,
@@ -49,7 +49,7 @@ export function writable(service: ProbedService): ServerProbe {
   return new ServerProbe({
     probe: async (endpoint, signal) => {
       const [row] = await service.query(endpoint, WRITABLE_QUERY, signal, true);
-      return isOn(row?.read_only) || isOn(row?.innodb_read_only) ? 'it is read-only' : undefined;
+      return readOnlyObjection(row?.read_only, row?.innodb_read_only);
     },
     objection: (outcome) => (outcome === readOnlyOutcome ? 'it refused a statement since it is read-only' : undefined),
     intervalMs: WRITABLE_INTERVAL_MS,
@@ -68,10 +68,15 @@ function identityOf(rows: readonly Record<string, unknown>[]): Identity {
   const value = (name: string): unknown => variables.get(name);
   return {
     id: JSON.stringify(['server_id', 'server_uuid', 'hostname'].map(value)),
-    isReadOnly: isOn(value('read_only')) || isOn(value('innodb_read_only')),
+    objection: readOnlyObjection(value('read_only'), value('innodb_read_only')),
     // These two variables are set with Galera, and with group replication in multi-primary mode.
     isOneOfSeveral: isOn(value('wsrep_on')) || value('group_replication_single_primary_mode') === 'OFF',
   };
+}
+
+/** @param variables The values of the variables that make a server read-only. */
+function readOnlyObjection(...variables: readonly unknown[]): Objection {
+  return variables.some(isOn) ? 'it is read-only' : undefined;
 }
 
 /**

@@ -128,7 +128,7 @@ export class ServerTransport implements Transport<Pool> {
 
   /**
    * Runs a query of evenkeel's own on a server, in addition to the calls.
-   * @param mayWait Whether the query waits until a session is given back if all are in use, instead of opening another one.
+   * @param mayWait Whether the query opens no session beyond the limit, but waits until one is given back.
    */
   async query(
     endpoint: Endpoint,

@@ -317,6 +317,14 @@ describe('a primary whose replica takes over', () => {
     expect(fixture.cut).toEqual([]);
   });
 
+  it('stands by as soon as it identifies itself as read-only, though all its connections are in use', async () => {
+    fixture.answers['10.0.0.1'] = (sql) => (sql.startsWith('SELECT') ? silent() : is('a', 'ON')(sql));
+    await promote();
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.told).toContain('10.0.0.1 it is read-only');
+  });
+
   it.each([
     ['a Galera cluster', { wsrep_on: 'ON' }],
     ['a group with several primaries', { group_replication_single_primary_mode: 'OFF' }],
@@ -344,15 +352,15 @@ describe('a primary whose replica takes over', () => {
             answer = () => resolve([{ read_only: 1 }]);
           })
         : is('a', 'ON')(sql);
-    const opened = fixture.open(0).then(
-      () => 'ready',
-      () => 'refused',
-    );
-    await promote();
+    await fixture.clock.advanceAsync(500);
+    const opened = fixture.open(0);
+    fixture.answers['10.0.0.2'] = is('b', 'OFF');
+    await fixture.clock.advanceAsync(500);
+    expect(fixture.weights).toEqual([0, 1]);
     answer();
-    await fixture.clock.advanceAsync(0);
-    // It was asked again meanwhile, and that answer counts.
-    expect([await opened, fixture.weights[0]]).not.toEqual(['ready', 1]);
+    await opened;
+    expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.cut).toEqual([]);
   });
 
   it('stays in use if the other does not say who it is', async () => {

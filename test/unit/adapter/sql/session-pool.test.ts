@@ -215,6 +215,18 @@ describe('a pool of SQL sessions', () => {
     expect(pool.sockets).toBe(1);
   });
 
+  it('opens a connection for a query of its own only if all are in use and the limit has room for one more', () => {
+    const { pool, openings, borrow } = poolOf({ max: 2 });
+    const ask = (): void => void pool.runOwn('what are you', new AbortController().signal);
+    borrow();
+    ask();
+    expect(openings.length).toBe(1);
+    const second = openings[0]?.greets() as FakeSession;
+    expect(second.answer).toBeDefined();
+    ask();
+    expect([openings.length, pool.waitingCount]).toEqual([0, 1]);
+  });
+
   it('sends its waiters elsewhere when the server loses its role, once the picker knows; its own queries stay', () => {
     const { clock, pool, first, borrow } = poolOf({ max: 1, validateAfterMs: 5_000 });
     clock.advance(5_000);
