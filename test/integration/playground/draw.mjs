@@ -1,7 +1,8 @@
 /**
- * Draws docs/images/playground.png: the page as `npm start` shows it. On a quiet machine; in half a minute.
+ * Draws docs/images/playground*.png: the page as `npm start` shows it, a picture for each protocol. On a quiet machine; in two minutes.
  *
- *   node test/integration/playground/draw.mjs [file]
+ *   node test/integration/playground/draw.mjs                   all of them
+ *   node test/integration/playground/draw.mjs grpc websocket    some
  */
 import { spawn } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -10,10 +11,22 @@ import { chromium } from 'playwright-core';
 import { findCommand, installHint, systemPackages } from '../../../scripts/system-packages.mjs';
 
 const root = new URL('../../../', import.meta.url);
-const [file = fileURLToPath(new URL('docs/images/playground.png', root))] = process.argv.slice(2);
+/** What is shown of a protocol: the key of its tab, and that of what happens to its pods first. */
+const pictures = {
+  http: { file: 'playground.png', tab: '1' },
+  grpc: { file: 'playground-grpc.png', tab: '2', action: '+' },
+  mysql: { file: 'playground-mysql.png', tab: '3', action: 'r' },
+  websocket: { file: 'playground-websocket.png', tab: '4', action: '+' },
+};
+const named = process.argv.slice(2);
+const unknown = named.find((name) => !Object.hasOwn(pictures, name));
+if (unknown !== undefined) {
+  console.error(`There is no picture of ${unknown}, only of ${Object.keys(pictures).join(', ')}.`);
+  process.exit(2);
+}
 /** Until the page says where it is, in ms. */
 const START_MS = 60_000;
-/** From then on: until latencies are those of the last five seconds, and the ships lie still. */
+/** From then on: until latencies are those of the last five seconds, pods have been replaced, and the ships lie still. */
 const SETTLE_MS = 20_000;
 
 const wanted = systemPackages.find(({ name }) => name === 'Chromium');
@@ -45,10 +58,19 @@ try {
   const page = await browser.newPage({ viewport: { width: 1280, height: 720 }, colorScheme: 'light' });
   await page.goto(url);
   await page.locator('#link[data-live="yes"]').waitFor();
-  await pause(SETTLE_MS);
-  await page.screenshot({ path: file });
-  const busy = await page.locator('#busy-machine').textContent();
-  console.log(busy === '' ? `wrote ${file}` : `wrote ${file}, but ${busy}`);
+  for (const [name, { file, tab, action }] of Object.entries(pictures)) {
+    if (named.length > 0 && !named.includes(name)) continue;
+    await page.keyboard.press(tab);
+    await pause(SETTLE_MS);
+    if (action !== undefined) {
+      await page.keyboard.press(action);
+      await pause(SETTLE_MS);
+    }
+    const path = fileURLToPath(new URL(`docs/images/${file}`, root));
+    await page.screenshot({ path });
+    const busy = await page.locator('#busy-machine').textContent();
+    console.log(busy === '' ? `wrote ${path}` : `wrote ${path}, but ${busy}`);
+  }
 } finally {
   await browser.close();
   playground.kill('SIGINT');
