@@ -25,7 +25,7 @@ export interface AdaptiveOptions {
 
 const calls = { min: 1, max: 1_000_000, integer: true };
 
-export const adaptiveTable: OptionTable<Complete<AdaptiveOptions>> = optionTable('adaptive', {
+const adaptiveTable: OptionTable<Complete<AdaptiveOptions>> = optionTable('adaptive', {
   initial: numberOption(100, calls),
   min: numberOption(1, calls),
   max: numberOption(1_000_000, calls),

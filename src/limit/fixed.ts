@@ -11,7 +11,7 @@ export interface FixedOptions {
   readonly shedAfterMs?: number | undefined;
 }
 
-export const fixedTable: OptionTable<Complete<FixedOptions>> = optionTable('fixed', { shedAfterMs: shedAfterOption });
+const fixedTable: OptionTable<Complete<FixedOptions>> = optionTable('fixed', { shedAfterMs: shedAfterOption });
 
 /**
  * A constant limit: Envoy's `max_requests`.

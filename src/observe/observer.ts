@@ -146,7 +146,7 @@ export function combineObservers(observers: readonly Observer[]): Observer {
 }
 
 /** Creates an observer whose hooks all call `tell`. A hook exists only while something `listens` to its event. */
-export function observerOf(
+function observerOf(
   listens: (event: keyof ObserverEvents) => boolean,
   tell: <Event extends keyof ObserverEvents>(event: Event, value: ObserverEvents[Event]) => void,
 ): Observer {

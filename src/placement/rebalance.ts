@@ -17,7 +17,7 @@ export interface Share {
  * not be the emptiest afterwards. Returns undefined if connections are spread evenly enough. `total` includes connections that are being
  * moved.
  */
-export function aboveItsShare(shares: readonly Share[], maxToMean: number, total: number): Share | undefined {
+function aboveItsShare(shares: readonly Share[], maxToMean: number, total: number): Share | undefined {
   let most: Share | undefined;
   let least: Share | undefined;
   let weights = 0;

@@ -15,7 +15,7 @@ export interface CombineOptions {
   readonly patienceMs?: number | undefined;
 }
 
-export const combineTable: OptionTable<Complete<CombineOptions>> = optionTable('options', {
+const combineTable: OptionTable<Complete<CombineOptions>> = optionTable('options', {
   patienceMs: numberOption(2_000, { min: 0, max: 600_000 }),
 });
 

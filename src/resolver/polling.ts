@@ -56,7 +56,7 @@ export interface PollingOptions {
 
 const ms = { min: 10, max: 86_400_000 };
 
-export const pollingTable: OptionTable<Filled<PollingOptions, 'maxIntervalMs'>> = optionTable('polling', {
+const pollingTable: OptionTable<Filled<PollingOptions, 'maxIntervalMs'>> = optionTable('polling', {
   name: requiredOption(checkString),
   open: requiredOption((name, value) => {
     checkFunction(name, value);

@@ -3,7 +3,7 @@ import type { Http2Server } from 'node:http2';
 import type { Socket, Server as TcpServer } from 'node:net';
 import { checkFunction, optionError } from '../runtime/check.js';
 import type { Clock, Timer } from '../runtime/clock.js';
-import type { Complete, Filled } from '../runtime/complete.js';
+import type { Filled } from '../runtime/complete.js';
 import {
   anyOption,
   booleanOption,
@@ -98,12 +98,6 @@ export const shutdownTable: OptionTable<Filled<ShutdownOptions, 'http' | 'grpc' 
     exit: booleanOption(true),
     clock: clockOption,
   });
-
-/** The defaults of the times of `gracefulShutdown`; see `docs/guide/graceful-rollout.md`. */
-export const shutdownDefaults: Pick<
-  Complete<ShutdownOptions>,
-  'delayMs' | 'idleMs' | 'leaveMs' | 'drainTimeoutMs'
-> = shutdownTable.defaults;
 
 /** The last long-lived connection is closed this many ms before `drainTimeoutMs`, because closing takes a round trip. */
 const CLOSE_MS = 1_000;

@@ -66,10 +66,3 @@ export interface StageContext {
 
 /** Creates a stage for one balancer; an element of the option `stages`. */
 export type StageFactory = (context: StageContext) => Stage;
-
-/** Runs stages in order. */
-export function applyStages(stages: readonly Stage[], set: EndpointSet): EndpointSet {
-  let result = set;
-  for (const stage of stages) result = stage.apply(result);
-  return result;
-}

@@ -22,21 +22,3 @@ export function tableRows(text: string): string[][] {
         .map((cell) => cell.trim()),
     );
 }
-
-/** A row of a table of options. */
-export interface OptionRow {
-  readonly name: string;
-  /** As written there, such as `5000`. */
-  readonly byDefault: string;
-  /** '' if there is no range. */
-  readonly range: string;
-}
-
-/** The rows of a table of options: name, default, range. */
-export function optionRows(text: string): OptionRow[] {
-  return tableRows(text).map(([name = '', byDefault = '', range = '']) => ({
-    name: name.replaceAll('`', ''),
-    byDefault: byDefault.replaceAll('`', ''),
-    range,
-  }));
-}

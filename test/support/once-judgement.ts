@@ -64,7 +64,7 @@ const GAVE_UP =
 const CROWDED = 4;
 
 /** The rows under a protocol's name; columns are where the ruler has dashes. */
-export function readTable(stdout: string, protocol: Protocol): Row[] {
+function readTable(stdout: string, protocol: Protocol): Row[] {
   const all = stdout.split('\n');
   const lines = all.slice(all.indexOf(protocol));
   const rulerAt = lines.findIndex((line) => /^-+( {2}-+)+$/.test(line));

@@ -301,7 +301,7 @@ export function checkTls(origin: URL, tls: unknown): void {
 }
 
 /** Checks the result of a `tls` function. The error for an invalid result does not contain the value, which may be a key. */
-export function checkReturnedTls(tls: ConnectionOptions): ConnectionOptions {
+function checkReturnedTls(tls: ConnectionOptions): ConnectionOptions {
   if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
   checkSettings(tls);
   return tls;

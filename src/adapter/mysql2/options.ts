@@ -173,10 +173,7 @@ export const mysql2ConnectionTable: OptionTable<
 });
 
 /** The names of the options in `Mysql2ConnectionOptions`. */
-export const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([
-  ...passedOn,
-  ...mysql2ConnectionTable.names,
-]);
+const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([...passedOn, ...mysql2ConnectionTable.names]);
 
 /** mysql2's names for options that evenkeel has under balancing options of another name. */
 export const renamedOptionNames: readonly string[] = ['connectTimeout', 'queueLimit', 'waitForConnections'];

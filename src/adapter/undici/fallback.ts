@@ -176,7 +176,7 @@ function smallerLimit(one: number, other: number): number {
 }
 
 /** The WebSocket limits of a dispatcher; undici's defaults if it has none. */
-export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
+function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
   const { webSocketOptions } = dispatcher as { readonly webSocketOptions?: Partial<WebSocketLimits> };
   return { ...webSocketLimits(undefined), ...webSocketOptions };
 }

@@ -105,11 +105,6 @@ export class ServiceController {
     return this.#pods;
   }
 
-  /** The names of the Service's slices, in creation order. */
-  get sliceNames(): readonly string[] {
-    return this.#slices.map((slice) => slice.name);
-  }
-
   /** Replaces all pods of the Service; its slices follow, and every open watch gets the changes. */
   setPods(pods: readonly Pod[]): void {
     this.#pods = [...pods];

@@ -4,9 +4,9 @@
  */
 
 /** How far below a wanted ratio the interval may reach: what rounds of this length cannot resolve. */
-export const TOLERANCE = 0.02;
+const TOLERANCE = 0.02;
 /** How far the A/A interval may stray from 1 before the machine is called too noisy to judge. */
-export const AA_TOLERANCE = 0.03;
+const AA_TOLERANCE = 0.03;
 
 /**
  * @typedef {object} Interval  A median with its bootstrap 95 % interval.

@@ -43,7 +43,7 @@ export const leastInFlight: Strategy = { name: 'leastLoaded, inFlight', picker: 
 export const inTurn: Strategy = { name: 'roundRobin', picker: roundRobin() };
 export const byPeakEwma: Strategy = { name: 'p2c of two, peakEwma', picker: p2c({ choices: 2 }), load: peakEwma() };
 
-export const prequalOfPaper: Strategy = {
+const prequalOfPaper: Strategy = {
   name: 'Prequal, 3 probes',
   picker: prequal(),
   load: inFlight(),

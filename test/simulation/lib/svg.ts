@@ -26,7 +26,7 @@ const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9
 const DASHES = ['', '6 3', '2 3'];
 
 /** A line chart as SVG, the same for the same numbers. Readable on light and dark pages. */
-export function svgChart({ title, x, y, series, xTicks, yLogarithmic = false }: Chart): string {
+function svgChart({ title, x, y, series, xTicks, yLogarithmic = false }: Chart): string {
   const xs = series.flatMap(({ points }) => points.map(([at]) => at));
   const ys = series.flatMap(({ points }) => points.map(([, value]) => value));
   const scale = yLogarithmic ? Math.log10 : (value: number): number => value;

@@ -3,7 +3,7 @@ import { gracefulShutdown, type ShutdownOptions } from 'evenkeel/server';
 import { FakeClock } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
 import { resolvePlacingOptions } from '../../../src/placement/placing-options.js';
-import { shutdownDefaults } from '../../../src/server/shutdown.js';
+import { shutdownTable } from '../../../src/server/shutdown.js';
 
 /** A WebSocket that closes when it is told to. */
 class FakeSocket extends EventEmitter {
@@ -48,7 +48,7 @@ function leave(options: ShutdownOptions, count = 4) {
 
 describe('WebSockets of a pod that shuts down', () => {
   it('stay until clients that watch endpoints have left, with the defaults of both, and end before the pod is killed', () => {
-    const { delayMs, idleMs, leaveMs, drainTimeoutMs } = shutdownDefaults;
+    const { delayMs, idleMs, leaveMs, drainTimeoutMs } = shutdownTable.defaults;
     const { leaveSpreadMs } = resolvePlacingOptions({});
     expect(leaveMs).toBeGreaterThanOrEqual(leaveSpreadMs);
     expect(delayMs + leaveMs + idleMs).toBeLessThan(drainTimeoutMs);

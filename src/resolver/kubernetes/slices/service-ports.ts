@@ -5,8 +5,8 @@ import { isObject, textOf } from '../api/unchecked.js';
 import type { EndpointSlice } from './endpoint-slice.js';
 
 /** The most bytes of a Service object that are read. The API server stores no object larger than 1.5 MiB. */
-export const MAX_SERVICE_BYTES: number = 4 * 1024 * 1024;
-export const MAX_SERVICE_CONTAINERS = 100_000;
+const MAX_SERVICE_BYTES: number = 4 * 1024 * 1024;
+const MAX_SERVICE_CONTAINERS = 100_000;
 
 /** One port of a Service. */
 export interface ServicePort {
