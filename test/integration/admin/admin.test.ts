@@ -7,16 +7,14 @@ import { FakeResolver, FakeTransport } from 'evenkeel/testing';
 import express from 'express';
 import Fastify from 'fastify';
 import { request } from 'undici';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { calledAfterEach } from '../../support/opened.js';
 import { chromiumHint, chromiumPath, openChromium } from '../../support/programs/chromium.js';
 import { runProgram } from '../../support/programs/consumer.js';
 import { buildPackage, root } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 
-const open: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of open.splice(0).reverse()) await close();
-});
+const open = calledAfterEach();
 
 let handler: ReturnType<typeof createAdminHandler>;
 let base: string;

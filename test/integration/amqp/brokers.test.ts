@@ -8,8 +8,9 @@ import { type Brokers, type BrokersOptions, type ConnectionLeaving, createBroker
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { Connection } from 'rabbitmq-client';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/databases/rabbitmq.js';
+import { calledAfterEach } from '../../support/opened.js';
 import { HangingEndpoint, refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { hasIpv6, Ipv6Door, needsIpv6 } from '../../support/pods/ipv6.js';
 import { titleOf } from '../../support/title-of.js';
@@ -21,10 +22,7 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => world?.close());
 
-const open: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of open.splice(0).reverse()) await close();
-});
+const open = calledAfterEach();
 
 /** The brokers behind a Service; `leave(i)` takes one out of it. */
 function service(options: BrokersOptions = {}, endpoints: readonly object[] = world.endpoints) {

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/databases/rabbitmq.js';
+import { calledAfterEach } from '../../support/opened.js';
 import { buildPackage, guidePrograms, outputOfModule, root } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 
@@ -84,10 +85,7 @@ describe.skipIf(noRabbitmq)(titled('the programs of the guide to AMQP'), () => {
   }, 240_000);
   afterAll(() => world?.close());
 
-  const open: (() => unknown)[] = [];
-  afterEach(async () => {
-    for (const close of open.splice(0).reverse()) await close();
-  });
+  const open = calledAfterEach();
 
   const at = (place: string, source: string): string => source.replace('rabbit.shop:5672', place);
 

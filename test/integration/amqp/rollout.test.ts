@@ -1,8 +1,9 @@
 import { type AmqpConnectionManager, connect as connectManager } from 'amqp-connection-manager';
 import { type Brokers, createBrokers } from 'evenkeel/amqp';
 import { FakeResolver } from 'evenkeel/testing';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { noRabbitmq, type RabbitWorld, startBrokers, titled } from '../../support/databases/rabbitmq.js';
+import { calledAfterEach } from '../../support/opened.js';
 import { until } from '../../support/until.js';
 
 /** In the suite one broker of three is replaced, with few messages; `npm run proof -- amqp` is the promise at its full size. */
@@ -11,10 +12,7 @@ const size = isProof
   ? { replaced: [0, 1, 2], perSecond: 500, connections: 10, beforeMs: 5_000, evenMs: 300_000, ratioPerMinute: 0.1 }
   : { replaced: [0], perSecond: 100, connections: 10, beforeMs: 500, evenMs: 60_000, ratioPerMinute: 20 };
 
-const open: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of open.splice(0).reverse()) await close();
-});
+const open = calledAfterEach();
 
 const counts = (brokers: Brokers): number[] =>
   brokers.balancer

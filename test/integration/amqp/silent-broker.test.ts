@@ -1,41 +1,22 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type LookupFunction } from 'node:net';
+import type { LookupFunction } from 'node:net';
 import { staticEndpoints } from 'evenkeel';
 import { createBrokers } from 'evenkeel/amqp';
 import { expect, it } from 'vitest';
+import { SilentServer } from '../../support/pods/silent-server.js';
 
 it('three silent brokers are each tried once by the time that waitTimeoutMs is over', async () => {
-  const servers = await Promise.all(
-    [1, 2, 3].map(async () => {
-      const server = createServer((socket) => void socket.on('error', () => {}).resume());
-      await once(server.listen(0, '127.0.0.1'), 'listening');
-      return server;
-    }),
-  );
-  const endpoints = servers.map((server) => ({ address: '127.0.0.1', port: (server.address() as AddressInfo).port }));
-  const brokers = createBrokers('amqp://rabbit.shop', {
-    resolver: staticEndpoints(endpoints),
-    waitTimeoutMs: 800,
-    pool: { connectTimeoutMs: 900 },
-  });
-  let dials = 0;
-  const silent = (): Promise<object> => {
-    dials++;
-    return new Promise(() => {});
-  };
-  await expect(brokers.connect(silent)).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
-  expect(dials).toBe(3);
-  await brokers.close({ signal: AbortSignal.abort() });
-  for (const server of servers) server.close();
+  const servers = await Promise.all([1, 2, 3].map(() => SilentServer.start()));
+  expect(await dialsOf(servers)).toBe(3);
 });
 
 it('a broker that accepts and stays silent is not tried again once waitTimeoutMs is over', async () => {
-  const server = createServer((socket) => void socket.on('error', () => {}).resume());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo;
-  const resolver = staticEndpoints([{ address: '127.0.0.1', port }]);
+  expect(await dialsOf([await SilentServer.start()])).toBe(1);
+});
+
+/** How often a connection that waits for one of these brokers dials until it gives up. Closes the brokers. */
+async function dialsOf(servers: readonly SilentServer[]): Promise<number> {
   const brokers = createBrokers('amqp://rabbit.shop', {
-    resolver,
+    resolver: staticEndpoints(servers.map(({ endpoint }) => endpoint)),
     waitTimeoutMs: 800,
     pool: { connectTimeoutMs: 900 },
   });
@@ -45,10 +26,10 @@ it('a broker that accepts and stays silent is not tried again once waitTimeoutMs
     return new Promise(() => {});
   };
   await expect(brokers.connect(silent)).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
-  expect(dials).toBe(1);
   await brokers.close({ signal: AbortSignal.abort() });
-  server.close();
-});
+  for (const server of servers) await server[Symbol.asyncDispose]();
+  return dials;
+}
 
 it('a silent broker is tried at both of its addresses, each for connectTimeoutMs', async () => {
   const dialed: string[] = [];

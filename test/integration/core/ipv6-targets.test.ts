@@ -6,8 +6,9 @@ import { createAgent } from 'evenkeel/node-http';
 import { createConnector } from 'evenkeel/tcp';
 import { createFetch } from 'evenkeel/undici';
 import { createWebSockets } from 'evenkeel/ws';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { calledAfterEach } from '../../support/opened.js';
 import { hasIpv6, Ipv6Door, needsIpv6 } from '../../support/pods/ipv6.js';
 import type { ServerProcess } from '../../support/pods/pod-program.js';
 import { Pod } from '../../support/pods/pods.js';
@@ -17,10 +18,7 @@ import { titleOf } from '../../support/title-of.js';
 import { Echo, say } from '../grpc-js/support/client.js';
 import { Pod as GrpcPod } from '../grpc-js/support/pods.js';
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
+const cleanups = calledAfterEach();
 
 /** A pod on 127.0.0.1 that can be reached at ::1, too. */
 async function portBehindDoor(pod: ServerProcess<unknown, string>): Promise<number> {

@@ -7,7 +7,8 @@ import { type GrpcOptions, serviceChannelOptions, serviceTarget } from 'evenkeel
 import { createAgent } from 'evenkeel/node-http';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createDispatcher, createFetch, type DispatcherOptions } from 'evenkeel/undici';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { calledAfterEach } from '../../support/opened.js';
 import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 
@@ -15,10 +16,7 @@ const DEADLINE = 'x-envoy-expected-rq-timeout-ms';
 const PRIORITY = 'x-request-priority';
 const origin = 'http://orders.shop:8080';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 /** What the pod heard last. */
 let heard: IncomingHttpHeaders = {};

@@ -1,10 +1,10 @@
-import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { createEndpoint } from 'evenkeel';
 import { resolveHttp2Options } from '../../../src/adapter/http2/options.js';
 import { http2Transport, type PodSessions } from '../../../src/adapter/http2/transport.js';
 import { transportContract } from '../../contract/transport.js';
 import { ConnectPod } from '../../support/pods/connect-pods.js';
 import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { SilentServer } from '../../support/pods/silent-server.js';
 import { until } from '../../support/until.js';
 
 transportContract<PodSessions>({
@@ -12,24 +12,15 @@ transportContract<PodSessions>({
   open: async () => {
     const pod = await ConnectPod.start();
     // Accepts, and never sends its settings.
-    const accepted = new Set<Socket>();
-    const silent = createServer((socket) => {
-      accepted.add(
-        socket
-          .on('error', () => {})
-          .once('close', () => accepted.delete(socket))
-          .resume(),
-      );
-    });
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const silent = await SilentServer.start();
     const origin = new URL('http://orders.shop');
     let held = 0;
     return {
       transport: http2Transport(origin, resolveHttp2Options(origin, {})),
       endpoint: createEndpoint(pod.endpoint),
       refusing: createEndpoint(await refusingEndpoint()),
-      hanging: createEndpoint({ address: '127.0.0.1', port: (silent.address() as AddressInfo).port }),
-      open: () => pod.stats.open + accepted.size,
+      hanging: createEndpoint(silent.endpoint),
+      open: () => pod.stats.open + silent.open,
       end: (how) => void (how === 'cleanly' ? pod.command('goaway') : pod.command('reset')),
       call: async (handle) => {
         const session = handle.next();
@@ -54,7 +45,7 @@ transportContract<PodSessions>({
       },
       close: async () => {
         await pod[Symbol.asyncDispose]();
-        silent.close();
+        await silent[Symbol.asyncDispose]();
       },
     };
   },

@@ -1,6 +1,7 @@
 import { createClient } from '@connectrpc/connect';
 import { FakeResolver } from 'evenkeel/testing';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
+import { closedAfterEach } from '../../support/opened.js';
 import { ConnectPod } from '../../support/pods/connect-pods.js';
 import { Orders } from '../../support/pods/orders-service.mjs';
 import { until } from '../../support/until.js';
@@ -38,10 +39,7 @@ class Traffic {
   }
 }
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 async function start(): Promise<ConnectPod> {
   const pod = await ConnectPod.start({ maxStreams: 100 });

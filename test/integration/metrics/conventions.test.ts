@@ -6,7 +6,7 @@ import { createAgent } from 'evenkeel/node-http';
 import { metricProducer } from 'evenkeel/opentelemetry';
 import { createPool } from 'evenkeel/pg';
 import { createDispatcher } from 'evenkeel/undici';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { application, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import {
   noPostgres,
@@ -14,14 +14,12 @@ import {
   titled as pgTitled,
   startPostgres,
 } from '../../support/databases/postgres.js';
+import { calledAfterEach } from '../../support/opened.js';
 import { Pod } from '../../support/pods/pods.js';
 import { connected, ordersClient, say } from '../grpc-js/support/client.js';
 import { Pods as GrpcPods } from '../grpc-js/support/pods.js';
 
-const open: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of open.splice(0).reverse()) await close();
-});
+const open = calledAfterEach();
 
 const producer = metricProducer({ conventions: ['http', 'grpc', 'db'] });
 

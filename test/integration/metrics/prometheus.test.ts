@@ -8,17 +8,15 @@ import { prometheusText } from 'evenkeel/metrics';
 import { FakeTransport } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
 import { request } from 'undici';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
+import { closedAfterEach } from '../../support/opened.js';
 import { Pod } from '../../support/pods/pods.js';
 import { root } from '../../support/programs/programs.js';
 import { isMissing, SystemServer, titled } from '../../support/programs/programs-of-debian.js';
 import { until } from '../../support/until.js';
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 const alerts = join(root, 'docs/operating/alerts.yaml');
 const skip = isMissing('Prometheus');

@@ -1,4 +1,3 @@
-import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { createEndpoint } from 'evenkeel';
 import { type PodRSocket, rsocketTransport } from '../../../src/adapter/rsocket/connection.js';
 import { connectionSettings } from '../../../src/adapter/rsocket/options.js';
@@ -6,6 +5,7 @@ import { Stream } from '../../../src/adapter/rsocket/outcome.js';
 import { transportContract } from '../../contract/transport.js';
 import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { RSocketPod } from '../../support/pods/rsocket-pods.js';
+import { SilentServer } from '../../support/pods/silent-server.js';
 import { until } from '../../support/until.js';
 
 transportContract<PodRSocket>({
@@ -13,23 +13,14 @@ transportContract<PodRSocket>({
   open: async () => {
     const pod = await RSocketPod.start();
     // Accepts, and never answers the SETUP frame.
-    const accepted = new Set<Socket>();
-    const silent = createServer((socket) => {
-      accepted.add(
-        socket
-          .on('error', () => {})
-          .once('close', () => accepted.delete(socket))
-          .resume(),
-      );
-    });
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const silent = await SilentServer.start();
     let held = 0;
     return {
       transport: rsocketTransport(connectionSettings({}), 'orders.shop'),
       endpoint: createEndpoint(pod.endpoint),
       refusing: createEndpoint(await refusingEndpoint()),
-      hanging: createEndpoint({ address: '127.0.0.1', port: (silent.address() as AddressInfo).port }),
-      open: () => pod.stats.open + accepted.size,
+      hanging: createEndpoint(silent.endpoint),
+      open: () => pod.stats.open + silent.open,
       end: (how) => void pod.command(how === 'cleanly' ? 'end' : 'reset'),
       call: async (handle) => {
         let over = (_how: 'finished' | 'cut'): void => {};
@@ -64,7 +55,7 @@ transportContract<PodRSocket>({
       },
       close: async () => {
         await pod[Symbol.asyncDispose]();
-        silent.close();
+        await silent[Symbol.asyncDispose]();
       },
     };
   },

@@ -1,7 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import type { RSocketOptions } from 'evenkeel/rsocket';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { closedAfterEach } from '../../support/opened.js';
 import {
   ask,
   connected,
@@ -16,10 +17,7 @@ import { RSocketPod } from '../../support/pods/rsocket-pods.js';
 import { buildPackage, expectToEnd } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 const start = (count: number, options?: RSocketOptions) => startRSocket(open, count, options);
 

@@ -2,15 +2,13 @@ import { staticEndpoints } from 'evenkeel';
 import { createRSocket, type RSocketOptions } from 'evenkeel/rsocket';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { closedAfterEach } from '../../support/opened.js';
 import { ask, Heard, kinds, payload, running, startRSocket, states } from '../../support/pods/rsocket-calls.js';
 import { RSocketPod, type RSocketPodOptions } from '../../support/pods/rsocket-pods.js';
 import { until } from '../../support/until.js';
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 const start = (count: number, options?: RSocketOptions, podOptions?: RSocketPodOptions) =>
   startRSocket(open, count, options, podOptions);

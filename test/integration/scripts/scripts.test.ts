@@ -6,12 +6,13 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Server as GrpcServer, ServerCredentials } from '@grpc/grpc-js';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
 import * as mariadb from '../../support/databases/mariadb.js';
 import * as postgres from '../../support/databases/postgres.js';
 import * as rabbitmq from '../../support/databases/rabbitmq.js';
 import * as redis from '../../support/databases/redis.js';
+import { calledAfterEach } from '../../support/opened.js';
 import { RSocketPod } from '../../support/pods/rsocket-pods.js';
 import { root } from '../../support/programs/programs.js';
 import type { ServerProcess } from '../../support/programs/server-process.js';
@@ -19,10 +20,7 @@ import type { ServerProcess } from '../../support/programs/server-process.js';
 const PROOF = process.env.EVENKEEL_PROOF === '1';
 const program = fileURLToPath(new URL('support/script.mjs', import.meta.url));
 
-const open: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of open.splice(0).reverse()) await close();
-});
+const open = calledAfterEach();
 
 /** Servers take their time, so that a process that does not wait for them has ended. In ms. */
 const ANSWER_MS = 20;

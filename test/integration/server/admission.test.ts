@@ -26,6 +26,7 @@ import { type Backend, type BackendOptions, createBackend } from 'evenkeel/serve
 import { createDispatcher, createFetch, type DispatcherOptions } from 'evenkeel/undici';
 import type { Dispatcher } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
+import { calledAfterEach } from '../../support/opened.js';
 import { until } from '../../support/until.js';
 import { frameworks, type Work } from './support/frameworks.js';
 
@@ -34,10 +35,7 @@ const PRIORITY = 'x-request-priority';
 const NOT_BEGUN = 'evenkeel-not-begun';
 const never = Number.POSITIVE_INFINITY;
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 /** An application whose requests are answered when the test says so. */
 class App {

@@ -23,7 +23,8 @@ import { createAgent } from 'evenkeel/node-http';
 import { createBackend } from 'evenkeel/server';
 import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { Pool } from 'undici';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { calledAfterEach } from '../../support/opened.js';
 import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 import { bodyOf } from '../http2/support/orders.js';
@@ -34,10 +35,7 @@ const SAYS = 'evenkeel-reports';
 const REPORT = 'endpoint-load-metrics';
 const echo = bytesMethod('/shop.Echo/Echo');
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 /** `reports`: with `evenkeel/server`. `plain`: knows nothing of evenkeel. `orca`: sends reports unasked. */
 type Kind = 'reports' | 'plain' | 'orca';

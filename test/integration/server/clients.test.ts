@@ -6,16 +6,14 @@ import { createAgent } from 'evenkeel/node-http';
 import { type Backend, createBackend } from 'evenkeel/server';
 import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { request as stockRequest } from 'undici';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { calledAfterEach } from '../../support/opened.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';
 const ASK = 'endpoint-load-metrics-format';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 interface Served {
   readonly pod: Backend;

@@ -7,16 +7,14 @@ import { createDispatcher } from 'evenkeel/undici';
 import express from 'express';
 import fastify from 'fastify';
 import Koa from 'koa';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { calledAfterEach } from '../../support/opened.js';
 import { until } from '../../support/until.js';
 
 const ASK = 'endpoint-load-metrics-format';
 const REPORT = 'endpoint-load-metrics';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 async function listen(server: Server): Promise<number> {
   server.listen(0, '127.0.0.1');

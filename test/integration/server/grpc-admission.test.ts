@@ -13,7 +13,8 @@ import {
 import { fixed, type ObserverEvents, type Outcome, type Priority, staticEndpoints } from 'evenkeel';
 import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { type Backend, type BackendOptions, createBackend } from 'evenkeel/server';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { calledAfterEach } from '../../support/opened.js';
 import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 
@@ -21,10 +22,7 @@ const PRIORITY = 'x-request-priority';
 const never = Number.POSITIVE_INFINITY;
 const method = bytesMethod('/shop.v1.Orders/Get');
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
 

@@ -13,8 +13,9 @@ import {
 import { staticEndpoints } from 'evenkeel';
 import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { type Backend, createBackend } from 'evenkeel/server';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { decodeLoadReport } from '../../../src/adapter/grpc-js/server-reports.js';
+import { calledAfterEach } from '../../support/opened.js';
 import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
 import { until } from '../../support/until.js';
 
@@ -28,10 +29,7 @@ const service = {
 type Unary = (call: ServerUnaryCall<Buffer, Buffer>, callback: sendUnaryData<Buffer>) => void;
 type Streaming = (call: ServerWritableStream<Buffer, Buffer>) => void;
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 async function serve(
   echo: Unary = (call, callback) => callback(null, call.request),

@@ -12,16 +12,14 @@ import { connect as connectHttp2, createServer as createHttp2Server } from 'node
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { parseLoadReport } from 'evenkeel/adapter';
 import { type Backend, type BackendOptions, createBackend } from 'evenkeel/server';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { calledAfterEach } from '../../support/opened.js';
 import { until } from '../../support/until.js';
 
 const ASK = 'endpoint-load-metrics-format';
 const REPORT = 'endpoint-load-metrics';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 /** A server of node:http whose listener is wrapped. */
 async function serve(

@@ -6,18 +6,16 @@ import { fileURLToPath } from 'node:url';
 import { inFlight, type Observer, roundRobin, staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
 import { createDispatcher, createFetch, type ServiceDispatcher } from 'evenkeel/undici';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { addressMark, busyMark, refusingMark } from '../../../src/propagation/not-begun.js';
+import { calledAfterEach } from '../../support/opened.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';
 const OFFER = 'evenkeel-may-refuse';
 const program = fileURLToPath(new URL('support/busy-pod.mjs', import.meta.url));
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+const closing = calledAfterEach();
 
 interface State {
   readonly inFlight: number;

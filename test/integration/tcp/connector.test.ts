@@ -6,16 +6,14 @@ import { type ObserverEvents, type Resolver, staticEndpoints } from 'evenkeel';
 import { type ConnectionLeaving, type Connector, type ConnectorOptions, createConnector } from 'evenkeel/tcp';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { closedAfterEach } from '../../support/opened.js';
 import { HangingEndpoint, refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { Pod } from '../../support/pods/pods.js';
 import { SocketPod } from '../../support/pods/socket-pods.js';
 import { until } from '../../support/until.js';
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 async function startPods(count: number, options?: Parameters<typeof SocketPod.start>[0]): Promise<SocketPod[]> {
   const pods = await SocketPod.startAll(count, options);

@@ -4,14 +4,12 @@ import { FakeResolver } from 'evenkeel/testing';
 import { Client as LdapClient } from 'ldapts';
 import { connect, MqttClient } from 'mqtt';
 import { createTransport } from 'nodemailer';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
+import { closedAfterEach } from '../../support/opened.js';
 import { isMissing, type ServerProgram, SystemServer, titled } from '../../support/programs/programs-of-debian.js';
 import { until } from '../../support/until.js';
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 /** Three servers and a connector, with the options of the recipe. */
 async function world(program: ServerProgram, options: ConnectorOptions) {

@@ -3,14 +3,12 @@ import { inFlight, shortestExpectedDelay } from 'evenkeel';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createAppAgent, createDispatcher, type DispatcherOptions } from 'evenkeel/undici';
 import { type Dispatcher, request, WebSocket } from 'undici';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { closedAfterEach } from '../../support/opened.js';
 import { WsPod } from '../../support/pods/ws-pods.js';
 import { until } from '../../support/until.js';
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 const url = 'ws://chat.shop:8080';
 

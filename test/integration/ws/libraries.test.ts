@@ -3,14 +3,12 @@ import { createWebSockets, type ServiceWebSockets, type WebSocketsOptions } from
 import { createClient } from 'graphql-ws';
 import { WebSocket as ReconnectingWebSocket } from 'partysocket';
 import { io } from 'socket.io-client';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { closedAfterEach } from '../../support/opened.js';
 import { WsPod, type WsPodOptions } from '../../support/pods/ws-pods.js';
 import { until } from '../../support/until.js';
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 const url = 'ws://chat.shop:8080';
 

@@ -1,7 +1,8 @@
 import type { EndpointInit } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createWebSockets, type ServiceWebSockets, type WebSocketsOptions } from 'evenkeel/ws';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { closedAfterEach } from '../../support/opened.js';
 import { WsPod } from '../../support/pods/ws-pods.js';
 import { until } from '../../support/until.js';
 
@@ -12,10 +13,7 @@ const size = isProof
   : { pods: 4, clients: 2, sockets: 80, drainTimeoutMs: 2_000, leaveSpreadMs: 500, ratioPerMinute: 10 };
 const patienceMs = isProof ? 300_000 : 90_000;
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 const url = 'ws://chat.shop:8080';
 const total = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0);

@@ -8,17 +8,15 @@ import { type Resolver, staticEndpoints } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { type ConnectionLeaving, createWebSockets, type ServiceWebSockets, type WebSocketsOptions } from 'evenkeel/ws';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { closedAfterEach } from '../../support/opened.js';
 import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { WsPod, type WsPodOptions } from '../../support/pods/ws-pods.js';
 import { buildPackage, outputOf } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
+const open = closedAfterEach();
 
 const url = 'ws://chat.shop:8080';
 

@@ -13,6 +13,7 @@ import { createPool } from 'evenkeel/pg';
 import { createConnector } from 'evenkeel/tcp';
 import { FakeResolver } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
+import { ordersService } from './orders-service.mjs';
 
 const require = createRequire(import.meta.url);
 const grpc = require('@grpc/grpc-js');
@@ -64,19 +65,7 @@ const within = (name, work) =>
     }
   });
 
-const unary = {
-  path: '/test.Orders/Get',
-  requestStream: false,
-  responseStream: false,
-  requestSerialize: (value) => Buffer.from(value),
-  requestDeserialize: (bytes) => String(bytes),
-  responseSerialize: (value) => Buffer.from(value),
-  responseDeserialize: (bytes) => String(bytes),
-};
-const OrdersClient = grpc.makeGenericClientConstructor({
-  Get: unary,
-  List: { ...unary, path: '/test.Orders/List', responseStream: true },
-});
+const OrdersClient = grpc.makeGenericClientConstructor(ordersService);
 async function ordersClient(pods, options = {}) {
   let balancer;
   const made = new OrdersClient(

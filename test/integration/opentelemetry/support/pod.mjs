@@ -1,6 +1,7 @@
 /** A pod with OpenTelemetry: serves HTTP on one port and gRPC on another, and tells its parent process of its spans. */
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import { ordersService } from './orders-service.mjs';
 
 // With `require`, as most applications do: that is what the instrumentations replace without a loader.
 const require = createRequire(import.meta.url);
@@ -29,30 +30,18 @@ const http = (createHttpServer ?? createServer)((request, response) => {
 });
 await new Promise((resolve) => http.listen(0, '127.0.0.1', resolve));
 
-const unary = {
-  path: '/test.Orders/Get',
-  requestStream: false,
-  responseStream: false,
-  requestSerialize: (value) => Buffer.from(value),
-  requestDeserialize: (bytes) => String(bytes),
-  responseSerialize: (value) => Buffer.from(value),
-  responseDeserialize: (bytes) => String(bytes),
-};
 const server = new grpc.Server();
-server.addService(
-  { Get: unary, List: { ...unary, path: '/test.Orders/List', responseStream: true } },
-  {
-    Get: (_call, done) => {
-      if (behavior.hang) return;
-      if (behavior.code) done({ code: behavior.code, details: 'as it was told' });
-      else done(null, name);
-    },
-    List: (call) => {
-      for (let i = 0; i < 3; i++) call.write(`${name} ${i}`);
-      if (!behavior.hang) call.end();
-    },
+server.addService(ordersService, {
+  Get: (_call, done) => {
+    if (behavior.hang) return;
+    if (behavior.code) done({ code: behavior.code, details: 'as it was told' });
+    else done(null, name);
   },
-);
+  List: (call) => {
+    for (let i = 0; i < 3; i++) call.write(`${name} ${i}`);
+    if (!behavior.hang) call.end();
+  },
+});
 const grpcPort = await new Promise((resolve, reject) => {
   server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, port) =>
     error ? reject(error) : resolve(port),
