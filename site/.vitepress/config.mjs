@@ -19,7 +19,8 @@ export default defineConfig({
   themeConfig: {
     logo: { src: '/logo.svg', alt: '' },
     outline: { level: [2, 3] },
-    search: { provider: 'local' },
+    // Every word must be there: whoever pastes an error means its words together.
+    search: { provider: 'local', options: { miniSearch: { searchOptions: { combineWith: 'AND' } } } },
     nav: [
       { text: 'Guides', link: '/guide/', activeMatch: '^/(guide|operating|examples)/' },
       { text: 'Reference', link: '/reference/options', activeMatch: '^/reference/' },

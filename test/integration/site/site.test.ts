@@ -152,6 +152,13 @@ describe.runIf(isProof)(
         await page.waitForURL(/\/(reference|guide|api)\//);
       });
 
+      it('finds the section that an error is quoted in, by the words of the error', async () => {
+        await page.goto(`${url}/`);
+        await page.keyboard.press('Control+k');
+        await page.locator('.VPLocalSearchBox input').fill('too many clients already');
+        await page.locator('.VPLocalSearchBox .result').first().filter({ hasText: 'Full servers' }).waitFor();
+      });
+
       it('makes no request to another host, and nothing fails', () => {
         expect(wrong).toEqual([]);
       });
