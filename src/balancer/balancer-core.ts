@@ -99,6 +99,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         room: this.#room,
         observer,
         warnings,
+        events: this.#events,
         recording,
       });
     } catch (error) {

@@ -1,6 +1,7 @@
 import type { Recording } from '../call/recording.js';
 import type { WaitingRoom } from '../call/waiting-room.js';
 import { EndpointSet } from '../endpoint/endpoint-set.js';
+import type { EventCounts } from '../observe/event-counts.js';
 import type { Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
@@ -21,6 +22,7 @@ export interface EndpointsParts<C> {
   readonly room: WaitingRoom<C>;
   readonly observer: Observer;
   readonly warnings: Warnings;
+  readonly events: EventCounts;
   readonly recording: Recording | undefined;
 }
 
@@ -104,7 +106,7 @@ export class Endpoints<C> {
       this.#stages.close();
       throw error;
     }
-    this.refusals = new Refusals(this.feed, this.pool, options.waitForEndpoints);
+    this.refusals = new Refusals(this.feed, this.pool, parts.events, options.waitForEndpoints);
   }
 
   /** Without `waitWhileRefused`: dials for callers that wait, and rejects those for which every endpoint has refused. */

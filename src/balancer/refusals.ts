@@ -1,5 +1,6 @@
 import { EvenkeelError, isEvenkeelError } from '../errors.js';
 import type { CallLimit } from '../limit/call-limit.js';
+import type { EventCounts } from '../observe/event-counts.js';
 import { isLasting } from '../pool/lasting-error.js';
 import type { Pool } from '../pool/pool.js';
 import type { EndpointFeed } from './endpoint-feed.js';
@@ -8,13 +9,15 @@ import type { EndpointFeed } from './endpoint-feed.js';
 export class Refusals<C> {
   readonly #feed: EndpointFeed;
   readonly #pool: Pool<C>;
+  readonly #events: EventCounts;
   readonly #waitsForEndpoints: boolean;
   /** Whether the stages left no endpoint of the last set. */
   isEmpty = false;
 
-  constructor(feed: EndpointFeed, pool: Pool<C>, waitsForEndpoints: boolean) {
+  constructor(feed: EndpointFeed, pool: Pool<C>, events: EventCounts, waitsForEndpoints: boolean) {
     this.#feed = feed;
     this.#pool = pool;
+    this.#events = events;
     this.#waitsForEndpoints = waitsForEndpoints;
   }
 
@@ -48,7 +51,7 @@ export class Refusals<C> {
   /** The error for a call that waited `waitedMs` and got no endpoint. */
   after(waitedMs: number): EvenkeelError {
     if (this.#feed.endpoints === undefined) return notStartedError(this.#feed, waitedMs);
-    return this.isEmpty ? noEndpointsError(this.#feed) : notReadyError(this.#feed, this.#pool, waitedMs);
+    return this.isEmpty ? noEndpointsError(this.#feed) : notReadyError(this.#feed, this.#pool, this.#events, waitedMs);
   }
 }
 
@@ -73,20 +76,24 @@ export function notStartedError(feed: EndpointFeed, waitedMs: number): EvenkeelE
 }
 
 /** The error for a call that no endpoint could take in time, although there are endpoints. It says what state they are in. */
-function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): EvenkeelError {
+function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, events: EventCounts, waitedMs: number): EvenkeelError {
   const states = new Map<string, number>();
   let cause: Error | undefined;
+  /** Why the first of the endpoints on standby is ejected, if one is. */
+  let ejectedBecause: string | undefined;
   for (const { subchannel, weight } of pool.members) {
     const { state } = subchannel;
     const isFull = subchannel.inFlight >= subchannel.capacity;
     const found = state !== 'ready' ? state : weight <= 0 ? 'on standby' : isFull ? 'at capacity' : state;
     states.set(found, (states.get(found) ?? 0) + 1);
     cause ??= subchannel.lastError;
+    if (found === 'on standby') ejectedBecause ??= events.ejectedBecause(subchannel.endpoint.key);
   }
-  const found = [...states].map(([state, count]) => `${count} ${state}`).join(', ');
+  const found = [...states].map(([state, count]) => `${count} ${state}`);
+  const reason = cause?.message ?? ejectedBecause;
   return new EvenkeelError(
     'EVENKEEL_NOT_READY',
-    `${feed.name}: no endpoint could take the call within ${waitedMs} ms (${found}${cause ? `; ${cause.message}` : ''})`,
+    `${feed.name}: no endpoint could take the call within ${waitedMs} ms (${found.join(', ')}${reason === undefined ? '' : `; ${reason}`})`,
     { cause },
   );
 }

@@ -90,6 +90,24 @@ describe('callers that wait', () => {
       'fake: no endpoint could take the call within 100 ms (1 backoff, 1 connecting, 1 at capacity, 1 on standby; no connection to 10.0.0.1:80: refused 10.0.0.1:80)',
     );
   });
+
+  it('get an error that says why endpoints are on standby', async () => {
+    const fixture = new BalancerFixture({
+      stages: [
+        ({ observer }) => ({
+          apply: (set) => {
+            const reason = 'it is read-only';
+            for (const { endpoint } of set.entries) observer.ejected?.({ endpoint, reason, durationMs: 1_000 });
+            return set.map((entry) => ({ ...entry, weight: 0 }));
+          },
+        }),
+      ],
+    });
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    const call = failure(fixture.balancer.acquire({ timeoutMs: 100 }));
+    await fixture.clock.advanceAsync(100);
+    expect(String(await call)).toContain('within 100 ms (2 on standby; it is read-only)');
+  });
 });
 
 describe('a pick', () => {
