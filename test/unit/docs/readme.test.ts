@@ -22,6 +22,40 @@ it('the README quotes the figures of the fleet benchmark page', () => {
   );
 });
 
+it('the README compares evenkeel by the figures of the HTTP benchmark page', () => {
+  const page = textOf('docs/benchmarks-http.md');
+  /** The rows of a client in a part of the page, as cells. */
+  const rowsOf = (part: string, name: string): string[][] =>
+    part
+      .split('\n')
+      .map((line) => line.split('|').map((cell) => cell.trim()))
+      .filter((cells) => cells[1] === name);
+  const slow = page.slice(page.indexOf('**One of the pods is slow**'), page.indexOf('**One of the pods dies**'));
+  const dies = page.slice(page.indexOf('**One of the pods dies**'), page.indexOf('**Rolling update**'));
+  const failed = (name: string) => rowsOf(dies, name)[0]?.[3];
+  const slowP99 = (name: string) => Math.round(Number(rowsOf(slow, name)[0]?.[6]));
+  /** How many times evenkeel's figure the other one is. The page says it the other way around. */
+  const times = (name: string, of: string, digits = 2) => {
+    const row = rowsOf(page, `evenkeel : ${name}`).find((cells) => cells[2] === of);
+    return (1 / Number.parseFloat(row?.[4] ?? '')).toFixed(digits);
+  };
+  const range = (...figures: string[]) => [...new Set(figures)].sort().join(' to ');
+
+  const [dns, balanced] = ['undici dns interceptor', 'undici BalancedPool'] as const;
+  const pools = ['undici Pool, balanced per connection', 'undici RoundRobinPool, balanced per connection'];
+  const proxies = ['undici Pool, through HAProxy', 'undici Pool, through nginx'];
+  expect(readme).toContain(`| ${times(dns, 'requests/s')} × evenkeel's requests/s; ${failed(dns)} of 1,600 requests`);
+  expect(readme).toContain(
+    `| ${times(balanced, 'requests/s')} × the requests/s; ${failed(balanced)} of 1,600 failed, p99 with one slow pod ${slowP99(balanced)} ms (evenkeel: ${slowP99('evenkeel')})`,
+  );
+  expect(readme).toContain(`| ${range(...pools.map((name) => times(name, 'requests/s')))} × the requests/s; with 32`);
+  const [requests, p99] = [
+    range(...proxies.map((name) => times(name, 'requests/s'))),
+    range(...proxies.map((name) => times(name, 'p99', 1))),
+  ];
+  expect(readme).toContain(`| ${requests} × the requests/s, p99 ${p99} × (HAProxy`);
+});
+
 it('the README shows the fleet first, then the behavior of Node 26', () => {
   const places = [
     'Requests wait less',
