@@ -32,11 +32,12 @@ const programs = [
 const asTheyAre = ['register/register.cjs', 'register/register.d.cts'];
 /** Runs before the peer is loaded that its importer imports: a chunk of its own, which `sideEffects` of package.json names. */
 const checkVersion = /[\\/]([a-z0-9-]+)[\\/]check-version\.ts$/;
-/**
- * What servers, metrics and clients all load, as one chunk: a file more to load takes as long as 20 kB of code.
- */
-const everywhere = new RegExp(
-  `/src/(${[
+/** The modules of these folders and files of src, whose paths have the platform's separators. */
+const modules = (...paths) => new RegExp(`/src/(${paths.join('|')})`.replaceAll('/', '[\\\\/]'));
+/** What is loaded together, as one chunk each: a file more to load takes as long as 20 kB of code. */
+const together = {
+  // By servers, metrics and clients.
+  base: modules(
     'errors',
     'runtime/',
     'propagation/',
@@ -47,12 +48,27 @@ const everywhere = new RegExp(
     'load/(cells|in-flight|latency-cell|load|load-rule|orca)\\.ts',
     'limit/limit\\.ts',
     'pool/(subchannel-calls|trackers)\\.ts',
-    'resolver/(endpoint-list|wrong-target)\\.ts',
+    'resolver/(endpoint-list|host-families|wrong-target)\\.ts',
     'limit/call-limit\\.ts',
     'call/(recording|waiting-line|waiting-room)\\.ts',
-    'balancer/snapshot\\.ts',
-  ].join('|')})`.replaceAll('/', '[\\\\/]'),
-);
+    'balancer/(endpoint-status|snapshot)\\.ts',
+  ),
+  // By every client.
+  core: modules(
+    'index\\.ts',
+    'balancer/',
+    'call/',
+    'limit/',
+    'load/',
+    'picker/',
+    'place/',
+    'pool/',
+    'resolver/[a-z-]+\\.ts',
+    'stage/',
+  ),
+  // By the clients of HTTP.
+  http: modules('adapter/http/'),
+};
 const cache = join(root, 'node_modules', '.cache', 'evenkeel');
 const stamp = join(cache, 'dist-sources');
 
@@ -60,7 +76,7 @@ const stamp = join(cache, 'dist-sources');
 export function ownChunkOf(id) {
   const peer = checkVersion.exec(id)?.[1];
   if (peer !== undefined) return `check-version-${peer}`;
-  return everywhere.test(id) ? 'base' : undefined;
+  return Object.keys(together).find((name) => together[name].test(id));
 }
 
 /** Builds unless dist was made from these very sources. */

@@ -7,5 +7,9 @@ test.each(['/', '\\'])('a module goes into the same chunk if paths are separated
   expect(ownChunkOf(path('runtime', 'check.ts'))).toBe('base');
   expect(ownChunkOf(path('load', 'orca.ts'))).toBe('base');
   expect(ownChunkOf(path('errors.ts'))).toBe('base');
+  expect(ownChunkOf(path('index.ts'))).toBe('core');
+  expect(ownChunkOf(path('resolver', 'dns.ts'))).toBe('core');
+  expect(ownChunkOf(path('resolver', 'kubernetes', 'index.ts'))).toBeUndefined();
+  expect(ownChunkOf(path('adapter', 'http', 'answer.ts'))).toBe('http');
   expect(ownChunkOf(path('adapter', 'undici', 'fetch.ts'))).toBeUndefined();
 });
