@@ -195,6 +195,7 @@ export class Attempts<C> implements AttemptTally<C> {
       this.#call.fail(error);
       return;
     }
+    if (this.#failedIfLeft(error)) return;
     if (this.#traces !== undefined) this.#traces.isMoving = failed.untried === true;
     this.#error = error;
     // An attempt of which nothing was sent is no failure: if there is no other endpoint, the caller gets the error of the last real
@@ -239,7 +240,20 @@ export class Attempts<C> implements AttemptTally<C> {
     this.lease = undefined;
     lease.end(outcome, undefined, this.note);
     this.report(lease, { error, retrying: true });
-    this.#send(reserved.lease);
+    if (this.#failedIfLeft(error)) reserved.lease.end(outcomes.notStarted);
+    else this.#send(reserved.lease);
+  }
+
+  /**
+   * The code that was called last, an observer's hook or `retry.when`, may have made the caller give up. If so, the call fails instead of
+   * going on, and this returns true.
+   */
+  #failedIfLeft(error: unknown): boolean {
+    const { signal } = this.#call;
+    const aborted = signal?.aborted === true;
+    if (!aborted && !this.#stopped) return false;
+    this.#call.fail(aborted ? signal.reason : error);
+    return true;
   }
 
   /**

@@ -26,6 +26,8 @@ export interface ConnectAttemptParts<C> {
    */
   opened(connection: Connection<C>, address: string): void;
   failed(error: EvenkeelError): void;
+  /** The transport has begun to connect; `dial` settles when it has finished. */
+  dialing(dial: Promise<unknown>): void;
   /** Gets rid of a connection that arrives after the attempt was called off. */
   discard(connection: Connection<C>): void;
 }
@@ -53,7 +55,7 @@ export class ConnectAttempt<C> implements GateVisitor {
 
   /** Begins to connect, when the attempt's turn has come. The gate calls this, and the attempt itself for the endpoint's other address. */
   begin(): void {
-    const { transport, timeoutMs, clock, failures } = this.#parts;
+    const { transport, timeoutMs, clock, failures, dialing } = this.#parts;
     const limit = new AbortController();
     this.#limit = limit;
     this.#timer = deadline(clock, () => this.#timedOut(), timeoutMs);
@@ -67,6 +69,7 @@ export class ConnectAttempt<C> implements GateVisitor {
       (connection) => this.#delivered(connection, limit),
       (error: unknown) => this.#refused(error, limit),
     );
+    dialing(opening);
   }
 
   /** Ends the attempt because the connection is no longer wanted. Does nothing if the attempt is over. */

@@ -81,6 +81,7 @@ export class Pool<C> {
       capacityGained: parts.capacityGained,
       troubled: parts.troubled,
       retire: (connection, how, isNeeded) => this.#retiring.add(connection, how, isNeeded),
+      dialing: (dial) => this.#retiring.dialing(dial),
       subchannelClosed: (subchannel) => this.#forget(subchannel.endpoint.key, subchannel),
     };
   }
@@ -153,6 +154,7 @@ export class Pool<C> {
       // An observer may have closed the balancer during an earlier step of this loop.
       if (this.#closing) return;
       staying.add(entry.endpoint.key);
+      const isNew = !this.#subchannels.has(entry.endpoint.key);
       const member = this.#member(entry);
       // While the endpoint's subchannel was created, a stage or its new load may have closed the balancer.
       if (this.#closing) {
@@ -161,7 +163,7 @@ export class Pool<C> {
       }
       member.subchannel.setProbation(entry.probation);
       members.push(member);
-      if (member.subchannel.state === 'idle') newcomers.push(member);
+      if (isNew) newcomers.push(member);
     }
     const isStart = !members.some(({ subchannel }) => subchannel.state === 'ready');
     this.#members = members;

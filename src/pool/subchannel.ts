@@ -29,6 +29,8 @@ export type { SubchannelOwner, SubchannelState };
  * they are called, and the code after such a call checks whether it still applies.
  */
 export class Subchannel<C> extends SubchannelCalls<C> {
+  /** Whether the endpoint has left the set. Then the subchannel opens no connection, even if it was drained in the middle of a change. */
+  #hasLeft = false;
   /** While draining: whether the subchannel closes as soon as no call is running. */
   #closeWhenIdle = false;
   /** The latest data of this endpoint, with the address that is in use in front. The endpoint's key never changes. */
@@ -127,6 +129,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   drain(gone: boolean): void {
     if (gone) this.#closeWhenIdle = true;
     if (this.state !== 'draining') {
+      this.#hasLeft = true;
       this.#stopAttempt();
       if (!this.#transition('draining')) return;
       this.#drainLimits.start();
@@ -145,6 +148,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   /** The endpoint returned to the set before its subchannel was closed. The subchannel goes on with its connection, load and trackers. */
   revive(): void {
     if (this.state !== 'draining') return;
+    this.#hasLeft = false;
     this.#closeWhenIdle = false;
     this.#drainLimits.stop();
     this.#notice.withdraw();
@@ -197,7 +201,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   ): void {
     const { gate, transport, clock, options } = this.#owner;
     this.#stopAttempt();
-    this.#attempt = new ConnectAttempt({
+    const attempt = new ConnectAttempt({
       transport,
       endpoint: this.#listed,
       timeoutMs: options.connectTimeoutMs,
@@ -217,8 +221,12 @@ export class Subchannel<C> extends SubchannelCalls<C> {
         this.#attempt = undefined;
         failed(error);
       },
+      dialing: (dial) => this.#owner.dialing(dial),
       discard: (connection) => this.#owner.retire(connection, 'cut'),
     });
+    // The transport may have called the balancer, which drained or closed this subchannel, or made it begin another attempt.
+    if (this.#hasLeft || this.state === 'closed' || this.#attempt !== undefined) attempt.callOff();
+    else this.#attempt = attempt;
   }
 
   #stopAttempt(): void {
@@ -348,7 +356,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
    */
   #transition(to: SubchannelState, error?: Error): boolean {
     const from = this.state;
-    if (from !== to && from !== 'closed') {
+    const mayBecome = !this.#hasLeft || to === 'draining' || to === 'closed';
+    if (from !== to && from !== 'closed' && mayBecome) {
       this.state = to;
       this.forgetWhatTrackersIgnore();
       this.#owner.recording?.changed(this);

@@ -4,6 +4,7 @@ import { createBalancer } from '../../../src/balancer/balancer.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
 import { settle } from '../../../src/testing/fake-clock.js';
+import { FakeTransport } from '../../../src/testing/fake-transport.js';
 import { BalancerFixture, failure, stateOf } from '../../support/fixtures/balancer-fixture.js';
 
 /** Nothing is left of it, and it gives nothing out. */
@@ -69,6 +70,52 @@ describe('closing a balancer', () => {
     expect(await stateOf(closing)).toBe('pending');
     lease?.end(outcomes.success);
     await closing;
+    await expectNothingLeft(fixture);
+  });
+
+  it('waits for a connection that its transport delivers although the attempt was called off', async () => {
+    const fake = new FakeTransport();
+    let goesOn = (): void => {};
+    const fixture = new BalancerFixture({
+      transport: {
+        // Like a transport whose socket has just connected when the balancer closes: it no longer looks at its signal.
+        async connect(endpoint) {
+          await new Promise<void>((resolve) => {
+            goesOn = resolve;
+          });
+          return fake.connect(endpoint, new AbortController().signal);
+        },
+      },
+    });
+    await fixture.publish('10.0.0.1');
+    goesOn();
+    await fixture.balancer.close();
+    expect([fake.connections.length, fake.open().length]).toEqual([1, 0]);
+    await expectNothingLeft(fixture);
+  });
+
+  it('waits 5 s at most for a transport that goes on connecting', async () => {
+    const fixture = new BalancerFixture({ transport: { connect: () => new Promise(() => {}) } });
+    await fixture.publish('10.0.0.1');
+    const closing = fixture.balancer.close();
+    await fixture.clock.advanceAsync(4_999);
+    expect(await stateOf(closing)).toBe('pending');
+    await fixture.clock.advanceAsync(1);
+    await closing;
+    await expectNothingLeft(fixture);
+  });
+
+  it('by its own transport, while that begins to connect', async () => {
+    const fixture: BalancerFixture = new BalancerFixture({
+      transport: {
+        connect(endpoint, signal) {
+          void fixture.balancer.close();
+          return fixture.transport.connect(endpoint, signal);
+        },
+      },
+    });
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    await fixture.balancer.close();
     await expectNothingLeft(fixture);
   });
 

@@ -15,12 +15,15 @@ type Options = ConstructorParameters<typeof BalancerFixture>[0];
 /** A balancer over `count` endpoints, and calls that only note what they are told. */
 async function world(count: number, options: Options = {}) {
   const told: string[] = [];
+  let hears = (): void => {};
   const ended: Pick<ObserverEvents['attemptEnded'], 'outcome' | 'attempt' | 'retrying' | 'hedged'>[] = [];
   const fixture = new BalancerFixture({
     ...options,
     observer: {
-      attemptEnded: ({ outcome, attempt, retrying, hedged }) =>
-        ended.push({ outcome, attempt, retrying, ...(hedged && { hedged }) }),
+      attemptEnded: ({ outcome, attempt, retrying, hedged }) => {
+        ended.push({ outcome, attempt, retrying, ...(hedged && { hedged }) });
+        hears();
+      },
     },
   });
   const addresses = ['10.0.0.1', '10.0.0.2', '10.0.0.3'].slice(0, count);
@@ -45,6 +48,9 @@ async function world(count: number, options: Options = {}) {
     ...{ fixture, told, ended, call, attempts, inFlight },
     onSend: (then: typeof sends) => {
       sends = then;
+    },
+    onEnded: (then: typeof hears) => {
+      hears = then;
     },
   };
 }
@@ -150,6 +156,30 @@ describe('the attempts of a call', () => {
     cut.begin();
     cut.fail(lost({ cut: true }));
     expect([told.length, call.failures.length]).toEqual([1, 1]);
+  });
+
+  it('end when an observer of a failed attempt makes the caller give up', async () => {
+    const { attempts, told, call: caller, inFlight, onEnded } = await world(2);
+    const call = attempts();
+    call.begin();
+    onEnded(() => call.stop());
+    const failed = lost();
+    call.fail(failed);
+    expect([told.length, caller.failures, inFlight()]).toEqual([1, [failed.error], 0]);
+  });
+
+  it('end with the reason of a signal that an observer of a failed attempt aborts', async () => {
+    const controller = new AbortController();
+    const fixture = new BalancerFixture({ observer: { attemptEnded: () => controller.abort(new Error('gave up')) } });
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    const used: string[] = [];
+    const use = ({ endpoint }: FakeConnection): never => {
+      used.push(endpoint.address);
+      throw Object.assign(new Error('lost'), { code: 'ECONNRESET' });
+    };
+    const call = fixture.balancer.run(use, { signal: controller.signal, idempotent: true });
+    await expect(call).rejects.toThrow('gave up');
+    expect(used).toHaveLength(1);
   });
 
   it('move on for free where nothing was tried, but not forever', async () => {
@@ -289,6 +319,16 @@ describe('an attempt whose response is discarded', () => {
     call.giveUp(refused());
     call.handOver()?.end(outcomes.notStarted);
     call.fail(lost());
+    expect([told.length, caller.failures.length, inFlight()]).toEqual([1, 1, 0]);
+  });
+
+  it('moves nowhere when an observer of its end makes the caller give up', async () => {
+    const { attempts, told, call: caller, inFlight, onEnded } = await world(2);
+    const call = attempts();
+    call.begin();
+    call.giveUp(refused());
+    onEnded(() => call.stop());
+    call.move();
     expect([told.length, caller.failures.length, inFlight()]).toEqual([1, 1, 0]);
   });
 

@@ -121,6 +121,18 @@ describe('the pool', () => {
     expect(fixture.transport.attempts).toHaveLength(2);
   });
 
+  it('does not shorten the pause of an endpoint whose server ended its connection at once, when the set changes', async () => {
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.1']);
+    fixture.transport.connections[0]?.leave();
+    await settle();
+    expect(fixture.states).toEqual({ '10.0.0.1:80': 'idle' });
+    await fixture.follow(['10.0.0.1', '10.0.0.2']);
+    expect(fixture.transport.attempts).toEqual(['10.0.0.1:80', '10.0.0.2:80']);
+    await fixture.clock.advanceAsync(400);
+    expect(fixture.states).toEqual({ '10.0.0.1:80': 'ready', '10.0.0.2:80': 'ready' });
+  });
+
   it('opens a new connection to an endpoint that returns after it was closed', async () => {
     const fixture = new PoolFixture();
     await fixture.follow(['10.0.0.1', '10.0.0.2']);

@@ -410,6 +410,30 @@ describe('observers that call the subchannel', () => {
     await expectNothingLeft(fixture);
   });
 
+  it.each([
+    ['leaving', 10],
+    ['closed', 10],
+    ['failed', 10],
+    ['leaving', 10_000],
+  ] as const)(
+    'may drain it from a tracker: nothing is opened after a connection ended (%s, %i ms old)',
+    async (how, ms) => {
+      const fixture: SubchannelFixture = new SubchannelFixture({
+        tracker: { disconnected: () => fixture.subchannel.drain(true), closed: () => fixture.told.push('closed') },
+      });
+      await fixture.open();
+      const call = fixture.call();
+      await fixture.clock.advanceAsync(ms);
+      if (how === 'leaving') fixture.last.leave();
+      else fixture.last.end(how === 'failed' ? new Error('reset') : undefined);
+      await settle();
+      expect(fixture.state).toBe('draining');
+      call.end();
+      await expectNothingLeft(fixture);
+      expect(fixture.fake.attempts).toHaveLength(1);
+    },
+  );
+
   it('may end its last call when they are notified of draining', async () => {
     let call: ReturnType<SubchannelFixture['call']> | undefined;
     const fixture: SubchannelFixture = await readyFixture({
