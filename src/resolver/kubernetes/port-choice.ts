@@ -66,8 +66,12 @@ export class PortChoice {
   choose(slices: readonly EndpointSlice[]): string | undefined {
     const { port, subject } = this.#options;
     const names = portNames(slices);
-    // Without pods there is no port to choose from, and no reason to report a mistake yet.
-    if (names.length === 0) return this.#settled(typeof port === 'string' ? port : '');
+    // Without pods there is no port to choose from, and no reason to report a mistake yet. If there are pods again, their Service may have
+    // been created anew, with other port numbers.
+    if (names.length === 0) {
+      this.#answer = undefined;
+      return this.#settled(typeof port === 'string' ? port : '');
+    }
     if (typeof port === 'string') return this.#byName(names, port);
     if (port !== undefined) return this.#byNumber(names, port, slices);
     if (names.length === 1) return this.#settled(names[0]);

@@ -32,8 +32,8 @@ export class UpdateThrottle {
   #lastAtMs = Number.NEGATIVE_INFINITY;
   /** The time at which each vanished endpoint leaves the set, in the order in which they vanished. */
   readonly #lingering = new Map<string, number>();
-  /** Every `address:port` that has changed since the last published set. */
-  readonly #dirty = new Set<string>();
+  /** Every `address:port` that has changed since the last published set, with its endpoint as the slices had it last. */
+  readonly #dirty = new Map<string, Endpoint | undefined>();
   #paceTimer: Timer | undefined;
   #lingerTimer: Timer | undefined;
   #urgentLeft = URGENT_BURST;
@@ -54,7 +54,7 @@ export class UpdateThrottle {
   /** Publishes the first complete set now, even if it is empty. */
   start(): void {
     if (this.#closed || this.started) return;
-    for (const address of this.#union().addresses) this.#dirty.add(address);
+    for (const address of this.#union().addresses) this.#dirty.set(address, undefined);
     this.#flush();
   }
 
@@ -71,12 +71,12 @@ export class UpdateThrottle {
         this.#dirty.delete(address);
         continue;
       }
-      if (before !== undefined && after === undefined && mayReturn(before)) {
+      if (before !== undefined && after === undefined && mayReturn(this.#dirty.get(address) ?? before)) {
         this.#dirty.delete(address);
         if (!this.#lingering.has(address)) this.#lingering.set(address, this.#clock.now() + LINGER_MS);
         continue;
       }
-      this.#dirty.add(address);
+      this.#dirty.set(address, after);
       urgent ||= before !== undefined && after !== undefined && mustLeave(before, after);
     }
     this.#watchLingering();
@@ -86,7 +86,7 @@ export class UpdateThrottle {
   /** A connection to an endpoint failed: endpoints that have vanished from the slices leave the set now. */
   dropLingering(): void {
     if (this.#closed || this.#lingering.size === 0) return;
-    for (const address of this.#lingering.keys()) this.#dirty.add(address);
+    for (const address of this.#lingering.keys()) this.#dirty.set(address, undefined);
     this.#lingering.clear();
     this.#watchLingering();
     this.#pace(false);
@@ -118,7 +118,7 @@ export class UpdateThrottle {
     this.#paceTimer?.cancel();
     this.#paceTimer = undefined;
     const union = this.#union();
-    for (const address of this.#dirty) {
+    for (const address of this.#dirty.keys()) {
       const endpoint = union.at(address);
       if (endpoint === undefined) this.#published.delete(address);
       else this.#published.set(address, endpoint);
@@ -172,7 +172,7 @@ export class UpdateThrottle {
     for (const [address, untilMs] of this.#lingering) {
       if (untilMs > now) break;
       this.#lingering.delete(address);
-      this.#dirty.add(address);
+      this.#dirty.set(address, undefined);
     }
     this.#watchLingering();
     this.#pace(false);

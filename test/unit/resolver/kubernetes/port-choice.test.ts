@@ -73,6 +73,23 @@ describe('S11 the port that a target means', () => {
     }
   });
 
+  it('a number of a Service that was deleted and created again with other numbers for the same names', async () => {
+    const choosing = new Choosing(80);
+    choosing.answer = async () => table;
+    choosing.among('http', 'metrics');
+    await settle();
+    expect(choosing.among('http', 'metrics')).toBe('http');
+    choosing.among();
+    choosing.answer = async () =>
+      service([
+        { name: 'http', port: 9090 },
+        { name: 'metrics', port: 80 },
+      ]);
+    expect(choosing.among('http', 'metrics')).toBe('http');
+    await settle();
+    expect(choosing.among('http', 'metrics')).toBe('metrics');
+  });
+
   it('a number the Service does not have, one port name: an error with the ports it has, and another lookup later', async () => {
     const choosing = new Choosing(9999);
     choosing.answer = async () => service([http, { name: 'dns', port: 53, protocol: 'UDP' }]);

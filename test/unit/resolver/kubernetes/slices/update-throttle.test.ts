@@ -174,6 +174,18 @@ describe('W6 publication', () => {
     expect(stage.last).toBe('3R');
   });
 
+  it('nor what was terminating when it vanished, although a storm had kept that from being published', () => {
+    const hosts = Array.from({ length: 40 }, (_, host) => host + 10);
+    const text = (unready: number): string => hosts.map((host, at) => `${host}${at < unready ? 'N' : 'R'}`).join(' ');
+    const stage = new Stage(`1R ${text(0)}`);
+    for (let unready = 1; unready <= hosts.length; unready++) stage.put(`1R ${text(unready)}`);
+    stage.put(`1T ${text(hosts.length)}`);
+    expect(stage.last).toMatch(/\b1R\b/);
+    stage.put(text(hosts.length));
+    stage.clock.advance(50);
+    expect(stage.last).not.toMatch(/\b1R\b/);
+  });
+
   it('does not keep the old endpoint of an address that another pod took over', () => {
     const stage = new Stage('1#aR 2R');
     stage.put('1#bR 2R');
