@@ -30,7 +30,7 @@ export interface MemberEvents {
 
 /** What a connection group needs to open and count connections. */
 export interface ConnectionGroupParts<M extends GroupMember> {
-  /** Begins to open a connection to the endpoint. */
+  /** Begins to open a connection to the endpoint. If it throws, the group goes on with the connections it has, if any. */
   readonly open: (events: MemberEvents) => M;
   /** How many connections the group keeps open at least, and how many it opens at most. */
   readonly connections: { readonly min: number; readonly max: number };
@@ -203,6 +203,17 @@ export class ConnectionGroup<M extends GroupMember> {
     this.#opening.add(member);
   }
 
+  /** Opens one more connection, beside others that are in use. Returns false if it cannot even begin; it is then tried again later. */
+  #openAnother(): boolean {
+    try {
+      this.#openOne();
+      return true;
+    } catch {
+      this.#reopenLater();
+      return false;
+    }
+  }
+
   #isReady(member: M): void {
     this.#opening.delete(member);
     this.#ready.push(member);
@@ -240,7 +251,7 @@ export class ConnectionGroup<M extends GroupMember> {
   /** Opens the connections that are missing to `connections.min`, and one more if all open connections are full. */
   #openMissing(): void {
     const { min } = this.#parts.connections;
-    while (this.#ready.length + this.#opening.size < min) this.#openOne();
+    while (this.#ready.length + this.#opening.size < min) if (!this.#openAnother()) return;
     if (this.#streams >= this.#capacity) this.#grow();
   }
 
@@ -249,7 +260,7 @@ export class ConnectionGroup<M extends GroupMember> {
     const { max } = this.#parts.connections;
     if (this.#released || this.#opening.size > 0 || this.#reopenTimer !== undefined || this.#ready.length >= max)
       return;
-    this.#openOne();
+    this.#openAnother();
   }
 
   #reopenLater(): void {
