@@ -90,6 +90,11 @@ export class PlacementGroup {
     for (const placement of [...this.#members]) placement.cut();
   }
 
+  /** The client is closing. If the endpoint is leaving already, its connections do not wait for their turn any longer. */
+  closing(): void {
+    if (this.isLeaving) this.#leave([...this.staying]);
+  }
+
   get isLeaving(): boolean {
     if (this.subchannel.leaving !== this.#notice) {
       this.close();

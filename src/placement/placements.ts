@@ -90,7 +90,7 @@ export class Placements implements PlacementOwner {
     const placement = new Placement(group, connection);
     group.add(placement);
     this.#total++;
-    this.#rebalancing?.begin();
+    if (!this.#isClosing) this.#rebalancing?.begin();
     return () => {
       if (!placement.ended()) return;
       this.#total--;
@@ -107,6 +107,7 @@ export class Placements implements PlacementOwner {
   close(): void {
     this.#isClosing = true;
     this.#rebalancing?.stop();
+    for (const group of this.#groups.values()) group.closing();
   }
 
   /** Cuts all connections. */

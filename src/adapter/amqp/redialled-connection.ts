@@ -130,7 +130,10 @@ export class RedialledConnection {
   #take(dialled: Dialled, lease: Lease<Site>): Dial {
     const dial = this.#parts.placer.dial(lease);
     dialled.dial = dial;
-    onAbort(dial.signal, () => dialled.cut.abort(dial.signal.reason));
+    const { signal } = dial;
+    const cut = (): void => dialled.cut.abort(signal.reason);
+    if (signal.aborted) cut();
+    else onAbort(signal, cut);
     return dial;
   }
 

@@ -228,7 +228,9 @@ class Dialing {
     this.#timer = deadline(clock, late, connectTimeoutMs);
     this.#timer.ref();
     onAbort(callers, this.#callerAborted);
-    onAbort(leaving, this.#left);
+    // The endpoint may have left since it was picked.
+    if (leaving.aborted) this.#left();
+    else onAbort(leaving, this.#left);
   }
 
   over(): void {

@@ -233,6 +233,18 @@ describe('an endpoint that leaves', () => {
     await pass(2_000);
     expect(told).toMatchObject([{ reason: 'endpoint' }]);
   });
+
+  it('tells all that have not had their turn at once, when the client is closed', async () => {
+    const { events, placements, fixture, pass } = await leaving({ leaveSpreadMs: 20_000 }, { listens: true });
+    await pass(5_000);
+    const told = of(events, 'told').length;
+    expect(told).toBeLessThan(10);
+    placements.close();
+    void fixture.balancer.close();
+    await pass(1);
+    expect(of(events, 'told')).toHaveLength(placements.size);
+    expect(of(events, 'told').at(-1)?.leaving?.reason).toBe('close');
+  });
 });
 
 describe('a client that is closed', () => {
@@ -246,6 +258,17 @@ describe('a client that is closed', () => {
     expect(of(events, 'told').map(({ leaving }) => leaving?.reason)).toEqual(Array(4).fill('close'));
     await pass(30_000, 500);
     expect(of(events, 'finished')).toHaveLength(4);
+  });
+
+  it('checks no longer whether its connections are spread evenly, even if one is opened late', async () => {
+    const { fixture, balancer, placements } = await world({ rebalance: {} });
+    await fixture.publish('10.0.0.1');
+    const lease = balancer.pick();
+    if (lease === undefined) throw new Error('nowhere to go');
+    placements.close();
+    const before = fixture.clock.timers;
+    placements.hold(lease, { leave: () => true, finish: () => {}, cut: () => {} });
+    expect(fixture.clock.timers).toBe(before);
   });
 
   it('can cut all', async () => {

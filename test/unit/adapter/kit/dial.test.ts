@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import { Dial, type DialSettings, Site } from '../../../../src/adapter/kit/dial.js';
+import type { Lease } from '../../../../src/call/lease.js';
+import { Placements } from '../../../../src/placement/placements.js';
+import { resolvePlacingOptions } from '../../../../src/placement/placing-options.js';
+import { seededRng } from '../../../../src/testing/seeded-rng.js';
+import { BalancerFixture } from '../../../support/fixtures/balancer-fixture.js';
+
+/** A client whose connections are placed on pods, and that is never connected to a network. */
+async function client() {
+  const fixture = new BalancerFixture({
+    transport: { connect: async () => new Site().connection } as never,
+  });
+  const { balancer, clock } = fixture;
+  const placements = new Placements({ balancer, clock, rng: seededRng(1), options: resolvePlacingOptions({}, 30_000) });
+  const settings: DialSettings = { placements, clock, connectTimeoutMs: 2_000, waitTimeoutMs: 5_000 };
+  await fixture.publish('10.0.0.1');
+  const lease = balancer.pick() as unknown as Lease<Site>;
+  return { fixture, settings, lease };
+}
+
+it('does not dial a pod that left between the pick and the dial', async () => {
+  const { fixture, settings, lease } = await client();
+  await fixture.publish('10.0.0.2');
+  const dial = new Dial(lease, settings);
+  expect(dial.signal.aborted).toBe(true);
+  dial.failed(new Error('aborted'));
+  expect(lease.outcome?.kind).toBe('not-started');
+});
+
+it('stops dialing a pod that leaves meanwhile', async () => {
+  const { fixture, settings, lease } = await client();
+  const dial = new Dial(lease, settings);
+  expect(dial.signal.aborted).toBe(false);
+  await fixture.publish('10.0.0.2');
+  expect(String(dial.signal.reason)).toContain('it left while it was connected to');
+});
