@@ -104,7 +104,10 @@ const MOST_HOLD_MS = 960_000;
 const ANSWERED = 0.5;
 /** A response rarely takes less than this share of the usual latency, so it is the shortest time that a waiting call needs. */
 const LEAST = 0.5;
-/** When an endpoint reports that it is overloaded, this share of the limit is left; at most once per window. */
+/**
+ * When an endpoint reports that it is overloaded, this share of the limit is left; at most once per window. While calls are only refused,
+ * a window for this purpose lasts `WINDOW_MS`, or as long as calls usually take.
+ */
 const BACKED_OFF = 0.9;
 
 /**
@@ -172,6 +175,9 @@ class AdaptiveLimit implements Limit {
   #squares = 0;
   #inFlight = 0;
   #wasOverloaded = false;
+  /** When an endpoint's refusal last lowered the limit, and how many calls the window had by then. */
+  #refusedAtMs = 0;
+  #callsAtRefusal = 0;
 
   constructor(settings: Complete<AdaptiveOptions>) {
     this.#settings = settings;
@@ -206,9 +212,17 @@ class AdaptiveLimit implements Limit {
 
   overloaded(nowMs: number): void {
     if (nowMs - this.#sinceMs > STALE_MS) this.#open(nowMs);
-    if (this.#wasOverloaded) return;
+    if (this.#wasOverloaded && !this.#onlyRefused(nowMs)) return;
     this.#wasOverloaded = true;
+    this.#refusedAtMs = nowMs;
+    this.#callsAtRefusal = this.#calls;
     this.#set(this.#limit * BACKED_OFF);
+  }
+
+  /** Whether calls were only refused for as long as a window lasts. Such calls are not measured, so the window would not end. */
+  #onlyRefused(nowMs: number): boolean {
+    if (this.#calls > this.#callsAtRefusal) return false;
+    return nowMs - this.#refusedAtMs >= Math.max(WINDOW_MS, Math.exp(this.#usual));
   }
 
   /** Adds a call to the window. Returns by how much it was slower than usual, as a logarithm; 0 while no usual latency is known. */

@@ -122,6 +122,18 @@ describe('adaptive()', () => {
     expect(limit.max).toBe(90);
   });
 
+  it('goes on falling, a tenth per 100 ms, while every endpoint refuses every call, and recovers when they no longer do', () => {
+    const callers = new Callers();
+    callers.call(service, 16, 1_000);
+    const { limit, nowMs } = callers;
+    const before = limit.max;
+    for (let atMs = 1; atMs <= 1_000; atMs++) limit.overloaded(nowMs + atMs);
+    expect(limit.max).toBeLessThan(before * 0.9 ** 9);
+    expect(limit.max).toBeGreaterThan(before * 0.9 ** 12);
+    callers.nowMs += 1_000;
+    expect(callers.call(service, before, 1_000)).toBeGreaterThanOrEqual(16);
+  });
+
   it('learns from callers that gave up late, and nothing from those that left early', () => {
     const late = new Callers();
     late.call(service, 100, 200);
