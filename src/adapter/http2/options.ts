@@ -120,7 +120,8 @@ export const http2Table: OptionTable<Http2Settings> = optionTable('options', {
   tls: checkedOption<PerEndpoint<ConnectionOptions>>({}, (name, value) => {
     const fits = typeof value === 'function' || (typeof value === 'object' && value !== null);
     if (!fits) throw optionError(name, 'an object as for tls.connect, or a function that returns one', value);
-    return typeof value === 'function' ? (value as PerEndpoint<ConnectionOptions>) : checkTls(value);
+    // An object is copied, because sessions are opened with it long after the caller passed it.
+    return typeof value === 'function' ? (value as PerEndpoint<ConnectionOptions>) : { ...checkTls(value) };
   }),
   credentialsRefreshMs,
   session: checkedOption<SessionSettings>({}, (name, value) => {

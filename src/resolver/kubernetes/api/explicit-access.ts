@@ -56,6 +56,8 @@ let nextFunctionId = 1;
 export function explicitAccess(apiServer: unknown, credentials: ApiCredentials = {}): ApiAccess {
   const server = checkServer(apiServer);
   checkCredentials(credentials);
+  // The credentials are read for every request, and accesses with equal ones are shared, so the caller's object is copied.
+  const own = { ...credentials };
   const { protocol, hostname } = new URL(server);
   const carriesToken = credentials.token !== undefined || credentials.tokenFile !== undefined;
   if (protocol === 'http:' && carriesToken && !isLoopback(hostname)) {
@@ -63,7 +65,7 @@ export function explicitAccess(apiServer: unknown, credentials: ApiCredentials =
   }
   return {
     key: `${server} ${digest(credentials)}`,
-    open: (clock) => new ExplicitSession(server, credentials, clock),
+    open: (clock) => new ExplicitSession(server, own, clock),
   };
 }
 

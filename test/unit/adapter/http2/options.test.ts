@@ -14,6 +14,13 @@ const create = (options: object, target = 'https://orders.shop') =>
   open.push(createHttp2Client(target, { resolver, ...options } as Http2Options));
 
 describe('options', () => {
+  it('keeps the TLS settings as they were given, even if the object is changed later', () => {
+    const tls: { ca: string } = { ca: 'first' };
+    const resolved = resolveHttp2Options(new URL('https://orders.shop'), { tls });
+    tls.ca = 'second';
+    expect(resolved.tls).toEqual({ ca: 'first' });
+  });
+
   it.each([
     [{ connections: 0 }, 'connections'],
     [{ connections: { min: 2, max: 1 } }, 'connections.max'],

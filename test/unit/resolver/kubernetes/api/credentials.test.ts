@@ -130,6 +130,13 @@ describe('explicit access', () => {
     expect(await target({ token: async () => 'fresh' })).toMatchObject({ headers: { authorization: 'Bearer fresh' } });
   });
 
+  it('keeps the credentials as they were given, even if the object is changed later', async () => {
+    const credentials: { token: string } = { token: 'first' };
+    const access = explicitAccess('https://api.example:6443', credentials);
+    credentials.token = 'second';
+    expect(await access.open(clock).target()).toMatchObject({ headers: { authorization: 'Bearer first' } });
+  });
+
   it('allows a token over plain HTTP only on loopback', () => {
     for (const server of ['http://10.0.0.1:80', 'http://api.example']) {
       expect(() => explicitAccess(server, { token: 'x' })).toThrow(/https/);
