@@ -26,8 +26,8 @@ export interface ConnectAttemptParts<C> {
    */
   opened(connection: Connection<C>, address: string): void;
   failed(error: EvenkeelError): void;
-  /** The transport has begun to connect; `dial` settles when it has finished. */
-  dialing(dial: Promise<unknown>): void;
+  /** The attempt was called off while the transport connects; `dial` settles when it has finished. */
+  calledOff(dial: Promise<unknown>): void;
   /** Gets rid of a connection that arrives after the attempt was called off. */
   discard(connection: Connection<C>): void;
 }
@@ -46,6 +46,8 @@ export class ConnectAttempt<C> implements GateVisitor {
   #before = '';
   #timer: Timer | undefined;
   #limit: AbortController | undefined;
+  /** What the transport returned for the dial that is running. */
+  #dial: Promise<unknown> | undefined;
 
   constructor(parts: ConnectAttemptParts<C>) {
     this.#parts = parts;
@@ -55,7 +57,7 @@ export class ConnectAttempt<C> implements GateVisitor {
 
   /** Begins to connect, when the attempt's turn has come. The gate calls this, and the attempt itself for the endpoint's other address. */
   begin(): void {
-    const { transport, timeoutMs, clock, failures, dialing } = this.#parts;
+    const { transport, timeoutMs, clock, failures } = this.#parts;
     const limit = new AbortController();
     this.#limit = limit;
     this.#timer = deadline(clock, () => this.#timedOut(), timeoutMs);
@@ -69,7 +71,7 @@ export class ConnectAttempt<C> implements GateVisitor {
       (connection) => this.#delivered(connection, limit),
       (error: unknown) => this.#refused(error, limit),
     );
-    dialing(opening);
+    this.#dial = opening;
   }
 
   /** Ends the attempt because the connection is no longer wanted. Does nothing if the attempt is over. */
@@ -78,6 +80,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     this.#end(false);
     const address = endpointAddress(this.#dialed);
     this.#limit?.abort(new EvenkeelError('EVENKEEL_CLOSED', `connecting to ${address} was canceled`));
+    if (this.#dial !== undefined) this.#parts.calledOff(this.#dial);
   }
 
   /**

@@ -81,7 +81,7 @@ export class Pool<C> {
       capacityGained: parts.capacityGained,
       troubled: parts.troubled,
       retire: (connection, how, isNeeded) => this.#retiring.add(connection, how, isNeeded),
-      dialing: (dial) => this.#retiring.dialing(dial),
+      calledOff: (dial) => this.#retiring.calledOff(dial),
       subchannelClosed: (subchannel) => this.#forget(subchannel.endpoint.key, subchannel),
     };
   }

@@ -25,15 +25,15 @@ export class Retiring<C> {
   readonly #owner: RetiringOwner;
   /** For each retiring connection, by the promise of its `close`, the controller that cuts what still runs on it. */
   readonly #limits = new Map<Promise<void>, AbortController>();
-  /** The attempts to connect that the transport has not finished. */
+  /** The attempts to connect that were called off, and that the transport has not finished. */
   readonly #dials = new Set<Promise<unknown>>();
 
   constructor(owner: RetiringOwner) {
     this.#owner = owner;
   }
 
-  /** The transport is opening a connection. It may deliver that connection even after the attempt was called off. */
-  dialing(dial: Promise<unknown>): void {
+  /** An attempt to connect was called off. Until `dial` settles, the transport may still deliver a connection. */
+  calledOff(dial: Promise<unknown>): void {
     const over = (): void => void this.#dials.delete(dial);
     this.#dials.add(dial);
     dial.then(over, over);
@@ -58,13 +58,13 @@ export class Retiring<C> {
     for (const limit of this.#limits.values()) limit.abort();
   }
 
-  /** Resolves when no retiring connection is left and none can arrive. All attempts to connect must have been called off. */
+  /** Resolves when no retiring connection is left and none can arrive. */
   async allClosed(): Promise<void> {
     if (this.#dials.size > 0) await this.#dialsEnded();
     while (this.#limits.size > 0) await Promise.all(this.#limits.keys());
   }
 
-  /** Resolves when the transport has finished all attempts to connect, or after a while if it ignores that they were called off. */
+  /** Resolves when the transport has finished all attempts that were called off, or after a while if it ignores that they were. */
   async #dialsEnded(): Promise<void> {
     let patience: Timer | undefined;
     const late = new Promise<void>((resolve) => {

@@ -29,8 +29,8 @@ export interface SubchannelOwner<C> {
    * also later while that returns true. Returns a function that cuts them.
    */
   retire(connection: Connection<C>, how: 'finish' | 'cut', isNeeded?: () => boolean): () => void;
-  /** The transport is opening a connection; the promise settles when it has finished. */
-  dialing(dial: Promise<unknown>): void;
+  /** An attempt to connect was called off while the transport connects; `dial` settles when it has finished. */
+  calledOff(dial: Promise<unknown>): void;
   /** Called when the subchannel is `closed`. It is never used again. */
   subchannelClosed(subchannel: { readonly endpoint: Endpoint }): void;
 }

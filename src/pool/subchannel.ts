@@ -221,7 +221,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
         this.#attempt = undefined;
         failed(error);
       },
-      dialing: (dial) => this.#owner.dialing(dial),
+      calledOff: (dial) => this.#owner.calledOff(dial),
       discard: (connection) => this.#owner.retire(connection, 'cut'),
     });
     // The transport may have called the balancer, which drained or closed this subchannel, or made it begin another attempt.

@@ -93,8 +93,12 @@ export class SliceView implements Resolution, WatchSubscriber {
       },
     });
     if (this.#subscription.synced) this.changed(new Set(this.#subscription.slices.names()));
-    const { failure } = this.#subscription;
-    if (failure !== undefined) clock.defer(() => this.failed(failure));
+    if (this.#subscription.failure === undefined) return;
+    clock.defer(() => {
+      // The API server may have answered another resolver's watch in the meantime.
+      const { failure } = this.#subscription;
+      if (failure !== undefined) this.failed(failure);
+    });
   }
 
   /**
