@@ -94,7 +94,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('waits 5 s at most for a transport that goes on connecting', async () => {
+  it('waits for a transport that goes on connecting, but no longer than 5 s', async () => {
     const fixture = new BalancerFixture({ transport: { connect: () => new Promise(() => {}) } });
     await fixture.publish('10.0.0.1');
     const closing = fixture.balancer.close();
@@ -105,7 +105,7 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('by its own transport, while that begins to connect', async () => {
+  it('can be done by its own transport, while that begins to connect', async () => {
     const fixture: BalancerFixture = new BalancerFixture({
       transport: {
         connect(endpoint, signal) {

@@ -73,7 +73,7 @@ describe('S11 the port that a target means', () => {
     }
   });
 
-  it('a number of a Service that was deleted and created again with other numbers for the same names', async () => {
+  it('a number is looked up again after the Service was deleted and created with other numbers for the same names', async () => {
     const choosing = new Choosing(80);
     choosing.answer = async () => table;
     choosing.among('http', 'metrics');

@@ -174,7 +174,7 @@ describe('W6 publication', () => {
     expect(stage.last).toBe('3R');
   });
 
-  it('nor what was terminating when it vanished, although a storm had kept that from being published', () => {
+  it('an endpoint that was terminating when it vanished does not stay, even if many changes had kept that from being published', () => {
     const hosts = Array.from({ length: 40 }, (_, host) => host + 10);
     const text = (unready: number): string => hosts.map((host, at) => `${host}${at < unready ? 'N' : 'R'}`).join(' ');
     const stage = new Stage(`1R ${text(0)}`);
