@@ -261,17 +261,15 @@ export class WaitingRoom<C, L = CallLease<C>> {
   /** Sheds the oldest caller of the lowest priority, so that a new caller can join `line`. Returns false if no caller ranks low enough. */
   #makePlace(line: WaitingLine<Waiter<C, L>>): boolean {
     if (this.#limitedSinceMs === undefined) return false;
-    for (let at = this.#lines.length - 1; at >= 0; at--) {
-      const other = this.#lines[at] as WaitingLine<Waiter<C, L>>;
-      if (other === line && !this.#isStanding) return false;
-      if (at === 0 && line === this.#unlimited) return false;
-      if (other.oldest !== undefined) {
-        this.#shedOne(other.oldest);
-        return true;
-      }
-      if (other === line) return false;
-    }
-    return false;
+    // Callers of a lower priority may be shed, and in a standing queue those of the same priority. A new caller outside the limit takes the
+    // place of any but the highest priority.
+    const rank = line === this.#unlimited ? 0 : this.#lines.indexOf(line);
+    const isSameRankShed = line !== this.#unlimited && this.#isStanding;
+    const lower = this.#lines.slice(isSameRankShed ? rank : rank + 1);
+    const oldest = lower.findLast((other) => other.oldest !== undefined)?.oldest;
+    if (oldest === undefined) return false;
+    this.#shedOne(oldest);
+    return true;
   }
 
   #shedOne(waiter: Waiter<C, L>): void {

@@ -62,7 +62,10 @@ export class CallCosts implements CostOfCalls {
     comparing[SLOPE] = SLOPE_OF_USUAL * Math.min(this.usual, MOST_USUAL);
   }
 
-  /** Whether the endpoint at `place` of the order is cheaper than all endpoints compared before it. */
+  /**
+   * Whether the endpoint at `place` of the order is cheaper than all endpoints compared before it. Counts calls as `#calls` does, but is
+   * written out: calling `#calls` here made a pick 30 % slower.
+   */
   isCheaper(numbers: Float64Array, at: number, inFlight: number, place: number): boolean {
     const comparing = this.#comparing;
     const usual = this.usual;

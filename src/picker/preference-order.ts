@@ -108,7 +108,7 @@ export const keepsOrder = (set: PickSet<OwnTarget>): boolean => preferencesOf(se
  */
 export function placeOf(load: Load): number | undefined {
   if (!(load instanceof RuledLoad) || load.rule.preferences === undefined) return undefined;
-  const place = load.numbers[load.at + PLACE] as number;
+  const place = read(load, PLACE);
   return place > 0 ? place : undefined;
 }
 
@@ -152,17 +152,15 @@ class PreferenceOrder implements Picker<OwnTarget> {
     const order = ordered(set.all, this.#edge, this.#random);
     this.#order = order;
     this.#loads = order.map(loadOf);
-    this.#loads.forEach(({ numbers, at }, place) => {
-      numbers[at + PLACE] = place + 1;
+    this.#loads.forEach((load, place) => {
+      write(load, PLACE, place + 1);
     });
     this.#ready = new BitSet(order.length);
     const ready = new Set(set.targets);
     order.forEach((target, place) => {
       if (ready.has(target)) this.#ready.add(place);
     });
-    this.#untried = order.filter(
-      (target, place) => this.#ready.has(place) && (loadOf(target).numbers[loadOf(target).at + TRIALS] as number) > 0,
-    );
+    this.#untried = order.filter((target, place) => this.#ready.has(place) && read(loadOf(target), TRIALS) > 0);
     this.#cheap = new BitSet(order.length);
     this.#cheap.copy(this.#ready);
   }
@@ -191,17 +189,17 @@ class PreferenceOrder implements Picker<OwnTarget> {
   }
 
   ended(target: OwnTarget): void {
-    const { numbers, at } = loadOf(target);
-    const place = (numbers[at + PLACE] as number) - 1;
+    const load = loadOf(target);
+    const place = read(load, PLACE) - 1;
     if (this.#order[place] !== target) return;
-    const isCompared = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN;
+    const isCompared = read(load, KNOWN) >= ENOUGH_KNOWN;
     if (isCompared && (this.#preferences.state[ENDED] as number) % EVERY === 0) this.#compare(place);
     const cost = wholeCalls(costOf(target));
     if (cost < this.#level) {
       this.#level = cost;
       this.#cheap.clear();
     }
-    this.#recheck((numbers[at + PLACE] as number) - 1);
+    this.#recheck(read(load, PLACE) - 1);
   }
 
   /** Returns a new endpoint now and then, as often as an even draw among all endpoints would. */
@@ -210,10 +208,10 @@ class PreferenceOrder implements Picker<OwnTarget> {
     const index = this.#random.index(this.#order.length);
     const target = untried[index];
     if (target === undefined || target.inFlight > 0 || !target.hasRoom) return undefined;
-    const { numbers, at } = loadOf(target);
-    if ((numbers[at + ORDER_COST] as number) > PRICED) return undefined;
-    const left = (numbers[at + TRIALS] as number) - 1;
-    numbers[at + TRIALS] = left;
+    const load = loadOf(target);
+    if (read(load, ORDER_COST) > PRICED) return undefined;
+    const left = read(load, TRIALS) - 1;
+    write(load, TRIALS, left);
     if (left === 0) untried.splice(index, 1);
     return target;
   }
@@ -311,23 +309,21 @@ class PreferenceOrder implements Picker<OwnTarget> {
   #compare(place: number): void {
     const { state } = this.#preferences;
     const loads = this.#loads;
-    const { numbers, at } = loads[place] as RuledLoad;
-    const typical = numbers[at + TYPICAL] as number;
+    const load = loads[place] as RuledLoad;
+    const typical = read(load, TYPICAL);
     if (typical < (state[MEDIAN] as number) - SUSPICIOUS) {
       this.#last(place);
       return;
     }
     const before = loads[place - 1];
-    if (before !== undefined && (before.numbers[before.at + KNOWN] as number) >= ENOUGH_KNOWN) {
-      if (typical < (before.numbers[before.at + TYPICAL] as number) - MARGIN) {
-        this.#exchange(place - 1, place);
-        return;
-      }
+    if (before !== undefined && read(before, KNOWN) >= ENOUGH_KNOWN && typical < read(before, TYPICAL) - MARGIN) {
+      this.#exchange(place - 1, place);
+      return;
     }
     const after = loads[place + 1];
     if (after === undefined) return;
-    const isKnown = knows(after, numbers[at + UPDATED] as number);
-    const limit = isKnown ? (after.numbers[after.at + TYPICAL] as number) + MARGIN : (state[USUAL] as number) + FAR;
+    const isKnown = knows(after, read(load, UPDATED));
+    const limit = isKnown ? read(after, TYPICAL) + MARGIN : (state[USUAL] as number) + FAR;
     if (typical > limit) this.#exchange(place, place + 1);
   }
 
@@ -354,12 +350,12 @@ class PreferenceOrder implements Picker<OwnTarget> {
     if (beyond <= 0) return;
     const place = edge + 1 + random.index(beyond);
     const to = random.next() < RAISED_FURTHER ? random.index(edge + 1) : edge;
-    const { numbers, at } = this.#loads[place] as RuledLoad;
-    if (!this.#ready.has(place) || (numbers[at + ORDER_COST] as number) > PRICED) return;
-    const ageMs = nowMs - (numbers[at + UPDATED] as number);
-    const isSlow = (numbers[at + TYPICAL] as number) > (state[USUAL] as number) + FAR;
-    if (isSlow && (numbers[at + KNOWN] as number) > 0 && ageMs < FORGOTTEN_MS) return;
-    if (ageMs > FORGOTTEN_MS / 3) numbers[at + KNOWN] = 0;
+    const load = this.#loads[place] as RuledLoad;
+    if (!this.#ready.has(place) || read(load, ORDER_COST) > PRICED) return;
+    const ageMs = nowMs - read(load, UPDATED);
+    const isSlow = read(load, TYPICAL) > (state[USUAL] as number) + FAR;
+    if (isSlow && read(load, KNOWN) > 0 && ageMs < FORGOTTEN_MS) return;
+    if (ageMs > FORGOTTEN_MS / 3) write(load, KNOWN, 0);
     (state[RAISES] as number)++;
     this.#exchange(place, to);
   }
@@ -374,8 +370,7 @@ class PreferenceOrder implements Picker<OwnTarget> {
     if ((state[AVERAGE] as number) >= 1 || !this.#ready.has(1)) return;
     const [first, second] = this.#loads as [RuledLoad, RuledLoad];
     if (costOf(this.#order[1] as OwnTarget) > costOf(this.#order[0] as OwnTarget)) return;
-    const limit = (first.numbers[first.at + TYPICAL] as number) + MARGIN;
-    if (knows(second, nowMs) && (second.numbers[second.at + TYPICAL] as number) > limit) return;
+    if (knows(second, nowMs) && read(second, TYPICAL) > read(first, TYPICAL) + MARGIN) return;
     this.#exchange(0, 1);
   }
 
@@ -391,8 +386,8 @@ class PreferenceOrder implements Picker<OwnTarget> {
     order[b] = target;
     loads[b] = load;
     ready.set(b, isReady);
-    other.numbers[other.at + PLACE] = a + 1;
-    load.numbers[load.at + PLACE] = b + 1;
+    write(other, PLACE, a + 1);
+    write(load, PLACE, b + 1);
     this.#recheck(a);
     this.#recheck(b);
   }
@@ -403,30 +398,34 @@ class PreferenceOrder implements Picker<OwnTarget> {
   #leave(staying: readonly OwnTarget[]): void {
     const stays = new Set(staying);
     for (const target of this.#order) {
-      if (stays.has(target)) continue;
-      const { numbers, at } = loadOf(target);
-      numbers[at + PLACE] = LEFT;
+      if (!stays.has(target)) write(loadOf(target), PLACE, LEFT);
     }
   }
 }
 
 const loadOf = (target: OwnTarget): RuledLoad => target.load as RuledLoad;
 
+/** Reads one of the numbers that are known about an endpoint. @param field An index of `latency-cell`. */
+const read = ({ numbers, at }: RuledLoad, field: number): number => numbers[at + field] as number;
+
+/** Changes one of the numbers that are known about an endpoint. @param field An index of `latency-cell`. */
+const write = ({ numbers, at }: RuledLoad, field: number, value: number): void => {
+  numbers[at + field] = value;
+};
+
 /**
  * The cost of one more call on a target, in `UNITS` (see `latency-cell`). It is an integer, because V8 would put a fraction on the heap.
  */
 function costOf(target: OwnTarget): number {
-  const { numbers, at } = target.load as RuledLoad;
-  const cost = (target.inFlight + 1) * ((numbers[at + ORDER_COST] as number) || UNITS);
+  const cost = (target.inFlight + 1) * (read(loadOf(target), ORDER_COST) || UNITS);
   return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
 }
 
 const wholeCalls = (cost: number): number => Math.ceil(cost / UNITS) * UNITS;
 
 /** Whether enough recent calls on an endpoint were measured to compare it with others. */
-function knows({ numbers, at }: RuledLoad, nowMs: number): boolean {
-  const ageMs = nowMs - (numbers[at + UPDATED] as number);
-  return (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && ageMs < FORGOTTEN_MS;
+function knows(load: RuledLoad, nowMs: number): boolean {
+  return read(load, KNOWN) >= ENOUGH_KNOWN && nowMs - read(load, UPDATED) < FORGOTTEN_MS;
 }
 
 /**
@@ -434,19 +433,13 @@ function knows({ numbers, at }: RuledLoad, nowMs: number): boolean {
  * random place.
  */
 function ordered(all: readonly OwnTarget[], edge: number, random: Random32): OwnTarget[] {
-  const placeOf = (target: OwnTarget): number => {
-    const { numbers, at } = loadOf(target);
-    return numbers[at + PLACE] as number;
-  };
+  const placeOf = (target: OwnTarget): number => read(loadOf(target), PLACE);
   const order = all.filter((each) => placeOf(each) > 0).sort((a, b) => placeOf(a) - placeOf(b));
   const isFirst = all.every((each) => placeOf(each) === 0);
   for (const each of all) {
     const place = placeOf(each);
     if (place > 0) continue;
-    if (place === 0 && !isFirst) {
-      const { numbers, at } = loadOf(each);
-      numbers[at + TRIALS] = FIRST_TRIALS;
-    }
+    if (place === 0 && !isFirst) write(loadOf(each), TRIALS, FIRST_TRIALS);
     order.splice(place === LEFT ? Math.min(edge, order.length) : random.index(order.length + 1), 0, each);
   }
   return order;

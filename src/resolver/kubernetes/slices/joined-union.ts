@@ -158,20 +158,20 @@ export class JoinedUnion implements EndpointUnion {
   #joined(pod: Pod, first: string, second: string | undefined): ReadonlyMap<string, Endpoint> {
     const base = this.#endpointAt(first) as Endpoint;
     const other = second === undefined ? undefined : this.#endpointAt(second);
-    const [[place, present] = []] = pod.listed.size === 1 ? pod.listed : [];
+    // The one endpoint of the pod so far, and the `address:port` at which it is listed.
+    const [place, present] = pod.listed.size === 1 ? ([...pod.listed][0] as [string, Endpoint]) : [];
     let conditions = base.conditions;
     if (other !== undefined && second !== undefined) {
       const order = compareVersions(this.#versionAt(first), this.#versionAt(second));
       conditions = newest(base.conditions, other.conditions, order);
       pod.isDisputed = !sameConditions(base.conditions, other.conditions);
     }
-    const isSame = present !== undefined && sharesAddress(present, base, other);
-    const otherAddress = other?.address;
-    const key = isSame ? present.key : base.key;
-    const isPlain = otherAddress === undefined && key === base.key && conditions === base.conditions;
-    const next = isPlain ? base : Object.freeze({ ...base, otherAddress, key, conditions });
+    const key = present !== undefined && sharesAddress(present, base, other) ? present.key : base.key;
+    // The endpoint of the slice is used as it is where nothing of it changes.
+    const isUnchanged = other === undefined && key === base.key;
+    const next = isUnchanged ? base : Object.freeze({ ...base, otherAddress: other?.address, key, conditions });
     const endpoint = present !== undefined && sameEndpoint(present, next) ? present : next;
-    return new Map([[place !== undefined && place === second ? place : first, endpoint]]);
+    return new Map([[second !== undefined && place === second ? second : first, endpoint]]);
   }
 
   #endpointAt(address: string): Endpoint | undefined {
