@@ -242,25 +242,22 @@ export class GrpcAttempt implements experimental.PickResult {
   #finished(code: statusCode, details: string, metadata: Metadata): void {
     const call = this.#call;
     const { lease } = this;
-    const { method, messages } = call;
-    const { answeredMs } = lease;
+    const { method } = call;
     if (this.#note !== undefined) this.#note.status = code;
     if (code === OK && this.#isHedge) lease.retries.hedgeWon();
     let outcome: Outcome = outcomes.success;
     let latencyMs: number | undefined;
-    // A single response arrives at the end of the call. A stream lasts as long as it is needed, so only its start counts, if known.
-    if (answeredMs !== undefined && messages !== 1) latencyMs = answeredMs - lease.startedMs;
     const trailers = metadata.getMap();
     const report = reportTrailer in trailers || loadReportHeader in trailers ? loadReportOf(trailers) : undefined;
     if (report !== undefined) lease.handle.reportAsking.reported();
     if (reportsHeader in trailers && announcesReports(trailers, lease.endpoint)) lease.handle.reportAsking.announced();
     if (code !== OK || report !== undefined) {
       // A stream that was quiet until its caller or its deadline ended it says nothing about its pod.
-      const quiet = answeredMs !== undefined || method.streaming;
+      const quiet = lease.answered || method.streaming;
       outcome = outcomeOf({ code, details, metadata, quiet, endpoint: lease.endpoint }, report);
       if (outcome.kind === 'cancelled') {
+        if (quiet && !lease.answered) latencyMs = 0;
         if (quiet || !method.single) lease.progressed();
-        if (quiet) latencyMs ??= 0;
       }
       // A plain object instead of an Error: an Error's stack would be grpc-js's, and an outage causes thousands of errors a second.
       else if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
