@@ -52,6 +52,7 @@ const results = await measure({
   rounds: ROUNDS,
   visits: VISITS,
   warmUp: WARM_UP,
+  progress: (round) => process.stderr.write(`connect: ${round > 0 ? `round ${round} of ${ROUNDS}` : 'warming up'}\n`),
 });
 
 console.log(`## Connect: unary calls
