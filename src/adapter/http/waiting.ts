@@ -47,17 +47,15 @@ export interface ClosingParts {
  * of the HTTP library. When the drain timeout is over, the remaining ones are refused and running ones are cut.
  */
 export async function closeWhenServed({ balancer, waiting, clock, drainTimeoutMs }: ClosingParts): Promise<void> {
-  if (waiting.none) {
-    await balancer.close();
-    return;
-  }
   const late = new AbortController();
-  const isLate = new Promise<void>((resolve) => {
-    late.signal.addEventListener('abort', () => resolve(), { once: true });
-  });
   const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => late.abort(), drainTimeoutMs) : undefined;
   timer?.ref();
-  await Promise.race([waiting.allServed(), isLate]);
+  if (!waiting.none) {
+    const isLate = new Promise<void>((resolve) => {
+      late.signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await Promise.race([waiting.allServed(), isLate]);
+  }
   await balancer.close({ signal: late.signal });
   timer?.cancel();
 }

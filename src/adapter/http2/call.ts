@@ -20,6 +20,7 @@ import {
 import type { EndMessage } from './end-message.js';
 import {
   endMessageOf,
+  endsWithResponse,
   outcomeOfAbort,
   outcomeOfEndMessage,
   outcomeOfHead,
@@ -176,7 +177,10 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       // Node also emits `end` for a stream that this side has closed.
       if (this.#native !== native || stream.isDropped) return;
       this.#isComplete = this.#attempts.lease?.answered === true;
-      if (this.#isComplete) stream.push(null);
+      if (!this.#isComplete) return;
+      stream.push(null);
+      // Only once the caller has read the response, because until then a failed write would fail its call.
+      if (!stream.writableEnded && endsWithResponse(this.#headers)) stream.once('end', () => native.close());
     });
     native.on('trailers', (headers, flags) => {
       this.#trailers = headers;

@@ -71,6 +71,14 @@ function grpcStatusOf(headers: IncomingHttpHeaders): number | undefined {
   return status === undefined ? undefined : Number(status);
 }
 
+/**
+ * Whether a request belongs to an RPC that is over when its response is complete, even if its request is not: a call of gRPC or gRPC-web, or
+ * a stream of Connect. Connect's client does not end such a request, and the stream would stay open.
+ */
+export function endsWithResponse({ 'content-type': type }: OutgoingHttpHeaders): boolean {
+  return /^application\/(grpc|connect\+)/.test(String(type));
+}
+
 /** Creates a reader for the end message of a response's body, if responses of this content type have one; else returns undefined. */
 export function endMessageOf({ 'content-type': type }: IncomingHttpHeaders): EndMessage | undefined {
   if (type === undefined) return undefined;

@@ -106,6 +106,18 @@ describe.each(protocols)('%s', (protocol) => {
     await until('nothing runs there', () => pod.stats.running === 0 && inFlight(manager) === 0);
     expect(attempts.map(({ outcome }) => outcome.cause ?? outcome.kind)).toEqual(['timeout', 'cancelled', 'cancelled']);
   });
+
+  it('a call is over when its response is, although the caller has more to send', async () => {
+    const { orders, manager } = await startOrders([pod], protocol);
+    const never = new Promise<void>(() => {});
+    async function* unfinished(first: string): AsyncGenerator<{ value: string }> {
+      yield { value: first };
+      await never;
+    }
+    await expect(all(orders.chat(unfinished(`error ${Code.NotFound}`)))).rejects.toMatchObject({ code: Code.NotFound });
+    expect((await all(orders.chat(unfinished('bye')))).map((value) => value.split(' ')[1])).toEqual(['bye']);
+    await until('nothing runs there', () => pod.stats.running === 0 && inFlight(manager) === 0);
+  });
 });
 
 describe('a call that no pod can take', () => {

@@ -5,6 +5,7 @@
  *   <anything>        answers `<name> <anything>`          hang         no answer until `release`
  *   wait <ms>         answers after that                   error <code> an error of Connect, by the number of its code
  *   count <n>         (Count) n messages                   tick         (Count) a message every 20 ms until `release`
+ *   bye               (Chat) the last answer
  *
  * Other paths are plain HTTP/2: `/echo` answers with the body and trailers, `/status/<n>` with a status, `/only/<name>` with 503 unless the pod has that
  * name, `/hold` not until `release`, `/reset/<code>` with RST_STREAM. Requests are counted and reported with every change.
@@ -69,6 +70,7 @@ const orders = {
     for await (const { value } of messages) {
       if (value.startsWith('error')) throw new ConnectError('as asked', Number(value.split(' ')[1] ?? Code.Unknown));
       yield { value: `${name} ${value}` };
+      if (value === 'bye') return;
     }
   },
 };

@@ -13,6 +13,8 @@ const resolver = new FakeResolver();
 const service = isStock ? `http://127.0.0.1:${servicePort}` : 'http://orders.shop:8080';
 /** When a call that has no answer counts as failed, in ms. */
 const LIMIT_MS = 10_000;
+/** What the error of a call says whose response had begun: no client may repeat such a call. */
+const BEGUN = 'after the head of the response';
 /** @type {import('evenkeel').Balancer<never> | undefined} */
 let balancer;
 
@@ -40,7 +42,9 @@ const clients = {
         ...(!isGet && { headers, body: '"wait 5"' }),
         signal: AbortSignal.timeout(LIMIT_MS),
       });
-      const text = await body.text();
+      const text = await body.text().catch((/** @type {Error & { code?: string }} */ { code, message }) => {
+        throw Object.assign(new Error(`${BEGUN}: ${message}`), { code });
+      });
       if (statusCode !== 200 || !text.includes('wait 5')) throw new Error(`${statusCode} ${text}`);
     };
   },

@@ -8,12 +8,17 @@ class Closing {
   readonly clock: FakeClock = new FakeClock();
   readonly waiting: WaitingRequests = new WaitingRequests();
   readonly told: string[] = [];
+  /** Whether requests run that do not end by themselves. */
+  areRunning = false;
 
   close(drainTimeoutMs = 1_000): Promise<void> {
     const balancer = {
       close: async ({ signal }: { readonly signal?: AbortSignal } = {}) => {
         this.told.push(signal?.aborted ? 'cut' : 'close');
-        signal?.addEventListener('abort', () => this.told.push('cut later'));
+        await new Promise<void>((resolve) => {
+          signal?.addEventListener('abort', () => resolve(void this.told.push('cut later')));
+          if (signal?.aborted || !this.areRunning) resolve();
+        });
       },
     } as Balancer<unknown>;
     return closeWhenServed({ balancer, waiting: this.waiting, clock: this.clock, drainTimeoutMs });
@@ -21,7 +26,7 @@ class Closing {
 }
 
 describe('closing a balancer while requests wait for a pod', () => {
-  it('happens at once when none waits, and needs no timer', async () => {
+  it('happens at once when none waits, and leaves no timer', async () => {
     const closing = new Closing();
     const closed = closing.close();
     expect(closing.told).toEqual(['close']);
@@ -52,6 +57,17 @@ describe('closing a balancer while requests wait for a pod', () => {
     await closing.clock.advanceAsync(1);
     await closed;
     expect(closing.told).toEqual(['cut']);
+  });
+
+  it('cuts requests that still run when the time is over, although none waited', async () => {
+    const closing = new Closing();
+    closing.areRunning = true;
+    const closed = closing.close();
+    await closing.clock.advanceAsync(999);
+    expect(closing.told).toEqual(['close']);
+    await closing.clock.advanceAsync(1);
+    await closed;
+    expect(closing.told).toEqual(['close', 'cut later']);
   });
 
   it('waits without end where the drain timeout is Infinity', async () => {
