@@ -60,13 +60,23 @@ export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
 
 /**
  * One undici request through all its attempts, until an attempt has a response or no further attempt is possible. It tracks how far the
- * running attempt has come. It ends once: by `completed`, by `upgraded`, or by calling `fail` of its handler.
+ * running attempt has come (`stage`). It ends once: by `completed`, by `upgraded`, or by calling `fail` of its handler.
+ *
+ *     stage        what happens             next stage
+ *     waiting      send                     connecting
+ *     connecting   began                    sent
+ *     sent         responded                answered
+ *     answered     completed, upgraded      over
+ *                  judged                   answered; the response is discarded if another pod may take the request
+ *                  discarded                connecting or waiting again, for another pod if there is one
+ *     each         attemptFailed            connecting or waiting again, for another pod, or over
+ *                  abort                    over at once if nothing was sent; else undici fails the attempt first
  */
 export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>, Timed {
   done = false;
   abortReason: Error | undefined = undefined;
   client: PodClient | undefined = undefined;
-  isGivenUp = false;
+  isDiscarding = false;
   /** How many bytes of the discarded response have arrived. */
   #discardedBytes = 0;
   #discarding: SharedTimer | undefined = undefined;
@@ -218,7 +228,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
    * @param declaredBytes The response's Content-Length, for an attempt whose response another attempt need not wait for.
    */
   discard(declaredBytes = 0): void {
-    this.isGivenUp = true;
+    this.isDiscarding = true;
     this.#discardedBytes = 0;
     this.#discarding = this.#owner.timers.start(DISCARDED_MS, { timedOut: () => this.#cut() });
     if (declaredBytes > DISCARDED_BYTES) this.#cut();
@@ -236,7 +246,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   discarded(error?: Error): void {
     this.#discarding?.cancel();
     // The next attempt starts without a discarded response, because it may fail before undici reports its begin.
-    this.isGivenUp = false;
+    this.isDiscarding = false;
     this.client?.answered();
     if (this.done || this.abortReason !== undefined) {
       this.attemptFailed(error ?? (this.abortReason as Error));
@@ -270,7 +280,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.#over();
     this.client?.answered();
     this.#discarding?.cancel();
-    this.#attempts.end(this.#verdict, this.isGivenUp ? { retrying: true } : undefined);
+    this.#attempts.end(this.#verdict, this.isDiscarding ? { retrying: true } : undefined);
   }
 
   /** The connection was upgraded. It counts as a running call on its pod until it is closed. */

@@ -52,7 +52,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
       rawHeader(headers, loadReportHeader) !== undefined || rawHeader(headers, reportsHeader) !== undefined;
     if (status >= 500 || status === 429 || isReporting) {
       call.judged(status, (name) => rawHeader(headers, name));
-      if (call.isGivenUp) return true;
+      if (call.isDiscarding) return true;
     }
     try {
       return this.#handler.onHeaders!(status, headers, resume, statusText);
@@ -64,7 +64,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
 
   onData(chunk: Buffer): boolean {
     const call = this.#call;
-    if (call.isGivenUp) {
+    if (call.isDiscarding) {
       call.discards(chunk.length);
       return true;
     }
@@ -78,7 +78,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
 
   onComplete(trailers: unknown): void {
     const call = this.#call;
-    if (call.isGivenUp) {
+    if (call.isDiscarding) {
       call.discarded();
       return;
     }
@@ -92,7 +92,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onError(error: Error): void {
-    if (this.#call.isGivenUp) this.#call.discarded(error);
+    if (this.#call.isDiscarding) this.#call.discarded(error);
     else this.#call.attemptFailed(error);
   }
 

@@ -87,7 +87,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
     const isReporting = headers[loadReportHeader] !== undefined || headers[reportsHeader] !== undefined;
     if (status >= 500 || status === 429 || isReporting) {
       request.judged?.(status, (name) => headers[name]);
-      if (request.isGivenUp === true) {
+      if (request.isDiscarding === true) {
         this.#endPause(controller);
         return;
       }
@@ -102,7 +102,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
     const request = this.#request;
-    if (request.isGivenUp === true) {
+    if (request.isDiscarding === true) {
       request.discards?.(chunk.length);
       return;
     }
@@ -116,7 +116,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
 
   onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
     const request = this.#request;
-    if (request.isGivenUp === true) {
+    if (request.isDiscarding === true) {
       request.discarded?.();
       return;
     }
@@ -139,7 +139,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
 
   onResponseError(_controller: Controller, error: Error): void {
     const request = this.#request;
-    if (request.isGivenUp === true) request.discarded?.(error);
+    if (request.isDiscarding === true) request.discarded?.(error);
     else request.attemptFailed?.(error);
   }
 
@@ -191,7 +191,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   }
 
   pause(): void {
-    if (this.#answering === undefined || this.#request.isGivenUp === true) this.#pausedEarly = true;
+    if (this.#answering === undefined || this.#request.isDiscarding === true) this.#pausedEarly = true;
     else this.#answering.pause();
   }
 

@@ -59,10 +59,10 @@ export interface CallersRequest {
   began?(): void;
   /** The first byte of a response arrived, or the head of a response with this status. */
   responded?(status?: number): void;
-  /** Called with the head of a response that may not be a plain success; may set `isGivenUp`. */
+  /** Called with the head of a response that may not be a plain success; may set `isDiscarding`. */
   judged?(status: number, header: HeaderOf): void;
   /** Whether the running attempt's response is discarded: the request goes to another pod once that response has ended. */
-  readonly isGivenUp?: boolean;
+  readonly isDiscarding?: boolean;
   /** Called when this many more bytes of the discarded response have arrived. */
   discards?(bytes: number): void;
   /** Called when the discarded response has ended, or broke off with an error. */

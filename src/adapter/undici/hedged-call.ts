@@ -206,7 +206,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
     const call = this.#call;
-    if (call.isGivenUp) {
+    if (call.isDiscarding) {
       call.discards(chunk.length);
       return;
     }
@@ -222,7 +222,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
     const call = this.#call;
     call.completed();
-    if (call.isGivenUp) return;
+    if (call.isDiscarding) return;
     this.#hedgedCall.ended();
     const { caller } = this.#hedgedCall;
     caller.handler.onResponseEnd?.(caller, trailers);
@@ -231,7 +231,7 @@ class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandle
   onResponseError(_controller: Controller, error: Error): void {
     const call = this.#call;
     // The end of a discarded response says nothing more about the pod than its headers did.
-    if (call.isGivenUp) call.completed();
+    if (call.isDiscarding) call.completed();
     else call.attemptFailed(error);
   }
 
