@@ -212,7 +212,7 @@ describe(`${SOCKETS} clients with one connection each over ${PODS} pods`, () => 
     expect(figures).toMatchObject({ placed: 1.14, rolled: 1.67, movedByRoll: 1_685, scaled: 2.004, movedByScale: 0 });
   });
 
-  it('placed by their place in the fleet are even, and move little more than they have to', {
+  it('by their number in the fleet are even, and move little more than they have to', {
     timeout: 120_000,
   }, async () => {
     const own = (index: number) => [subset({ size: 1, client: { index, count: SOCKETS, connections: 1 } })];
@@ -221,7 +221,7 @@ describe(`${SOCKETS} clients with one connection each over ${PODS} pods`, () => 
     expect(figures).toMatchObject({ placed: 1, rolled: 1, scaled: 1.008, movedByRoll: 2_026, movedByScale: 190 });
   });
 
-  it('placed by their place in the fleet, with a spare pod and `rebalance`, are even again in time', {
+  it('by their number in the fleet, with a spare pod and `rebalance`, are even again after a while', {
     timeout: 120_000,
   }, async () => {
     const own = (index: number) => [subset({ size: 2, client: { index, count: SOCKETS, connections: 1 } })];

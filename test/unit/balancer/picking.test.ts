@@ -143,7 +143,7 @@ describe('a pick', () => {
   });
 });
 
-describe('a blocked event loop of ours', () => {
+describe('a blocked event loop', () => {
   it('makes no endpoint fail: calls given up after it are not held against them', async () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1');

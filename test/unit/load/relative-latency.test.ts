@@ -209,7 +209,7 @@ describe('relative latency', () => {
   });
 });
 
-describe('the shared state of a set', () => {
+describe('the state that the load rule of a set keeps', () => {
   /** Copies of the loads, as `replay` makes them from a recording. */
   function copies(originals: readonly RuledLoad[]): RuledLoad[] {
     const made = loads(originals.length) as RuledLoad[];
@@ -231,7 +231,7 @@ describe('the shared state of a set', () => {
     ],
     ['in a large set that is called rarely', 800, () => outcomes.success],
     ['in a small interval', 5, (turn: number) => (turn % 7 === 0 ? outcomes.reset : outcomes.success)],
-  ])('can be taken over at any time and continues in the same way (%s)', (_, pauseMs, outcomeOf) => {
+  ])('is copied at any time, and continues in the same way (%s)', (_, pauseMs, outcomeOf) => {
     const originals = loads(20) as RuledLoad[];
     let followers = copies(originals);
     let nowMs = 0;

@@ -235,6 +235,18 @@ describe('outlier ejection', () => {
       expect(pods.events).toEqual([`ejected ${a}: 33 % of its calls failed, 0 % on other endpoints (last: status)`]);
     });
 
+    it('ejects only an endpoint that is as many times worse than the others as `timesWorse` says', () => {
+      for (const [timesWorse, usable] of [
+        [3, [b]],
+        [20, [a, b]],
+      ] as const) {
+        const pods = fixture(2, { timesWorse });
+        traffic(pods, b, 200, 20);
+        traffic(pods, a, 51, 3);
+        expect(pods.usable).toEqual(usable);
+      }
+    });
+
     it('ejects none when all fail alike', () => {
       const pods = fixture(3);
       for (let round = 0; round < 300; round++) {

@@ -84,7 +84,7 @@ describe('a status from grpc-js itself', () => {
     expect(fromServer(status.CANCELLED)).toEqual({ kind: 'cancelled' });
   });
 
-  it('a deadline is a timeout, unless the answer had begun or may be quiet', () => {
+  it('a deadline is a timeout, unless the response had begun or its method is known to stream', () => {
     expect(ours(status.DEADLINE_EXCEEDED)).toEqual({ kind: 'failure', cause: 'timeout' });
     expect(fromServer(status.DEADLINE_EXCEEDED, {}, true)).toEqual({ kind: 'cancelled' });
   });

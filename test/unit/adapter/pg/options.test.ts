@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPool, type PgPool, ServicePool } from '../../../../src/adapter/pg/index.js';
+import { poolSettings } from '../../../../src/adapter/pg/options.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 
 const pools: PgPool[] = [];
@@ -53,4 +54,9 @@ describe('options that neither pg nor evenkeel knows', () => {
     expect(configs).toEqual([expect.objectContaining({ newInPg: 1 })]);
     expect(Object.keys(configs[0] as object)).not.toContain('max');
   });
+});
+
+it('poolSize is another name of max, as in pg.Pool', () => {
+  const settings = (options: object): number => poolSettings({ user: 'shop', ...options }).max;
+  expect([settings({ poolSize: 7 }), settings({ poolSize: 7, max: 3 })]).toEqual([7, 3]);
 });

@@ -192,7 +192,7 @@ describe('one Redis replica', () => {
       last.end(true);
     });
 
-    it('is not blamed for a blocked event loop of ours', async () => {
+    it('is not blamed when our own event loop was blocked', async () => {
       const made = await connected();
       const read = begin(made);
       await made.clock.stall(5_000);

@@ -29,7 +29,7 @@ it('a server that refuses connections is capped, then tried with one more, then 
   expect(clock.timers).toBe(0);
 });
 
-it('a server of whose connections as many are open as may be is capped only for a while', () => {
+it('a server whose open connections already reach the limit is capped only for a while', () => {
   const clock = new FakeClock();
   const cap = new ConnectionCap(clock, 10, () => {});
   cap.refused(10);

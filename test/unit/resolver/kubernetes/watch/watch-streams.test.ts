@@ -154,8 +154,8 @@ describe('W10 watchdogs', () => {
   });
 });
 
-describe('a blocked event loop of ours', () => {
-  it('is not silence of the server: what arrived meanwhile is read first', async () => {
+describe('a blocked event loop', () => {
+  it('is not taken for silence of the server: what arrived meanwhile is read first', async () => {
     const clock = new FakeClock();
     const loop = new Loop(low, undefined, clock);
     await settle();
