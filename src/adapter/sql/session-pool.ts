@@ -336,8 +336,11 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       session.idleSinceMs = nowMs;
       session.isIdle = true;
       session.unref();
-      const later = this.#idle.findIndex(({ unusedSinceMs }) => unusedSinceMs > session.unusedSinceMs);
-      this.#idle.splice(later === -1 ? this.#idle.length : later, 0, session);
+      let place = this.#idle.length;
+      while (place > 0 && (this.#idle[place - 1] as S).unusedSinceMs > session.unusedSinceMs) place--;
+      // A session that a call gives back is always the last.
+      if (place === this.#idle.length) this.#idle.push(session);
+      else this.#idle.splice(place, 0, session);
     }
   }
 
