@@ -18,6 +18,7 @@ export class Invalidation {
   #timer: Timer | undefined;
   /** Whether a run of the stages was requested and has not begun, so that further requests in this turn cost nothing. */
   #isDue = false;
+  #isClosed = false;
 
   constructor(context: StageContext) {
     this.#context = context;
@@ -25,7 +26,7 @@ export class Invalidation {
   }
 
   request(): void {
-    if (this.#isDue || this.#timer !== undefined) return;
+    if (this.#isDue || this.#timer !== undefined || this.#isClosed) return;
     const { clock, invalidate } = this.#context;
     const nowMs = clock.now();
     this.#credit = Math.min(BURST, this.#credit + ((nowMs - this.#countedAtMs) * PER_SECOND) / 1_000);
@@ -50,6 +51,7 @@ export class Invalidation {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#timer?.cancel();
     this.#timer = undefined;
   }

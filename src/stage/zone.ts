@@ -48,6 +48,7 @@ class Zone implements Stage {
   readonly #context: StageContext;
   readonly #connected = new Set<string>();
   #timer: Timer | undefined;
+  #isClosed = false;
 
   constructor(own: string, maxLoadRatio: number, context: StageContext) {
     this.#own = own;
@@ -60,6 +61,8 @@ class Zone implements Stage {
       if (connected === this.#connected.has(key)) return;
       if (connected) this.#connected.add(key);
       else this.#connected.delete(key);
+      // When the balancer closes, connections end after this stage was closed.
+      if (this.#isClosed) return;
       this.#timer ??= this.#context.clock.timer(() => {
         this.#timer = undefined;
         this.#context.invalidate();
@@ -89,6 +92,7 @@ class Zone implements Stage {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#timer?.cancel();
   }
 

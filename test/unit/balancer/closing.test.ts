@@ -3,6 +3,13 @@ import { describe, expect, it } from 'vitest';
 import { createBalancer } from '../../../src/balancer/balancer.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
+import { activeHealth } from '../../../src/stage/active-health.js';
+import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
+import { panic } from '../../../src/stage/panic.js';
+import { pushback } from '../../../src/stage/pushback.js';
+import { slowStart } from '../../../src/stage/slow-start.js';
+import { subset } from '../../../src/stage/subset.js';
+import { zone } from '../../../src/stage/zone.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
 import { BalancerFixture, failure, stateOf } from '../../support/fixtures/balancer-fixture.js';
@@ -69,6 +76,30 @@ describe('closing a balancer', () => {
     await fixture.clock.advanceAsync(86_400_000);
     expect(await stateOf(closing)).toBe('pending');
     lease?.end(outcomes.success);
+    await closing;
+    await expectNothingLeft(fixture);
+  });
+
+  it.each([
+    ['activeHealth', activeHealth()],
+    ['outlierEjection', outlierEjection()],
+    ['panic', panic()],
+    ['pushback', pushback()],
+    ['slowStart', slowStart()],
+    ['subset', subset({ client: 'me' })],
+    ['zone', zone({ zone: 'a' })],
+  ])('leaves no timer of the stage %s, also when calls fail and end later', async (_name, stage) => {
+    const fixture = new BalancerFixture({ stages: [stage] });
+    await fixture.publish({ address: '10.0.0.1', port: 80, zone: 'a' });
+    await fixture.publish(
+      { address: '10.0.0.1', port: 80, zone: 'a' },
+      ...[2, 3, 4].map((host) => ({ address: `10.0.0.${host}`, port: 80, zone: 'b' })),
+    );
+    const leases = Array.from({ length: 60 }, () => fixture.balancer.pick());
+    for (const lease of leases.splice(0, 40)) lease?.end({ ...outcomes.overload, retryAfterMs: 1_000 });
+    await fixture.clock.advanceAsync(1_000);
+    const closing = fixture.balancer.close();
+    for (const lease of leases) lease?.end({ ...outcomes.overload, retryAfterMs: 1_000 });
     await closing;
     await expectNothingLeft(fixture);
   });
