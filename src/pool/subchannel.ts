@@ -170,6 +170,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (connection === undefined) throw this.lastError ?? new Error(`${this.endpoint.key} has no connection`);
     if (connection.ping === undefined) throw new EvenkeelError('EVENKEEL_OPTION', 'this transport has no ping');
     await connection.ping(signal);
+    // The answer may come after the endpoint's end, when stages have forgotten it.
+    if (this.state === 'closed') return;
     this.forgetWhatTrackersIgnore();
     this.trackers.probed();
   }

@@ -226,6 +226,24 @@ describe('the end of a subchannel', () => {
     await expectNothingLeft(fixture);
   });
 
+  it('notifies no stage of a probe that is answered later', async () => {
+    const told: string[] = [];
+    const fixture: SubchannelFixture = await readyFixture({
+      tracker: { probed: () => told.push('probed'), closed: () => fixture.told.push('closed') },
+    });
+    let answer = (): void => {};
+    fixture.last.ping = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    const ping = fixture.subchannel.ping(new AbortController().signal);
+    fixture.subchannel.drain(true);
+    answer();
+    await ping;
+    expect(told).toEqual([]);
+    await expectNothingLeft(fixture);
+  });
+
   it('closes a connection that a transport delivers too late', async () => {
     let deliver = (): void => {};
     const fixture = new SubchannelFixture({
