@@ -69,6 +69,7 @@ export class Retiring<C> {
     let patience: Timer | undefined;
     const late = new Promise<void>((resolve) => {
       patience = this.#owner.clock.timer(resolve, CUT_PATIENCE_MS);
+      patience.ref();
     });
     await Promise.race([Promise.allSettled(this.#dials), late]);
     patience?.cancel();

@@ -125,11 +125,13 @@ describe('closing a balancer', () => {
     await expectNothingLeft(fixture);
   });
 
-  it('waits for a transport that goes on connecting, but no longer than 5 s', async () => {
-    const fixture = new BalancerFixture({ transport: { connect: () => new Promise(() => {}) } });
+  it('waits for a transport that goes on connecting, keeps the process alive meanwhile, but no longer than 5 s', async () => {
+    const transport = { connect: () => new Promise<never>(() => {}) };
+    const fixture = new BalancerFixture({ transport, pool: { drainTimeoutMs: 1_000 } });
     await fixture.publish('10.0.0.1');
     const closing = fixture.balancer.close();
     await fixture.clock.advanceAsync(4_999);
+    expect(fixture.clock.referencedTimers).toBe(1);
     expect(await stateOf(closing)).toBe('pending');
     await fixture.clock.advanceAsync(1);
     await closing;
