@@ -4,6 +4,7 @@ import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'ev
 import type { PoolConnection, RowDataPacket } from 'mysql2';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ScriptedConnection, ScriptedMysql } from '../../support/databases/scripted-mysql.js';
+import { endText } from '../../support/fixtures/attempt-text.js';
 import { until } from '../../support/until.js';
 
 let servers: ScriptedMysql[];
@@ -36,10 +37,7 @@ const first = (): ScriptedMysql => servers[0] as ScriptedMysql;
 const statements = (server: ScriptedMysql): number =>
   server.connections.reduce((sum, connection) => sum + connection.statements.length, 0);
 /** What the attempts so far were, in short. */
-const story = (): string[] =>
-  attempts.map(({ outcome, retrying }) =>
-    [outcome.kind, outcome.cause, retrying ? 'again' : ''].filter(Boolean).join(' '),
-  );
+const story = (): string[] => attempts.map(endText);
 const holding = (): ScriptedMysql | undefined =>
   servers.find(({ connections }) => connections.some(({ answer }) => answer !== undefined));
 const oneHolds = async (): Promise<ScriptedMysql> => {

@@ -1,5 +1,6 @@
 import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { attemptText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
@@ -38,10 +39,7 @@ const get = async (path = '/'): Promise<{ status: number; pod: unknown; text: st
 };
 const inFlight = (): number => inFlightOf(orders);
 const idle = (): Promise<void> => until('nothing runs', () => inFlight() === 0);
-const told = (): string[] =>
-  attempts.map(({ outcome, attempt, hedged, retrying }) =>
-    [attempt, outcome.kind, outcome.cause, hedged && 'hedge', retrying && 'again'].filter(Boolean).join(' '),
-  );
+const told = (): string[] => attempts.map(attemptText);
 /**
  * Until a hedge has answered: on a busy machine one may also go to the pod that hangs, beside a first attempt that is
  * merely slow. Bounded.

@@ -3,6 +3,7 @@ import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { endText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
 import { RefusingHttp2Pod } from '../../support/pods/refusing-http2-pod.js';
@@ -60,9 +61,7 @@ describe.runIf(carriesHttp2)(
       );
     };
     const told = (): string[] =>
-      attempts
-        .filter(({ endpoint }) => endpoint.port === refusing.endpoint.port)
-        .map(({ outcome, retrying }) => [outcome.kind, outcome.cause, retrying && 'again'].filter(Boolean).join(' '));
+      attempts.filter(({ endpoint }) => endpoint.port === refusing.endpoint.port).map(endText);
 
     it.each([
       ['goaway', 'GET', undefined],

@@ -2,6 +2,7 @@ import { type ObserverEvents, roundRobin, staticEndpoints, without } from 'evenk
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { endText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
 import { titleOf } from '../../support/title-of.js';
@@ -40,10 +41,7 @@ describe.runIf(carriesHttp2)(titleOf('over HTTP/2 with undici 8', carriesHttp2, 
   };
   const inFlight = (): number => orders.balancer.snapshot().endpoints.reduce((sum, { inFlight: n }) => sum + n, 0);
   const idle = (): Promise<void> => until('nothing runs', () => inFlight() === 0);
-  const told = (): string[] =>
-    attempts.map(({ outcome, hedged, retrying }) =>
-      [outcome.kind, outcome.cause, hedged && 'hedge', retrying && 'again'].filter(Boolean).join(' '),
-    );
+  const told = (): string[] => attempts.map(endText);
   const sockets = (): Promise<number> => pods.total('connections');
 
   it.each(['/', '/bytes/1000000'])(

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { attemptText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { heard } from '../../support/fixtures/heard.js';
 import { Pod, Pods } from '../../support/pods/pods.js';
@@ -34,12 +35,7 @@ const get = async (path: string): Promise<{ statusCode: number; text: string }> 
   const { statusCode, body } = await dispatcher.request({ path, method: 'GET' });
   return { statusCode, text: await body.text() };
 };
-const outcomes = (): string[] =>
-  attempts.map(({ outcome, attempt, retrying }) =>
-    [attempt, outcome.kind, outcome.cause, retrying ? 'again' : undefined]
-      .filter((part) => part !== undefined)
-      .join(' '),
-  );
+const outcomes = (): string[] => attempts.map(attemptText);
 
 describe('a pod that went away while its connection was idle', () => {
   it.each(['GET', 'POST', 'PATCH'] as const)(

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { attemptText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
@@ -37,10 +38,7 @@ const get = async (path: string, method = 'GET'): Promise<{ status: number; pod:
   const { statusCode, headers, body } = await orders.request({ path, method: method as 'GET' });
   return { status: statusCode, pod: headers['x-pod'], text: await body.text() };
 };
-const told = (): string[] =>
-  attempts.map(({ outcome, attempt, retrying }) =>
-    [attempt, outcome.kind, outcome.cause, retrying ? 'again' : undefined].filter(Boolean).join(' '),
-  );
+const told = (): string[] => attempts.map(attemptText);
 const inFlight = (): number => inFlightOf(orders);
 const requests = async (): Promise<number[]> => (await pods.stats()).map((stats) => stats.requests);
 
