@@ -582,7 +582,11 @@ const isNode = process.versions.bun === undefined && process.versions.deno === u
 const isSupported = isNode && (major > 20 || (major === 20 && minor >= 19));
 // A second copy, such as the app's own beside the cluster's, leaves everything to the first.
 if (isSupported && globalThis[STATE] === undefined) {
-  Object.defineProperty(globalThis, STATE, { value: { left }, enumerable: false });
+  // Node's own, before an app's tests put fake ones in their place: src/runtime/timers.ts uses them.
+  const { setTimeout, clearTimeout, setImmediate, queueMicrotask, performance } = globalThis;
+  const now = performance.now.bind(performance);
+  const timers = { setTimeout, clearTimeout, setImmediate, queueMicrotask, performance: { now } };
+  Object.defineProperty(globalThis, STATE, { value: { left, timers }, enumerable: false });
   try {
     register();
   } catch (error) {

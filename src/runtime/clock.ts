@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { now, timers } from './timers.js';
 
 /** A running timer. */
 export interface Timer {
@@ -35,16 +36,16 @@ export function inBackground<T>(fn: () => T): T {
 
 /** The clock of the machine. */
 export const systemClock: Clock = {
-  now: () => performance.now(),
+  now,
   timer(fn, delayMs) {
-    const timeout = inBackground(() => setTimeout(fn, Math.min(Math.max(0, delayMs), MAX_DELAY_MS)));
+    const timeout = inBackground(() => timers.setTimeout(fn, Math.min(Math.max(0, delayMs), MAX_DELAY_MS)));
     timeout.unref();
     return {
-      cancel: () => clearTimeout(timeout),
+      cancel: () => timers.clearTimeout(timeout),
       ref: () => {
         timeout.ref();
       },
     };
   },
-  defer: (fn) => inBackground(() => queueMicrotask(fn)),
+  defer: (fn) => inBackground(() => timers.queueMicrotask(fn)),
 };

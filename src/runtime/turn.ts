@@ -1,3 +1,5 @@
+import { timers } from './timers.js';
+
 /**
  * Calls `fn` once everything has been handled that other machines have sent up to now, including closed connections. `fn` runs in the
  * caller's async context.
@@ -5,5 +7,5 @@
 export function afterPendingIo(fn: () => void): void {
   // The first `setImmediate` may still run in the current turn of the event loop, which began before some data arrived. The second one
   // cannot.
-  setImmediate(() => setImmediate(fn));
+  timers.setImmediate(() => timers.setImmediate(fn));
 }

@@ -581,6 +581,53 @@ describe('an agent that the app created', () => {
   });
 });
 
+describe('NODE_OPTIONS', () => {
+  it('balances a worker thread and a forked process, too', async () => {
+    const file = join(world.folder, 'threads.cjs');
+    await writeFile(
+      file,
+      `const { fork } = require('node:child_process');
+      const { isMainThread, parentPort, Worker } = require('node:worker_threads');
+      const seen = async () => {
+        const names = new Set();
+        for (let call = 0; call < 12; call++) names.add((await (await fetch('${orders}')).json()).pod);
+        return names.size;
+      };
+      const told = (source) => new Promise((resolve) => source.once('message', resolve));
+      (async () => {
+        if (!isMainThread) return parentPort.postMessage(await seen());
+        if (process.argv[2] === 'fork') return process.send(await seen(), () => process.disconnect());
+        const [thread, child] = await Promise.all([told(new Worker(__filename)), told(fork(__filename, ['fork']))]);
+        console.log(JSON.stringify({ pods: { thread, child }, failed: {} }));
+        process.disconnect();
+      })();`,
+    );
+    const { pods: seen, stderr } = await start([file], { NODE_OPTIONS: `--require=${register} --require=${noDns}` })
+      .result;
+    expect({ seen, stderr }).toEqual({ seen: { thread: 3, child: 3 }, stderr: '' });
+  });
+});
+
+describe('an app whose tests replace timers', () => {
+  // undici itself needs setImmediate.
+  it.each([
+    ['http.get', ['setTimeout', 'setInterval', 'setImmediate']],
+    ['fetch', ['setTimeout', 'setInterval']],
+    ['undici', ['setTimeout', 'setInterval']],
+  ])('%s reaches every pod while %j never fire and performance.now() stands still', async (client, names) => {
+    const file = join(world.folder, `no-timers-${names.length}.cjs`);
+    await writeFile(
+      file,
+      `const timer = { ref: () => timer, unref: () => timer, hasRef: () => false, refresh: () => timer };
+      for (const name of ${JSON.stringify(names)}) globalThis[name] = () => timer;
+      performance.now = () => 0;`,
+    );
+    const { pods: seen, failed, stderr } = await start([app, client, orders], {}, ['--require', file]).result;
+    expect({ stderr, failed }).toEqual({ stderr: '', failed: {} });
+    expect(Object.keys(seen)).toHaveLength(3);
+  });
+});
+
 describe('a kept connection', () => {
   it('begins a request of got with the same events as without register, and its time-out for sending comes', async () => {
     existAt('lone', [outside]);
