@@ -244,7 +244,9 @@ async function run({ args, path = '/' }, folder, isRegistered) {
       while (!isRolled) {
         const id = sent++ % REQUESTS;
         const answer = await ask(id);
-        if (answer.text === answers[id].text && answer.status === answers[id].status) continue;
+        // What failed before, and was counted then, is no measure.
+        const isSame = answer.text === answers[id].text || answers[id].status !== 200;
+        if (answer.status === 200 && isSame) continue;
         const why = answer.status === 200 ? 'another answer' : answer.text.slice(0, 80);
         failures.set(why, (failures.get(why) ?? 0) + 1);
       }
@@ -352,7 +354,10 @@ try {
       rows.push(row);
       // Those that are left alone fail as often as before.
       if (differing > 0 || (sumOf(ours.failures) > 0 && !program.isLeft)) broken++;
-      for (const [kind, { failures, stderr }] of Object.entries({ stock, register: ours })) {
+      for (const [kind, { answers, failures, stderr }] of Object.entries({ stock, register: ours })) {
+        for (const { status, text } of answers) {
+          if (status !== 200) notes.push(`${name}, ${kind}, compared: ${status} ${text.slice(0, 80)}`);
+        }
         for (const [why, count] of failures) notes.push(`${name}, ${kind}: ${count} × ${why}`);
         if (stderr !== '') notes.push(`${name}, ${kind}, said: ${stderr.trim().slice(0, 300)}`);
       }
