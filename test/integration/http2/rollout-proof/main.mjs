@@ -222,7 +222,9 @@ for (const protocol of protocols) {
       const running = await play(world);
       const { calls, failed } = await world.stop();
       const count = Object.values(failed).reduce((sum, each) => sum + each, 0);
-      if (how === 'evenkeel' && count > (running > 0 ? Math.max(running, 3 * MAX_STREAMS) : 0)) isKept = false;
+      // Calls on a pod are counted a moment before it is killed, so a few more may run there.
+      const allowed = running > 0 ? Math.max(1.05 * running, 3 * MAX_STREAMS) : 0;
+      if (how === 'evenkeel' && count > allowed) isKept = false;
       // A GET is repeated, unless its response had begun.
       const lost = Object.keys(failed).some((why) => why.startsWith('GET') && !why.includes('after the head'));
       if (how === 'evenkeel' && lost) isKept = false;
