@@ -83,7 +83,7 @@ export class BalancedStream extends Duplex {
 
   setTimeout(ms: number, callback?: () => void): void {
     this.#timeoutMs = ms;
-    this.#native?.setTimeout(ms);
+    if (this.#native !== undefined) this.#limit(this.#native);
     if (callback !== undefined && ms === 0) this.off('timeout', callback);
     else if (callback !== undefined) this.once('timeout', callback);
   }
@@ -108,10 +108,7 @@ export class BalancedStream extends Duplex {
   attach(native: ClientHttp2Stream): void {
     this.#native = native;
     this.#passedOn = 0;
-    native.on('timeout', () => {
-      if (this.#native === native) this.emit('timeout');
-    });
-    if (this.#timeoutMs > 0) native.setTimeout(this.#timeoutMs);
+    if (this.#timeoutMs > 0) this.#limit(native);
     if (this.#keptBytes > 0 || this.#isComplete) this.#pass();
     const held = this.#held;
     if (held === undefined) return;
@@ -192,14 +189,24 @@ export class BalancedStream extends Duplex {
     destroyed(error);
   }
 
+  /** Applies the limit of `setTimeout` to Node's stream. */
+  #limit(native: ClientHttp2Stream): void {
+    if (native.listenerCount('timeout') === 0) {
+      native.on('timeout', () => {
+        if (this.#native === native) this.emit('timeout');
+      });
+    }
+    native.setTimeout(this.#timeoutMs);
+  }
+
   /**
-   * Passes the kept body on two ticks later. A caller that ends its request right after its only write, or in the callback of that, then
-   * sends the body and the end of the stream in one frame. Connect ends its requests later, after a promise: in a second frame.
+   * Passes the kept body on after a tick, the microtasks that follow, and another tick. A caller that ends its request right after its only
+   * write, in the callback of that, or after a promise as Connect does, then sends the body and the end of the stream in one frame.
    */
   #passSoon(): void {
     if (this.#willPass) return;
     this.#willPass = true;
-    process.nextTick(passNext, this);
+    process.nextTick(passAfterMicrotasks, this);
   }
 
   /** Writes the part of the kept body that Node's stream does not have yet. */
@@ -223,7 +230,11 @@ export class BalancedStream extends Duplex {
   }
 }
 
-/** Waits for a second tick. A caller that ends its request in the callback of its write does so after the first tick. */
-function passNext(stream: BalancedStream): void {
+/** A caller that ends its request in the callback of its write, or in a microtask after that, has done so two ticks after the write. */
+function passAfterMicrotasks(stream: BalancedStream): void {
+  void Promise.resolve(stream).then(passInTick);
+}
+
+function passInTick(stream: BalancedStream): void {
   process.nextTick(BalancedStream.passNow, stream);
 }

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { createEndpoint } from 'evenkeel';
 import type { Http2Options } from 'evenkeel/http2';
@@ -55,6 +56,9 @@ async function startHttp2(...args: Parameters<typeof http2Over>) {
   return started;
 }
 
+/** What a session of Node says when it ends, as far as tests read it. */
+type SessionDetail = { readonly type: string; readonly framesSent: number };
+
 const codeOf = (error: unknown): Code => ConnectError.from(error).code;
 
 describe.each(protocols)('%s', (protocol) => {
@@ -74,6 +78,24 @@ describe.each(protocols)('%s', (protocol) => {
     for (const [index, name] of turns.flat().entries()) expect(name === turns.flat()[0]).toBe(index % 2 === 0);
     expect(attempts.every(({ outcome: { kind } }) => kind === 'success')).toBe(true);
     expect(await orders.collect(messages('1', '2', '3'))).toMatchObject({ value: expect.stringMatching(/ 1\+2\+3$/) });
+  });
+
+  it('a unary request takes two frames: its headers, and its message with the end of the stream', async () => {
+    const sent: number[] = [];
+    const observer = new PerformanceObserver((list) => {
+      for (const { name, detail } of list.getEntries() as (PerformanceEntry & { readonly detail: SessionDetail })[]) {
+        if (name === 'Http2Session' && detail.type === 'client') sent.push(detail.framesSent);
+      }
+    });
+    observer.observe({ entryTypes: ['http2'] });
+    const { orders, manager } = await startOrders([pod], protocol);
+    for (let call = 0; call < 20; call++) await orders.say({ value: 'hello' });
+    await manager.close();
+    await until('the session has said how many frames it sent', () => sent.length > 0);
+    observer.disconnect();
+    // The session's own frames, such as SETTINGS and GOAWAY, are fewer than 10.
+    expect(sent[0]).toBeGreaterThanOrEqual(40);
+    expect(sent[0]).toBeLessThan(50);
   });
 
   it('an error of the pod reaches the caller unchanged, and counts for or against the pod by its code', async () => {
@@ -313,6 +335,16 @@ describe('a request of node:http2', () => {
     await until('it is closed', () => stream.destroyed);
     expect(stream.rstCode).toBe(0);
     await until('the pod got it', () => pod.stats.paths.at(-1) === 'POST http://orders.shop:8080/echo');
+  });
+
+  it('emits continue, then headers, then response, as a stream of Node does', async () => {
+    const { http2 } = await startHttp2([pod]);
+    const stream = http2.request({ ':method': 'POST', ':path': '/echo', expect: '100-continue' });
+    const events: string[] = [];
+    for (const name of ['continue', 'headers', 'response']) stream.on(name, () => events.push(name));
+    stream.on('continue', () => stream.end('hello'));
+    expect(await bodyOf(stream)).toBe('hello');
+    expect(events).toEqual(['continue', 'headers', 'response']);
   });
 
   it('sends a large body in both directions, with pauses on either side', async () => {
