@@ -1,9 +1,10 @@
-import type {
-  ClientHttp2Stream,
-  ClientSessionRequestOptions,
-  IncomingHttpHeaders,
-  IncomingHttpStatusHeader,
-  OutgoingHttpHeaders,
+import {
+  type ClientHttp2Stream,
+  type ClientSessionRequestOptions,
+  constants,
+  type IncomingHttpHeaders,
+  type IncomingHttpStatusHeader,
+  type OutgoingHttpHeaders,
 } from 'node:http2';
 import { type Balancer, type Clock, type Outcome, outcomes, type Priority } from '../../index.js';
 import { announcementOf, reportOf } from '../http/answer.js';
@@ -46,6 +47,15 @@ export interface CallOwner {
 }
 
 type ResponseHeaders = IncomingHttpHeaders & IncomingHttpStatusHeader;
+
+/**
+ * The call that a stream of Node's carries an attempt of, until the call is done with that stream. A closed stream may stay in memory until
+ * the next full garbage collection, with everything it refers to.
+ */
+const callOf: unique symbol = Symbol('call');
+
+/** A stream of Node's that carries an attempt. */
+type AttemptStream = ClientHttp2Stream & { [callOf]?: Http2Call | undefined };
 
 /** One request over HTTP/2, through all its attempts. */
 export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
@@ -137,7 +147,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.#session = session;
     this.#native = native;
     this.#failure = undefined;
-    this.#listen(native);
+    listen(native, this, this.#options.waitForTrailers === true);
     this.stream.attach(native);
   }
 
@@ -166,37 +176,39 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.#attempts.fail({ outcome: outcomes.notStarted, error, untried: true, idempotent: true, answered: false });
   }
 
-  #listen(native: ClientHttp2Stream): void {
-    const { stream } = this;
-    native.on('response', (headers, flags) => this.#responded(native, headers, flags));
-    native.on('data', (chunk: Buffer) => {
-      this.#endMessage?.add(chunk);
-      if (!stream.push(chunk)) native.pause();
-    });
-    native.on('end', () => {
-      // Node also emits `end` for a stream that this side has closed.
-      if (this.#native !== native || stream.isDropped) return;
-      this.#isComplete = this.#attempts.lease?.answered === true;
-      if (!this.#isComplete) return;
-      stream.push(null);
-      // Only once the caller has read the response, because until then a failed write would fail its call.
-      if (!stream.writableEnded && endsWithResponse(this.#headers)) stream.once('end', () => native.close());
-    });
-    native.on('trailers', (headers, flags) => {
-      this.#trailers = headers;
-      stream.emit('trailers', headers, flags);
-    });
-    native.on('headers', (headers, flags) => stream.emit('headers', headers, flags));
-    native.on('continue', () => stream.emit('continue'));
-    if (this.#options.waitForTrailers) native.on('wantTrailers', () => stream.emit('wantTrailers'));
-    native.on('error', (error) => {
-      this.#failure ??= error;
-    });
-    native.on('close', () => this.#closed(native));
+  // The members that follow are for the listeners of Node's stream.
+
+  received(native: AttemptStream, chunk: Buffer): void {
+    this.#endMessage?.add(chunk);
+    if (!this.stream.push(chunk)) native.pause();
   }
 
-  #responded(native: ClientHttp2Stream, headers: ResponseHeaders, flags: number): void {
-    if (this.#native !== native) return;
+  ended(native: AttemptStream): void {
+    const { stream } = this;
+    // Node also emits `end` for a stream that this side has closed.
+    if (stream.isDropped) return;
+    this.#isComplete = this.#attempts.lease?.answered === true;
+    if (!this.#isComplete) return;
+    stream.push(null);
+    // Only once the caller has read the response, because until then a failed write would fail its call.
+    if (!stream.writableEnded && endsWithResponse(this.#headers)) stream.once('end', () => native.close());
+  }
+
+  gotTrailers(trailers: IncomingHttpHeaders, flags: number): void {
+    this.#trailers = trailers;
+    this.stream.emit('trailers', trailers, flags);
+  }
+
+  gotHeaders(headers: ResponseHeaders, flags: number): void {
+    if (headers[':status'] === constants.HTTP_STATUS_CONTINUE) this.stream.emit('continue');
+    this.stream.emit('headers', headers, flags);
+  }
+
+  gotError(error: Error): void {
+    this.#failure ??= error;
+  }
+
+  responded(native: AttemptStream, headers: ResponseHeaders, flags: number): void {
     const attempts = this.#attempts;
     const lease = attempts.lease as CallLease<PodSessions>;
     const report = reportOf(headers[loadReportHeader]);
@@ -247,10 +259,10 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   }
 
   /** Discards the response of this pod, because the request goes to another pod. */
-  #giveUp(native: ClientHttp2Stream): void {
+  #giveUp(native: AttemptStream): void {
+    native[callOf] = undefined;
     this.#native = undefined;
     this.stream.detach();
-    native.removeAllListeners('data');
     native.close(CANCEL);
     this.#release();
     this.#attempts.move();
@@ -263,8 +275,8 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   }
 
   /** Handles the `close` of Node's stream for an attempt: the attempt succeeded, was abandoned by its caller, or failed. */
-  #closed(native: ClientHttp2Stream): void {
-    if (this.#native !== native) return;
+  closed(native: AttemptStream): void {
+    native[callOf] = undefined;
     const attempts = this.#attempts;
     const lease = attempts.lease as CallLease<PodSessions>;
     const session = this.#session as Http2Session;
@@ -323,6 +335,51 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.#attempts.end(outcome, { error: failure });
     this.stream.failed(rstCode, failure);
   }
+}
+
+/** Makes the events of Node's stream reach `call`. All streams share the listeners, so that a call creates none. */
+function listen(native: AttemptStream, call: Http2Call, wantsTrailers: boolean): void {
+  native[callOf] = call;
+  native.on('response', onResponse);
+  native.on('data', onData);
+  native.on('end', onEnd);
+  native.on('trailers', onTrailers);
+  native.on('headers', onHeaders);
+  if (wantsTrailers) native.on('wantTrailers', onWantTrailers);
+  native.on('error', onError);
+  native.on('close', onClose);
+}
+
+function onResponse(this: AttemptStream, headers: ResponseHeaders, flags: number): void {
+  this[callOf]?.responded(this, headers, flags);
+}
+
+function onData(this: AttemptStream, chunk: Buffer): void {
+  this[callOf]?.received(this, chunk);
+}
+
+function onEnd(this: AttemptStream): void {
+  this[callOf]?.ended(this);
+}
+
+function onTrailers(this: AttemptStream, trailers: IncomingHttpHeaders, flags: number): void {
+  this[callOf]?.gotTrailers(trailers, flags);
+}
+
+function onHeaders(this: AttemptStream, headers: ResponseHeaders, flags: number): void {
+  this[callOf]?.gotHeaders(headers, flags);
+}
+
+function onWantTrailers(this: AttemptStream): void {
+  this[callOf]?.stream.emit('wantTrailers');
+}
+
+function onError(this: AttemptStream, error: Error): void {
+  this[callOf]?.gotError(error);
+}
+
+function onClose(this: AttemptStream): void {
+  this[callOf]?.closed(this);
 }
 
 /** NGHTTP2_CANCEL: the code with which a client resets a stream whose response it no longer wants. */
