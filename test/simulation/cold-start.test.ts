@@ -43,7 +43,10 @@ class Network extends FakeTransport {
   }
 
   override async connect(...[endpoint, signal]: Parameters<FakeTransport['connect']>): Promise<FakeConnection> {
-    await new Promise<void>((resolve) => this.#clock.timer(resolve, this.#timeOf(endpoint.address)));
+    await new Promise<void>((resolve, reject) => {
+      this.#clock.timer(resolve, this.#timeOf(endpoint.address));
+      signal.addEventListener('abort', () => reject(signal.reason));
+    });
     return super.connect(endpoint, signal);
   }
 }
