@@ -11,12 +11,12 @@ import { chromium } from 'playwright-core';
 import { findCommand, installHint, systemPackages } from '../../../scripts/system-packages.mjs';
 
 const root = new URL('../../../', import.meta.url);
-/** What is shown of a protocol: the key of its tab, and that of what happens to its pods first. */
+/** What is shown of a protocol: the key of its tab, that of what happens to its pods first, and options of the playground. */
 const pictures = {
-  http: { file: 'playground.png', tab: '1' },
-  grpc: { file: 'playground-grpc.png', tab: '2', action: '+' },
-  mysql: { file: 'playground-mysql.png', tab: '3', action: 'r' },
-  websocket: { file: 'playground-websocket.png', tab: '4', action: '+' },
+  http: { file: 'playground.png', tab: '1', options: [] },
+  grpc: { file: 'playground-grpc.png', tab: '2', action: '+', options: ['--picker', 'round-robin'] },
+  mysql: { file: 'playground-mysql.png', tab: '3', action: 'r', options: ['--picker', 'round-robin'] },
+  websocket: { file: 'playground-websocket.png', tab: '4', action: '+', options: [] },
 };
 const named = process.argv.slice(2);
 const unknown = named.find((name) => !Object.hasOwn(pictures, name));
@@ -35,31 +35,25 @@ if (wanted === undefined || executablePath === undefined) {
   console.error(`There is no Chromium here. ${wanted ? installHint(wanted) : ''}`);
   process.exit(1);
 }
-const playground = spawn(
-  process.execPath,
-  [fileURLToPath(new URL('examples/playground/main.js', root)), '--port', '0'],
-  {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  },
-);
-const url = await new Promise((resolve, reject) => {
-  let said = '';
-  const timer = setTimeout(() => reject(new Error('the playground names no page')), START_MS);
-  playground.stdout.on('data', (chunk) => {
-    said += chunk;
-    const [found] = /http:\/\/\S+/.exec(said) ?? [];
-    if (found === undefined) return;
-    clearTimeout(timer);
-    resolve(found);
-  });
-});
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
 try {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 720 }, colorScheme: 'light' });
-  await page.goto(url);
-  await page.locator('#link[data-live="yes"]').waitFor();
-  for (const [name, { file, tab, action }] of Object.entries(pictures)) {
-    if (named.length > 0 && !named.includes(name)) continue;
+  for (const [name, picture] of Object.entries(pictures)) {
+    if (named.length === 0 || named.includes(name)) await draw(picture);
+  }
+} finally {
+  await browser.close();
+}
+
+/** @param {{ file: string, tab: string, action?: string, options: readonly string[] }} picture */
+async function draw({ file, tab, action, options }) {
+  const main = fileURLToPath(new URL('examples/playground/main.js', root));
+  const playground = spawn(process.execPath, [main, '--port', '0', ...options], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 720 }, colorScheme: 'light' });
+    await page.goto(await urlFrom(playground.stdout));
+    await page.locator('#link[data-live="yes"]').waitFor();
     await page.keyboard.press(tab);
     await pause(SETTLE_MS);
     if (action !== undefined) {
@@ -70,8 +64,23 @@ try {
     await page.screenshot({ path });
     const busy = await page.locator('#busy-machine').textContent();
     console.log(busy === '' ? `wrote ${path}` : `wrote ${path}, but ${busy}`);
+    await page.close();
+  } finally {
+    playground.kill('SIGINT');
   }
-} finally {
-  await browser.close();
-  playground.kill('SIGINT');
+}
+
+/** The page's address, as the playground prints it. @param {import('node:stream').Readable} stdout @returns {Promise<string>} */
+function urlFrom(stdout) {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    const timer = setTimeout(() => reject(new Error('the playground names no page')), START_MS);
+    stdout.on('data', (chunk) => {
+      said += chunk;
+      const [found] = /http:\/\/\S+/.exec(said) ?? [];
+      if (found === undefined) return;
+      clearTimeout(timer);
+      resolve(found);
+    });
+  });
 }
