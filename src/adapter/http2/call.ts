@@ -263,7 +263,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     native[callOf] = undefined;
     this.#native = undefined;
     this.stream.detach();
-    native.close(CANCEL);
+    native.close(constants.NGHTTP2_CANCEL); // what a client says that no longer wants the response
     this.#release();
     this.#attempts.move();
   }
@@ -381,6 +381,3 @@ function onError(this: AttemptStream, error: Error): void {
 function onClose(this: AttemptStream): void {
   this[callOf]?.closed(this);
 }
-
-/** NGHTTP2_CANCEL: the code with which a client resets a stream whose response it no longer wants. */
-const CANCEL = 0x8;

@@ -44,8 +44,8 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
   readonly idempotent?: boolean | undefined;
   /**
    * Which servers get statements. `primary`: only a server whose latest answer was that it accepts writes. A server that reports to be
-   * read-only is on standby until it accepts them; it is the primary then, and the sessions of a former primary that does not answer, or still accepts writes, are cut.
-   * `any`: all servers, whose roles are not queried. @defaultValue 'any'
+   * read-only is on standby until it accepts them; it is the primary then, and the sessions of a former primary that does not answer, or
+   * still accepts writes, are cut. `any`: all servers, whose roles are not queried. @defaultValue 'any'
    * @see docs/guide/mysql.md#roles-one-primary-several-replicas
    */
   readonly role?: 'any' | 'primary' | undefined;
