@@ -1,6 +1,7 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { CallNote } from '../observe/live-balancers.js';
 import { isTraced, observes } from '../observe/observer.js';
+import type { AllowedAttempt } from '../retry/retry-policy.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import {
   type AttemptEnd,
@@ -14,6 +15,13 @@ import {
 import { AttemptTraces, traceOf } from './call-trace.js';
 import { type CallLease, callLease, type Lease } from './lease.js';
 import { pickOther } from './other-endpoint.js';
+
+/** The attempt that follows one whose response was given up: on which lease, after which failure, and what it cost. */
+interface ReservedAttempt<C> {
+  readonly lease: CallLease<C>;
+  readonly failed: FailedAttempt;
+  readonly allowed: AllowedAttempt;
+}
 
 const noDetails: AttemptEnd = Object.freeze({});
 
@@ -38,7 +46,7 @@ const MAX_MOVES = 100;
  *                giveUp                          given up, with another endpoint reserved; if there is none: sending, unchanged
  *     given up   move                            sending on the reserved endpoint
  *                handOver                        sending, with no attempt to follow: a concurrent one goes to the reserved endpoint
- *                fail, end, conclude, stop       as from sending; the reserved endpoint is released
+ *                fail, end, conclude, stop       as from sending; the reserved endpoint is released, and its price refunded
  *
  * After `stop` no attempt follows; one that is running still has to be ended by the protocol.
  */
@@ -71,7 +79,7 @@ export class Attempts<C> implements AttemptTally<C> {
   /** Whether the call has used its one free retry (see `FailedAttempt.cut`). */
   #wasCut = false;
   /** Where the call goes once the attempt that was given up has ended. If the call ends before, the reserved lease is returned unused. */
-  #reserved: { readonly lease: CallLease<C>; readonly failed: FailedAttempt } | undefined = undefined;
+  #reserved: ReservedAttempt<C> | undefined = undefined;
   /** The tracing spans of the call's attempts; undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
 
@@ -226,7 +234,7 @@ export class Attempts<C> implements AttemptTally<C> {
       this.#wasCut = wasCut;
       return false;
     }
-    this.#reserved = { lease: next, failed };
+    this.#reserved = { lease: next, failed, allowed: lease.retries.lastAllowed };
     return true;
   }
 
@@ -273,10 +281,13 @@ export class Attempts<C> implements AttemptTally<C> {
     return this.#reserved !== undefined;
   }
 
-  /** Returns the reserved lease unused, if there is one, because the call does not go there. */
+  /** Returns the reserved lease unused, if there is one, because the call does not go there. What was paid for it is refunded. */
   #release(): void {
-    this.#reserved?.lease.end(outcomes.notStarted);
+    const reserved = this.#reserved;
+    if (reserved === undefined) return;
     this.#reserved = undefined;
+    reserved.lease.end(outcomes.notStarted);
+    reserved.lease.retries.refund(reserved.allowed);
   }
 
   /**

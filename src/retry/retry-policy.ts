@@ -39,6 +39,14 @@ export class RetryCounter {
   overBudget = 0;
 }
 
+/** Another attempt that was allowed: why, and whether the budget paid for it. */
+export interface AllowedAttempt {
+  readonly what: RetryReason | 'hedge';
+  readonly isPaid: boolean;
+}
+
+const moved: AllowedAttempt = Object.freeze({ what: 'not-started', isPaid: false });
+
 /** Decides whether a call may have another attempt, and pays for it. For adapters that make attempts of their own. */
 export interface RetryPolicy {
   /** How many attempts a call may have, including the first and hedges; from the option `retry`. */
@@ -83,9 +91,7 @@ export class RetryRules implements RetryPolicy {
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
   readonly #counter = new RetryCounter();
-  /** The reason for which the last attempt was allowed, and whether the budget paid for it. */
-  #allowed: RetryReason | 'hedge' = 'hedge';
-  #wasPaid = false;
+  #lastAllowed: AllowedAttempt = moved;
 
   constructor(options: RetryOptions, clock: Clock, warnings?: Warnings) {
     this.#options = resolveRetryOptions(options);
@@ -114,9 +120,7 @@ export class RetryRules implements RetryPolicy {
    */
   allowsFree(attempt: EndedAttempt): boolean {
     if (!this.#hasBudget || attempt.tried >= this.maxAttempts || !this.wants(attempt)) return false;
-    this.#allowed = retryReason(attempt);
-    this.#wasPaid = false;
-    this.#count(this.#allowed, 1);
+    this.#allow(retryReason(attempt), false);
     return true;
   }
 
@@ -130,13 +134,20 @@ export class RetryRules implements RetryPolicy {
     return isCovered;
   }
 
-  refund(): void {
-    if (this.#wasPaid) this.budget.refund();
-    this.#count(this.#allowed, -1);
+  /** The retry, hedge or move that was allowed last. A caller that may have to refund it later keeps this. */
+  get lastAllowed(): AllowedAttempt {
+    return this.#lastAllowed;
+  }
+
+  /** @param allowed What is refunded, if other attempts may have been allowed since. @defaultValue the last */
+  refund({ what, isPaid }: AllowedAttempt = this.#lastAllowed): void {
+    if (isPaid) this.budget.refund();
+    this.#count(what, -1);
   }
 
   /** Counts a move of a call to another endpoint when nothing was sent. It is no retry, and free. */
   countMove(): void {
+    this.#lastAllowed = moved;
     this.#counter.retries['not-started']++;
   }
 
@@ -176,10 +187,13 @@ export class RetryRules implements RetryPolicy {
       this.#counter.overBudget++;
       return false;
     }
-    this.#allowed = what;
-    this.#wasPaid = true;
-    this.#count(what, 1);
+    this.#allow(what, true);
     return true;
+  }
+
+  #allow(what: RetryReason | 'hedge', isPaid: boolean): void {
+    this.#lastAllowed = { what, isPaid };
+    this.#count(what, 1);
   }
 
   #count(what: RetryReason | 'hedge', by: 1 | -1): void {

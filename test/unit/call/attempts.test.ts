@@ -362,14 +362,51 @@ describe('an attempt whose response is discarded', () => {
         call.fail(refused());
       },
     ],
-  ])('reserves no endpoint if the call %s instead', async (_how, instead) => {
-    const { attempts, told, inFlight } = await world(2);
+  ])('reserves no endpoint if the call %s instead, and costs nothing', async (_how, instead) => {
+    const { attempts, told, inFlight, fixture } = await world(2);
+    const { budget } = fixture.balancer.retries as RetryRules;
     const call = attempts();
     call.begin();
+    const before = budget.left;
     call.giveUp(refused());
+    expect(budget.left).toBe(before - 1);
     instead(call);
     expect([call.isGivenUp, told.length, inFlight()]).toEqual([false, 1, 0]);
     call.move();
     expect(told).toHaveLength(1);
+    expect(budget.left).toBe(before);
+    expect(fixture.balancer.snapshot().counts.retries.overload).toBe(0);
+  });
+
+  it('refunds its own price, whatever other calls were allowed meanwhile', async () => {
+    const { attempts, fixture } = await world(3);
+    const { budget } = fixture.balancer.retries as RetryRules;
+    const call = attempts();
+    call.begin();
+    const other = attempts();
+    other.begin();
+    const before = budget.left;
+    call.giveUp(refused());
+    // What this other call gets is free, and another reason.
+    other.fail(lost({ cut: true }));
+    call.stop();
+    call.end(outcomes.cancelled);
+    expect(budget.left).toBe(before);
+    expect(fixture.balancer.snapshot().counts.retries).toMatchObject({ overload: 0, reset: 1 });
+    other.end(outcomes.success);
+  });
+
+  it('is refunded in a hedging protocol, if the caller gives up before the endpoint is handed over', async () => {
+    const { attempts, inFlight, fixture } = await world(2);
+    const { budget } = fixture.balancer.retries as RetryRules;
+    const first = attempts({ made: 0, moves: 0, tried: undefined });
+    first.begin();
+    const before = budget.left;
+    first.giveUp(refused());
+    first.stop();
+    first.stop();
+    expect([first.handOver(), budget.left, inFlight()]).toEqual([undefined, before, 1]);
+    first.end(outcomes.cancelled);
+    expect([budget.left, inFlight()]).toEqual([before, 0]);
   });
 });

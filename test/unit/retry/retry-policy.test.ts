@@ -75,6 +75,15 @@ describe('the retry policy', () => {
     expect(limited.allows(ended(outcomes.notStarted))).toBe(false);
   });
 
+  it('refunds nothing for a move, which is free', () => {
+    const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
+    expect(limited.allows(ended(outcomes.notStarted))).toBe(true);
+    limited.countMove();
+    limited.refund();
+    expect(limited.counts.retries['not-started']).toBe(1);
+    expect(limited.allows(ended(outcomes.notStarted))).toBe(false);
+  });
+
   it('pays for hedges from the same budget, and counts them as attempts', () => {
     const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
     expect(limited.allowsHedge(3)).toBe(false);
