@@ -50,6 +50,14 @@ export interface AdmissionOptions {
   readonly isEmpty: () => boolean;
 }
 
+/** A call that cannot be placed now, as `Admission` sees it. */
+export interface Waiter {
+  /** Since when the call has waited; undefined until it is first made to wait. */
+  sinceMs: number | undefined;
+  /** Whether the call still waits: it was neither placed nor turned away, and its caller did not give up. */
+  readonly isWaiting: boolean;
+}
+
 /** Milliseconds between two recounts of the waiting calls while their number is at its limit. */
 const RECOUNT_MS = 100;
 
@@ -88,6 +96,8 @@ export class Admission {
   #refusal: PickFailure | undefined;
   /** A timer that runs from the first call made to wait until a call is placed. */
   #patience: Timer | undefined;
+  /** Whether the call for which `#patience` ran gave up, so that it is to run for the next one, from when that began to wait. */
+  #isForNext = false;
   #impatient = false;
   #recount: Timer | undefined;
 
@@ -162,6 +172,7 @@ export class Admission {
   /** Notes that a call was placed. Must be called while `isWaited` is true. */
   placed(): void {
     this.isWaited = false;
+    this.#isForNext = false;
     this.#patience?.cancel();
     this.#patience = undefined;
     if (this.#impatient) {
@@ -171,7 +182,7 @@ export class Admission {
   }
 
   /** Decides about a call that cannot be placed now. Returns why the call fails, or undefined if it should wait. */
-  wait(call: { sinceMs: number | undefined }): PickFailure | undefined {
+  wait(call: Waiter): PickFailure | undefined {
     const nowMs = this.#clock.now();
     call.sinceMs ??= nowMs;
     // The timer may not have fired although this call has waited long enough, because other calls were placed meanwhile.
@@ -185,12 +196,25 @@ export class Admission {
     }
     this.waiting++;
     this.isWaited = true;
-    this.#patience ??= this.#clock.timer(() => {
-      this.#patience = undefined;
+    if (this.#patience === undefined) {
+      const waitedMs = this.#isForNext ? nowMs - call.sinceMs : 0;
+      this.#isForNext = false;
+      this.#patience = this.#clock.timer(() => this.#waitedFor(call), this.#waitTimeoutMs - waitedMs);
+    }
+    return undefined;
+  }
+
+  /** No call was placed since `first` began to wait, `waitTimeoutMs` ago. */
+  #waitedFor(first: Waiter): void {
+    this.#patience = undefined;
+    if (first.isWaiting) {
       this.#impatient = true;
       this.#changed();
-    }, this.#waitTimeoutMs);
-    return undefined;
+      return;
+    }
+    // Calls that began to wait later have some of their time left. They are tried again, the oldest first, which starts the timer for it.
+    this.#isForNext = true;
+    this.settled();
   }
 
   /** grpc-js is about to try all waiting calls again, one after the other. */

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { type Balancer, isEvenkeelError, type Lease, outcomes } from '../../index.js';
-import { PickFailure } from './admission.js';
+import { PickFailure, type Waiter } from './admission.js';
 import type { PodConnection } from './pod-connection.js';
 
 type Outside = Balancer<PodConnection>['outside'];
@@ -9,7 +9,7 @@ type Outside = Balancer<PodConnection>['outside'];
 const fullCodes: ReadonlySet<string> = new Set(['EVENKEEL_OVERLOAD', 'EVENKEEL_TOO_LATE', 'EVENKEEL_QUEUE_FULL']);
 
 /** A call that could not be placed at once. It waits in grpc-js, which tries it again, or for the limit on running calls. */
-export class WaitingCall {
+export class WaitingCall implements Waiter {
   /** Since when the call has waited for an endpoint, a time of the balancer's clock. */
   sinceMs: number | undefined;
   /** The call's place in the queue for the limit on running calls, until it is placed. */
@@ -17,6 +17,11 @@ export class WaitingCall {
   /** The balancer's counters of waiting calls, in which the call is counted while it waits in grpc-js. */
   #outside: Outside | undefined;
   #outsideSinceMs = 0;
+
+  /** Whether the call waits in grpc-js. */
+  get isWaiting(): boolean {
+    return this.#outside !== undefined;
+  }
 
   /** Counts the call as waiting: grpc-js keeps it until there may be an endpoint for it. */
   waits({ outside }: Balancer<PodConnection>): void {

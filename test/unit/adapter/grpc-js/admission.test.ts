@@ -1,6 +1,6 @@
 import { connectivityState, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { Admission, type AdmissionOptions } from '../../../../src/adapter/grpc-js/admission.js';
+import { Admission, type AdmissionOptions, type Waiter } from '../../../../src/adapter/grpc-js/admission.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
 import { ResolveError } from '../../../../src/errors.js';
 import type { SubchannelState } from '../../../../src/observe/observer.js';
@@ -8,7 +8,7 @@ import type { PickSet } from '../../../../src/picker/picker.js';
 import type { Subchannel } from '../../../../src/pool/subchannel.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
-const anybody = (): { sinceMs: number | undefined } => ({ sinceMs: undefined });
+const anybody = (): Waiter => ({ sinceMs: undefined, isWaiting: true });
 
 interface FakeMember {
   readonly state: SubchannelState;

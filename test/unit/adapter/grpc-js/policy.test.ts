@@ -140,6 +140,40 @@ describe('a policy', () => {
     expect(presence.snapshot().waiting).toBe(0);
   });
 
+  it('gives a call all its time to wait, although one that waited before it was cancelled', async () => {
+    const { clock, update, call, pickFor, states } = world({ waitTimeoutMs: 5_000 });
+    update();
+    const [first, second, third] = [call(), call(), call()];
+    expect(pickFor(first).pickResultType).toBe(PickResultType.QUEUE);
+    await clock.advanceAsync(2_000);
+    first.receiveTrailers({ code: status.CANCELLED, details: 'Cancelled on client' });
+    for (const later of [second, third]) {
+      expect(pickFor(later).pickResultType).toBe(PickResultType.QUEUE);
+      await clock.advanceAsync(1_000);
+    }
+    await clock.advanceAsync(1_000);
+    // The first call would have waited for long enough by now: grpc-js tries the others again.
+    expect(states).toEqual(['CONNECTING', 'CONNECTING']);
+    for (const later of [second, third]) expect(pickFor(later).pickResultType).toBe(PickResultType.QUEUE);
+    await clock.advanceAsync(1_999);
+    expect(pickFor(call()).pickResultType).toBe(PickResultType.QUEUE);
+    await clock.advanceAsync(1);
+    expect(states.at(-1)).toBe('TRANSIENT_FAILURE');
+    expect(pickFor(second).status?.details).toContain('no answer within 5000 ms (EVENKEEL_NOT_READY)');
+  });
+
+  it('leaves no timer behind when the only call that waited was cancelled', async () => {
+    const { clock, update, call, pickFor, states } = world({ waitTimeoutMs: 5_000 });
+    update();
+    const only = call();
+    pickFor(only);
+    const before = clock.timers;
+    only.receiveTrailers({ code: status.CANCELLED, details: 'Cancelled on client' });
+    await clock.advanceAsync(5_000);
+    expect(clock.timers).toBe(before - 1);
+    expect(states).not.toContain('TRANSIENT_FAILURE');
+  });
+
   it('gives no endpoint to a call that has ended: grpc-js asks for one even after a cancellation', async () => {
     const { resolver, update, call, pickFor, presence } = world();
     update();
