@@ -7,7 +7,7 @@ import {
   type Metadata,
   status,
 } from '@grpc/grpc-js';
-import type { Balancer, BalancerSnapshot, Priority } from '../../index.js';
+import type { Balancer, BalancerSnapshot, Priority, Timer } from '../../index.js';
 import {
   checkBalancingOptions,
   checkKeys,
@@ -42,6 +42,9 @@ import { type TracedChannel, tracedChannel, traceFromStart, traceOfCall } from '
 
 /** The hidden channel option in which a load balancing policy finds the state of its channel. */
 export const stateKey: string = hiddenName('state');
+
+/** How often a channel for which `ready()` waits is kept from going idle, in ms. grpc-js lets no channel go idle in less than a second. */
+const AWAKE_MS = 500;
 
 /** The largest number of methods whose configuration a channel remembers. */
 const MAX_METHODS = 1_000;
@@ -253,7 +256,12 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
     if (this.#policy === undefined) await this.#awake(signal);
     const policy = this.#policy;
     if (policy === undefined) throw this.#broken ?? closedError(this.service);
-    await policy.balancer.ready(options);
+    const awake = this.#keepAwake();
+    try {
+      await policy.balancer.ready(options);
+    } finally {
+      awake.cancel();
+    }
   }
 
   snapshot(): BalancerSnapshot {
@@ -302,6 +310,19 @@ export class ChannelState implements experimental.Resolver, experimental.ConfigS
       else if (this.#phase === 'asleep') this.#resume();
       else this.updateResolution();
     });
+  }
+
+  /** Keeps a channel that evenkeel created from going idle, which grpc-js does with a channel without calls, until `cancel` is called. */
+  #keepAwake(): Pick<Timer, 'cancel'> {
+    const { channel } = this;
+    const { clock } = this.options;
+    let timer: Timer | undefined;
+    const stay = (): void => {
+      channel?.getConnectivityState(true);
+      timer = clock.timer(stay, AWAKE_MS);
+    };
+    if (channel !== undefined) stay();
+    return { cancel: () => timer?.cancel() };
   }
 
   /** What the application gets to inspect a channel: its balancer, without the parts that belong to grpc-js. */
