@@ -10,6 +10,7 @@ import {
   checkNumber,
   checkString,
   type FailedAttempt,
+  notify,
   optionError,
   poolDefaults,
   serviceBalancer,
@@ -53,7 +54,8 @@ class BalancedRSocket implements ServiceRSocket {
   readonly balancer: Balancer<PodRSocket>;
   readonly #clock: Clock;
   readonly #closeTimeoutMs: number;
-  #closed: Promise<void> | undefined;
+  /** Resolves when this is closed, with the error for which it was; undefined until `close` is called. */
+  #closed: Promise<Error | undefined> | undefined;
   readonly #closeCallbacks: ((error?: Error) => void)[] = [];
 
   constructor(balancer: Balancer<PodRSocket>, clock: Clock, closeTimeoutMs: number) {
@@ -95,14 +97,24 @@ class BalancedRSocket implements ServiceRSocket {
     if (error !== undefined) limit.abort(error);
     const closing = this.balancer.close({ signal: limit.signal }).finally(() => timer?.cancel());
     this.#closed ??= closing.then(() => {
-      for (const callback of this.#closeCallbacks.splice(0)) callback(error);
+      for (const callback of this.#closeCallbacks.splice(0)) this.#tell(callback, error);
+      return error;
     });
     return closing;
   }
 
   onClose(callback: (error?: Error) => void): void {
     if (this.#closed === undefined) this.#closeCallbacks.push(callback);
-    else void this.#closed.then(() => callback());
+    else void this.#closed.then((error) => this.#tell(callback, error));
+  }
+
+  /** Calls a callback of `onClose`. One that throws must not keep the others from being called. */
+  #tell(callback: (error?: Error) => void, error: Error | undefined): void {
+    try {
+      callback(error);
+    } catch (thrown) {
+      notify(this.balancer.observer, 'warned', { message: 'a callback of onClose threw', error: thrown });
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
