@@ -84,6 +84,8 @@ export class Server implements Connection<Server> {
   objection: string | undefined = 'it has not said yet what it is';
   /** Whether the replica's data is further behind the primary than `maxLagMs`. */
   isBehind = false;
+  /** Whether the connection gets no more reads, because it was replaced, discarded or lost. */
+  isClosing = false;
   readonly #parts: ServerParts;
   readonly #client: ServerClient;
   readonly #open: OpenConnection<Server>;
@@ -175,6 +177,7 @@ export class Server implements Connection<Server> {
   }
 
   close(signal?: AbortSignal): Promise<void> {
+    this.isClosing = true;
     return this.#open.close(signal);
   }
 
@@ -258,6 +261,7 @@ export class Server implements Connection<Server> {
 
   #ended(error: Error | undefined): void {
     this.#isOver = true;
+    this.isClosing = true;
     this.#timer?.cancel();
     this.#watchTimer?.cancel();
     // A connection that the server closed while a read ran was not closed in order.

@@ -26,6 +26,7 @@ import {
   type ServerRank,
   ServerRanking,
 } from '../kit/index.js';
+import { ConnectedServers } from './connected-servers.js';
 import { type OpenClient, type RunningRead, Server, type ServerParts } from './connection.js';
 import { isIoredisClient, isNodeRedisClient } from './internals.js';
 import { readIoredis } from './ioredis.js';
@@ -74,8 +75,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   readonly #settings: ReplicasSettings;
   readonly #open: (own: object) => OpenClient;
   readonly #parts: Omit<ServerParts, 'endpoint' | 'open'>;
-  /** The latest `Server` of each endpoint, by the endpoint's key; reads may still finish on an older one. */
-  readonly #connected = new Map<string, Server>();
+  readonly #connected = new ConnectedServers<Server>(() => this.#invalidate());
   /** Measures how far replicas are behind; undefined if `maxLagMs` is not set. */
   readonly #lag: ReplicationLag | undefined;
   #primary: Server | undefined;
@@ -130,11 +130,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
         const open = this.#open(await optionsAt(endpoint, this.#settings, signal));
         const server = new Server({ ...this.#parts, endpoint, open });
         await server.connect(signal);
-        this.#connected.set(endpoint.key, server);
-        this.#invalidate();
-        void server.closed.then(() => {
-          if (this.#connected.get(endpoint.key) === server) this.#connected.delete(endpoint.key);
-        });
+        this.#connected.opened(endpoint.key, server);
         return server;
       },
     };

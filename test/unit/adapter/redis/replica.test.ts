@@ -210,6 +210,16 @@ describe('one Redis replica', () => {
     });
   });
 
+  it('is closing once it is replaced or lost', async () => {
+    const replaced = (await connected()).replica;
+    expect(replaced.isClosing).toBe(false);
+    void replaced.close();
+    expect(replaced.isClosing).toBe(true);
+    const lost = (await connected()).replica;
+    lost.gone(new Error('Connection is closed.'));
+    expect(lost.isClosing).toBe(true);
+  });
+
   it('counts as a replica where INFO is forbidden, with a warning', async () => {
     const { replica, counts } = await connected(new Error('NOPERM this user has no permissions'));
     expect(replica.objection).toBeUndefined();
