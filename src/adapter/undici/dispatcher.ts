@@ -41,7 +41,7 @@ import {
   type WebSocketOptions,
   webSocketLimits,
 } from './options.js';
-import { withCallersBody, withWatchedBody } from './request-body.js';
+import { withWatchedBody } from './request-body.js';
 import { sayPriority } from './request-headers.js';
 import {
   completedWith,
@@ -193,7 +193,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     if (this.#servername !== undefined) own = withServername(own, this.#servername);
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
     const { key: keyOf, priority: priorityOf, deadlineMs: deadlineOf } = this.#rules;
-    const key = keyOf?.(withCallersBody(own)) ?? undefined;
+    const key = keyOf?.(own) ?? undefined;
     const served = this.propagation.context?.current() ?? undefined;
     const ownPriority = priorityOf?.(own);
     const priority = ownPriority === undefined ? served && inheritedPriority(served) : checkPriority(ownPriority);

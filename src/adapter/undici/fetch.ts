@@ -3,8 +3,8 @@ import type { Balancer } from '../../index.js';
 import { checkRuntime } from './check-version.js';
 import { openDispatcher, type ServiceDispatcher } from './dispatcher.js';
 import type { DispatcherOptions } from './options.js';
-import { dispatcherKnowing } from './request-body.js';
-import { hasLastingBody, otherOrigin } from './request-options.js';
+import { dispatcherWithBody, lastingBodyOf } from './request-body.js';
+import { otherOrigin } from './request-options.js';
 
 /** A `fetch` for one Service. */
 export interface ServiceFetch extends AsyncDisposable {
@@ -23,7 +23,8 @@ export interface ServiceFetch extends AsyncDisposable {
 
 /**
  * Creates a `fetch` that spreads its requests over the pods of one Service. It is Node's global `fetch` with an evenkeel dispatcher, so its
- * Response, Request and FormData are the global ones. Must be closed.
+ * Response, Request and FormData are the global ones. Text, bytes and URLSearchParams that are passed as `body` can be sent again. Must be
+ * closed.
  *
  * @param target The Service, as for `createDispatcher`.
  * @throws EVENKEEL_OPTION for an invalid target or option.
@@ -36,11 +37,11 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
   const { matcher } = dispatcher;
   const base = new URL(target).href;
   const sent = (resource: Parameters<typeof fetch>[0], init: RequestInit | undefined): Promise<Response> => {
-    const body = options.key === undefined ? undefined : (init?.body ?? undefined);
-    const knowing =
-      body === undefined || !hasLastingBody({ body } as never) ? dispatcher : dispatcherKnowing(dispatcher, body);
+    const ownInit = { ...init };
+    const body = lastingBodyOf(ownInit.body);
+    const sender = body === undefined ? dispatcher : dispatcherWithBody(dispatcher, body);
     // The types of Node's own undici and of the installed undici differ, but at run time the dispatcher serves both.
-    return fetch(resource, { ...init, dispatcher: knowing } as unknown as RequestInit);
+    return fetch(resource, { ...ownInit, dispatcher: sender } as unknown as RequestInit);
   };
   const balanced = async (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
     const { resource, url, isAbsolute } = resolved(input, base);

@@ -10,29 +10,31 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
   return isStream ? (stream as Readable) : undefined;
 }
 
-/** The option by which `createFetch` keeps the body as its caller passed it, because `fetch` itself passes only iterators on. */
-const callersBody = Symbol('body');
+/**
+ * A body of `fetch` in a form that sending does not use up; undefined if there is none. Bytes are copied, as `fetch` does, because the caller
+ * may reuse its buffer.
+ */
+export function lastingBodyOf(body: unknown): string | Buffer | undefined {
+  if (typeof body === 'string') return body;
+  if (body instanceof URLSearchParams) return String(body);
+  if (ArrayBuffer.isView(body)) return Buffer.from(new Uint8Array(body.buffer, body.byteOffset, body.byteLength));
+  return body instanceof ArrayBuffer ? Buffer.from(new Uint8Array(body)) : undefined;
+}
 
-/** A dispatcher for one request of `fetch`, which adds the body as the caller passed it to the request's options. */
-export function dispatcherKnowing(dispatcher: Dispatcher, body: unknown): Pick<Dispatcher, 'dispatch'> {
+/**
+ * A dispatcher for one request of `fetch` that sends `body` in place of the iterator that `fetch` makes of it. An iterator is used up when
+ * it is sent, so such a request could not be sent to another pod, even if the first pod says that it processed nothing.
+ */
+export function dispatcherWithBody(dispatcher: Dispatcher, body: string | Buffer): Pick<Dispatcher, 'dispatch'> {
   return {
     dispatch: (options, handler) =>
       // A redirect may have turned the request into a GET without a body.
-      dispatcher.dispatch(
-        options.body == null ? options : ({ ...options, [callersBody]: body } as typeof options),
-        handler,
-      ),
+      dispatcher.dispatch(options.body == null ? options : { ...options, body }, handler),
     // undici's `fetch` reads this property of a dispatcher.
     get isMockActive() {
       return isMockActive(dispatcher);
     },
   } as Pick<Dispatcher, 'dispatch'>;
-}
-
-/** The request's options for the function that computes its key: the body in them is the one that the caller passed. */
-export function withCallersBody(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
-  const body = (options as { readonly [callersBody]?: unknown })[callersBody];
-  return body === undefined ? options : { ...options, body: body as never };
 }
 
 /**

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
 import { createCertificate } from 'evenkeel/testing/servers';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
+import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { endText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
@@ -81,6 +81,39 @@ describe.runIf(carriesHttp2)(
       expect(refusing.requests).toBe(2);
       expect(orders.balancer.snapshot().counts).toMatchObject({ retries: { 'not-started': 1, reset: 0 } });
     });
+
+    it.each([
+      ['text', 'once'],
+      ['bytes', new TextEncoder().encode('once')],
+      ['fields', new URLSearchParams({ sent: 'once' })],
+    ])(
+      'gets no third try through createFetch either, where a POST with %s goes to another pod',
+      async (_what, body) => {
+        refusing = await RefusingHttp2Pod.start(certificate, 'goaway');
+        const fetchOrders = createFetch(origin, {
+          resolver: staticEndpoints([refusing.endpoint, ...pods.endpoints]),
+          tls: { ca: certificate.cert },
+          allowH2: true,
+          picker: roundRobin(),
+        });
+        orders = fetchOrders.dispatcher;
+        await connected(fetchOrders.balancer, 3);
+        const answers = await Promise.all(
+          [1, 2, 3].map(async () => {
+            const headers = { 'x-id': `refused-${++ids}` };
+            const response = await fetchOrders('/', { method: 'POST', headers, body });
+            return (await response.json()) as { pod: string; length: number; headers: Record<string, string> };
+          }),
+        );
+        for (const { pod, length, headers } of answers) {
+          expect(['pod-0', 'pod-1']).toContain(pod);
+          expect(length).toBe(Buffer.byteLength(body instanceof Uint8Array ? body : String(body)));
+          expect(headers['content-type']).toBe(new Response(body).headers.get('content-type') ?? undefined);
+        }
+        expect(new Set(await arrived())).toEqual(new Set([1]));
+        expect(refusing.requests).toBe(2);
+      },
+    );
 
     it.each(['goaway', 'reset'] as const)(
       'by %s, and is the only one, gets it twice more before it fails, over few connections',
