@@ -2,6 +2,7 @@
  * A pod: a gRPC server in a process of its own, told what to do over IPC.
  *
  *   { set: { delayMs, hang, fail, pushbackMs, load, health } }   how it behaves from now on
+ *   { goaway: true }                                             GOAWAY on every connection, and further ones are accepted
  *   {}                                                           every message is answered with its counts
  *   SIGTERM                                                      GOAWAY after `graceMs`, ends when its calls have
  *
@@ -153,13 +154,18 @@ const credentials = tls
   ? grpc.ServerCredentials.createSsl(null, [{ private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.cert) }])
   : grpc.ServerCredentials.createInsecure();
 
+/** How long a connection that got GOAWAY may have calls, in ms. */
+const DRAIN_MS = 30_000;
+let boundPort = port;
 server.bindAsync(`${host}:${port}`, credentials, (error, bound) => {
   if (error) throw error;
+  boundPort = bound;
   process.send({ port: bound });
 });
 
 process.on('message', (message) => {
   if (message.set) Object.assign(behaviour, message.set);
+  if (message.goaway) server.drain(`${host}:${boundPort}`, DRAIN_MS);
   process.send({ id: message.id, stats: { ...stats } });
 });
 process.on('disconnect', () => process.exit(0));
