@@ -65,6 +65,15 @@ export class ServerRoles {
     this.#servers.get(key)?.hint();
   }
 
+  /** Lets a server get no statements until it has said again what it is: all its sessions have ended, so it may have been restarted. */
+  forget(server: PgServer): void {
+    const followed = this.#servers.get(server.endpoint.key);
+    if (followed?.server !== server) return;
+    followed.forget();
+    this.#elect();
+    this.#invalidate();
+  }
+
   /** Whether a server's role lets it get statements. */
   isUsable({ key }: Endpoint): boolean {
     return this.#rank(this.#servers.get(key)) !== undefined;

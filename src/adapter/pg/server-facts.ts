@@ -76,6 +76,8 @@ export class FollowedServer {
   #isStopped = false;
   /** Whether something has suggested, while a query was running, that the role has changed. */
   #isHinted = false;
+  /** Counts how often the server was forgotten. An answer to a query from before that is ignored. */
+  #era = 0;
   /** Whether the server refused the query for log positions, as some do that are almost PostgreSQL. */
   #isBasic = false;
 
@@ -103,12 +105,15 @@ export class FollowedServer {
   #queryIn(delayMs: number): void {
     this.#timer?.cancel();
     if (this.#isStopped) return;
-    this.#timer = this.#parts.clock.timer(() => {
-      this.query(undefined)
-        // A server that does not answer keeps the role it last reported: a server that is merely busy must not lose its role.
-        .catch((error) => this.#parts.warned('a server did not say what it is', asError(error)))
-        .finally(() => this.schedule());
-    }, delayMs);
+    this.#timer = this.#parts.clock.timer(() => this.#report(this.query(undefined)), delayMs);
+  }
+
+  /** Schedules the next query for when this one has ended, and reports its failure. */
+  #report(query: Promise<void>): void {
+    query
+      // A server that does not answer keeps the role it last reported: a server that is merely busy must not lose its role.
+      .catch((error) => this.#parts.warned('a server did not say what it is', asError(error)))
+      .finally(() => this.schedule());
   }
 
   stop(): void {
@@ -124,6 +129,14 @@ export class FollowedServer {
     return this.#running;
   }
 
+  /** Forgets what the server has reported, and queries its role at once. */
+  forget(): void {
+    this.facts = undefined;
+    this.#era++;
+    this.#timer?.cancel();
+    this.#report(this.queryAgain());
+  }
+
   /** Queries the role of the server, even if a query is running: the server may have answered that one before it refused a statement. */
   async queryAgain(): Promise<void> {
     await this.#running?.catch(() => {});
@@ -135,14 +148,18 @@ export class FollowedServer {
     const { role, maxLagMs } = this.#parts.settings;
     const mayBePrimary = role === 'primary' || role === 'prefer-replica';
     const needsPosition = !this.#isBasic && (mayBePrimary || Number.isFinite(maxLagMs));
+    const era = this.#era;
+    let facts: Facts;
     try {
-      this.facts = factsOf(await this.#answer(needsPosition ? POSITION : ROLE, signal));
+      facts = factsOf(await this.#answer(needsPosition ? POSITION : ROLE, signal));
     } catch (error) {
       if (!needsPosition || sqlState(error) === undefined) throw error;
       this.#isBasic = true;
       this.#parts.warned('lag and timeline of a server are not known', asError(error));
-      this.facts = factsOf(await this.#answer(ROLE, signal));
+      facts = factsOf(await this.#answer(ROLE, signal));
     }
+    if (era !== this.#era) return;
+    this.facts = facts;
     this.#events.learned();
   }
 

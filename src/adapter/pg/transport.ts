@@ -61,6 +61,7 @@ export class PgTransport implements Transport<PgServer> {
       queriesBesideLimit: false,
       failed: (error, { client }) => events.failed(error, client),
       warned: (error) => events.warned('a server accepted no further connection', error),
+      emptied: () => roles?.forget(server),
     });
     const cut = (): void => void server.close(AbortSignal.abort());
     let aborted = cut;

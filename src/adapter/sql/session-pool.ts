@@ -74,6 +74,8 @@ export interface SessionPoolParts<S extends PooledSession, H> {
   readonly failed?: (error: Error, session: S) => void;
   /** Called with an error that the pool has already dealt with. */
   readonly warned: (error: Error) => void;
+  /** Called when the server has ended its last session in order, and the pool goes on with a new one: the server may have been restarted. */
+  readonly emptied?: () => void;
   /** Called when the pool has ended and all its sessions are closed. */
   readonly ended?: () => void;
 }
@@ -360,7 +362,10 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     else if (clock.now() - this.#openedAtMs >= youngMs) this.#die(error, true);
     // The server ended its last session in order: another one, which might end as quickly, is opened when a call needs it or at the next
     // check.
-    else this.#demand();
+    else {
+      this.#parts.emptied?.();
+      this.#demand();
+    }
   }
 
   /** Lends a session, after a ping if it was idle for long: its connection may be dead without anybody knowing. */

@@ -1,5 +1,5 @@
 import { createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
-import { FakeResolver } from 'evenkeel/testing';
+import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import type { PoolClient } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -179,6 +179,34 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
     });
     expect({ lost, twice, surprised }).toEqual({ lost: [], twice: [], surprised: [] });
   };
+});
+
+describe.skipIf(noPostgres)(titled('a primary that is restarted as a standby just after it was connected to'), () => {
+  it('gets no statement of a pool for the primary', async () => {
+    await using world = await startPostgres(1, { addresses: ADDRESSES.slice(0, 2) });
+    const [old, next] = world.all as readonly Postgres[] as [Postgres, Postgres];
+    const resolver = new FakeResolver();
+    resolver.update(old.endpoint);
+    const clock = new FakeClock();
+    // The clock stands still: the next periodic query of its role does not come, and the connection stays young.
+    await using pool = createPool({ resolver, ...application, role: 'primary', clock, waitTimeoutMs: 1_000 });
+    pool.on('error', () => {});
+    const isStandby = async (): Promise<boolean> =>
+      (await pool.query({ text: 'SELECT pg_is_in_recovery() AS it', idempotent: true })).rows[0].it;
+    expect(await isStandby()).toBe(false);
+    const lost = new Promise((resolve) => pool.once('remove', resolve));
+    await old.stop();
+    await lost;
+    await next.promote();
+    await old.follow(next);
+    await old.start();
+    const answer = isStandby().catch(({ code }) => code);
+    await until('it fails', async () => {
+      await clock.advanceAsync(100);
+      return (await Promise.race([answer, 'none yet'])) !== 'none yet';
+    });
+    expect(await answer).toBe('EVENKEEL_NOT_READY');
+  });
 });
 
 describe.skipIf(noPostgres)(titled('a primary that is superseded while it is frozen'), () => {

@@ -407,6 +407,37 @@ describe('roles of servers', () => {
     expect(fixture.weights).toEqual([0, 0]);
   });
 
+  it('a server whose sessions have all ended gets no statement until it has said again what it is', async () => {
+    const fixture = new Fixture('primary', [primary()]);
+    await fixture.connectAll();
+    const server = fixture.at(0);
+    // An answer from before that is under way.
+    let answer: (row: Row) => void = () => {};
+    server.answer = () => new Promise((resolve) => (answer = resolve));
+    await fixture.pass(1_000);
+    answer(primary());
+    fixture.roles.forget(server as unknown as PgServer);
+    server.answer = () => new Promise((resolve) => (answer = resolve));
+    await fixture.pass(500);
+    expect([fixture.weights, server.asked, fixture.told]).toEqual([[0], 3, ['10.0.0.1 it does not say what it is']]);
+    answer(standby());
+    await fixture.pass(50);
+    expect([fixture.weights, fixture.told.at(-1)]).toEqual([[0], '10.0.0.1 it is a standby']);
+    fixture.roles.forget(server as unknown as PgServer);
+    server.says(primary());
+    await fixture.pass(50);
+    expect([fixture.weights, fixture.warnings]).toEqual([[1], []]);
+  });
+
+  it('a connection that was replaced says nothing about its server any more', async () => {
+    const fixture = new Fixture('primary', [primary()]);
+    await fixture.connectAll();
+    const old = fixture.at(0);
+    await fixture.connect(new FakeServer('10.0.0.1', primary()));
+    fixture.roles.forget(old as unknown as PgServer);
+    expect([fixture.weights, old.asked]).toEqual([[1], 1]);
+  });
+
   it('a server that refused a write is queried again, whatever it answers to an earlier query', async () => {
     const fixture = new Fixture('primary', [primary(), standby()]);
     await fixture.connectAll();
