@@ -55,6 +55,11 @@ export class ConnectAttempt<C> implements GateVisitor {
     parts.gate.enter(this, parts.failures);
   }
 
+  /** The address of the endpoint that is being dialed, or will be when the attempt's turn comes. */
+  get address(): string {
+    return this.#dialed.address;
+  }
+
   /** Begins to connect, when the attempt's turn has come. The gate calls this, and the attempt itself for the endpoint's other address. */
   begin(): void {
     const { transport, timeoutMs, clock, failures } = this.#parts;

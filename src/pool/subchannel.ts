@@ -94,7 +94,14 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     } else if (state === 'backoff' && addressesOf(endpoint).some((address) => !addressesOf(had).includes(address))) {
       this.#stopAttempt();
       this.#connect();
+    } else if (state === 'connecting' && this.#isDialingLost) {
+      this.#connect();
     }
+  }
+
+  /** Whether the attempt that is under way connects to an address that the endpoint no longer has. */
+  get #isDialingLost(): boolean {
+    return this.#attempt !== undefined && !addressesOf(this.#listed).includes(this.#attempt.address);
   }
 
   /**

@@ -187,16 +187,52 @@ describe('new data for a pod with two addresses', () => {
     expect(old.isOpen).toBe(false);
   });
 
-  it('discards a connection to an address that the pod lost while it was opened', async () => {
+  it('discards a connection to an address that the pod lost while the transport was called', async () => {
     const fixture = twoAddresses();
-    const opening = fixture.open();
-    fixture.subchannel.update(pod(fixture, { address: 'fd00::1' }));
-    await opening;
+    const connect = fixture.fake.connect.bind(fixture.fake);
+    fixture.fake.connect = (endpoint, signal) => {
+      fixture.subchannel.update(pod(fixture, { address: 'fd00::1' }));
+      return connect(endpoint, signal);
+    };
+    await fixture.open();
     await settle();
     expect(fixture.fake.open()).toEqual([]);
     await fixture.clock.advanceAsync(200);
     expect(fixture.subchannel.endpoint.address).toBe('fd00::1');
     expect(fixture.state).toBe('ready');
+  });
+
+  it('ends a dial to an address that the pod lost, and dials one that it has', async () => {
+    const fixture = twoAddresses();
+    fixture.fake.behaviour.set(V4, 'hang');
+    await fixture.open();
+    expect(fixture.state).toBe('connecting');
+    fixture.subchannel.update(pod(fixture, { address: 'fd00::1' }));
+    await settle();
+    expect([fixture.state, fixture.fake.attempts, fixture.fake.hanging]).toEqual(['ready', [V4, V6], 0]);
+    expect(fixture.changes).toEqual(['idle → connecting', 'connecting → ready']);
+    expect(fixture.clock.timers).toBe(0);
+  });
+
+  it('ends a dial to the second address if the pod lost that one', async () => {
+    const fixture = twoAddresses();
+    fixture.fake.behaviour.set(V4, 'refuse').set(V6, 'hang');
+    await fixture.open();
+    fixture.fake.behaviour.delete(V4);
+    fixture.subchannel.update(pod(fixture, { address: '10.0.0.1' }));
+    await settle();
+    expect([fixture.state, fixture.fake.attempts]).toEqual(['ready', [V4, V6, V4]]);
+  });
+
+  it('leaves a dial to an address alone that the pod still has', async () => {
+    const fixture = twoAddresses();
+    fixture.fake.behaviour.set(V4, 'hang');
+    await fixture.open();
+    fixture.subchannel.update(pod(fixture, { address: 'fd00::2', otherAddress: '10.0.0.1' }));
+    await settle();
+    expect([fixture.state, fixture.fake.attempts, fixture.fake.hanging]).toEqual(['connecting', [V4], 1]);
+    fixture.subchannel.destroy();
+    await expectNothingLeft(fixture);
   });
 
   it('ends the backoff if there is a new address', async () => {
