@@ -423,6 +423,20 @@ describe('replicas with a maximum lag', () => {
     expect(one.weights).toEqual([1, 1]);
   });
 
+  it('that do not answer within probeTimeoutMs stay as they are, and that is reported', async () => {
+    const replicas = fixture({ probeTimeoutMs: 200 });
+    replicas.answers['10.0.0.1'] = () => Promise.resolve([{ Seconds_Behind_Source: 60 }]);
+    await replicas.connect();
+    expect(replicas.weights).toEqual([0, 1]);
+    const before = replicas.told.length;
+    replicas.answers['10.0.0.1'] = () => new Promise(() => {});
+    await replicas.clock.advanceAsync(1_199);
+    expect(replicas.told.slice(before)).toEqual([]);
+    await replicas.clock.advanceAsync(1);
+    expect(replicas.told.slice(before)).toEqual(['a server was not asked: no answer within 200 ms']);
+    expect(replicas.weights).toEqual([0, 1]);
+  });
+
   it('whose probe returns something else stay as they are, and that is reported', async () => {
     const replicas = fixture({ lagProbe: () => Promise.resolve('much') });
     await replicas.connect();
