@@ -5,20 +5,20 @@
  *   npm run bench                       all
  *   npm run bench -- pick http          those named
  *   npm run bench -- --quick            few rounds, no verdicts on ratios
- *   npm run bench -- --write            writes docs/benchmarks.md and the pages beside it from what was measured
- *   npm run bench -- http --write       writes the page of those that have one; grpc and connect share one
+ *   npm run bench -- http --write       writes what was measured into its sections of docs/benchmarks.md or of a page beside it
  *
  * Through npm, programs that benchmarks compare with or need (HAProxy, nginx, MariaDB, PostgreSQL) are installed first where that is
  * possible: as root, with apt-get. `node test/bench/run.mjs` installs nothing.
  */
 import { spawn } from 'node:child_process';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describeMachine } from './lib/machine.mjs';
+import { withSections } from './lib/page.mjs';
 
 const folder = new URL('.', import.meta.url);
 const docs = new URL('../../docs/', import.meta.url);
-/** The pages for which benchmarks are run by themselves; the other benchmarks share one page. */
+/** The pages, and which benchmarks stand on each; all others stand on `shared`. */
 const pages = [
   { file: 'benchmarks-fleet.md', title: 'Benchmarks: a fleet', of: ['fleet'] },
   { file: 'benchmarks-fleet-grpc.md', title: 'Benchmarks: a fleet over gRPC', of: ['fleet-grpc'] },
@@ -30,8 +30,8 @@ const pages = [
   { file: 'benchmarks-http.md', title: 'Benchmarks: HTTP', of: ['http'] },
   { file: 'benchmarks-http2.md', title: 'Benchmarks: gRPC and Connect', of: ['grpc', 'connect'] },
 ];
-/** The pages that these benchmarks fill. @param {readonly string[]} names */
-const filledBy = (names) => pages.filter(({ of }) => of.every((name) => names.includes(name)));
+const shared = { file: 'benchmarks.md', title: 'Benchmarks' };
+const pageOf = (/** @type {string} */ name) => pages.find(({ of }) => of.includes(name)) ?? shared;
 const args = process.argv.slice(2);
 const quick = args.includes('--quick');
 const write = args.includes('--write');
@@ -48,9 +48,8 @@ const unknown = named.filter((name) => !all.includes(name));
 const help = `npm run bench                       all, which takes hours
 npm run bench -- pick http          those named
 npm run bench -- --quick            few rounds, no verdicts on ratios
-npm run bench -- --write            writes docs/benchmarks.md and the pages beside it
-npm run bench -- http --write       writes the page of those that have one; http takes 15 minutes at most on two cores
-npm run bench -- grpc connect --write    writes the page that these two share
+npm run bench -- http --write       writes what was measured into docs/benchmarks.md or the page beside it that has it;
+                                    http takes 15 minutes at most on two cores
 
 Programs that they compare with (HAProxy, nginx) or need (MariaDB, PostgreSQL) are installed first, as root with apt-get;
 node test/bench/run.mjs installs nothing.
@@ -60,12 +59,11 @@ if (args.includes('--help') || args.includes('-h')) {
   console.log(help);
   process.exit(0);
 }
-const isPart = named.some((name) => !filledBy(named).some(({ of }) => of.includes(name)));
-if (unknown.length > 0 || (write && (quick || isPart))) {
+if (unknown.length > 0 || (write && quick)) {
   console.error(
     unknown.length > 0
       ? `No benchmark is called ${unknown.join(', ')}. There are: ${all.join(', ')}`
-      : '--write takes all benchmarks, or all of a page other than docs/benchmarks.md, at their full length.',
+      : '--write takes benchmarks at their full length, without --quick.',
   );
   process.exit(2);
 }
@@ -93,37 +91,30 @@ const sections = new Map();
 for (const name of named.length > 0 ? named : all) sections.set(name, await run(name));
 
 if (write) {
-  const shared = [...sections].filter(([name]) => !pages.some(({ of }) => of.includes(name)));
-  const links = pages.map(({ file, title }) => `[${title}](${file})`);
-  if (shared.length > 0) {
-    const texts = shared.map(([, section]) => section);
-    writePage('benchmarks.md', 'Benchmarks', [`Pages of their own: ${links.join(', ')}.`, ...texts]);
-  }
-  for (const { file, title, of } of filledBy([...sections.keys()])) {
+  for (const page of new Set([...sections.keys()].map(pageOf))) {
     writePage(
-      file,
-      title,
-      of.map((name) => String(sections.get(name))),
+      page,
+      [...sections].filter(([name]) => pageOf(name) === page).map(([, output]) => output),
     );
   }
 }
 
-/** @param {string} file @param {string} title @param {readonly string[]} parts */
-function writePage(file, title, parts) {
-  const text = `# ${title}
+/** @param {{ readonly file: string, readonly title: string }} page @param {readonly string[]} outputs */
+function writePage({ file, title }, outputs) {
+  const page = new URL(file, docs);
+  const others = [...pages, shared]
+    .filter((other) => other.file !== file)
+    .map((other) => `[${other.title}](${other.file})`);
+  const head = `# ${title}
 
 Written by \`npm run bench -- --write\`; not edited by hand. Run it on your own machine: only ratios within one run mean anything.
-
-${machine}
 
 How a ratio is judged: at least 40 interleaved rounds in random order, the baseline in each of them twice. The figure is the
 median of the per-round ratios with its bootstrap 95 % interval. It *holds* when the interval stays on the right side of the
 wanted number, give or take 0.02, and the baseline against itself (A/A) lies within 1 ± 0.03. It *falls short* when the whole
 interval is on the wrong side by more than A/A itself strays. Anything else is *undecided here*: the machine is too noisy to tell.
 
-${parts.join('\n\n')}
-`;
-  const page = new URL(file, docs);
-  writeFileSync(page, text);
+Other pages: ${others.join(', ')}.`;
+  writeFileSync(page, withSections(existsSync(page) ? readFileSync(page, 'utf8') : '', head, outputs, machine));
   console.log(`wrote ${fileURLToPath(page)}`);
 }

@@ -11,13 +11,10 @@ it('npm run bench -- --help lists the benchmarks and runs none', () => {
   expect(text).toMatch(/There are: fleet, fleet-grpc, fleet-postgres, pick, http, /);
 });
 
-it.each(['pick', 'grpc', 'fleet connect', 'grpc connect --quick'])(
-  'npm run bench -- --write %s runs nothing: it would write part of a page, or one from too few rounds',
-  (rest) => {
-    const { status, stderr } = spawnSync(process.execPath, [program, '--write', ...rest.split(' ')], {
-      encoding: 'utf8',
-      timeout: 60_000,
-    });
-    expect([status, stderr]).toEqual([2, expect.stringContaining('--write takes all benchmarks, or all of a page')]);
-  },
-);
+it('npm run bench -- --write --quick runs nothing: it would write figures from too few rounds', () => {
+  const { status, stderr } = spawnSync(process.execPath, [program, '--write', '--quick', 'pick'], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  expect([status, stderr]).toEqual([2, expect.stringContaining('--write takes benchmarks at their full length')]);
+});
