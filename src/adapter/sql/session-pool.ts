@@ -7,7 +7,7 @@ import {
   type Rng,
   type Timer,
 } from '../../index.js';
-import { deadline, endpointConnectionAgeMs, jittered, OpenConnection } from '../kit/index.js';
+import { asError, deadline, endpointConnectionAgeMs, jittered, OpenConnection } from '../kit/index.js';
 import { ConnectionCap } from './connection-cap.js';
 import {
   type Borrower,
@@ -53,7 +53,10 @@ export interface SessionPoolParts<S extends PooledSession, H> {
   readonly limits: PoolLimits;
   /** Returns the object that leases of this server give to their callers. */
   readonly handle: (pool: SessionPool<S, H>) => H;
-  /** Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls the attempt off. */
+  /**
+   * Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls the attempt off. May throw;
+   * that counts as a refusal.
+   */
   readonly open: (
     owner: SessionOwner<S>,
     done: (error: Error | undefined, session: S | undefined) => void,
@@ -443,8 +446,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
 
   /** Opens a connection to the server. Returns a function that calls the attempt off. */
   open(done: (error: Error | undefined) => void): () => void {
-    const { clock, rng, limits, open } = this.#parts;
-    const callOff = open(this, (error, session) => {
+    const { clock, rng, limits } = this.#parts;
+    const callOff = this.#tryToOpen((error, session) => {
       this.#opening.delete(callOff);
       if (session === undefined) this.#refused(error as Error);
       else {
@@ -460,6 +463,23 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     });
     this.#opening.add(callOff);
     return callOff;
+  }
+
+  #tryToOpen(done: (error: Error | undefined, session: S | undefined) => void): () => void {
+    const { clock, open } = this.#parts;
+    try {
+      return open(this, done);
+    } catch (thrown) {
+      // pg reads the files that a connection string names for each connection. The error must not reach the code that wanted a connection:
+      // that may be a timer, or a session that was just lost.
+      let isOver = false;
+      const fail = (error: Error): void => {
+        if (!isOver) done(error, undefined);
+        isOver = true;
+      };
+      clock.defer(() => fail(asError(thrown)));
+      return () => fail(new Error('called off'));
+    }
   }
 
   /** A connection could not be opened. If it was the last one, the server is gone; otherwise it is full or shutting down. */
@@ -505,6 +525,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     this.#checkTimer?.cancel();
     this.#parts.ended?.();
     this.#open.ended(error);
+    // No session will be given back any more.
+    for (const borrower of this.#waiting.splice(0)) this.#refuse(borrower, this.#gone(), 'left');
   }
 
   #finish(): void {

@@ -97,6 +97,8 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: ConnectRefusal = 'ful
   /** Connections that are being opened. */
   const openings: Opening[] = [];
   const warnings: string[] = [];
+  /** What `open` throws from now on. */
+  const fault: { thrown?: Error } = {};
   let emptied = 0;
   const pool: SessionPool<FakeSession, string> = new SessionPool<FakeSession, string>({
     endpoint: createEndpoint({ address: '10.0.0.1', port: 3306 }),
@@ -117,6 +119,7 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: ConnectRefusal = 'ful
     },
     handle: () => 'handle',
     open: (owner, done) => {
+      if (fault.thrown !== undefined) throw fault.thrown;
       const settle = (error: Error | undefined, session: FakeSession | undefined): void => {
         openings.splice(openings.indexOf(opening), 1);
         done(error, session);
@@ -147,7 +150,7 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: ConnectRefusal = 'ful
     pool.borrow(caller);
     return caller;
   };
-  return { clock, pool, openings, warnings, first, borrow, emptied: () => emptied };
+  return { clock, pool, openings, warnings, fault, first, borrow, emptied: () => emptied };
 }
 
 describe('a pool of SQL sessions', () => {
@@ -293,6 +296,33 @@ describe('a pool of SQL sessions', () => {
     expect(await stateOf(pool.leaving)).toBe('pending');
     openings[0]?.refuses('ECONNREFUSED');
     expect(await stateOf(pool.leaving)).toBe('fulfilled');
+  });
+
+  it('takes it for a refusal when a connection cannot even be begun', async () => {
+    const { clock, pool, warnings, fault, first, borrow } = poolOf();
+    fault.thrown = new Error('EMFILE: too many open files');
+    const [a, b] = [borrow(), borrow()];
+    expect(b.notes).toEqual(['waits']);
+    clock.flush();
+    expect(b.notes).toEqual(['waits', 'full: no connection to 10.0.0.1:3306: EMFILE: too many open files']);
+    expect([warnings.length, pool.capacity, pool.size]).toEqual([1, 1, 1]);
+    a.giveBack();
+    // The same when a timer wants a connection; the server is gone if there is no other.
+    first.lose();
+    clock.advance(1_000);
+    clock.flush();
+    expect(await pool.closed).toEqual(fault.thrown);
+  });
+
+  it.each(['is lost', 'is cut'] as const)('sends its waiters away when its last session %s while it closes', (how) => {
+    const { pool, first, borrow } = poolOf({ max: 1 });
+    borrow();
+    const waiting = borrow();
+    const cut = new AbortController();
+    void pool.close(cut.signal);
+    if (how === 'is lost') first.lose(new Error('reset'));
+    else cut.abort();
+    expect(waiting.notes).toEqual(['waits', expect.stringMatching(/^left: no connection to 10\.0\.0\.1:3306: /)]);
   });
 
   it('replaces an old session once there is another', () => {
