@@ -2,9 +2,11 @@ import { optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
+import { LatencyWindow } from './latency-window.js';
 import type { Limit, LimitFactory } from './limit.js';
 import { shedAfterOption } from './shed-after.js';
 import { Trial } from './trial.js';
+import { UsualLatency } from './usual-latency.js';
 
 /**
  * Options of `adaptive`: where the limit starts, its bounds, how much slower than usual calls may get, and how long callers may wait.
@@ -41,16 +43,6 @@ const WINDOW_MS = 100;
 const WINDOW_CALLS = 10;
 /** A window longer than this, in ms, is discarded: calls were too rare to judge by. */
 const STALE_MS = 10_000;
-/**
- * The adaptive limit adds this many ms to all latencies before it compares them, because among very short latencies differences mean
- * little.
- */
-const FLOOR_MS = 5;
-/**
- * The latency of a single call counts as at most this far from the usual latency (farther with a larger tolerance), as a logarithm: four
- * times as long or as short.
- */
-const MOST = Math.log(4);
 /** The limit falls only when the mean of a window exceeds the tolerance by this many standard errors. */
 const ERRORS = 2;
 /**
@@ -70,11 +62,6 @@ const REACHED = 0.9;
  * running.
  */
 const SETTLED = 1.25;
-/** The usual latency moves towards a window's latency by this share of the difference; by `FOLLOWS_SLOW` if the window was too slow. */
-const FOLLOWS = 0.02;
-const FOLLOWS_SLOW = 0.001;
-/** For this many windows after a start, the usual latency is still being learned, and no call counts as too slow. */
-const LEARNS = 6;
 /** The rate of answers per ms is a moving average over this many ms. */
 const RATE_MS = 5_000;
 /**
@@ -92,18 +79,10 @@ const OVER_MS = 10_000;
 const FOUND_MS = 30_000;
 const DOUBT_MS = 5_000;
 /**
- * After a trial has raised the usual latency, that does not fall for `HOLD_MS`; the time doubles with each further raise, up to
- * `MOST_HOLD_MS`. In ms.
- */
-const HOLD_MS = 60_000;
-const MOST_HOLD_MS = 960_000;
-/**
  * If less than this share of calls is answered while the usual latency is raised, raising it was wrong. The usual latency is not learned
  * from such windows either.
  */
 const ANSWERED = 0.5;
-/** A response rarely takes less than this share of the usual latency, so it is the shortest time that a waiting call needs. */
-const LEAST = 0.5;
 /**
  * When an endpoint reports that it is overloaded, this share of the limit is left; at most once per window. While calls are only refused,
  * a window for this purpose lasts `WINDOW_MS`, or as long as calls usually take.
@@ -141,13 +120,10 @@ class AdaptiveLimit implements Limit {
   readonly #settings: Complete<AdaptiveOptions>;
   /** The logarithm of the option `tolerance`. */
   readonly #tolerated: number;
-  /** How far from the usual latency a single latency may count, as a logarithm. */
-  readonly #most: number;
   /** The exact limit; `max` is this number rounded. */
   #limit: number;
-  /** The logarithm of the usual latency, and how many windows it has been learned from. */
-  #usual = 0;
-  #windows = 0;
+  readonly #usual: UsualLatency;
+  readonly #window = new LatencyWindow();
   /** How many answers came per ms outside of overloads, and over how many ms this rate was measured. */
   #rate = 0;
   #ratedMs = 0;
@@ -162,18 +138,7 @@ class AdaptiveLimit implements Limit {
   readonly #trial = new Trial();
   /** When a trial last found that calls queue; -Infinity = never. */
   #foundMs = Number.NEGATIVE_INFINITY;
-  // The usual latency before a trial raised it, and for how long it is held.
-  #raisedFrom = 0;
-  #heldUntilMs = 0;
-  #holdMs = 0;
-  // The measurements of the current window.
-  #sinceMs = 0;
-  #calls = 0;
-  #answers = 0;
-  /** The sums, over the calls of this window, of the logarithm of latency ÷ usual latency, and of its square. */
-  #sum = 0;
-  #squares = 0;
-  #inFlight = 0;
+  /** Whether an endpoint's refusal lowered the limit in this window. */
   #wasOverloaded = false;
   /** When an endpoint's refusal last lowered the limit, and how many calls the window had by then. */
   #refusedAtMs = 0;
@@ -183,18 +148,18 @@ class AdaptiveLimit implements Limit {
     this.#settings = settings;
     this.shedAfterMs = settings.shedAfterMs;
     this.#tolerated = Math.log(settings.tolerance);
-    this.#most = Math.max(MOST, 2 * this.#tolerated);
+    this.#usual = new UsualLatency(this.#tolerated);
     this.#limit = settings.initial;
     this.max = settings.initial;
   }
 
   get leastMs(): number {
-    return this.#windows === 0 ? 0 : LEAST * (Math.exp(this.#usual) - FLOOR_MS);
+    return this.#usual.leastMs;
   }
 
   answered(latencyMs: number, inFlight: number, nowMs: number): void {
     const slower = this.#measured(latencyMs, inFlight, nowMs);
-    this.#answers++;
+    this.#window.answers++;
     // Outside an overload, nothing speaks against a higher limit. It rises by one with each answered call, so it doubles in the time that
     // calls take; long polls can fill it as quickly.
     if (this.#fellFrom === 0 && inFlight >= REACHED * this.max && slower <= this.#tolerated && !this.#wasOverloaded) {
@@ -205,73 +170,57 @@ class AdaptiveLimit implements Limit {
 
   gaveUp(waitedMs: number, inFlight: number, nowMs: number): void {
     // A caller that gives up earlier than responses usually arrive says nothing about the server.
-    if (Math.log(waitedMs + FLOOR_MS) <= this.#usual) return;
+    if (this.#usual.isLess(waitedMs)) return;
     this.#measured(waitedMs, inFlight, nowMs);
     this.#closeWindow(nowMs);
   }
 
   overloaded(nowMs: number): void {
-    if (nowMs - this.#sinceMs > STALE_MS) this.#open(nowMs);
+    if (nowMs - this.#window.sinceMs > STALE_MS) this.#open(nowMs);
     if (this.#wasOverloaded && !this.#onlyRefused(nowMs)) return;
     this.#wasOverloaded = true;
     this.#refusedAtMs = nowMs;
-    this.#callsAtRefusal = this.#calls;
+    this.#callsAtRefusal = this.#window.calls;
     this.#set(this.#limit * BACKED_OFF);
   }
 
   /** Whether calls were only refused for as long as a window lasts. Such calls are not measured, so the window would not end. */
   #onlyRefused(nowMs: number): boolean {
-    if (this.#calls > this.#callsAtRefusal) return false;
-    return nowMs - this.#refusedAtMs >= Math.max(WINDOW_MS, Math.exp(this.#usual));
+    if (this.#window.calls > this.#callsAtRefusal) return false;
+    return nowMs - this.#refusedAtMs >= Math.max(WINDOW_MS, this.#usual.slowedMs());
   }
 
   /** Adds a call to the window. Returns by how much it was slower than usual, as a logarithm; 0 while no usual latency is known. */
   #measured(latencyMs: number, inFlight: number, nowMs: number): number {
-    if (this.#calls === 0 || nowMs - this.#sinceMs > STALE_MS) this.#open(nowMs);
-    this.#calls++;
-    this.#inFlight += inFlight;
-    const latency = Math.log(latencyMs + FLOOR_MS);
-    if (this.#windows === 0) {
-      this.#sum += latency;
-      return 0;
-    }
-    const most = this.#most;
-    const slower = Math.max(-most, Math.min(most, latency - this.#usual));
-    this.#sum += slower;
-    this.#squares += slower * slower;
-    return slower;
+    if (this.#window.calls === 0 || nowMs - this.#window.sinceMs > STALE_MS) this.#open(nowMs);
+    const slower = this.#usual.slowerBy(latencyMs);
+    this.#window.add(slower, inFlight);
+    return this.#usual.isKnown ? slower : 0;
   }
 
   #closeWindow(nowMs: number): void {
-    const ms = nowMs - this.#sinceMs;
-    if (this.#calls < WINDOW_CALLS || ms < WINDOW_MS) return;
-    const slower = this.#sum / this.#calls;
-    if (ms < Math.exp(this.#usual + slower)) return;
-    if (this.#windows === 0) {
-      this.#windows = 1;
-      this.#usual = slower;
-    } else this.#adapt(slower, ms, nowMs);
+    const { calls, slower, sinceMs } = this.#window;
+    const ms = nowMs - sinceMs;
+    if (calls < WINDOW_CALLS || ms < Math.max(WINDOW_MS, this.#usual.slowedMs(slower))) return;
+    if (this.#usual.isKnown) this.#adapt(slower, ms, nowMs);
+    else this.#usual.begin(slower);
     this.#open(nowMs);
   }
 
   #open(nowMs: number): void {
-    this.#sinceMs = nowMs;
-    this.#calls = 0;
-    this.#answers = 0;
-    this.#sum = 0;
-    this.#squares = 0;
-    this.#inFlight = 0;
+    this.#window.open(nowMs);
     this.#wasOverloaded = false;
   }
 
   /** Adapts the limit at the end of a window. @param slower How much slower than usual the window's calls were, as a logarithm. */
   #adapt(slower: number, ms: number, nowMs: number): void {
-    const inFlight = this.#inFlight / this.#calls;
+    const usual = this.#usual;
+    const { inFlight, calls, answers, error } = this.#window;
     const isReached = inFlight >= REACHED * this.max;
-    const isLearning = ++this.#windows <= LEARNS;
+    usual.windowEnded();
+    const isLearning = !usual.isLearned;
     const isBeyond = slower > this.#tolerated && !isLearning;
-    const variance = Math.max(0, this.#squares / this.#calls - slower * slower);
-    const isSlow = isBeyond && slower > this.#tolerated + ERRORS * Math.sqrt(variance / this.#calls);
+    const isSlow = isBeyond && slower > this.#tolerated + ERRORS * error;
     if (this.#fellFrom === 0) this.#measureRate(ms);
     else {
       if (isReached || isSlow) this.#reachedMs = nowMs;
@@ -279,40 +228,32 @@ class AdaptiveLimit implements Limit {
       else if (isReached) this.#tryOut(inFlight, ms, nowMs);
       if (nowMs - this.#reachedMs > OVER_MS) this.#fellFrom = 0;
     }
-    if (this.#wasRaisedWrongly(slower, nowMs)) {
-      this.#lower(Math.min(this.#most, slower + this.#usual - this.#raisedFrom), inFlight, nowMs);
-      this.#usual = this.#raisedFrom;
-      this.#windows = LEARNS;
-      this.#heldUntilMs = 0;
+    const isAnswered = answers >= ANSWERED * calls;
+    const slowerThanBefore = usual.slowerThanBeforeRaise(slower, nowMs);
+    // Clients that share an overload can mistake the effect of each other's calls for slow work. Then raising the usual latency was wrong,
+    // and hardly any call is answered.
+    if (!isAnswered && slowerThanBefore > this.#tolerated) {
+      this.#lower(Math.min(usual.most, slowerThanBefore), inFlight, nowMs);
+      usual.undoRaise();
       this.#foundMs = nowMs;
       this.#wasSlow = true;
       return;
     }
     // One slow window alone proves nothing, because it may contain few calls.
-    if (isSlow && this.#wasSlow && this.#windows > LEARNS) this.#lower(slower, inFlight, nowMs);
+    if (isSlow && this.#wasSlow && usual.isLearned) this.#lower(slower, inFlight, nowMs);
     const isOver = this.#fellFrom === 0;
     if (!isSlow && !isBeyond && isReached && !isOver && !this.#wasOverloaded) {
       this.#set(this.#limit + Math.max(MIN_STEP, this.#limit * GROWTH));
     }
-    const isAnswered = this.#answers >= ANSWERED * this.#calls;
-    this.#learn(slower, isSlow, isAnswered && (isLearning || (isOver && !isReached)), nowMs);
+    // It may not rise while most callers give up, during an overload, or while the limit is reached: in a long overload, windows just within
+    // the tolerance would raise it by a few percent each, until the limit meant nothing.
+    usual.learn(slower, isSlow, isAnswered && (isLearning || (isOver && !isReached)), nowMs);
     this.#wasSlow = isSlow;
   }
 
   #measureRate(ms: number): void {
     this.#ratedMs = Math.min(RATE_MS, this.#ratedMs + ms);
-    this.#rate += Math.min(1, ms / this.#ratedMs) * (this.#answers / ms - this.#rate);
-  }
-
-  /**
-   * Learns the usual latency from a window.
-   *
-   * @param mayRise Whether the usual latency may rise. It may not while most callers give up, during an overload, or while the limit is
-   * reached: in a long overload, windows just within the tolerance would raise it by a few percent each, until the limit meant nothing.
-   */
-  #learn(slower: number, isSlow: boolean, mayRise: boolean, nowMs: number): void {
-    const follows = isSlow ? FOLLOWS_SLOW : Math.max(FOLLOWS, 1 / this.#windows);
-    if (slower > 0 ? mayRise : nowMs >= this.#heldUntilMs) this.#usual += follows * slower;
+    this.#rate += Math.min(1, ms / this.#ratedMs) * (this.#window.answers / ms - this.#rate);
   }
 
   #lower(slower: number, inFlight: number, nowMs: number): void {
@@ -335,16 +276,17 @@ class AdaptiveLimit implements Limit {
 
   /** In an overload, calls are fast enough again. If a trial has found that calls queue, the next trial compares with this window. */
   #relieved(ms: number, nowMs: number): void {
-    if (this.#isFound(nowMs)) this.#trial.begin(this.#limit, this.#answers / ms);
+    if (this.#isFound(nowMs)) this.#trial.begin(this.#limit, this.#window.answers / ms);
   }
 
   /** In an overload, calls are still slow although the limit has fallen: measures whether the lower limit costs answers. */
   #tryOut(inFlight: number, ms: number, nowMs: number): void {
     const sinceMs = nowMs - this.#fellAtMs;
     if (inFlight > SETTLED * this.max) return;
-    if (sinceMs < DRAIN_MS && this.#answers < DRAINED * this.#calls) return;
+    const { answers, calls } = this.#window;
+    if (sinceMs < DRAIN_MS && answers < DRAINED * calls) return;
     const trial = this.#trial;
-    trial.add(this.#answers, ms, this.max);
+    trial.add(answers, ms, this.max);
     const verdict = trial.verdict(this.#isFound(nowMs) ? DOUBT_MS : 0, sinceMs);
     if (verdict === 'queued') {
       trial.goOn(this.#limit);
@@ -358,23 +300,7 @@ class AdaptiveLimit implements Limit {
   #restore(nowMs: number): void {
     this.#set(Math.max(this.#limit, this.#fellFrom));
     this.#fellFrom = 0;
-    this.#raisedFrom = this.#usual;
-    this.#usual += this.#sum / this.#calls;
-    this.#windows = 1;
-    this.#holdMs = Math.min(MOST_HOLD_MS, Math.max(HOLD_MS, 2 * this.#holdMs));
-    this.#heldUntilMs = nowMs + this.#holdMs;
-  }
-
-  /**
-   * Whether raising the usual latency was wrong. Clients that share an overload can mistake the effect of each other's calls for slow work;
-   * then hardly any call is answered.
-   */
-  #wasRaisedWrongly(slower: number, nowMs: number): boolean {
-    return (
-      nowMs < this.#heldUntilMs &&
-      this.#answers < ANSWERED * this.#calls &&
-      this.#usual + slower > this.#raisedFrom + this.#tolerated
-    );
+    this.#usual.raise(this.#window.slower, nowMs);
   }
 
   #set(limit: number): void {
