@@ -37,7 +37,7 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
   const { matcher } = dispatcher;
   const base = new URL(target).href;
   const sent = (resource: Parameters<typeof fetch>[0], init: RequestInit | undefined): Promise<Response> => {
-    const ownInit = { ...init };
+    const ownInit = membersOf(init);
     const body = lastingBodyOf(ownInit.body);
     const sender = body === undefined ? dispatcher : dispatcherWithBody(dispatcher, body);
     // The types of Node's own undici and of the installed undici differ, but at run time the dispatcher serves both.
@@ -58,6 +58,37 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
     close: () => dispatcher.close(),
     [Symbol.asyncDispose]: () => dispatcher.close(),
   });
+}
+
+/** The members of `init` that `fetch` reads. */
+const initNames = [
+  'method',
+  'headers',
+  'body',
+  'referrer',
+  'referrerPolicy',
+  'mode',
+  'credentials',
+  'cache',
+  'redirect',
+  'integrity',
+  'keepalive',
+  'signal',
+  'window',
+  'duplex',
+  'priority',
+] as const;
+
+/**
+ * Copies the second argument of a `fetch` call. `fetch` also reads members that are inherited, such as all those of a Request in place of
+ * `init`.
+ */
+function membersOf(init: RequestInit | undefined): Record<string, unknown> {
+  const members: Record<string, unknown> = { ...init };
+  if (typeof init !== 'object' || init === null || Object.getPrototypeOf(init) === Object.prototype) return members;
+  const inherited: Readonly<Record<string, unknown>> = init as never;
+  for (const name of initNames) if (name in init) members[name] = inherited[name];
+  return members;
 }
 
 /** The first argument of a `fetch` call, converted once, because the text of an object may change between two conversions. */

@@ -137,6 +137,16 @@ describe('createFetch', () => {
     await fetchOrders.close();
     await expect(fetchOrders('/')).rejects.toMatchObject({ cause: { code: 'EVENKEEL_CLOSED' } });
   });
+
+  it('reads members of `init` that are inherited, as `fetch` does', async () => {
+    await using fetchOrders = createFetch(origin, { resolver: staticEndpoints(pods.endpoints) });
+    const request = new Request('http://elsewhere.example/', { method: 'PUT', body: 'four', headers: { 'x-id': '7' } });
+    const expected = { method: 'PUT', url: '/v1', length: 4, headers: { 'x-id': '7' } };
+    expect(await (await fetchOrders('/v1', request)).json()).toMatchObject(expected);
+    const defaults = { method: 'PUT', headers: { 'x-id': '7' } };
+    const init = Object.assign(Object.create(defaults) as object, { body: 'four' });
+    expect(await (await fetchOrders('/v1', init)).json()).toMatchObject(expected);
+  });
 });
 
 describe('the methods of a dispatcher', () => {
