@@ -229,8 +229,16 @@ export class AppRouter {
     this.services.waits();
     void verdict.then((isService) => {
       if (!leave()) return;
-      if (isService && !this.services.isClosed) balance();
-      else onward();
+      if (isService && !this.services.isClosed) {
+        balance();
+        return;
+      }
+      // An Agent throws for options that it cannot use. The caller of `http.request` can no longer catch that.
+      try {
+        onward();
+      } catch (error) {
+        endWithoutSocket(request, asError(error));
+      }
     });
   }
 

@@ -212,6 +212,12 @@ describe('agents for a whole app', () => {
     expect(await codeOf(send(agents.http, `${origin}/`))).toBe('EVENKEEL_OPTION');
   });
 
+  it('options that Node refuses fail a request that waited for DNS, not the process', async () => {
+    open();
+    const refused = { minVersion: 'TLSv9' } as object;
+    expect(await codeOf(send(agents.https, 'https://other.shop/', refused))).toBe('ERR_TLS_INVALID_PROTOCOL_VERSION');
+  });
+
   it('a host named like a member of Object.prototype is left alone', async () => {
     open({ fallbackAgents: { http: refusing('http:'), https: refusing('https:') } });
     for (const host of ['__proto__', 'constructor', 'toString.shop']) {
