@@ -105,6 +105,20 @@ export function requestOn(socket: Duplex): ClientRequest | undefined {
   return (socket as Duplex & { readonly _httpMessage?: ClientRequest | null })._httpMessage ?? undefined;
 }
 
+/** The part of a socket's handle that changes its async context. */
+interface ContextHandle {
+  asyncReset?(resource: object): void;
+}
+
+/**
+ * Makes the events of an open socket run in the current async context, as Node's Agent does with an idle socket that a request gets. Without
+ * this, an error of the first request on a socket that was opened ahead, or for another request, would be emitted in another context.
+ */
+export function enterContext(socket: Socket): void {
+  const { _handle: handle } = socket as Socket & { readonly _handle?: ContextHandle | null };
+  handle?.asyncReset?.({});
+}
+
 /**
  * Ends a request that has no socket: the request emits `error`, or the reason with which its caller destroyed it, then `close`. `destroy`
  * alone would leave the request hanging forever.

@@ -3,9 +3,11 @@ import type { ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Endpoint, endpointAddress, systemClock } from '../../index.js';
+import type { Dialled } from '../http/dial.js';
 import {
   addRequest,
   endWithoutSocket,
+  enterContext,
   freeSocketsOf,
   inheritOptions,
   requestOn,
@@ -150,13 +152,14 @@ export class PodAgent extends nodeHttp.Agent {
   override createConnection(_options: unknown, created: SocketCreated): Duplex | undefined {
     const socket = this.#fresh;
     if (socket === undefined) {
-      this.#parts.link.dial((error, dialled) => {
+      this.#dialHere((error, dialled) => {
         if (error !== undefined) created(error);
         else created(null, this.#watched(dialled));
       });
       return undefined;
     }
     this.#fresh = undefined;
+    enterContext(socket);
     return this.#watched(socket);
   }
 
@@ -237,12 +240,20 @@ export class PodAgent extends nodeHttp.Agent {
   }
 
   #dial(seeker: SocketSeeker): void {
-    this.#parts.link.dial((error, socket) => {
+    this.#dialHere((error, socket) => {
       if (error !== undefined) {
         if (seeker.wanted) seeker.refused(error);
       } else if (!seeker.wanted || this.#refuses(seeker)) this.#keep(socket);
       else this.#hand(seeker, socket);
     });
+  }
+
+  /**
+   * Opens a socket, and calls `dialled` in the caller's async context. A dial may begin when another request's dial has ended, and end
+   * because of a timer or because the pod has left.
+   */
+  #dialHere(dialled: Dialled): void {
+    this.#parts.link.dial(AsyncResource.bind(dialled));
   }
 
   /** Refuses a request that must no longer be sent to this pod, and returns whether it did. */

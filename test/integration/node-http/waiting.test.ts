@@ -223,6 +223,45 @@ describe('a request that no pod can take', () => {
   });
 });
 
+describe('a request on a socket that was opened for none, or after many others', () => {
+  it('fails in the async context of its caller on a socket that was opened ahead', async () => {
+    await using pods = await Pods.start(1);
+    const agent = open({ resolver: staticEndpoints(pods.endpoints) });
+    await agent.balancer.ready();
+    const context = new AsyncLocalStorage<string>();
+    const heard = await context.run('ann', async () => {
+      const outgoing = get(`${origin}/reset`, { agent });
+      const contexts: unknown[] = [];
+      for (const event of ['error', 'close']) outgoing.on(event, () => contexts.push(context.getStore()));
+      await closed(outgoing);
+      return contexts;
+    });
+    expect(heard).toEqual(['ann', 'ann']);
+  });
+
+  it('among hundreds that need a socket at once, gets its response in the async context of its caller', async () => {
+    await using pods = await Pods.start(1);
+    const agent = open({ resolver: staticEndpoints(pods.endpoints) });
+    await agent.balancer.ready();
+    const context = new AsyncLocalStorage<number>();
+    const callers = Array.from({ length: 200 }, (_, caller) => caller);
+    const heard = callers.map((caller) =>
+      context.run(
+        caller,
+        () =>
+          new Promise((resolve, reject) => {
+            const outgoing = get(`${origin}/`, { agent }, (response) => {
+              const store = context.getStore();
+              response.resume().on('end', () => resolve(store));
+            });
+            outgoing.on('error', reject);
+          }),
+      ),
+    );
+    expect(await Promise.all(heard)).toEqual(callers);
+  });
+});
+
 describe('a pod that accepts no connection', () => {
   it('fails no request of any method: they go to another pod', async () => {
     await using pods = await Pods.start(2);
