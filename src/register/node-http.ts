@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
 import { constants } from 'node:os';
 import type { ConnectionOptions } from 'node:tls';
@@ -84,7 +85,8 @@ class Queue {
       begin();
     };
     if (this.#running < most) run();
-    else this.#waiting.push(run);
+    // The request's events need its caller's async context, not that of the request whose end it waits for.
+    else this.#waiting.push(AsyncResource.bind(run));
   }
 
   #ended(): void {
