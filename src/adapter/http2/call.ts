@@ -306,7 +306,8 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       untried: isRefused && session.hasLeft,
       // When a session ends, all its requests are cut at once, which is more than a retry budget pays for.
       cut: isRefused || session.hasLeft,
-      refused: isRefused,
+      // The sessions that were open when the call began may all get a GOAWAY at once, which does not mean that the pod refuses calls.
+      refused: isRefused && !(session.hasLeft && session.readyAtMs < this.#beganMs),
       method,
     });
   }

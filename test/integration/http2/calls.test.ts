@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { resolveHttp2Options } from '../../../src/adapter/http2/options.js';
 import { http2Transport } from '../../../src/adapter/http2/transport.js';
 import { ConnectPod } from '../../support/pods/connect-pods.js';
+import { RefusingHttp2Pod } from '../../support/pods/refusing-http2-pod.js';
 import { buildPackage, outputOf } from '../../support/programs/programs.js';
 import { until } from '../../support/until.js';
 import {
@@ -407,6 +408,20 @@ describe('a request of node:http2', () => {
     await expect(bodyOf(stream)).rejects.toThrow('NGHTTP2_REFUSED_STREAM');
     expect(stream.rstCode).toBe(7);
     for (const client of open.splice(0)) await client[Symbol.asyncDispose]();
+  });
+
+  it('is sent again as often as sessions from before it get a GOAWAY, and fails if two new ones do as well', async () => {
+    await using refusing = await RefusingHttp2Pod.start(undefined, 'goaway');
+    const sessions = 4;
+    const { http2, attempts } = await startHttp2([refusing], { connections: sessions });
+    await until('all sessions are open', () => refusing.connections === sessions);
+    await expect(bodyOf(http2.request({ ':method': 'POST', ':path': '/echo' }).end('once'))).rejects.toMatchObject({
+      message: expect.stringContaining('NGHTTP2_REFUSED_STREAM'),
+    });
+    // New sessions may be used before all of the old ones are.
+    expect(refusing.requests).toBeGreaterThan(2);
+    expect(refusing.requests).toBeLessThanOrEqual(sessions + 2);
+    expect(attempts).toHaveLength(refusing.requests);
   });
 
   it('that a pod resets ends as on a session of Node', async () => {
