@@ -24,6 +24,21 @@ function begun({ code, message, cause }) {
 /** @type {import('evenkeel').Balancer<never> | undefined} */
 let balancer;
 
+/**
+ * How many attempts failed on each pod, by its port, and after how many of them the call failed. @type {Record<string, { attempts: number, calls: number }>}
+ */
+const cut = {};
+const observer = {
+  /** @param {import('evenkeel').ObserverEvents['attemptEnded']} event */
+  attemptEnded({ endpoint, outcome, retrying }) {
+    if (outcome.kind !== 'failure') return;
+    cut[endpoint.port] ??= { attempts: 0, calls: 0 };
+    const counts = /** @type {{ attempts: number, calls: number }} */ (cut[endpoint.port]);
+    counts.attempts++;
+    if (!retrying) counts.calls++;
+  },
+};
+
 /** undici 8, for evenkeel as well. */
 function undici8() {
   // Node has it from 22.15 on; the types of an older one do not.
@@ -56,7 +71,7 @@ const clients = {
   async h2c() {
     const { Agent } = await undici8();
     const { createDispatcher } = await import('evenkeel/undici');
-    const orders = isStock ? undefined : createDispatcher(service, { resolver, useH2c: true });
+    const orders = isStock ? undefined : createDispatcher(service, { resolver, observer, useH2c: true });
     balancer = /** @type {any} */ (orders?.balancer);
     const dispatcher = orders ?? new Agent(/** @type {any} */ ({ useH2c: true }));
     return async (number) => {
@@ -69,7 +84,7 @@ const clients = {
   async fetch() {
     const { Agent, fetch: fetchOfUndici } = await undici8();
     const { createFetch } = await import('evenkeel/undici');
-    const orders = isStock ? undefined : createFetch(service, { resolver, useH2c: true });
+    const orders = isStock ? undefined : createFetch(service, { resolver, observer, useH2c: true });
     balancer = /** @type {any} */ (orders?.balancer);
     const dispatcher = isStock ? new Agent(/** @type {any} */ ({ useH2c: true })) : undefined;
     return async (number) => {
@@ -85,7 +100,7 @@ const clients = {
     const { createConnectTransport } = await import('@connectrpc/connect-node');
     const { createSessionManager } = await import('evenkeel/http2');
     const { Orders } = await import('../../../support/pods/orders-service.mjs');
-    const sessionManager = isStock ? undefined : createSessionManager(service, { resolver });
+    const sessionManager = isStock ? undefined : createSessionManager(service, { resolver, observer });
     balancer = /** @type {any} */ (sessionManager?.balancer);
     const orders = createClient(
       Orders,
@@ -121,6 +136,7 @@ async function grpc(more) {
   const options = serviceChannelOptions({
     ...more,
     resolver,
+    observer,
     onBalancer: (made) => {
       balancer = /** @type {any} */ (made);
     },
@@ -194,8 +210,8 @@ process.on('message', async (/** @type {any} */ { id, endpoints, stop }) => {
     id,
     ...state,
     failed,
+    cut,
     connected: pods?.filter((pod) => pod.state === 'ready').length,
-    running: pods && Object.fromEntries(pods.map(({ address, inFlight }) => [address.split(':')[1], inFlight])),
   });
 });
 setInterval(() => {
