@@ -32,9 +32,10 @@ export type SliceMode = (service: DiscoveryService, onSlices: (count: number) =>
 
 /**
  * How long the API server must refuse access before a working set is replaced by one from DNS, in ms. Refusals are sometimes brief, and
- * every change from one way to the other opens all connections anew.
+ * every change from one way to the other opens all connections anew. The watch asks a server that refused it again after at most a minute,
+ * so by then another request was refused, too: a server that allows lists but no watch, or that is away by now, has not refused twice.
  */
-const REFUSAL_LASTS_MS = 30_000;
+const REFUSAL_LASTS_MS = 65_000;
 /** How long a Service may have no endpoints after its first EndpointSlice appeared, in ms. After that it counts as empty. */
 const FIRST_SLICE_MS = 1_000;
 /**
@@ -93,7 +94,7 @@ type Awaited =
  *   C     | nothing         | slices and DNS | DNS finds any, or both say that there is nothing: G. Slices come: E.
  *         |                 |                | The Service has no such port: B
  *   D     | nothing         | DNS            | DNS finds any, or says that there is nothing: H
- *   E     | slices          | slices         | the API refuses for `REFUSAL_LASTS_MS`: F, and its last set stays
+ *   E     | slices          | slices         | the API refuses for `REFUSAL_LASTS_MS` on end: F, and its last set stays
  *   F     | slices          | slices and DNS | the API allows it again: E. DNS finds any: G
  *   G     | dns, name       | slices and DNS | slices come: E
  *   H     | dns, name       | DNS            | for good: there is nothing above it
@@ -215,14 +216,19 @@ export class DiscoveryWatch implements Resolution {
   }
 
   /**
-   * The watch of EndpointSlices failed. If the API server is just unavailable, the last set stays in use. If it refuses access, that
-   * probably lasts, and after a while DNS knows more than the last set.
+   * The watch of EndpointSlices failed. If the API server is just unavailable, the last set stays in use, also if the server refused access
+   * before: whether it still does is not known, and DNS, which learns of pods from the same server, knows no more. If it refuses access,
+   * that probably lasts, and after a while DNS knows more than the last set.
    */
   #slicesLost(error: ResolveError): void {
     this.#finding = { kind: 'failed', error };
     this.#report.fail(error);
     // A target that names a wrong Service or port is just as wrong for DNS.
-    if (!error.permanent || error instanceof WrongTarget) return;
+    if (error instanceof WrongTarget) return;
+    if (!error.permanent) {
+      if (this.#wait?.until === 'lasting refusal') this.#stopWaiting();
+      return;
+    }
     this.#waitFor('lasting refusal', REFUSAL_LASTS_MS, () => this.#descend(this.#finding));
   }
 

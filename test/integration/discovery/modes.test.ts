@@ -124,6 +124,9 @@ describe('without permission', () => {
     await one.until('the pod', () => one.addresses === '10.0.0.1:8080');
     await one.until('the refusal', () => one.listener.errors.length > 0, 100);
     expect(one.listener.errors[0]?.message).toContain('watch');
+    const seenMs = one.clock.now();
+    await one.until('more lists', () => one.clock.now() > seenMs + 150_000, 100);
+    expect(one.modes.map(({ mode }) => mode)).toEqual(['slices']);
     expect(one.listener.events).not.toContain('∅');
   });
 });
@@ -256,6 +259,22 @@ describe('losing a mode', () => {
     await one.until('the climb', () => one.addresses === '10.0.0.3:8080', 500);
     expect(one.modes.map(({ mode }) => mode)).toEqual(['slices', 'name', 'slices']);
     expect(one.listener.events).not.toContain('∅');
+  });
+
+  it('permission is taken away, and then the API server is away: the last set stays, and DNS is not asked', async () => {
+    service('headless', '10.0.0.1', '10.0.0.2');
+    const one = watch();
+    await one.until('the pods', () => one.mode === 'slices');
+    world.allow([]);
+    world.api.disturb('end');
+    world.api.compact();
+    await one.until('the refusal', () => one.listener.errors.some(({ code }) => code === 'EVENKEEL_FORBIDDEN'), 100);
+    await world.api.kill();
+    await one.until('the outage', () => one.listener.errors.at(-1)?.message.includes('ECONNREFUSED') === true, 100);
+    const seenMs = one.clock.now();
+    await one.until('more failures', () => one.clock.now() > seenMs + 150_000, 100);
+    expect(one.addresses).toBe('10.0.0.1:8080 10.0.0.2:8080');
+    expect([world.dns.queries, one.modes.length]).toEqual([[], 1]);
   });
 
   it('name server and API server are both away after a start without permission: the last set stays', async () => {

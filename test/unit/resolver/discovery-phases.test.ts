@@ -91,7 +91,7 @@ class Walk {
       // Without a watch of slices only DNS has news.
       if (this.#slices.watchers > 0 || event % 2 === 0) happens?.();
       await this.#look(0);
-      if (this.#rng.next() < 0.5) await this.#look([500, 2_500, 31_000][Math.floor(this.#rng.next() * 3)] as number);
+      if (this.#rng.next() < 0.5) await this.#look([500, 2_500, 66_000][Math.floor(this.#rng.next() * 3)] as number);
     }
     this.#watch.close();
     expect([this.#clock.timers, this.#slices.watchers]).toEqual([0, 0]);

@@ -365,6 +365,30 @@ describe('the table of results', () => {
     expect(loop.errors[0]?.message).toContain('watch endpointslices');
   });
 
+  it('403, an outage, and 403 again: each reported', async () => {
+    const loop = new Loop();
+    await settle();
+    await loop.list(10);
+    const refused = async (): Promise<void> => {
+      for (let round = 0; round < 3; round++) {
+        await loop.client.last.answer(403, status(403, 'Forbidden'));
+        await loop.nextPause();
+      }
+    };
+    const away = async (): Promise<void> => {
+      await loop.client.last.fail('ECONNREFUSED');
+      await loop.nextPause();
+    };
+    await refused();
+    await away();
+    await away();
+    await refused();
+    await loop.client.last.answer(403, status(403, 'Forbidden'));
+    await loop.nextPause();
+    await away();
+    expect(loop.errors.map(({ permanent }) => permanent)).toEqual([true, false, true, false]);
+  });
+
   it('404: reported as permanent, tried again slowly', async () => {
     const loop = new Loop();
     await settle();
